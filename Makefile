@@ -1,0 +1,97 @@
+# Everything runs in .venv; nothing outside this folder is touched.
+
+PYTHON ?= python3
+ARGS ?=
+
+venv := .venv
+python := $(venv)/bin/python
+pip := $(python) -m pip --quiet --quiet
+# The resolver behind `make lock`.
+uv := uv==0.13.8
+compile = pip compile --quiet --universal --python-version 3.11 --no-python-downloads \
+	--generate-hashes --no-emit-index-url --custom-compile-command "make lock" $(ARGS)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev serve test lint format bench lock clean
+
+help:
+	@echo 'Keywright, a license server.  The targets:'
+	@echo
+	@echo '  make serve       start a server with demo data; Ctrl-C stops it'
+	@echo '  make setup       make .venv with what the server needs (the others do this by themselves)'
+	@echo
+	@echo '  make test        run the tests'
+	@echo '  make lint        check style, types and who imports whom'
+	@echo '  make format      put the code into the one format, and mend what can be mended by itself'
+	@echo '  make bench       measure how fast it is on this machine'
+	@echo '  make setup-dev   make .venv with what these four need, too'
+	@echo
+	@echo '  make lock        renew the pinned dependencies from pyproject.toml; ARGS=--upgrade takes newer ones'
+	@echo '  make clean       remove .venv and everything else that can be made again'
+	@echo
+	@echo 'ARGS is passed on:      make test ARGS="-k limit -x"    make serve ARGS="--port 9000"'
+	@echo 'PYTHON names another:   make setup PYTHON=python3.13   (3.11 or newer; after make clean)'
+
+setup: $(venv)/.ready
+	@:
+
+setup-dev: $(venv)/.ready-dev
+	@:
+
+serve: setup
+	@exec $(venv)/bin/keywright serve --demo $(ARGS)
+
+test: setup-dev
+	@$(python) -m pytest $(ARGS)
+
+lint: setup-dev
+	$(venv)/bin/ruff check
+	$(venv)/bin/ruff format --check
+	$(venv)/bin/mypy
+	$(venv)/bin/lint-imports --no-logo
+
+format: setup-dev
+	$(venv)/bin/ruff check --fix-only
+	$(venv)/bin/ruff format
+
+bench: setup-dev
+	@$(python) -m benchmarks $(ARGS)
+
+lock:
+	@echo 'Renewing requirements.lock and requirements-dev.lock ...'
+	@set -e; tools=$$(mktemp -d); trap 'rm -rf "$$tools"' EXIT; \
+	$(PYTHON) -m venv "$$tools"; \
+	"$$tools/bin/python" -m pip --quiet --quiet install '$(uv)'; \
+	"$$tools/bin/uv" $(compile) --group build --output-file requirements.lock pyproject.toml; \
+	"$$tools/bin/uv" $(compile) --group dev --constraint requirements.lock \
+		--output-file requirements-dev.lock pyproject.toml
+
+clean:
+	rm -rf $(venv) dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache \
+		.pytest_cache .ruff_cache .schemathesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The marks in .venv: each is written last, so that what was interrupted is done again.
+
+$(venv)/.made:
+	@command -v $(PYTHON) >/dev/null || \
+		{ echo 'Keywright needs Python 3.11 or newer, and there is no $(PYTHON) here.' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Keywright needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; \
+		echo 'Name another one:  make setup PYTHON=python3.12' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo '$(PYTHON) cannot make virtual environments: its venv module is missing.' >&2; \
+		echo 'On Debian and Ubuntu:  apt install python3-venv' >&2; exit 1; }
+	@echo 'Making the Python environment in $(venv) ...'
+	@$(PYTHON) -m venv --clear $(venv)
+	@touch $@
+
+$(venv)/.ready: requirements.lock
+$(venv)/.ready-dev: requirements-dev.lock
+$(venv)/.ready $(venv)/.ready-dev: pyproject.toml | $(venv)/.made
+	@echo 'Installing what $(filter %.lock,$^) names (less than a minute) ...'
+	@$(pip) install --require-hashes -r $(filter %.lock,$^)
+	@$(pip) install --no-deps --no-build-isolation -e .
+	@touch $@
