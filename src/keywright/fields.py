@@ -1,0 +1,118 @@
+"""What may stand in a field: from the texts and numbers that people and programs send to values.
+
+Each ``parse_`` takes what came in (a JSON value or a text) and returns the value, or raises
+``ValueError`` with a short reason that can be shown ("must be …").
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import msgspec
+
+from keywright.errors import InvalidStatus
+from keywright.model import Status
+
+#: The largest order, product and user number: what a signed 64-bit column holds.
+MAX_ID = 2**63 - 1
+#: The largest limit and number of days.
+MAX_COUNT = 2**31 - 1
+MAX_LABEL_LENGTH = 255
+MAX_META_BYTES = 4096
+MAX_USER_AGENT_LENGTH = 512
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_TIME_FORMAT = re.compile(r"\d{4}-\d{2}-\d{2}( \d{2}:\d{2}:\d{2})?", re.ASCII)
+_ISO_8601 = re.compile(
+    r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}([.,]\d{1,9})?)?(Z|[+-]\d{2}(:?\d{2})?)", re.ASCII | re.I
+)
+
+
+def parse_integer(value: object, most: int = MAX_ID) -> int | None:
+    """An integer from 0 to ``most``, also written as digits; None and empty are None."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,19}", value):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise ValueError(f"must be an integer from 0 to {most}")
+    return value
+
+
+def parse_limit(value: object) -> int | None:
+    """A limit of activations; 0 and None are no limit."""
+    return parse_integer(value, MAX_COUNT) or None
+
+
+def parse_days(value: object) -> int | None:
+    """A number of days; None and empty are none."""
+    return parse_integer(value, MAX_COUNT)
+
+
+def parse_status(value: object) -> Status:
+    """A status by its name in any case or its number. Raises ``InvalidStatus``."""
+    text = str(value).strip() if isinstance(value, str | int) and value is not True else ""
+    if re.fullmatch(r"[1-5]", text):
+        return Status(int(text))
+    try:
+        return Status[text.upper()]
+    except KeyError:
+        raise InvalidStatus from None
+
+
+def parse_time(value: object) -> datetime | None:
+    """A moment: ``YYYY-MM-DD HH:MM:SS`` or ``YYYY-MM-DD`` in UTC, or ISO 8601 with an offset.
+
+    Fractions of a second are cut off. None and the empty text are None.
+    """
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        text = value.strip()
+        try:
+            if _TIME_FORMAT.fullmatch(text):
+                return datetime.fromisoformat(text).replace(tzinfo=UTC)
+            if _ISO_8601.fullmatch(text):
+                return datetime.fromisoformat(text.upper()).astimezone(UTC).replace(microsecond=0)
+        except (ValueError, OverflowError):
+            pass
+    raise ValueError("must be YYYY-MM-DD HH:MM:SS, YYYY-MM-DD, or ISO 8601 with an offset")
+
+
+def parse_text(value: object, most: int) -> str | None:
+    """A text of at most ``most`` characters; None and empty are None."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or len(value) > most or not is_storable(value):
+        raise ValueError(f"must be a text of at most {most} characters, without null characters")
+    return value
+
+
+def parse_meta(value: object) -> Mapping[str, str] | None:
+    """An object of texts, also written as JSON, of at most 4 KiB as JSON; None and empty are None."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        try:
+            value = msgspec.json.decode(value)
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            value = None
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        raise ValueError("must be an object whose values are texts")
+    if not all(is_storable(name) and is_storable(text) for name, text in value.items()):
+        raise ValueError("must not contain null characters")
+    if len(msgspec.json.encode(value)) > MAX_META_BYTES:
+        raise ValueError(f"must be at most {MAX_META_BYTES} bytes as JSON")
+    return value or None
+
+
+def is_storable(text: str) -> bool:
+    """Whether every database keeps this text as it is: valid Unicode without U+0000."""
+    return _UNSTORABLE.search(text) is None
+
+
+def write_time(moment: datetime) -> str:
+    """``YYYY-MM-DD HH:MM:SS`` in UTC: the one format of the wire and of the terminal."""
+    return moment.isoformat(" ")[:19]

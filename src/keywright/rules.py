@@ -1,0 +1,123 @@
+"""What a command does to a license. Pure: all that is known comes in, what should be true goes out,
+or a refusal is raised.
+
+One sentence holds over every sequence of these calls: ``times_activated`` is the number of active
+records, and it never rises above the limit that held when the rise was decided.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
+
+from keywright.errors import (
+    AlreadyActivated,
+    LicenseDisabled,
+    LicenseExpired,
+    LicenseInactive,
+    LimitReached,
+    NothingActive,
+    TokenNotActive,
+)
+from keywright.model import Activation, License, Status
+
+#: The last moment that the wire format's four-digit year can write.
+END_OF_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+
+
+def is_expired(license: License, now: datetime) -> bool:
+    """A license is good up to, not including, its ``expires_at``."""
+    return license.expires_at is not None and now >= license.expires_at
+
+
+def require_usable(license: License, now: datetime) -> None:
+    """Raise ``LicenseExpired``, ``LicenseInactive`` or ``LicenseDisabled``, looked at in this order."""
+    if license.expires_at is not None and now >= license.expires_at:
+        raise LicenseExpired(license.expires_at)
+    if license.status == Status.INACTIVE:
+        raise LicenseInactive(license.key)
+    if license.status == Status.DISABLED:
+        raise LicenseDisabled(license.key)
+
+
+def require_free_place(license: License) -> None:
+    """Raise ``LimitReached`` when every place is taken."""
+    limit = license.times_activated_max
+    if limit is not None and license.times_activated >= limit:
+        raise LimitReached(license.key)
+
+
+def activate(license: License, now: datetime) -> License:
+    """Take a new place; the caller adds the activation record."""
+    require_usable(license, now)
+    require_free_place(license)
+    return _with_place_taken(license, now)
+
+
+def reactivate(license: License, activation: Activation, now: datetime) -> tuple[License, Activation]:
+    """Take back a place that was given up; it needs a free place like any other."""
+    require_usable(license, now)
+    if activation.deactivated_at is None:
+        raise AlreadyActivated(activation.token)
+    require_free_place(license)
+    return (
+        _with_place_taken(license, now),
+        replace(activation, deactivated_at=None, updated_at=now),
+    )
+
+
+def deactivate(license: License, activation: Activation, now: datetime) -> tuple[License, Activation]:
+    """Give up one place. Raises ``TokenNotActive``; never looks at status or expiry."""
+    if activation.deactivated_at is not None:
+        raise TokenNotActive(activation.token)
+    return (
+        replace(license, times_activated=license.times_activated - 1, updated_at=now),
+        _ended(activation, now),
+    )
+
+
+def deactivate_all(
+    license: License, activations: Iterable[Activation], now: datetime
+) -> tuple[License, tuple[Activation, ...]]:
+    """Give up every place; returns the records that this call ended. Raises ``NothingActive``."""
+    ended = tuple(_ended(one, now) for one in activations if one.deactivated_at is None)
+    if not ended:
+        raise NothingActive(license.key)
+    remaining = license.times_activated - len(ended)
+    return replace(license, times_activated=remaining, updated_at=now), ended
+
+
+def validate(activations: Iterable[Activation], token: str | None) -> tuple[Activation, ...]:
+    """The records a validation reports: all, or the active one with this token.
+
+    Raises ``TokenNotActive`` when there is no such record. Never looks at status or expiry.
+    """
+    if token is None:
+        return tuple(activations)
+    found = tuple(one for one in activations if one.token == token and one.deactivated_at is None)
+    if not found:
+        raise TokenNotActive(token)
+    return found
+
+
+def remaining_activations(license: License) -> int | None:
+    """Free places, or None without a limit; negative after the limit was lowered below what is taken."""
+    limit = license.times_activated_max
+    return None if limit is None else limit - license.times_activated
+
+
+def expiry_after(now: datetime, days: int) -> datetime:
+    """``now`` plus that many days, or the end of time where that is nearer."""
+    return END_OF_TIME if days > (END_OF_TIME - now).days else now + timedelta(days=days)
+
+
+def _with_place_taken(license: License, now: datetime) -> License:
+    expires_at = license.expires_at
+    if expires_at is None and license.valid_for_days is not None:
+        expires_at = expiry_after(now, license.valid_for_days)
+    taken = license.times_activated + 1
+    return replace(license, times_activated=taken, expires_at=expires_at, updated_at=now)
+
+
+def _ended(activation: Activation, now: datetime) -> Activation:
+    return replace(activation, deactivated_at=now, updated_at=now)
