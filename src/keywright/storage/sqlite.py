@@ -1,0 +1,237 @@
+"""What is special about SQLite: one file, one writer, and answers without a wait.
+
+WAL with ``synchronous=FULL``: an acknowledged commit survives the loss of power. SQLite 3.7.0–3.51.2
+can corrupt a WAL database when two connections write or checkpoint at the same instant
+(https://sqlite.org/wal.html, "The WAL-reset bug"), so whoever writes, from whichever process, holds
+one lock file; readers are read-only and never checkpoint.
+"""
+
+import logging
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from filelock import FileLock, Timeout
+from sqlalchemy import (
+    Connection,
+    Engine,
+    bindparam,
+    create_engine,
+    event,
+    exc,
+    pool,
+    select,
+    update,
+)
+
+from keywright.errors import RejectedByDatabase, StoreBusy, StoreError, StoreUnavailable
+from keywright.keys import KeyRing
+from keywright.storage.schema import sequences
+from keywright.storage.transactions import Reading, Writing
+
+#: How long a write waits for other processes' writes, in seconds.
+LOCK_TIMEOUT = 20.0
+_LOCK_POLL = 0.005
+#: What one connection keeps of the file in memory, in KiB.
+_CACHE_KIB = 16 * 1024
+_NETWORK_FILE_SYSTEMS = frozenset(
+    "nfs nfs4 cifs smb3 smbfs afs ncpfs lustre gpfs glusterfs fuse.glusterfs fuse.sshfs ceph".split()
+)
+
+_LAST_NUMBER = select(sequences.c.last_id).where(sequences.c.name == bindparam("name"))
+_SET_LAST_NUMBER = (
+    update(sequences).where(sequences.c.name == bindparam("at_name")).values(last_id=bindparam("last_id"))
+)
+
+log = logging.getLogger(__name__)
+
+
+class SqliteStorage:
+    """One database file. ``read`` from any number of processes, ``write`` from one at a time.
+
+    One object is for one ``write`` and one ``read`` at a time, from whichever thread; whoever has
+    several threads sees to that (the desk does).
+    """
+
+    #: Reading costs less than handing it to another thread.
+    answers_in_place = True
+
+    def __init__(self, path: Path, key_ring: KeyRing) -> None:
+        self.path = path
+        self._key_ring = key_ring
+        self._lock = FileLock(f"{path}.lock", thread_local=False, mode=0o600)
+        self._writer: Connection | None = None
+        self._reader: Connection | None = None
+        self._busy_timeout = -1
+
+    @contextmanager
+    def read(self) -> Iterator[Reading]:
+        """One moment of the database. Raises ``StoreUnavailable``."""
+        try:
+            if self._reader is None:
+                self._reader = _engine(self.path, "ro").connect()
+            with self._reader.begin():
+                yield Reading(self._reader, self._key_ring)
+        except exc.DBAPIError as problem:
+            self._drop_reader()
+            raise StoreUnavailable(str(problem.orig)) from problem
+
+    @contextmanager
+    def write(self, *, wait: bool = True) -> Iterator[Writing]:
+        """A transaction that is durable when the block ends without an exception.
+
+        Raises ``StoreBusy`` when another process is writing and ``wait`` is False,
+        ``StoreUnavailable`` when the file cannot be written, ``RejectedByDatabase`` when the database
+        turned something else down; in each case nothing was changed.
+        """
+        with self.exclusively(wait=wait):
+            try:
+                writer = self._opened_writer(wait=wait)
+                with writer.begin():
+                    yield Writing(writer, self._key_ring, _Numbers(writer))
+            except exc.OperationalError as problem:
+                # After a failed write or sync nothing that this connection believes can be trusted.
+                self._drop_writer()
+                raise _unavailable(problem) from problem
+            except (exc.DBAPIError, OverflowError, UnicodeError) as problem:
+                raise RejectedByDatabase(str(problem)) from problem
+
+    @contextmanager
+    def exclusively(self, *, wait: bool = True) -> Iterator[None]:
+        """Hold the one-writer lock, across threads and processes. Raises ``StoreBusy``."""
+        try:
+            self._lock.acquire(timeout=LOCK_TIMEOUT if wait else 0, poll_interval=_LOCK_POLL)
+        except Timeout:
+            raise StoreBusy from None
+        except OSError as problem:
+            raise StoreUnavailable(str(problem)) from problem
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def close(self) -> None:
+        """Close the file; what the log holds is moved into the database."""
+        self._drop_reader()
+        if self._writer is not None:
+            with self.exclusively():
+                self._drop_writer()
+
+    def _opened_writer(self, *, wait: bool) -> Connection:
+        if self._writer is None:
+            self._writer = _engine(self.path, "rw").connect()
+            self._busy_timeout = -1
+        # Only a program that is not Keywright can hold SQLite's own lock while we hold ours.
+        milliseconds = int(LOCK_TIMEOUT * 1000) if wait else 0
+        if milliseconds != self._busy_timeout:
+            self._busy_timeout = milliseconds
+            raw: Any = self._writer.connection.driver_connection
+            raw.execute(f"PRAGMA busy_timeout={milliseconds}")
+        return self._writer
+
+    def _drop_reader(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+    def _drop_writer(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+
+def connect(path: Path, mode: str) -> sqlite3.Connection:
+    """Open the file as Keywright does: mode ``rwc``, ``rw`` or ``ro``. Transactions are ours to begin."""
+    connection = sqlite3.connect(
+        f"file:{quote(str(path))}?mode={mode}",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=5,
+    )
+    if mode != "ro":
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA foreign_keys=ON")
+    connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+    return connection
+
+
+def create_file(path: Path) -> None:
+    """Make an empty database that only its owner can read, unless there is one already."""
+    path.touch(mode=0o600)
+    connect(path, "rw").close()
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a database as it is at one moment, also while others read it."""
+    with closing(connect(source, "ro")) as old, closing(sqlite3.connect(target)) as new:
+        old.backup(new)
+    shutil.copymode(source, target)
+
+
+def refuse_network_file_system(path: Path) -> None:
+    """Raise ``StoreError`` where the file's locks and memory maps would not hold across hosts."""
+    kind = _file_system_of(path)
+    if kind in _NETWORK_FILE_SYSTEMS:
+        raise StoreError(
+            f"{path} is on a network file system ({kind}), where SQLite's locks do not hold. "
+            "Put the data directory on a local disk."
+        )
+    if kind.startswith("fuse") or kind == "9p":
+        log.warning("the data directory is on %s; make sure that its locks and syncs hold", kind)
+
+
+def _file_system_of(path: Path) -> str:
+    try:
+        lines = Path("/proc/self/mounts").read_text().splitlines()
+    except OSError:
+        return ""
+    resolved = path.resolve()
+    mounts = [line.split()[1:3] for line in lines]
+    on = [(where, kind) for where, kind in mounts if resolved.is_relative_to(where)]
+    return max(on, key=lambda mount: len(mount[0]), default=("", ""))[1]
+
+
+def _engine(path: Path, mode: str) -> Engine:
+    engine = create_engine("sqlite://", creator=lambda: connect(path, mode), poolclass=pool.NullPool)
+    begin = "BEGIN" if mode == "ro" else "BEGIN IMMEDIATE"
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
+
+
+def _unavailable(problem: exc.OperationalError) -> StoreUnavailable | StoreBusy:
+    code = getattr(problem.orig, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreBusy("another program holds SQLite's lock")
+    return StoreUnavailable(str(problem.orig))
+
+
+class _Numbers:
+    """Gives out numbers, in a row and never twice; the one-writer lock makes that safe."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._given: dict[str, int] = {}
+        self._stored: dict[str, int] = {}
+
+    def next(self, kind: str) -> int:
+        if kind not in self._given:
+            last = self._connection.execute(_LAST_NUMBER, {"name": kind}).scalar_one()
+            self._given[kind] = self._stored[kind] = last
+        self._given[kind] += 1
+        return self._given[kind]
+
+    def save(self) -> None:
+        for kind, last in self._given.items():
+            if last != self._stored[kind]:
+                self._connection.execute(_SET_LAST_NUMBER, {"at_name": kind, "last_id": last})
+                self._stored[kind] = last

@@ -1,0 +1,273 @@
+"""What can be asked of the database and written to it, within one transaction.
+
+``find_x`` may return nothing, ``lock_x`` gets for change, ``list_x`` is paged or small, ``count_x``
+counts, ``save_x`` writes.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from sqlalchemy import Connection, Executable, Select, Table, delete, insert, select, update
+
+from keywright.keys import KeyRing
+from keywright.model import (
+    Activation,
+    ApiKey,
+    Event,
+    Generator,
+    KeptAnswer,
+    License,
+    LicenseFilter,
+    User,
+)
+from keywright.storage import queries, rows
+from keywright.storage.schema import api_keys, generators, kept_answers, users
+
+
+class Numbers(Protocol):
+    """Where new licenses and activations get their numbers; each database has its own way."""
+
+    def next(self, kind: str) -> int:
+        """A number for a new ``license`` or ``activation`` that was never given before."""
+
+    def save(self) -> None:
+        """Remember what was given."""
+
+
+class Reading:
+    """A transaction that sees one moment of the database and changes nothing."""
+
+    def __init__(self, connection: Connection, key_ring: KeyRing) -> None:
+        self._connection = connection
+        self._key_ring = key_ring
+
+    def find_licenses(self, keys: Iterable[str]) -> dict[str, License]:
+        """The licenses that have these keys, by key."""
+        return self._licenses_by_key(keys, queries.licenses_with)
+
+    def list_licenses(self, where: LicenseFilter, *, after_id: int, limit: int) -> list[License]:
+        """At most ``limit`` matching licenses with larger numbers than ``after_id``, oldest first."""
+        query = queries.listed(where)
+        return self._unsealed(query.where(query.selected_columns.id > after_id).limit(limit))
+
+    def list_license_page(self, where: LicenseFilter, *, skip: int, limit: int) -> list[License]:
+        """At most ``limit`` matching licenses after the first ``skip`` of them, oldest first."""
+        return self._unsealed(queries.listed(where).offset(skip).limit(limit))
+
+    def count_licenses(self, where: LicenseFilter) -> int:
+        """How many licenses match."""
+        return int(self._connection.execute(queries.counted(where)).scalar_one())
+
+    def list_activations(self, license_ids: Iterable[int]) -> dict[int, list[Activation]]:
+        """Every record of these licenses, by license, oldest first."""
+        return self._by_license(queries.activations_of, license_ids)
+
+    def list_active(self, license_ids: Iterable[int]) -> dict[int, list[Activation]]:
+        """Every active record of these licenses, by license, oldest first."""
+        return self._by_license(queries.active_of, license_ids)
+
+    def find_activations(self, tokens: Iterable[tuple[int, str]]) -> list[Activation]:
+        """The records with these tokens, each only within its license."""
+        found: dict[tuple[int, str], Activation] = {}
+        for some in queries.in_sizes(list(tokens)):
+            values: dict[str, Any] = {}
+            for i, (license_id, token) in enumerate(some):
+                values[f"v{i}"], values[f"t{i}"] = license_id, token
+            for row in self._connection.execute(queries.activations_with(len(some)), values):
+                found[row.license_id, row.token] = rows.activation_of(row)
+        return list(found.values())
+
+    def find_kept_answers(self, scopes: Iterable[bytes]) -> dict[bytes, KeptAnswer]:
+        """The answers that were kept for these calls, by scope."""
+        unseal = self._key_ring.unseal
+        return {
+            row.scope: KeptAnswer(row.request_digest, row.status, unseal(row.sealed_body, row.scope))
+            for row in self._rows_with(queries.answers_kept, scopes)
+        }
+
+    def find_generator(self, generator_id: int) -> Generator | None:
+        """The generator with this number."""
+        query = select(*rows.GENERATOR).where(generators.c.id == generator_id)
+        row = self._connection.execute(query).first()
+        return None if row is None else rows.generator_of(row)
+
+    def list_generators(self) -> list[Generator]:
+        """Every generator, oldest first."""
+        query = select(*rows.GENERATOR).order_by(generators.c.id)
+        return [rows.generator_of(row) for row in self._connection.execute(query)]
+
+    def find_api_key(self, consumer_key_hash: str) -> ApiKey | None:
+        """The API key in force with this hashed consumer key."""
+        values = {"key_hash": consumer_key_hash}
+        row = self._connection.execute(queries.API_KEY_IN_FORCE, values).first()
+        return None if row is None else rows.api_key_of(row)
+
+    def list_api_keys(self) -> list[ApiKey]:
+        """Every API key, revoked ones included, oldest first."""
+        query = select(*rows.API_KEY).order_by(api_keys.c.id)
+        return [rows.api_key_of(row) for row in self._connection.execute(query)]
+
+    def find_user(self, name: str) -> User | None:
+        """The user with this name."""
+        row = self._connection.execute(select(*rows.USER).where(users.c.name == name)).first()
+        return None if row is None else rows.user_of(row)
+
+    def list_events(self, license_id: int, *, limit: int) -> list[Event]:
+        """The latest ``limit`` events of a license, latest first."""
+        query = queries.latest_events(license_id, limit)
+        return [rows.event_of(row) for row in self._connection.execute(query)]
+
+    def _licenses_by_key(self, keys: Iterable[str], query: queries.SizedQuery) -> dict[str, License]:
+        fingerprint = self._key_ring.fingerprint
+        key_of = {fingerprint(key): key for key in keys}
+        found = {}
+        for row in self._rows_with(query, key_of):
+            key = key_of[row[0]]
+            found[key] = rows.license_of(row, key)
+        return found
+
+    def _by_license(
+        self, query: queries.SizedQuery, license_ids: Iterable[int]
+    ) -> dict[int, list[Activation]]:
+        found: dict[int, list[Activation]] = {}
+        for row in self._rows_with(query, license_ids):
+            found.setdefault(row[2], []).append(rows.activation_of(row))
+        for records in found.values():
+            records.sort(key=_by_id)
+        return found
+
+    def _unsealed(self, query: Select[Any]) -> list[License]:
+        unseal = self._key_ring.unseal_key
+        return [
+            rows.license_of(row[:-1], unseal(row.sealed_key, row.id))
+            for row in self._connection.execute(query)
+        ]
+
+    def _rows_with(self, query: queries.SizedQuery, values: Iterable[Any]) -> list[Any]:
+        found: list[Any] = []
+        for some in queries.in_sizes(list(values)):
+            size = len(some)
+            named = dict(zip(queries.names("v", size), some, strict=True))
+            found += self._connection.execute(query(size), named).all()
+        return found
+
+
+class Writing(Reading):
+    """A transaction that changes things: all of it is durable after it ends, or none of it is."""
+
+    def __init__(self, connection: Connection, key_ring: KeyRing, numbers: Numbers) -> None:
+        super().__init__(connection, key_ring)
+        self._numbers = numbers
+
+    def next_id(self, kind: str) -> int:
+        """A number for a new ``license`` or ``activation`` that was never given before."""
+        return self._numbers.next(kind)
+
+    def save_numbers(self) -> None:
+        """Remember the numbers that were given out."""
+        self._numbers.save()
+
+    def lock_licenses(self, keys: Iterable[str]) -> dict[str, License]:
+        """The licenses that have these keys, by key, locked in id order until the end."""
+        return self._licenses_by_key(keys, queries.licenses_locked)
+
+    def save_new_licenses(self, new: Sequence[License]) -> None:
+        """Insert; the database rejects a key that is taken."""
+        values = [self._license_values(one) | {"id": one.id} for one in new]
+        self._execute_many(queries.INSERT_LICENSE, values)
+
+    def save_licenses(self, changed: Sequence[License]) -> None:
+        """Update everything, the key too; the database rejects a key that is taken."""
+        values = [self._license_values(one) | {"at_id": one.id} for one in changed]
+        self._execute_many(queries.UPDATE_LICENSE, values)
+
+    def save_places_taken(self, changed: Sequence[License]) -> None:
+        """Update what taking a place changes; the table's CHECK judges the new counter."""
+        values = [rows.counter_values(one) for one in changed]
+        self._execute_many(queries.UPDATE_COUNTER, values)
+
+    def save_places_given_up(self, changed: Sequence[License]) -> None:
+        """Update what giving up places changes."""
+        values = [rows.counter_values(one) | {"places": rows.places(one)} for one in changed]
+        self._execute_many(queries.UPDATE_COUNTER_AND_PLACES, values)
+
+    def delete_licenses(self, license_ids: Collection[int]) -> None:
+        """Delete these licenses and their activations; their events stay."""
+        gone = [{"at_id": license_id} for license_id in license_ids]
+        self._execute_many(queries.DELETE_ACTIVATIONS, gone)
+        self._execute_many(queries.DELETE_LICENSE, gone)
+
+    def save_new_activations(self, new: Sequence[Activation]) -> None:
+        """Insert."""
+        values = [rows.activation_values(one) for one in new]
+        self._execute_many(queries.INSERT_ACTIVATION, values)
+
+    def save_activations(self, changed: Sequence[Activation]) -> None:
+        """Update what reactivating and deactivating change."""
+        values = [rows.activation_changes(one) for one in changed]
+        self._execute_many(queries.UPDATE_ACTIVATION, values)
+
+    def save_events(self, happened: Sequence[Event]) -> None:
+        """Add to the record of what happened."""
+        self._execute_many(queries.INSERT_EVENT, [rows.event_values(one) for one in happened])
+
+    def save_kept_answer(self, scope: bytes, answer: KeptAnswer, now: datetime) -> None:
+        """Keep the answer to a call; the body is sealed, for it holds a license key."""
+        values = {
+            "scope": scope,
+            "request_digest": answer.request_digest,
+            "status": answer.status,
+            "sealed_body": self._key_ring.seal(answer.body, scope),
+            "kept_at": rows.seconds(now),
+        }
+        self._connection.execute(queries.INSERT_KEPT_ANSWER, values)
+
+    def delete_kept_answers(self, before: datetime) -> int:
+        """Forget the answers kept before this moment; returns how many they were."""
+        query = delete(kept_answers).where(kept_answers.c.kept_at < rows.seconds(before))
+        return self._connection.execute(query).rowcount
+
+    def save_new_generator(self, generator: Generator) -> int:
+        """Insert, and return the number that the generator has from now on."""
+        return self._insert(generators, rows.values_of(generator))
+
+    def save_generator(self, generator: Generator) -> None:
+        """Update every field."""
+        query = update(generators).where(generators.c.id == generator.id)
+        self._connection.execute(query.values(rows.values_of(generator)))
+
+    def delete_generator(self, generator_id: int) -> None:
+        """Delete; the licenses it made stay."""
+        self._connection.execute(delete(generators).where(generators.c.id == generator_id))
+
+    def save_new_api_key(self, api_key: ApiKey, consumer_key_hash: str) -> int:
+        """Insert, and return the number that the API key has from now on."""
+        return self._insert(api_keys, rows.values_of(api_key) | {"key_hash": consumer_key_hash})
+
+    def revoke_api_key(self, api_key_id: int, now: datetime) -> bool:
+        """Revoke; False when there is no such key in force."""
+        query = update(api_keys).where(api_keys.c.id == api_key_id, api_keys.c.revoked_at.is_(None))
+        return self._connection.execute(query.values(revoked_at=rows.seconds(now))).rowcount == 1
+
+    def save_new_user(self, user: User) -> int:
+        """Insert, and return the number that the user has from now on."""
+        return self._insert(users, rows.values_of(user))
+
+    def _execute_many(self, statement: Executable, values: list[rows.Values]) -> None:
+        if values:
+            self._connection.execute(statement, values)
+
+    def _insert(self, table: Table, values: rows.Values) -> int:
+        result = self._connection.execute(insert(table).values(values))
+        return int(result.inserted_primary_key[0])  # type: ignore[index]
+
+    def _license_values(self, license: License) -> rows.Values:
+        return rows.license_values(license) | {
+            "fingerprint": self._key_ring.fingerprint(license.key),
+            "sealed_key": self._key_ring.seal_key(license.key, license.id),
+        }
+
+
+def _by_id(activation: Activation) -> int:
+    return activation.id
