@@ -1,0 +1,124 @@
+"""Decide a batch: one transaction for all its commands, each with its own outcome.
+
+An outcome is what the command's function returned, or the error that it met: an outcome is never
+raised, because the others of the batch have theirs.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from keywright import commands as c
+from keywright import generating, licensing, reporting
+from keywright.errors import (
+    Fault,
+    IdempotencyKeyReused,
+    KeywrightError,
+    Refusal,
+    StoreBusy,
+    Unavailable,
+)
+from keywright.model import KeptAnswer
+from keywright.storage import Storage
+from keywright.workset import Workset
+
+Outcome = Any
+
+log = logging.getLogger(__name__)
+
+
+def forget_answers(work: Workset, command: c.ForgetAnswers) -> int:
+    """Delete old kept answers; returns how many they were."""
+    return work.tx.delete_kept_answers(command.before)
+
+
+_DECISIONS = licensing.DECISIONS | generating.DECISIONS | {c.ForgetAnswers: forget_answers}
+
+
+class Batches:
+    """The operations of one installation, a batch at a time. Not for several threads at once."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def change(self, commands: Sequence[c.Command], *, wait: bool = True) -> list[Outcome]:
+        """Decide the commands in order; when this returns, what they changed is durable.
+
+        A command that the database itself rejects does not hurt the others: they are then decided one
+        at a time. Raises ``StoreBusy``, with nothing done, when another process is writing and
+        ``wait`` is False.
+        """
+        try:
+            return self._changed(commands, wait=wait)
+        except StoreBusy as fault:
+            if not wait:
+                raise
+            return [fault] * len(commands)
+        except Unavailable as fault:
+            log.error("the database cannot be written: %s", fault)
+            return [fault] * len(commands)
+        except Exception as problem:
+            if len(commands) > 1:
+                return [self.change([one])[0] for one in commands]
+            return [_fault(problem, commands[0])]
+
+    def ask(self, queries: Sequence[c.Query]) -> list[Outcome]:
+        """Answer the questions from one moment of the database."""
+        try:
+            with self._storage.read() as tx:
+                read = reporting.Readset(tx, queries)
+                return [_outcome(reporting.ANSWERS[type(one)], read, one) for one in queries]
+        except Unavailable as fault:
+            log.error("the database cannot be read: %s", fault)
+            return [fault] * len(queries)
+        except Exception as problem:
+            if len(queries) > 1:
+                return [self.ask([one])[0] for one in queries]
+            return [_fault(problem, queries[0])]
+
+    def _changed(self, commands: Sequence[c.Command], *, wait: bool) -> list[Outcome]:
+        with self._storage.write(wait=wait) as tx:
+            work = Workset(tx, commands)
+            scopes = [one.retry.scope for one in commands if one.retry is not None]
+            if scopes:
+                outcomes = _decide_with_answers(work, commands, tx.find_kept_answers(scopes))
+            else:
+                outcomes = [_outcome(_DECISIONS[type(one)], work, one) for one in commands]
+            work.save()
+        return outcomes
+
+
+def _decide_with_answers(
+    work: Workset, commands: Sequence[c.Command], kept: dict[bytes, KeptAnswer]
+) -> list[Outcome]:
+    """Decide the commands; a repeated call gets its first answer, a first one's is kept."""
+    return [
+        _outcome(_DECISIONS[type(one)], work, one)
+        if one.retry is None
+        else _decide_once(work, one, one.retry, kept)
+        for one in commands
+    ]
+
+
+def _decide_once(work: Workset, command: c.Command, retry: c.Retry, kept: dict[bytes, KeptAnswer]) -> Outcome:
+    before = kept.get(retry.scope)
+    if before is not None:
+        is_same = before.request_digest == retry.request_digest
+        return before if is_same else IdempotencyKeyReused()
+    outcome = _outcome(_DECISIONS[type(command)], work, command)
+    status, body = retry.write_answer(outcome)
+    kept[retry.scope] = KeptAnswer(retry.request_digest, status, body)
+    work.tx.save_kept_answer(retry.scope, kept[retry.scope], command.now)
+    return outcome
+
+
+def _outcome(decide: Any, with_what: Any, command: c.Command | c.Query) -> Outcome:
+    try:
+        return decide(with_what, command)
+    except Refusal as refusal:
+        return refusal
+
+
+def _fault(problem: Exception, command: c.Command | c.Query) -> KeywrightError:
+    log.error("could not %s", type(command).__name__, exc_info=problem)
+    return problem if isinstance(problem, Fault) else Fault(type(problem).__name__)

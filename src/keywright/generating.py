@@ -1,0 +1,120 @@
+"""Generators: recipes that make license keys, and the making."""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from keywright import commands as c
+from keywright import keys
+from keywright.errors import GeneratorTooWeak, InvalidParameters, UnknownGenerator
+from keywright.licensing import new_license
+from keywright.model import Generator, LicenseRecord, LicenseSource
+from keywright.storage import Reading
+from keywright.workset import Workset
+
+#: How often a key may be drawn anew because it exists already, per key wanted.
+_DRAWS_PER_KEY = 10
+
+
+def create_generator(work: Workset, command: c.CreateGenerator) -> Generator:
+    """Make a generator."""
+    generator = Generator(
+        id=0,
+        name=command.name,
+        charset=command.charset,
+        chunks=command.chunks,
+        chunk_length=command.chunk_length,
+        times_activated_max=command.times_activated_max,
+        separator=command.separator,
+        prefix=command.prefix,
+        suffix=command.suffix,
+        expires_in_days=command.expires_in_days,
+        created_at=command.now,
+        created_by=command.by,
+        updated_at=command.now,
+        updated_by=None,
+    )
+    require_sound(generator, is_weak_allowed=command.is_weak_allowed)
+    return replace(generator, id=work.tx.save_new_generator(generator))
+
+
+def update_generator(work: Workset, command: c.UpdateGenerator) -> Generator:
+    """Change the given fields of a generator."""
+    generator = get_generator(work.tx, command.generator_id)
+    changed = replace(generator, **command.changes, updated_at=command.now, updated_by=command.by)
+    require_sound(changed, is_weak_allowed=command.is_weak_allowed)
+    work.tx.save_generator(changed)
+    return changed
+
+
+def delete_generator(work: Workset, command: c.DeleteGenerator) -> None:
+    """Delete a generator; the licenses it made stay."""
+    get_generator(work.tx, command.generator_id)
+    work.tx.delete_generator(command.generator_id)
+
+
+def generate(work: Workset, command: c.GenerateLicenses) -> tuple[LicenseRecord, ...]:
+    """Make licenses with keys that no other has, all or none."""
+    generator = get_generator(work.tx, command.generator_id)
+    return tuple(
+        LicenseRecord(
+            new_license(
+                work,
+                command,
+                key,
+                LicenseSource.GENERATOR,
+                valid_for_days=generator.expires_in_days,
+                times_activated_max=generator.times_activated_max,
+            )
+        )
+        for key in _new_keys(work, generator, command.amount)
+    )
+
+
+def get_generator(tx: Reading, generator_id: int) -> Generator:
+    """The generator with this number. Raises ``UnknownGenerator``."""
+    generator = tx.find_generator(generator_id)
+    if generator is None:
+        raise UnknownGenerator(generator_id)
+    return generator
+
+
+def require_sound(generator: Generator, *, is_weak_allowed: bool) -> None:
+    """Raise ``InvalidParameters`` where its keys would be too long to be keys, and
+    ``GeneratorTooWeak`` where they could be guessed.
+    """
+    if not keys.is_drawable(generator):
+        raise InvalidParameters({"charset": "keys would have control characters in them"})
+    length = keys.key_length(generator)
+    if length > keys.MAX_KEY_LENGTH:
+        raise InvalidParameters(
+            {"chunk_length": f"keys would have {length} characters; {keys.MAX_KEY_LENGTH} is the most"}
+        )
+    bits = keys.entropy_bits(generator.charset, generator.chunks, generator.chunk_length)
+    if bits < keys.MIN_ENTROPY_BITS and not is_weak_allowed:
+        raise GeneratorTooWeak(bits)
+
+
+def _new_keys(work: Workset, generator: Generator, amount: int) -> list[str]:
+    """Keys that are taken by no license, each once, in the order they were drawn."""
+    new: dict[str, None] = {}
+    draws_left = amount * _DRAWS_PER_KEY
+    while len(new) < amount:
+        wanted = amount - len(new)
+        draws_left -= wanted
+        if draws_left < 0:
+            raise InvalidParameters({"amount": "the generator cannot make that many new keys"})
+        drawn = dict.fromkeys(keys.generate_key(generator) for _ in range(wanted))
+        taken = work.tx.find_licenses(drawn)
+        new |= {key: None for key in drawn if key not in taken}
+    return list(new)
+
+
+#: Which function decides which command.
+DECISIONS: dict[type[c.Command], Callable[[Workset, Any], Any]] = {
+    c.CreateGenerator: create_generator,
+    c.UpdateGenerator: update_generator,
+    c.DeleteGenerator: delete_generator,
+    c.GenerateLicenses: generate,
+}

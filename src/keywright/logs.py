@@ -1,0 +1,57 @@
+"""Logs: structlog, one line an event; a console format for people, JSON for machines.
+
+Nothing that goes through here may hold a full license key, token or secret: callers pass masks.
+"""
+
+import logging
+import sys
+from typing import Any, TextIO
+
+import msgspec
+import structlog
+
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+def configure(*, level: str, is_json: bool, stream: TextIO = sys.stderr) -> None:
+    """Send everything at ``level`` (a name such as ``info``) and above to ``stream``.
+
+    The standard library's loggers, uvicorn's among them, come out in the same form.
+    """
+    number = logging.getLevelNamesMapping()[level.upper()]
+    structlog.configure(
+        processors=[*_shared(), _renderer(is_json=is_json)],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.WriteLoggerFactory(file=stream),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=_shared(),
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                _renderer(is_json=is_json),
+            ],
+        )
+    )
+    logging.basicConfig(level=number, handlers=[handler], force=True)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+
+
+def _shared() -> list[structlog.types.Processor]:
+    return [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+
+
+def _renderer(*, is_json: bool) -> structlog.types.Processor:
+    if is_json:
+        return structlog.processors.JSONRenderer(serializer=_to_json)
+    return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)
+
+
+def _to_json(entry: Any, **_: Any) -> str:
+    return _encode(entry).decode()

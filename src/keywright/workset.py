@@ -1,0 +1,172 @@
+"""What a batch works on: loaded once for all its commands, changed in memory by one after the other,
+saved once.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from keywright.commands import Command, DeactivateAll, LicenseCommand, UpdateLicense
+from keywright.errors import UnknownLicense, UnknownToken
+from keywright.model import Activation, Event, License
+from keywright.storage import Writing
+
+
+class Workset:
+    """The licenses and activations that a batch of commands touches."""
+
+    def __init__(self, tx: Writing, commands: Iterable[Command]) -> None:
+        """Lock and load what these commands touch: one query per table."""
+        self.tx = tx
+        self._licenses: dict[str, License] = {}
+        self._records: dict[int, dict[str, Activation]] = {}
+        self._before: dict[int, License] = {}
+        self._new_licenses: set[int] = set()
+        self._deleted: set[int] = set()
+        self._new_activations: set[str] = set()
+        self._changed_activations: set[str] = set()
+        self._events: list[Event] = []
+        self._load([one for one in commands if isinstance(one, LicenseCommand)])
+
+    def _load(self, commands: list[LicenseCommand]) -> None:
+        keys = {one.key for one in commands} | {
+            one.changes["key"] for one in commands if type(one) is UpdateLicense and "key" in one.changes
+        }
+        if not keys:
+            return
+        self._licenses = self.tx.lock_licenses(keys)
+        self._before = {one.id: one for one in self._licenses.values()}
+        tokens, emptied = set(), set()
+        for one in commands:
+            license = self._licenses.get(one.key)
+            if license is None:
+                continue
+            token = getattr(one, "token", None)
+            if token is not None:
+                tokens.add((license.id, token))
+            elif type(one) is DeactivateAll:
+                emptied.add(license.id)
+        for record in self.tx.find_activations(tokens):
+            self._records.setdefault(record.license_id, {})[record.token] = record
+        for license_id, records in self.tx.list_active(emptied).items():
+            self._records.setdefault(license_id, {}).update({one.token: one for one in records})
+
+    def get_license(self, command: LicenseCommand) -> License:
+        """The license that the command is about. Raises ``UnknownLicense``."""
+        license = self._licenses.get(command.key)
+        only = command.only_product_id
+        if license is None or (only is not None and license.product_id != only):
+            raise UnknownLicense(command.key)
+        return license
+
+    def has_license(self, key: str) -> bool:
+        """Whether a license with this key exists now; only for keys that a command named."""
+        return key in self._licenses
+
+    def get_activation(self, license: License, token: str) -> Activation:
+        """The license's record with this token. Raises ``UnknownToken``."""
+        record = self._records.get(license.id, {}).get(token)
+        if record is None:
+            raise UnknownToken(token)
+        return record
+
+    def active_records(self, license: License) -> list[Activation]:
+        """The license's active records, oldest first; only for a license that a command empties."""
+        records = self._records.get(license.id, {}).values()
+        return sorted((one for one in records if one.deactivated_at is None), key=_by_id)
+
+    def add_license(self, license: License) -> None:
+        """A new license."""
+        self._licenses[license.key] = license
+        self._new_licenses.add(license.id)
+
+    def change_license(self, license: License, *, old_key: str | None = None) -> None:
+        """A license in its new state."""
+        if old_key is not None:
+            del self._licenses[old_key]
+        self._licenses[license.key] = license
+
+    def delete_license(self, license: License) -> None:
+        """A license is gone, with its activations."""
+        del self._licenses[license.key]
+        self._new_activations -= self._records.pop(license.id, {}).keys()
+        self._deleted.add(license.id)
+
+    def add_activation(self, activation: Activation) -> None:
+        """A new record."""
+        self._records.setdefault(activation.license_id, {})[activation.token] = activation
+        self._new_activations.add(activation.token)
+
+    def change_activation(self, activation: Activation) -> None:
+        """A record in its new state."""
+        self._records[activation.license_id][activation.token] = activation
+        self._changed_activations.add(activation.token)
+
+    def announce(
+        self,
+        name: str,
+        license: License,
+        command: Command,
+        activation: Activation | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Something happened to the license."""
+        self._events.append(
+            Event(
+                command.now,
+                name,
+                license.id,
+                None if activation is None else activation.id,
+                command.origin.actor,
+                command.origin.ip_address,
+                details,
+            )
+        )
+
+    def save(self) -> None:
+        """Write everything that changed, one statement per kind of change."""
+        tx = self.tx
+        tx.delete_licenses(self._deleted - self._new_licenses)
+        now = [one for one in self._licenses.values() if one.id not in self._deleted]
+        tx.save_new_licenses([one for one in now if one.id in self._new_licenses])
+        self._save_changed([one for one in now if one.id in self._before])
+        records = [one for records in self._records.values() for one in records.values()]
+        tx.save_new_activations([one for one in records if one.token in self._new_activations])
+        changed = self._changed_activations - self._new_activations
+        tx.save_activations([one for one in records if one.token in changed])
+        tx.save_events(self._events)
+        tx.save_numbers()
+
+    def _save_changed(self, licenses: list[License]) -> None:
+        rewritten, taken, given_up = [], [], []
+        for license in licenses:
+            before = self._before[license.id]
+            if license is before:
+                continue
+            if _is_rewritten(before, license):
+                rewritten.append(license)
+            elif license.times_activated > before.times_activated:
+                taken.append(license)
+            else:
+                given_up.append(license)
+        self.tx.save_licenses(rewritten)
+        self.tx.save_places_taken(taken)
+        self.tx.save_places_given_up(given_up)
+
+
+def _is_rewritten(before: License, after: License) -> bool:
+    """Whether more changed than taking and giving up places changes."""
+    return (
+        before.key != after.key
+        or before.status != after.status
+        or before.times_activated_max != after.times_activated_max
+        or before.valid_for_days != after.valid_for_days
+        or before.updated_by != after.updated_by
+        or before.order_id != after.order_id
+        or before.product_id != after.product_id
+        or before.user_id != after.user_id
+        or (before.expires_at != after.expires_at and before.expires_at is not None)
+    )
+
+
+def _by_id(activation: Activation) -> int:
+    return activation.id
