@@ -50,7 +50,10 @@ def _shared() -> list[structlog.types.Processor]:
 def _renderer(*, is_json: bool) -> structlog.types.Processor:
     if is_json:
         return structlog.processors.JSONRenderer(serializer=_to_json)
-    return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)
+    # Plain: the other formatters show the values of variables.
+    return structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+    )
 
 
 def _to_json(entry: Any, **_: Any) -> str:

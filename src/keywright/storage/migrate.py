@@ -67,7 +67,7 @@ def _upgrade(path: Path, revision: str | None) -> None:
                 f"knows up to {HEAD!r}). Install that version, or restore a backup."
             ) from None
         log.info("saved a copy before the migration: %s", _back_up(path, revision))
-    engine = create_engine("sqlite://", creator=lambda: sqlite.connect(path, "rw"), poolclass=pool.NullPool)
+    engine = create_engine("sqlite://", creator=lambda: sqlite.connect(path, "rw"), poolclass=pool.NullPool, hide_parameters=True)
     with engine.connect() as connection:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
         config.attributes["connection"] = connection

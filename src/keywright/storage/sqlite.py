@@ -198,7 +198,7 @@ def _file_system_of(path: Path) -> str:
 
 
 def _engine(path: Path, mode: str) -> Engine:
-    engine = create_engine("sqlite://", creator=lambda: connect(path, mode), poolclass=pool.NullPool)
+    engine = create_engine("sqlite://", creator=lambda: connect(path, mode), poolclass=pool.NullPool, hide_parameters=True)
     begin = "BEGIN" if mode == "ro" else "BEGIN IMMEDIATE"
 
     @event.listens_for(engine, "begin")

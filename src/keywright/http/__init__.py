@@ -1,0 +1,1 @@
+"""Keywright over HTTP."""

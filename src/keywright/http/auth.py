@@ -1,0 +1,79 @@
+"""From a request to its caller: credentials, and the client's address."""
+
+import base64
+import binascii
+import ipaddress
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keywright.errors import CredentialsInvalid, CredentialsMissing, InvalidParameters
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_NAMES = ("consumer_key", "consumer_secret")
+
+
+def credentials(
+    query: Mapping[str, Any], raw_query: bytes, authorization: bytes | None
+) -> tuple[str, str] | None:
+    """The consumer key and secret of a request, or None when it brings none.
+
+    Those in the query win over HTTP Basic. Raises ``CredentialsMissing`` for half of a pair,
+    ``CredentialsInvalid`` for a Basic header that is none, ``InvalidParameters`` when the query names
+    one twice.
+    """
+    if b"consumer_" in raw_query:
+        doubled = [name for name in _NAMES if raw_query.count(name.encode() + b"=") > 1]
+        if doubled:
+            raise InvalidParameters({name: "was sent more than once" for name in doubled})
+    key, secret = (query.get(name, "") for name in _NAMES)
+    if key and secret:
+        return key, secret
+    from_header = None if authorization is None else _basic(authorization)
+    if from_header is None and (key or secret):
+        raise CredentialsMissing
+    return from_header
+
+
+def _basic(authorization: bytes) -> tuple[str, str] | None:
+    """RFC 7617; other schemes are not ours to judge."""
+    scheme, _, encoded = authorization.partition(b" ")
+    if scheme.lower() != b"basic":
+        return None
+    try:
+        decoded = base64.b64decode(encoded.strip(), validate=True).decode()
+    except (binascii.Error, UnicodeError):
+        raise CredentialsInvalid from None
+    key, colon, secret = decoded.partition(":")
+    if not colon:
+        raise CredentialsInvalid
+    if not key or not secret:
+        raise CredentialsMissing
+    return key, secret
+
+
+def client_address(peer: str, forwarded_for: bytes | None, trusted: Sequence[Network]) -> str:
+    """The address of who is really calling.
+
+    ``X-Forwarded-For`` counts only from trusted proxies, read from the right: the first address that
+    is not a trusted proxy's is the client's.
+    """
+    if not trusted or forwarded_for is None or not _is_within(peer, trusted):
+        return peer
+    address = peer
+    for hop in reversed(forwarded_for.decode("latin-1").split(",")):
+        try:
+            address = str(ipaddress.ip_address(hop.strip()))
+        except ValueError:
+            break
+        if not _is_within(address, trusted):
+            break
+    return address
+
+
+def _is_within(address: str, networks: Sequence[Network]) -> bool:
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return any(parsed in network for network in networks)

@@ -1,0 +1,140 @@
+"""One call of the v2 interface: what was asked, by whom, and how it is answered."""
+
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from starlette.types import Receive, Scope
+
+from keywright import errors as e
+from keywright.commands import Command, LicenseCommand, Query, Retry
+from keywright.desk import Desk
+from keywright.fields import MAX_USER_AGENT_LENGTH
+from keywright.http import parameters, problems, wire
+from keywright.model import Caller, KeptAnswer, LicenseRecord, Origin
+
+REPLAYED: problems.Headers = ((b"idempotency-replayed", b"true"),)
+_MOST_VISIBLE = 255
+
+
+class Answer(msgspec.Struct):
+    """What goes out: a status and a body, whole or piece by piece, and what the log says of it."""
+
+    status: int
+    body: bytes
+    headers: problems.Headers = ()
+    pieces: AsyncIterator[bytes] | None = None
+    license_id: int | None = None
+
+
+class Call:
+    """A request to the v2 interface, as far as it has been understood."""
+
+    __slots__ = (
+        "address",
+        "body_limit",
+        "caller",
+        "desk",
+        "headers",
+        "key",
+        "now",
+        "operation",
+        "query",
+        "receive",
+        "sayings",
+        "scope",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, headers: dict[bytes, bytes]) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.headers = headers
+        self.query: parameters.Parameters = {}
+        self.now = datetime.now(UTC).replace(microsecond=0)
+        self.operation = ""
+        self.sayings = problems.NO_SAYINGS
+        self.key = ""
+        self.address = ""
+        self.caller: Caller | None = None
+        self.desk: Desk
+        self.body_limit = 0
+
+    @property
+    def actor(self) -> str:
+        """Who calls, as events and the log say it."""
+        return "program" if self.caller is None else f"api_key:{self.caller.api_key_id}"
+
+    @property
+    def origin(self) -> Origin:
+        """Where the call comes from, as events and activations remember it."""
+        agent = self.headers.get(b"user-agent", b"").decode("utf-8", "replace")
+        return Origin(self.actor, self.address, agent[:MAX_USER_AGENT_LENGTH])
+
+    @property
+    def by(self) -> int | None:
+        """The number of the API key that calls."""
+        return None if self.caller is None else self.caller.api_key_id
+
+    @property
+    def only_product_id(self) -> int | None:
+        """The one product whose licenses exist for the caller; None is all."""
+        return None if self.caller is None else self.caller.product_id
+
+    async def body(self) -> parameters.Parameters:
+        """The parameters in the body. A GET has none."""
+        if self.scope["method"] in ("GET", "HEAD"):
+            return {}
+        return await parameters.from_body(self.headers, self.receive, self.body_limit)
+
+    async def parameters(self) -> parameters.Parameters:
+        """The parameters of query and body; the body wins."""
+        if self.scope["method"] in ("GET", "HEAD"):
+            return self.query
+        return self.query | await self.body()
+
+    async def change(self, command: Command, write: Callable[[Any], bytes]) -> Answer:
+        """Have the command decided, and answer with what ``write`` makes of its outcome."""
+        token = self.headers.get(b"idempotency-key")
+        if token is not None:
+            retry = self._retry(command, token, write)
+            command = msgspec.structs.replace(command, retry=retry)
+        outcome = await self.desk.change(command)
+        if type(outcome) is KeptAnswer:
+            return Answer(outcome.status, outcome.body, REPLAYED)
+        return Answer(200, write(outcome), license_id=_license_id(outcome))
+
+    async def ask(self, query: Query, write: Callable[[Any], bytes]) -> Answer:
+        """Have the question answered, and answer with what ``write`` makes of it."""
+        outcome = await self.desk.ask(query)
+        return Answer(200, write(outcome), license_id=_license_id(outcome))
+
+    def _retry(self, command: Command, token: bytes, write: Callable[[Any], bytes]) -> Retry:
+        """An idempotency key belongs to its caller, and to the license where the call is about one."""
+        if not 1 <= len(token) <= _MOST_VISIBLE or not all(0x21 <= one <= 0x7E for one in token):
+            reason = f"must be 1 to {_MOST_VISIBLE} visible ASCII characters"
+            raise e.InvalidParameters({"Idempotency-Key": reason})
+        key = command.key if isinstance(command, LicenseCommand) else ""
+        scope = hashlib.sha256(wire.encode([self.by, key, token.decode()])).digest()
+        return Retry(scope, _digest(command), self._answer_writer(write))
+
+    def _answer_writer(self, write: Callable[[Any], bytes]) -> Callable[[Any], tuple[int, bytes]]:
+        def written(outcome: Any) -> tuple[int, bytes]:
+            if isinstance(outcome, e.KeywrightError):
+                return problems.write(outcome, self.sayings)
+            return 200, write(outcome)
+
+        return written
+
+
+def _digest(command: Command) -> bytes:
+    """What the command asks for, whoever asks, whenever and however often."""
+    asked = msgspec.structs.asdict(command)
+    for name in Command.__struct_fields__:
+        del asked[name]
+    return hashlib.sha256(wire.encode([type(command).__name__, asked])).digest()
+
+
+def _license_id(outcome: Any) -> int | None:
+    return outcome.license.id if type(outcome) is LicenseRecord else None

@@ -1,0 +1,274 @@
+"""The edge: the ASGI application around everything.
+
+It takes a request apart, finds out who calls, has the v2 interface answer it (or passes it on to the
+pages), turns every error into the contract's shape, and writes one line to the log.
+"""
+
+import logging
+from time import monotonic, perf_counter
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from keywright import access, keys
+from keywright import errors as e
+from keywright.commands import FindApiKey
+from keywright.config import Settings
+from keywright.desk import Desk
+from keywright.http import auth, parameters, problems, v2, wire
+from keywright.http.calls import Answer, Call
+from keywright.http.limits import FailureLimit, source_of
+from keywright.model import Caller
+
+#: The most bytes of path and query together.
+MAX_ADDRESS = 8192
+_JSON = (b"content-type", b"application/json; charset=UTF-8")
+_ALWAYS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+_ANY_ORIGIN = (
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-expose-headers", b"Idempotency-Replayed, Retry-After"),
+)
+_EXPOSED = (
+    b"access-control-expose-headers",
+    b"Idempotency-Replayed, Retry-After, Link, X-WP-Total, X-WP-TotalPages",
+)
+_PREFLIGHT_HEADERS = b"Authorization, Content-Type, Idempotency-Key"
+_PREFETCH_HEADERS = (b"sec-purpose", b"purpose", b"x-moz")
+
+log = structlog.get_logger("keywright.http")
+errors_log = logging.getLogger(__name__)
+
+
+class Edge:
+    """The application that the server runs."""
+
+    def __init__(self, settings: Settings, pages: ASGIApp) -> None:
+        self.desk: Desk | None = None
+        self._settings = settings
+        self._pages = pages
+        self._trusted = settings.trusted_proxies
+        self._origins = frozenset(origin.encode() for origin in settings.allowed_origins)
+        below = [*_split(settings.namespace), "v2"]
+        self._below_rest_route = below
+        self._prefix = [*_split(settings.api_root), *below]
+        self._raw_prefix = [word.encode() for word in self._prefix]
+        self._unknown_keys = FailureLimit(settings.unknown_key_limit)
+        self._bad_credentials = FailureLimit(settings.bad_credentials_limit)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._pages(scope, receive, send)
+            return
+        started = perf_counter()
+        words = self._v2_words(scope)
+        if words is None:
+            await self._pass_on(scope, receive, send, started)
+            return
+        call = Call(scope, receive, dict(scope["headers"]))
+        answer = await self._answer(call, words)
+        try:
+            await _send(send, answer)
+        finally:
+            _write_line(call, answer.status, answer.license_id, started)
+
+    def _v2_words(self, scope: Scope) -> list[str] | None:
+        """The address below ``v2``, or None for a request that is not to the v2 interface."""
+        raw = [word for word in scope["raw_path"].split(b"/") if word]
+        size = len(self._raw_prefix)
+        if raw[:size] == self._raw_prefix:
+            return v2.decoded(raw[size:])
+        if (not raw or raw == [b"index.php"]) and b"rest_route=" in scope["query_string"]:
+            return self._rest_route_words(scope["query_string"])
+        words = v2.decoded(raw)
+        return words[size:] if words[:size] == self._prefix else None
+
+    def _rest_route_words(self, query: bytes) -> list[str] | None:
+        for parameter in query.split(b"&"):
+            name, _, value = parameter.partition(b"=")
+            if name == b"rest_route":
+                words = v2.words_of_rest_route(value)
+                size = len(self._below_rest_route)
+                if words[:size] == self._below_rest_route:
+                    below = words[size:]
+                    return below if b"/" in value else v2.with_key_in_one(below)
+        return None
+
+    async def _answer(self, call: Call, words: list[str]) -> Answer:
+        address = None
+        try:
+            method = call.scope["method"]
+            found = v2.find_address(words)
+            if found is not None:
+                address, call.key = found
+                if (expected := address.actions.get(method)) is not None:
+                    call.operation, call.sayings = expected.operation, expected.sayings
+            await self._understand(call, address)
+            if address is None:
+                raise e.NoSuchAddress
+            if method == "OPTIONS":
+                answer = self._options(call, address)
+            else:
+                action = v2.find_action(address, method)
+                self._check(call, action)
+                answer = await action.answer(call)
+        except e.KeywrightError as error:
+            self._count(call, error, is_core=address is not None and address.is_core)
+            answer = _refusal(error, call.sayings)
+        except Exception as problem:
+            errors_log.exception("an error that should not be", exc_info=problem)
+            answer = _refusal(e.Fault(), call.sayings)
+        answer.headers += self._cors(call, address)
+        return answer
+
+    async def _understand(self, call: Call, address: v2.Address | None) -> None:
+        """Read what every call has: its query, its client's address, and its caller."""
+        scope, headers = call.scope, call.headers
+        call.desk = self.desk  # type: ignore[assignment]
+        call.body_limit = self._settings.body_limit
+        client = scope.get("client")
+        peer = client[0] if client else ""
+        call.address = peer
+        if self._trusted:
+            call.address = auth.client_address(peer, headers.get(b"x-forwarded-for"), self._trusted)
+        query = scope["query_string"]
+        if len(scope["raw_path"]) + len(query) > MAX_ADDRESS:
+            raise e.AddressTooLong
+        if query:
+            call.query = parameters.from_query(query)
+        if scope["method"] == "OPTIONS":
+            return
+        given = auth.credentials(call.query, query, headers.get(b"authorization"))
+        if given is not None:
+            call.caller = await self._caller(call, *given)
+        elif address is None or not address.is_core or self._settings.require_api_key:
+            raise e.CredentialsMissing
+
+    async def _caller(self, call: Call, consumer_key: str, consumer_secret: str) -> Caller:
+        source = source_of(call.address)
+        self._bad_credentials.check(source, monotonic())
+        found = await call.desk.ask(FindApiKey(consumer_key_hash=keys.hash_consumer_key(consumer_key)))
+        return access.caller_of(found, consumer_secret)
+
+    def _check(self, call: Call, action: v2.Action) -> None:
+        """Raise what forbids this caller this action, before anything is looked up."""
+        if action.right is v2.Right.CORE:
+            if call.caller is not None and not access.may_call_core(call.caller.permissions):
+                raise e.NoReadPermission
+            if action.changes and call.scope["method"] == "GET" and _is_prefetch(call):
+                raise e.PrefetchRefused
+            for source in _sources(call):
+                self._unknown_keys.check(source, monotonic())
+            return
+        permissions = call.caller.permissions  # type: ignore[union-attr]
+        if action.right is v2.Right.READ and not access.may_read(permissions):
+            raise e.NoReadPermission
+        if action.right is v2.Right.WRITE and not access.may_write(permissions):
+            raise e.NoWritePermission
+
+    def _count(self, call: Call, error: e.KeywrightError, *, is_core: bool) -> None:
+        """Remember the failures that guessing would make."""
+        if type(error) is e.UnknownLicense and is_core:
+            for source in _sources(call):
+                self._unknown_keys.count(source, monotonic())
+        elif type(error) is e.CredentialsInvalid:
+            self._bad_credentials.count(source_of(call.address), monotonic())
+
+    def _options(self, call: Call, address: v2.Address) -> Answer:
+        methods = address.methods
+        allow = ", ".join(methods).encode()
+        headers: problems.Headers = ((b"allow", allow),)
+        if address.is_core or call.headers.get(b"origin") in self._origins:
+            headers += (
+                (b"access-control-allow-methods", allow),
+                (b"access-control-allow-headers", _PREFLIGHT_HEADERS),
+                (b"access-control-max-age", b"86400"),
+            )
+        call.operation = "options"
+        return Answer(200, wire.success({"methods": methods}), headers)
+
+    def _cors(self, call: Call, address: v2.Address | None) -> problems.Headers:
+        if address is not None and address.is_core:
+            return _ANY_ORIGIN
+        if not self._origins:
+            return ()
+        origin = call.headers.get(b"origin", b"")
+        if origin not in self._origins:
+            return ((b"vary", b"Origin"),)
+        return ((b"vary", b"Origin"), (b"access-control-allow-origin", origin), _EXPOSED)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send, started: float) -> None:
+        status = 500
+
+        async def send_and_see(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *_ALWAYS]
+            await send(message)
+
+        try:
+            await self._pages(scope, receive, send_and_see)
+        finally:
+            log.info(
+                "request",
+                method=scope["method"],
+                route=_page(scope),
+                status=status,
+                duration_ms=_milliseconds(started),
+            )
+
+
+def _refusal(error: e.KeywrightError, sayings: problems.Sayings) -> Answer:
+    return Answer(*problems.write(error, sayings), problems.headers(error))
+
+
+async def _send(send: Send, answer: Answer) -> None:
+    headers = [_JSON, *_ALWAYS, *answer.headers]
+    if answer.pieces is not None:
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        async for piece in answer.pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        return
+    headers.append((b"content-length", b"%d" % len(answer.body)))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+def _write_line(call: Call, status: int, license_id: int | None, started: float) -> None:
+    log.info(
+        "request",
+        method=call.scope["method"],
+        route=call.operation or "none",
+        status=status,
+        duration_ms=_milliseconds(started),
+        address=call.address,
+        caller=call.actor,
+        license_id=license_id,
+        key=keys.mask(call.key) if call.key else None,
+    )
+
+
+def _page(scope: Scope) -> str:
+    """The page's own address; another path is not written, for there may be a license key in it."""
+    route = scope.get("route")
+    return getattr(route, "path", "none")
+
+
+def _milliseconds(started: float) -> float:
+    return round((perf_counter() - started) * 1000, 3)
+
+
+def _is_prefetch(call: Call) -> bool:
+    return any(b"prefetch" in call.headers.get(name, b"").lower() for name in _PREFETCH_HEADERS)
+
+
+def _sources(call: Call) -> tuple[str, ...]:
+    """Who is to blame for an unknown key: the address, and the API key."""
+    source = source_of(call.address)
+    return (source,) if call.caller is None else (source, f"api_key:{call.caller.api_key_id}")
+
+
+def _split(setting: str) -> list[str]:
+    return [word for word in setting.split("/") if word]

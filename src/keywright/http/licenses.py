@@ -1,0 +1,222 @@
+"""The calls about licenses: a handler reads the call, asks the desk, and answers."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from keywright import commands as c
+from keywright import errors as e
+from keywright import fields, keys
+from keywright.http import parameters, wire
+from keywright.http.calls import Answer, Call
+from keywright.model import LicenseFilter, LicensePage, LicenseRecord, Status
+
+_PIECE = 100
+_DEFAULT_PER_PAGE = 10
+_MOST_PER_PAGE = 1000
+
+#: What create and update take: the name on the wire, the field it goes to, and how it is read.
+_WRITABLE = {
+    "license_key": "key",
+    "order_id": "order_id",
+    "product_id": "product_id",
+    "user_id": "user_id",
+    "status": "status",
+    "expires_at": "expires_at",
+    "valid_for": "valid_for_days",
+    "times_activated_max": "times_activated_max",
+}
+_PARSERS: dict[str, Any] = {
+    "order_id": fields.parse_integer,
+    "product_id": fields.parse_integer,
+    "user_id": fields.parse_integer,
+    "status": fields.parse_status,
+    "expires_at": fields.parse_time,
+    "valid_for": fields.parse_days,
+    "times_activated_max": fields.parse_limit,
+}
+_NOT_WRITABLE = frozenset(
+    "id hash times_activated source created_at created_by updated_at updated_by".split()
+)
+_FILTERS = ("product_id", "order_id", "user_id")
+
+
+async def activate(call: Call) -> Answer:
+    """Take a place on a license, or take one back."""
+    asked = await call.parameters()
+    token = _token(asked)
+    if token is not None:
+        command: c.LicenseCommand = c.Reactivate(**_about(call), token=token)
+    else:
+        given = parameters.read(asked, _ACTIVATION_PARSERS)
+        command = c.Activate(**_about(call), label=given.get("label"), meta_data=given.get("meta"))
+    return await call.change(command, wire.one_activation)
+
+
+async def deactivate(call: Call) -> Answer:
+    """Give up the place with this token, or every place."""
+    token = _token(await call.parameters())
+    if token is not None:
+        return await call.change(c.Deactivate(**_about(call), token=token), wire.one_activation)
+    return await call.change(c.DeactivateAll(**_about(call)), wire.many_activations)
+
+
+async def validate(call: Call) -> Answer:
+    """Report a license; nothing changes."""
+    token = _token(await call.parameters())
+    query = c.Validate(key=call.key, token=token, only_product_id=call.only_product_id)
+    return await call.ask(query, wire.validation)
+
+
+async def get_license(call: Call) -> Answer:
+    """One license with its activations."""
+    return await call.ask(c.Validate(key=call.key), wire.license_with_activations)
+
+
+async def list_licenses(call: Call) -> Answer:
+    """All licenses, streamed; or one page of them."""
+    where = _filter(call.query)
+    if "page" in call.query or "per_page" in call.query:
+        return await _page(call, where)
+    first = await call.desk.ask(c.FindLicenses(where=where, after_id=0, limit=_PIECE))
+    if not first:
+        raise e.NoLicenses
+    return Answer(200, b"", pieces=_stream(call, where, first))
+
+
+async def create_license(call: Call) -> Answer:
+    """Make a license."""
+    asked = await call.parameters()
+    key = asked.get("license_key")
+    if not isinstance(key, str):
+        raise e.InvalidLicenseKey
+    key = keys.normalize_key(key)
+    changes = {"status": Status.ACTIVE} | _changes(asked)
+    command = c.CreateLicense(**_about(call) | {"key": key}, **changes)
+    return await call.change(command, wire.license_alone)
+
+
+async def update_license(call: Call) -> Answer:
+    """Change the given fields of a license."""
+    body = await call.body()
+    asked = {name: value for name, value in call.query.items() if name in _KNOWN} | body
+    for name in asked:
+        if name not in _WRITABLE:
+            raise e.FieldNotWritable(name)
+    if not asked:
+        raise e.NothingToChange
+    changes = _changes(asked)
+    if "license_key" in asked:
+        changes["key"] = keys.normalize_key(str(asked["license_key"] or ""))
+    if "expires_at" in asked:
+        changes.setdefault("valid_for_days", None)
+    return await call.change(c.UpdateLicense(**_about(call), changes=changes), wire.license_alone)
+
+
+async def delete_license(call: Call) -> Answer:
+    """Delete a license and its activations."""
+    return await call.change(c.DeleteLicense(**_about(call)), wire.nothing)
+
+
+def _about(call: Call) -> dict[str, Any]:
+    """What every command about a license says."""
+    return {
+        "now": call.now,
+        "origin": call.origin,
+        "by": call.by,
+        "key": call.key,
+        "only_product_id": call.only_product_id,
+    }
+
+
+_ACTIVATION_PARSERS: dict[str, Any] = {
+    "label": lambda value: fields.parse_text(value, fields.MAX_LABEL_LENGTH),
+    "meta": fields.parse_meta,
+}
+_KNOWN = _WRITABLE.keys() | _NOT_WRITABLE
+
+
+def _token(asked: Mapping[str, Any]) -> str | None:
+    token = asked.get("token")
+    if token is None or token == "":
+        return None
+    if not isinstance(token, str):
+        raise e.InvalidParameters({"token": "must be a text"})
+    return token
+
+
+def _changes(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that create and update set, by the names they have in ``License``."""
+    values = parameters.read(asked, _PARSERS)
+    if values.get("expires_at") is not None:
+        values["valid_for"] = None
+    return {_WRITABLE[name]: value for name, value in values.items()}
+
+
+def _filter(query: Mapping[str, Any]) -> LicenseFilter:
+    parsers: dict[str, Any] = dict.fromkeys(_FILTERS, fields.parse_integer)
+    values = parameters.read(query, parsers)
+    if query.get("status"):
+        try:
+            values["status"] = fields.parse_status(query["status"])
+        except e.InvalidStatus:
+            names = ", ".join(one.name.lower() for one in Status)
+            raise e.InvalidParameters({"status": f"must be one of {names}"}) from None
+    return LicenseFilter(**values)
+
+
+async def _page(call: Call, where: LicenseFilter) -> Answer:
+    numbers = parameters.read(call.query, {"page": _page_number, "per_page": _page_size})
+    page, per_page = numbers.get("page", 1), numbers.get("per_page", _DEFAULT_PER_PAGE)
+    query = c.ListLicenses(where=where, page=page, per_page=per_page)
+    found: LicensePage = await call.desk.ask(query)
+    if found.total == 0:
+        raise e.NoLicenses
+    pages = -(-found.total // per_page)
+    headers = [
+        (b"x-wp-total", b"%d" % found.total),
+        (b"x-wp-totalpages", b"%d" % pages),
+    ]
+    links = [("prev", page - 1)] * (1 < page <= pages + 1) + [("next", page + 1)] * (page < pages)
+    if links:
+        written = (f'<{_address_of_page(call, number)}>; rel="{kind}"' for kind, number in links)
+        headers.append((b"link", ", ".join(written).encode()))
+    return Answer(200, wire.licenses_with_activations(found.records), tuple(headers))
+
+
+def _page_number(value: object) -> int:
+    return _whole(value, 2**31 - 1)
+
+
+def _page_size(value: object) -> int:
+    return _whole(value, _MOST_PER_PAGE)
+
+
+def _whole(value: object, most: int) -> int:
+    number = fields.parse_integer(value, fields.MAX_ID)
+    if number is None or not 1 <= number <= most:
+        raise ValueError(f"must be an integer from 1 to {most}")
+    return number
+
+
+def _address_of_page(call: Call, number: int) -> str:
+    """The same list's other page; credentials do not go into a link."""
+    query = [
+        (name, value)
+        for name, value in parse_qsl(call.scope["query_string"].decode("latin-1"))
+        if name not in ("page", "consumer_key", "consumer_secret")
+    ]
+    path = call.scope["raw_path"].decode("ascii")
+    return f"{path}?{urlencode([*query, ('page', str(number))], safe='/')}"
+
+
+async def _stream(call: Call, where: LicenseFilter, first: tuple[LicenseRecord, ...]) -> AsyncIterator[bytes]:
+    """The list piece by piece, each piece from its own moment, so that nothing is held up or piled up."""
+    yield b'{"success":true,"data":[' + wire.some_licenses(first)
+    last = first
+    while len(last) == _PIECE:
+        after = last[-1].license.id
+        last = await call.desk.ask(c.FindLicenses(where=where, after_id=after, limit=_PIECE))
+        if last:
+            yield b"," + wire.some_licenses(last)
+    yield b"]}"

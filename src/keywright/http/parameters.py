@@ -1,0 +1,139 @@
+"""What came with a request: parameters from the query, a form, multipart or JSON, as one mapping."""
+
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.datastructures import Headers
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.types import Receive
+
+from keywright.errors import (
+    BodyTooLarge,
+    EncodedBody,
+    InvalidParameters,
+    MalformedForm,
+    MalformedJson,
+)
+
+Parameters = dict[str, Any]
+
+_MOST_FIELDS = 1000
+_DEEPEST = 32
+_META = re.compile(r"meta\[([^\[\]]*)\]")
+
+
+def from_query(query: bytes) -> Parameters:
+    """The parameters of a query string; of a doubled one the last counts."""
+    if not query:
+        return {}
+    return _from_pairs(_pairs(query))
+
+
+def _pairs(query: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        raise MalformedForm from None
+
+
+def _from_pairs(pairs: Iterable[tuple[str, str]]) -> Parameters:
+    """``meta[os]=linux`` goes into the object ``meta``."""
+    found: Parameters = {}
+    for name, value in pairs:
+        part = _META.fullmatch(name) if name.startswith("meta[") else None
+        if part is None:
+            found[name] = value
+        else:
+            meta = found.setdefault("meta", {})
+            if isinstance(meta, dict):
+                meta[part[1]] = value
+    return found
+
+
+def read(asked: Mapping[str, Any], parsers: Mapping[str, Callable[[object], Any]]) -> dict[str, Any]:
+    """The values of those parameters that were sent. Raises ``InvalidParameters`` for all bad ones."""
+    values, reasons = {}, {}
+    for name, parse in parsers.items():
+        if name in asked:
+            try:
+                values[name] = parse(asked[name])
+            except ValueError as reason:
+                reasons[name] = str(reason)
+    if reasons:
+        raise InvalidParameters(reasons)
+    return values
+
+
+async def from_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> Parameters:
+    """The parameters of a body of at most ``limit`` bytes; none when it is not an object or a form.
+
+    Raises ``EncodedBody``, ``BodyTooLarge``, ``MalformedJson`` or ``MalformedForm``.
+    """
+    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+    if encoding not in (b"", b"identity"):
+        raise EncodedBody
+    body = await _read(headers, receive, limit)
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if kind == b"multipart/form-data":
+        return _from_pairs(await _multipart(headers, body))
+    # Whatever it announces: no form has a field whose name begins so, and forgetting the header is
+    # the commonest mistake with JSON.
+    is_object = body.lstrip()[:1] == b"{"
+    if kind == b"application/json" or kind.endswith(b"+json") or is_object:
+        return _json(body)
+    if kind == b"application/x-www-form-urlencoded":
+        return _from_pairs(_pairs(body))
+    return {}
+
+
+async def _read(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> bytes:
+    announced = headers.get(b"content-length", b"0")
+    if announced.isdigit() and int(announced) > limit:
+        raise BodyTooLarge
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > limit:
+            raise BodyTooLarge
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+async def _multipart(headers: Mapping[bytes, bytes], body: bytes) -> list[tuple[str, str]]:
+    async def whole() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    parser = MultiPartParser(
+        Headers(raw=list(headers.items())), whole(), max_files=_MOST_FIELDS, max_fields=_MOST_FIELDS
+    )
+    try:
+        form = await parser.parse()
+    except (MultiPartException, KeyError, ValueError, LookupError):
+        raise MalformedForm from None
+    try:
+        return [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+    finally:
+        await form.close()
+
+
+def _json(body: bytes) -> Parameters:
+    if not body.strip():
+        return {}
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        raise MalformedJson from None
+    if _is_deeper(value, _DEEPEST):
+        raise MalformedJson
+    return value if isinstance(value, dict) else {}
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(one, levels - 1) for one in inner)

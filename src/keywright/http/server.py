@@ -1,0 +1,175 @@
+"""Run the application under uvicorn, with limits on what a client may send before it is understood."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from keywright import errors as e
+from keywright.config import Settings
+from keywright.http import problems
+from keywright.http.app import create_app
+from keywright.storage import Storage
+
+#: How long accepted requests may take to finish after the signal to stop, in seconds.
+_GRACE = 30
+#: The most bytes of request line and headers together.
+MAX_HEADERS = 32 * 1024
+#: How long a request's headers may take to arrive, in seconds.
+HEADERS_TIMEOUT = 10
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol, with limits on headers and refusals in the interface's shape."""
+
+    _is_in_headers = False
+    _arrived = 0
+    _patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._is_in_headers = True
+        self._wait_for_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._headers_are_here()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._arrived += len(data)
+        super().data_received(data)
+        if self._is_in_headers:
+            if self._arrived > MAX_HEADERS:
+                self._refuse(e.HeadersTooLarge())
+            elif self._patience is None:
+                self._wait_for_headers()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._is_in_headers = True
+
+    def on_headers_complete(self) -> None:
+        self._is_in_headers = False
+        if self._arrived > MAX_HEADERS:
+            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+            if size > MAX_HEADERS:
+                self._refuse(e.HeadersTooLarge())
+                return
+        self._arrived = 0
+        self._headers_are_here()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._arrived = 0
+        if self.cycle is not None:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if self.cycle is not None:
+            super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(e.MalformedRequest())
+
+    def _wait_for_headers(self) -> None:
+        self._patience = self.loop.call_later(HEADERS_TIMEOUT, self._give_up)
+
+    def _headers_are_here(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _give_up(self) -> None:
+        self._patience = None
+        if self._arrived == 0:
+            self.transport.close()
+        elif self._is_in_headers:
+            self._refuse(e.RequestTooSlow())
+
+    def _refuse(self, error: e.KeywrightError) -> None:
+        """Answer what never became a request, and hang up."""
+        if self.transport.is_closing():
+            return
+        status, body = problems.write(error, problems.NO_SAYINGS)
+        head = (
+            b"content-type: application/json; charset=UTF-8\r\ncache-control: no-store\r\n"
+            b"x-content-type-options: nosniff\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+        )
+        self.transport.write(STATUS_LINE[status] + head % len(body) + body)
+        self.transport.close()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which says when it listens, and returns after a signal instead of dying."""
+
+    def __init__(self, config: uvicorn.Config, when_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._when_ready = when_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._when_ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        signals = (signal.SIGINT, signal.SIGTERM)
+        before = {one: signal.signal(one, self.handle_exit) for one in signals}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+
+def serve(settings: Settings, storage: Storage, *, when_ready: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT, then finish what was accepted and return.
+
+    ``when_ready`` gets the server's base URL as soon as connections are accepted. Raises
+    ``ConfigurationError`` when the address cannot be used.
+    """
+    listening = _listen(settings.host, settings.port)
+    http: Any = _Protocol
+    config = uvicorn.Config(
+        create_app(settings, storage),
+        loop="uvloop" if os.name == "posix" else "asyncio",
+        http=http,
+        ws="none",
+        interface="asgi3",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_GRACE,
+        backlog=2048,
+    )
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    try:
+        _Server(config, lambda: when_ready(f"http://{shown}:{port}")).run(sockets=[listening])
+    finally:
+        listening.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as problem:
+        raise e.ConfigurationError(
+            f"{host}:{port} cannot be listened on: {problem.strerror}. "
+            "Choose another address with --host and --port."
+        ) from problem
+    return listening

@@ -1,0 +1,173 @@
+"""The v2 interface as a table: which address and method does what, and who may call it."""
+
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from keywright import errors as e
+from keywright.http import generators, licenses
+from keywright.http.calls import Answer, Call
+from keywright.http.problems import NO_SAYINGS, Sayings
+
+
+class Right(Enum):
+    """What a caller needs for an action."""
+
+    #: Nothing but the license key; an API key that is sent must be right and may not be write-only.
+    CORE = "core"
+    READ = "read"
+    WRITE = "write"
+
+
+class Action(NamedTuple):
+    """What a method does at an address. ``sayings`` are refusals in this action's own words."""
+
+    operation: str
+    right: Right
+    answer: Callable[[Call], Awaitable[Answer]]
+    changes: bool = True
+    sayings: Sayings = NO_SAYINGS
+
+
+class Address:
+    """The words of an address below ``v2``; None stands for the key or number in it."""
+
+    def __init__(self, words: tuple[str | None, ...], actions: dict[str, Action]) -> None:
+        self.words = words
+        self.actions = actions
+        #: Whether this is one of the addresses that shipped programs call.
+        self.is_core = any(one.right is Right.CORE for one in actions.values())
+        has_head = "GET" in actions and not (self.is_core and actions["GET"].changes)
+        #: The methods that can be used here, as ``Allow`` says them.
+        self.methods = (*actions, *(("HEAD",) if has_head else ()), "OPTIONS")
+
+
+_ACTIVATE = Action("activate", Right.CORE, licenses.activate)
+_DEACTIVATE = Action(
+    "deactivate",
+    Right.CORE,
+    licenses.deactivate,
+    sayings={e.UnknownLicense: "License Key: {e.key} could not be found or is deactivated."},
+)
+_VALIDATE = Action("validate", Right.CORE, licenses.validate, changes=False)
+_UPDATE = Action("update_license", Right.WRITE, licenses.update_license)
+_UPDATE_GENERATOR = Action(
+    "update_generator",
+    Right.WRITE,
+    generators.update_generator,
+    sayings={e.UnknownGenerator: "The generator could not be updated."},
+)
+
+ADDRESSES: list[Address] = [
+    Address(("licenses", "activate", None), {"GET": _ACTIVATE, "POST": _ACTIVATE}),
+    Address(("licenses", "validate", None), {"GET": _VALIDATE, "POST": _VALIDATE}),
+    Address(("licenses", "deactivate", None), {"GET": _DEACTIVATE, "POST": _DEACTIVATE}),
+    Address(
+        ("licenses",),
+        {
+            "GET": Action("list_licenses", Right.READ, licenses.list_licenses, changes=False),
+            "POST": Action("create_license", Right.WRITE, licenses.create_license),
+        },
+    ),
+    Address(
+        ("licenses", None),
+        {
+            "GET": Action("get_license", Right.READ, licenses.get_license, changes=False),
+            "PUT": _UPDATE,
+            "PATCH": _UPDATE,
+            "POST": _UPDATE,
+            "DELETE": Action(
+                "delete_license",
+                Right.WRITE,
+                licenses.delete_license,
+                sayings={e.UnknownLicense: "The license key could not be found or deleted."},
+            ),
+        },
+    ),
+    Address(
+        ("generators",),
+        {
+            "GET": Action("list_generators", Right.READ, generators.list_generators, changes=False),
+            "POST": Action("create_generator", Right.WRITE, generators.create_generator),
+        },
+    ),
+    Address(
+        ("generators", None),
+        {
+            "GET": Action("get_generator", Right.READ, generators.get_generator, changes=False),
+            "PUT": _UPDATE_GENERATOR,
+            "PATCH": _UPDATE_GENERATOR,
+            "POST": _UPDATE_GENERATOR,
+            "DELETE": Action(
+                "delete_generator",
+                Right.WRITE,
+                generators.delete_generator,
+                sayings={e.UnknownGenerator: "The generator key could not be found or deleted."},
+            ),
+        },
+    ),
+    Address(
+        ("generators", None, "generate"),
+        {"POST": Action("generate", Right.WRITE, generators.generate)},
+    ),
+]
+
+
+def find_address(words: list[str]) -> tuple[Address, str] | None:
+    """The address with these words, and the key or number in it."""
+    for address in ADDRESSES:
+        if len(address.words) == len(words):
+            key = _match(address.words, words)
+            if key is not None:
+                return address, key
+    return None
+
+
+def _match(pattern: tuple[str | None, ...], words: list[str]) -> str | None:
+    """The word that stands where the pattern has None, "" where it has none; None for no match."""
+    key = ""
+    for expected, word in zip(pattern, words, strict=True):
+        if expected is None:
+            key = word
+        elif expected != word:
+            return None
+    return key
+
+
+def find_action(address: Address, method: str) -> Action:
+    """What the method does there. Raises ``MethodNotAllowed``.
+
+    HEAD does what GET does where that changes nothing.
+    """
+    action = address.actions.get("GET" if method == "HEAD" else method)
+    if action is None or (method == "HEAD" and action.changes):
+        raise e.MethodNotAllowed(address.methods)
+    return action
+
+
+def decoded(words: list[bytes]) -> list[str]:
+    """The words of a path, each percent-decoded once."""
+    return [
+        unquote_to_bytes(word).decode("utf-8", "replace") if b"%" in word else word.decode("latin-1")
+        for word in words
+    ]
+
+
+def words_of_rest_route(value: bytes) -> list[str]:
+    """The words of a ``rest_route`` parameter as it stands in the query, decoded once.
+
+    Where its slashes are written as such, it is read like a path.
+    """
+    value = value.replace(b"+", b"%20")
+    if b"/" in value:
+        return decoded([word for word in value.split(b"/") if word])
+    return [word for word in decoded([value])[0].split("/") if word]
+
+
+def with_key_in_one(words: list[str]) -> list[str]:
+    """The words below ``v2``, where a key with slashes in it came apart."""
+    if words[:1] != ["licenses"] or len(words) < 3:
+        return words
+    start = 2 if words[1] in ("activate", "validate", "deactivate") else 1
+    return [*words[:start], "/".join(words[start:])]
