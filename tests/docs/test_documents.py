@@ -1,0 +1,94 @@
+"""What the documents show is so: their commands run, their settings are read, their links lead somewhere."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from keywright.config import read_settings
+from tests.server import KEYWRIGHT, RunningServer, environment, running
+from tools import reference
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#]+?)(?:#[^)]*)?\)")
+
+
+def blocks(document: Path, kind: str) -> list[str]:
+    return [text for found, text in BLOCK.findall(document.read_text()) if found == kind]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    with running(tmp_path / "keywright-data") as started:
+        yield started
+
+
+def run(server: RunningServer, block: str) -> str:
+    """What a block of shell commands prints, in the folder where the server was started."""
+    script = block.replace(".venv/bin/keywright", KEYWRIGHT).replace("python3", sys.executable)
+    script = script.replace("http://127.0.0.1:8000", server.base_url)
+    done = subprocess.run(
+        ["sh", "-e", "-c", script],
+        cwd=server.data_dir.parent,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def test_the_first_activation_of_the_readme_runs_as_written(server: RunningServer) -> None:
+    commands = [one for one in blocks(ROOT / "README.md", "sh") if "make " not in one]
+    printed = "".join(run(server, one) for one in commands)
+    assert '"success":true' in printed
+    assert '"success":false' not in printed
+    assert "consumer_secret" in printed or "cs_" in printed
+
+
+def test_the_tutorial_ends_with_a_licensed_program(server: RunningServer) -> None:
+    tutorial = ROOT / "docs" / "tutorial" / "first-licensed-program.md"
+    (program,) = blocks(tutorial, "python")
+    lines = [line for line in program.splitlines() if line.strip()]
+    assert len(lines) <= 20
+    (server.data_dir.parent / "hello.py").write_text(
+        program.replace("http://127.0.0.1:8000", server.base_url)
+    )
+    commands = [one for one in blocks(tutorial, "sh") if "make " not in one]
+    _sell, first, again, show, full, freed = (run(server, one) for one in commands)
+    assert first.startswith("Hello! This copy is licensed until 20")
+    assert again == first
+    assert "hello" in show
+    assert "License Key: ALICE-0001 reached maximum activation count." in full
+    assert "as it should be" in full
+    assert "Hello!" in freed
+
+
+def test_the_settings_in_the_documents_can_be_read(tmp_path: Path) -> None:
+    found = [one for document in DOCUMENTS for one in blocks(document, "toml")]
+    assert found
+    for text in found:
+        file = tmp_path / "keywright.toml"
+        file.write_text(text)
+        read_settings({}, file)
+
+
+def test_every_link_between_documents_leads_to_a_file() -> None:
+    broken = [
+        f"{document.relative_to(ROOT)}: {target}"
+        for document in DOCUMENTS
+        for target in LINK.findall(document.read_text())
+        if "://" not in target and not (document.parent / target).exists()
+    ]
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", reference.PAGES)
+def test_the_reference_is_what_the_code_says(page: str) -> None:
+    written = (reference.REFERENCE / page).read_text()
+    assert written == reference.PAGES[page](), "run `python -m tools.reference`"
