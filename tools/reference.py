@@ -26,9 +26,10 @@ def commands() -> str:
     parts = [
         "# Commands",
         _DO_NOT_EDIT,
-        "`keywright COMMAND --help` says the same at the terminal. Commands work on the database itself, while the "
-        "server runs and while it does not. They print what was done; errors are one sentence on standard error, with "
-        "exit status 1 (2 for wrong usage). `keywright --install-completion` teaches your shell the commands.",
+        "`keywright COMMAND --help` says the same at the terminal. Commands work on the database itself, "
+        "while the server runs and while it does not. They print what was done; errors are one sentence on "
+        "standard error, with exit status 1 (2 for wrong usage). `keywright --install-completion` teaches "
+        "your shell the commands.",
         *_sections("keywright", program),
     ]
     return "\n\n".join(parts) + "\n"
@@ -82,8 +83,9 @@ def settings() -> str:
     parts = [
         "# Settings",
         _DO_NOT_EDIT,
-        "In rising precedence, a setting is its default, what `keywright.toml` says (the one in the current directory, or the "
-        "file that `--config` or `KEYWRIGHT_CONFIG` names), what the environment says, what an option of the command says. "
+        "In rising precedence, a setting is its default, what `keywright.toml` says (the one in the current "
+        "directory, or the file that `--config` or `KEYWRIGHT_CONFIG` names), what the environment says, "
+        "what an option of the command says. "
         "`keywright config` shows each value in force and where it came from.",
         '```toml\n# keywright.toml\nport = 8080\ntrusted_proxies = ["10.0.0.0/8"]\n```',
         "\n".join(["| name in the file | in the environment | default | |", "|---|---|---|---|", *rows]),

@@ -34,6 +34,7 @@ def run(server: RunningServer, block: str) -> str:
     script = script.replace("http://127.0.0.1:8000", server.base_url)
     done = subprocess.run(
         ["sh", "-e", "-c", script],
+        check=False,
         cwd=server.data_dir.parent,
         env=environment(),
         capture_output=True,
