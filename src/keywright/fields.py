@@ -29,8 +29,8 @@ _ISO_8601 = re.compile(
 
 
 def parse_integer(value: object, most: int = MAX_ID) -> int | None:
-    """An integer from 0 to ``most``, also written as digits; None and empty are None."""
-    if value is None or value == "":
+    """An integer from 0 to ``most``, also written as digits; None stays None."""
+    if value is None:
         return None
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,19}", value):
         value = int(value)
@@ -45,7 +45,7 @@ def parse_limit(value: object) -> int | None:
 
 
 def parse_days(value: object) -> int | None:
-    """A number of days; None and empty are none."""
+    """A number of days; None is none."""
     return parse_integer(value, MAX_COUNT)
 
 

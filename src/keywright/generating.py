@@ -85,7 +85,8 @@ def require_sound(generator: Generator, *, is_weak_allowed: bool) -> None:
     ``GeneratorTooWeak`` where they could be guessed.
     """
     if not keys.is_drawable(generator):
-        raise InvalidParameters({"charset": "keys would have control characters in them"})
+        reason = "keys would have control characters in them, or white space at an end"
+        raise InvalidParameters({"charset": reason})
     length = keys.key_length(generator)
     if length > keys.MAX_KEY_LENGTH:
         raise InvalidParameters(
@@ -107,7 +108,7 @@ def _new_keys(work: Workset, generator: Generator, amount: int) -> list[str]:
             raise InvalidParameters({"amount": "the generator cannot make that many new keys"})
         drawn = dict.fromkeys(keys.generate_key(generator) for _ in range(wanted))
         taken = work.tx.find_licenses(drawn)
-        new |= {key: None for key in drawn if key not in taken}
+        new |= {key: None for key in drawn if key not in taken and not work.has_license(key)}
     return list(new)
 
 

@@ -79,9 +79,13 @@ def normalize_key(text: str) -> str:
 
 
 def is_drawable(recipe: Generator) -> bool:
-    """Whether only characters that may stand in a license key can come out of the recipe."""
+    """Whether everything that can come out of the recipe is a license key as ``normalize_key`` leaves it."""
     parts = (recipe.charset, recipe.separator, recipe.prefix, recipe.suffix)
-    return not any(part and _UNUSABLE.search(part) for part in parts)
+    if any(part and _UNUSABLE.search(part) for part in parts):
+        return False
+    firsts = recipe.prefix[0] if recipe.prefix else recipe.charset
+    lasts = recipe.suffix[-1] if recipe.suffix else recipe.charset
+    return not any(one.isspace() for one in firsts + lasts)
 
 
 def mask(key: str) -> str:

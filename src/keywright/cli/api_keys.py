@@ -1,0 +1,91 @@
+"""``keywright apikey …``"""
+
+from typing import Annotated
+
+import typer
+
+from keywright.cli import output
+from keywright.cli.installation import Installation
+from keywright.cli.options import (
+    AsJson,
+    ProductId,
+    WrongUsage,
+    command,
+    parse_name,
+    with_installation,
+    with_installation_made,
+)
+from keywright.fields import write_time
+from keywright.model import ApiKey, Permissions
+
+app = typer.Typer(name="apikey", no_args_is_help=True, help="Give programs access to the API, and end it.")
+
+
+@command(
+    app,
+    "keywright apikey create --name shop --permissions read_write",
+    "keywright apikey create --name app --permissions client --product-id 7",
+)
+@with_installation_made
+def create(
+    here: Installation,
+    *,
+    name: Annotated[str, typer.Option(metavar="NAME", parser=parse_name, help="Whom it is for.")],
+    permissions: Annotated[
+        Permissions, typer.Option(metavar="WHAT", help="read, write, read_write or client; see above.")
+    ],
+    product_id: ProductId = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make an API key, and print its consumer key and consumer secret: now, and never again.
+
+    read: look at licenses and generators. write: change them. client: nothing but activate, deactivate
+    and validate, with --product-id only licenses of that product; this one may be inside a program that
+    you give away.
+    """
+    from keywright import access
+
+    if product_id is not None and permissions is not Permissions.CLIENT:
+        raise WrongUsage("--product-id goes with --permissions client only")
+    issued = access.issue_api_key(here.storage, name, permissions, here.now, product_id=product_id)
+    secrets = {"consumer_key": issued.consumer_key, "consumer_secret": issued.consumer_secret}
+    if as_json:
+        output.print_json(output.api_key_json(issued.api_key) | secrets)
+        return
+    output.print_heading(f"API key {issued.api_key.id} is made")
+    output.print_fields(list(secrets.items()))
+    output.print_line("\nKeep the secret now: it is not stored and cannot be shown again.")
+
+
+@command(app, name="list")
+@with_installation
+def list_api_keys(here: Installation, as_json: AsJson = False) -> None:
+    """List the API keys, revoked ones included, oldest first."""
+    from keywright import access
+
+    api_keys = access.list_api_keys(here.storage)
+    if as_json:
+        output.print_json_array(map(output.api_key_json, api_keys))
+        return
+    columns = ("id", "name", "permissions", "product", "key ends in", "created at", "revoked at")
+    output.print_table(columns, [_row(one) for one in api_keys])
+
+
+@command(app)
+@with_installation
+def revoke(
+    here: Installation,
+    *,
+    api_key_id: Annotated[int, typer.Argument(metavar="ID", min=1, help="The API key's number.")],
+) -> None:
+    """End an API key at once and for good."""
+    from keywright import access
+
+    access.revoke_api_key(here.storage, api_key_id, here.now)
+    output.print_line(f"API key {api_key_id} is revoked.")
+
+
+def _row(one: ApiKey) -> tuple[object, ...]:
+    revoked = None if one.revoked_at is None else write_time(one.revoked_at)
+    created = write_time(one.created_at)
+    return (one.id, one.name, one.permissions.value, one.product_id, one.hint, created, revoked)

@@ -1,0 +1,109 @@
+"""``keywright serve --demo``: something to try the server with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from keywright import access
+from keywright import commands as c
+from keywright.cli import output
+from keywright.cli.installation import Installation
+from keywright.cli.options import UNAMBIGUOUS
+from keywright.config import Settings, open_installation
+from keywright.model import ApiKey, LicenseFilter, LicenseRecord, LicenseSource, Permissions, Status
+
+_API_KEY_NAME = "demo"
+_PLACES = 3
+# sed is everywhere, jq is not.
+_KEEP_TOKEN = (
+    "printf '%s\\n' \"$ANSWER\"",
+    r"""TOKEN=$(printf '%s' "$ANSWER" | sed -n 's/.*"token": *"\([0-9a-f]*\)".*/\1/p')""",
+)
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A license to try; the credentials are known only when they were made just now."""
+
+    license_key: str
+    credentials: str | None = None
+
+
+def prepare(settings: Settings) -> Demo | None:
+    """Add an API key, a generator and a license to a database that has no licenses and no API keys.
+
+    In one that has, find the license that was added then; None when it is gone.
+    """
+    # The server's own storage is the server's alone.
+    storage = open_installation(settings)
+    try:
+        here = Installation(storage)
+        first, api_keys = _first_license(here), access.list_api_keys(storage)
+        return _fill(here) if first is None and not api_keys else _find(first, api_keys)
+    finally:
+        storage.close()
+
+
+def _find(first: LicenseRecord | None, api_keys: Sequence[ApiKey]) -> Demo | None:
+    # A license does not say that it is for show, but this one says which API key it came with.
+    ours = {one.id for one in api_keys if one.name == _API_KEY_NAME}
+    if first is None or first.license.source != LicenseSource.GENERATOR:
+        return None
+    return Demo(first.license.key) if first.license.created_by in ours else None
+
+
+def print_calls(demo: Demo, api_url: str, curl: str) -> None:
+    """Print the calls to make with the demo license, each ready to be pasted into a shell; ``curl`` is
+    what they begin with.
+    """
+    key = quote(demo.license_key, safe="")
+    activate, deactivate, validate = (
+        f"{api_url}/licenses/{call}/{key}" for call in ("activate", "deactivate", "validate")
+    )
+    output.print_heading(f"A license with three places to try:  {demo.license_key}")
+    for what, *lines in (
+        ("Activate it, and keep the token of the answer:", f"ANSWER=$({curl} '{activate}')", *_KEEP_TOKEN),
+        ("Validate it:", f"{curl} '{validate}'; echo"),
+        ("Deactivate that place:", f'{curl} "{deactivate}?token=$TOKEN"; echo'),
+        ("Reactivate it:", f'{curl} "{activate}?token=$TOKEN"; echo'),
+    ):
+        output.print_line("\n  ".join([f"\n{what}", *lines]))
+
+
+def print_management_call(demo: Demo, api_url: str, another: str) -> None:
+    """Print a call to manage licenses, or, when its credentials are known no more, how to get ``another``."""
+    if demo.credentials is None:
+        output.print_line(
+            "\nThe secret of the demo's API key was shown when it was made, and only then. Another:"
+        )
+        output.print_line(f"  {another}")
+    else:
+        output.print_line("\nList the licenses; this API key is shown now, and never again:")
+        output.print_line(f"  curl -sS -u '{demo.credentials}' '{api_url}/licenses'; echo")
+
+
+def _first_license(here: Installation) -> LicenseRecord | None:
+    found: tuple[LicenseRecord, ...] = here.ask(c.FindLicenses(where=LicenseFilter(), after_id=0, limit=1))
+    return found[0] if found else None
+
+
+def _fill(here: Installation) -> Demo:
+    issued = access.issue_api_key(here.storage, _API_KEY_NAME, Permissions.READ_WRITE, here.now)
+    generator = here.change(
+        c.CreateGenerator,
+        by=issued.api_key.id,
+        name="Demo",
+        charset=UNAMBIGUOUS,
+        chunks=5,
+        chunk_length=5,
+        separator="-",
+        times_activated_max=_PLACES,
+    )
+    records: tuple[LicenseRecord, ...] = here.change(
+        c.GenerateLicenses,
+        by=issued.api_key.id,
+        generator_id=generator.id,
+        amount=1,
+        status=Status.ACTIVE,
+    )
+    return Demo(records[0].license.key, f"{issued.consumer_key}:{issued.consumer_secret}")

@@ -1,0 +1,194 @@
+"""``keywright generator …``"""
+
+from typing import Annotated
+
+import typer
+
+from keywright import commands as c
+from keywright import fields
+from keywright.cli import output
+from keywright.cli.installation import Installation
+from keywright.cli.options import (
+    UNAMBIGUOUS,
+    AsJson,
+    OrderId,
+    ProductId,
+    StatusOption,
+    UserId,
+    command,
+    parse_name,
+    with_installation,
+    with_installation_made,
+)
+from keywright.model import Generator, LicenseRecord, Status
+
+app = typer.Typer(
+    name="generator", no_args_is_help=True, help="Make licenses in numbers, with keys after a recipe."
+)
+
+_MOST_AT_ONCE = 10_000
+_MAX_TEXT = 255
+
+Id = Annotated[int, typer.Argument(metavar="ID", min=1, help="The generator's number.")]
+
+
+def _text(text: str) -> str | None:
+    found = fields.parse_text(text, _MAX_TEXT)
+    if found is not None and not found.isprintable():
+        raise ValueError("must not contain control characters")
+    return found
+
+
+def _charset(text: str) -> str:
+    if not _text(text) or " " in text:
+        raise ValueError("must have at least one character, and no spaces")
+    return text
+
+
+def _end(text: str) -> str | None:
+    # A key is trimmed wherever it comes in: one with a space at its end would never be found.
+    if text != text.strip():
+        raise ValueError("must not begin or end with a space")
+    return _text(text)
+
+
+_Name = Annotated[str, typer.Option(metavar="NAME", parser=parse_name, help="What the generator is called.")]
+_Charset = Annotated[
+    str, typer.Option(metavar="TEXT", parser=_charset, help="The characters that keys are drawn from.")
+]
+_Chunks = Annotated[int, typer.Option(metavar="N", min=1, max=_MAX_TEXT, help="How many groups.")]
+_ChunkLength = Annotated[
+    int, typer.Option(metavar="N", min=1, max=_MAX_TEXT, help="How many characters in a group.")
+]
+_Separator = Annotated[
+    str | None, typer.Option(metavar="TEXT", parser=_text, help="What stands between groups.")
+]
+_Prefix = Annotated[str | None, typer.Option(metavar="TEXT", parser=_end, help="What every key begins with.")]
+_Suffix = Annotated[str | None, typer.Option(metavar="TEXT", parser=_end, help="What every key ends with.")]
+_Max = Annotated[
+    int | None,
+    typer.Option(
+        "--max",
+        metavar="N",
+        parser=fields.parse_limit,
+        help="How many places its licenses have. Without it: no limit.",
+    ),
+]
+_ExpiresIn = Annotated[
+    int | None,
+    typer.Option(
+        metavar="DAYS",
+        parser=fields.parse_days,
+        help="Let its licenses end so many days after their first activation.",
+    ),
+]
+_Force = Annotated[
+    bool, typer.Option("--force", help="Allow keys that could be guessed: under 64 random bits.")
+]
+
+
+@command(
+    app,
+    "keywright generator create --name Standard --max 3",
+    "keywright generator create --name Trial --prefix TRIAL- --expires-in 30",
+)
+@with_installation_made
+def create(
+    here: Installation,
+    *,
+    name: _Name,
+    charset: _Charset = UNAMBIGUOUS,
+    chunks: _Chunks = 6,
+    chunk_length: _ChunkLength = 5,
+    separator: _Separator = "-",
+    prefix: _Prefix = None,
+    suffix: _Suffix = None,
+    times_activated_max: _Max = None,
+    expires_in: _ExpiresIn = None,
+    is_weak_allowed: _Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a generator: a recipe for license keys.
+
+    Left alone, it makes keys of 150 random bits, such as RT7KA-2M3WX-… with six groups.
+    """
+    generator: Generator = here.change(
+        c.CreateGenerator,
+        name=name,
+        charset=charset,
+        chunks=chunks,
+        chunk_length=chunk_length,
+        times_activated_max=times_activated_max,
+        separator=separator,
+        prefix=prefix,
+        suffix=suffix,
+        expires_in_days=expires_in,
+        is_weak_allowed=is_weak_allowed,
+    )
+    if as_json:
+        output.print_json(output.generator_json(generator))
+        return
+    output.print_line(f"Generator {generator.id} is made. Ten licenses with it:")
+    output.print_line(f"  keywright generator generate {generator.id} --amount 10")
+
+
+@command(app, name="list")
+@with_installation
+def list_generators(here: Installation, as_json: AsJson = False) -> None:
+    """List the generators, oldest first."""
+    generators: tuple[Generator, ...] = here.ask(c.ListGenerators())
+    if as_json:
+        output.print_json_array(map(output.generator_json, generators))
+        return
+    columns = ("id", "name", "makes", "characters", "activations", "days")
+    output.print_table(columns, [_row(one) for one in generators])
+
+
+@command(
+    app,
+    "keywright generator generate 1 --amount 100 > keys.txt",
+    "keywright generator generate 1 --amount 5 --status sold --order-id 1017 --json",
+)
+@with_installation
+def generate(
+    here: Installation,
+    generator_id: Id,
+    *,
+    amount: Annotated[
+        int, typer.Option(metavar="N", min=1, max=_MOST_AT_ONCE, help="How many, at most 10,000.")
+    ],
+    status: StatusOption = Status.ACTIVE,
+    product_id: ProductId = None,
+    order_id: OrderId = None,
+    user_id: UserId = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make licenses with a generator, all or none, and print their keys, one a line."""
+    records: tuple[LicenseRecord, ...] = here.change(
+        c.GenerateLicenses,
+        generator_id=generator_id,
+        amount=amount,
+        status=status,
+        order_id=order_id,
+        product_id=product_id,
+        user_id=user_id,
+    )
+    if as_json:
+        output.print_json_array(output.license_json(one.license) for one in records)
+        return
+    for one in records:
+        print(one.license.key)
+
+
+@command(app)
+@with_installation
+def delete(here: Installation, generator_id: Id) -> None:
+    """Delete a generator; the licenses that it made stay."""
+    here.change(c.DeleteGenerator, generator_id=generator_id)
+    output.print_line(f"Generator {generator_id} is deleted. The licenses that it made stay.")
+
+
+def _row(one: Generator) -> tuple[object, ...]:
+    chunk = "X" * one.chunk_length
+    shape = f"{one.prefix or ''}{(one.separator or '').join([chunk] * one.chunks)}{one.suffix or ''}"
+    return (one.id, one.name, shape, one.charset, one.times_activated_max, one.expires_in_days)

@@ -1,0 +1,110 @@
+"""One installation, as the commands see it: what they ask of it and what they change in it."""
+
+import logging
+import os
+import pwd
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keywright import commands as c
+from keywright.errors import ConfigurationError, KeywrightError
+from keywright.model import LicenseRecord, Origin
+
+if TYPE_CHECKING:
+    from keywright.storage import Storage
+
+#: Commands come from the machine that the database is on.
+_HERE = "127.0.0.1"
+_MAX_ACTOR_LENGTH = 80
+
+log = logging.getLogger(__name__)
+
+
+class Installation:
+    """An open database. Whatever could not be done is raised."""
+
+    def __init__(self, storage: "Storage") -> None:
+        # Imported here, like everything slow, so that --help and completion need not wait for it.
+        from keywright.batches import Batches
+
+        self.storage = storage
+        self._batches = Batches(storage)
+        self.now = datetime.now(UTC).replace(microsecond=0)
+
+    def change(self, command: Callable[..., c.Command], **fields: Any) -> Any:
+        """Decide a command that has these fields; what it changed is durable then."""
+        origin = Origin(actor=_actor(), ip_address=_HERE, user_agent="")
+        return _value(self._batches.change([command(now=self.now, origin=origin, **fields)]))
+
+    def ask(self, query: c.Query) -> Any:
+        """The answer to a question."""
+        return _value(self._batches.ask([query]))
+
+    def get_license(self, key: str) -> LicenseRecord:
+        """The license with this key and all its activations. Raises ``UnknownLicense``."""
+        record: LicenseRecord = self.ask(c.Validate(key=key))
+        return record
+
+
+@contextmanager
+def opened(
+    options: Mapping[str, object], config_file: Path | None, *, is_made: bool
+) -> Iterator[Installation]:
+    """The installation that these options name. Where there is none, it is made if ``is_made`` says so,
+    else ``ConfigurationError`` is raised: whoever asks for a list has named the wrong place.
+    """
+    from keywright.config import has_database, is_debugging, open_installation, read_settings
+
+    _show_warnings(is_debugging=is_debugging())
+    settings = read_settings(options, config_file)
+    if not has_database(settings):
+        missing = f"there is no installation in {settings.data_dir.absolute()}"
+        if not is_made:
+            raise ConfigurationError(
+                f"{missing}. Name the right place with --data-dir, or make one with `keywright init`."
+            )
+        log.warning("%s yet; it is made now", missing)
+    storage = open_installation(settings)
+    try:
+        yield Installation(storage)
+    finally:
+        storage.close()
+
+
+def _value(outcomes: list[Any]) -> Any:
+    if isinstance(outcomes[0], KeywrightError):
+        raise outcomes[0]
+    return outcomes[0]
+
+
+def _actor() -> str:
+    """Who is at the keyboard, for the events."""
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        name = str(os.getuid())
+    return f"cli:{name}"[:_MAX_ACTOR_LENGTH]
+
+
+class _Warnings(logging.Handler):
+    """Says warnings to the person at the terminal. Errors reach them as the outcome of their command."""
+
+    is_debugging = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.is_debugging:
+            print(self.format(record), file=sys.stderr)
+        elif record.levelno == logging.WARNING:
+            print(f"Warning: {record.getMessage()}", file=sys.stderr)
+
+
+_warnings = _Warnings()
+
+
+def _show_warnings(*, is_debugging: bool) -> None:
+    _warnings.is_debugging = is_debugging
+    logging.getLogger("keywright").addHandler(_warnings)

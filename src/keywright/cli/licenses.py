@@ -1,0 +1,368 @@
+"""``keywright license …``"""
+
+import secrets
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from keywright import commands as c
+from keywright import fields, keys
+from keywright.cli import output
+from keywright.cli.installation import Installation
+from keywright.cli.options import (
+    UNAMBIGUOUS,
+    AsJson,
+    Change,
+    Key,
+    OrderId,
+    ProductId,
+    StatusOption,
+    UserId,
+    WrongUsage,
+    changing,
+    command,
+    parse_key,
+    parse_label,
+    with_installation,
+    with_installation_made,
+)
+from keywright.model import Activation, Event, LicenseFilter, LicensePage, LicenseRecord, Status
+
+app = typer.Typer(name="license", no_args_is_help=True, help="Make, show, change and activate licenses.")
+
+#: A new key: 6 runs of 5 characters, 150 random bits.
+_CHUNKS, _CHUNK_LENGTH = 6, 5
+_LATEST_EVENTS = 10
+_ROWS_OF_A_TABLE = 50
+_PIECE = 500
+
+_Max = Annotated[
+    int | None,
+    typer.Option(
+        "--max", metavar="N", parser=fields.parse_limit, help="How many places it has; 0: no limit."
+    ),
+]
+_ExpiresAt = Annotated[
+    datetime | None,
+    typer.Option(
+        metavar="TIME",
+        parser=fields.parse_time,
+        help="When it ends: 2030-12-31, '2030-12-31 18:00:00' (both UTC), or 2030-12-31T18:00:00+01:00.",
+    ),
+]
+_ValidFor = Annotated[
+    int | None,
+    typer.Option(
+        metavar="DAYS", parser=fields.parse_days, help="Let it end so many days after its first activation."
+    ),
+]
+
+_NewMax = Annotated[
+    Change | None,
+    typer.Option(
+        "--max", metavar="N", parser=changing(fields.parse_limit), help="How many places, or none: no limit."
+    ),
+]
+_NewExpiresAt = Annotated[
+    Change | None,
+    typer.Option(metavar="TIME", parser=changing(fields.parse_time), help="When it ends, or none."),
+]
+_NewValidFor = Annotated[
+    Change | None,
+    typer.Option(
+        metavar="DAYS", parser=changing(fields.parse_days), help="Days after the first activation, or none."
+    ),
+]
+_NewNumber = Annotated[
+    Change | None,
+    typer.Option(metavar="ID", parser=changing(fields.parse_integer), help="A number in your shop, or none."),
+]
+
+
+@command(
+    app,
+    "keywright license create --max 3",
+    "keywright license create --key ACME-2030 --expires-at 2030-12-31",
+    "keywright license create --valid-for 365 --product-id 7 --json",
+)
+@with_installation_made
+def create(
+    here: Installation,
+    *,
+    key: Annotated[str | None, typer.Option(metavar="KEY", parser=parse_key, help="The license key.")] = None,
+    times_activated_max: _Max = None,
+    expires_at: _ExpiresAt = None,
+    valid_for: _ValidFor = None,
+    status: StatusOption = Status.ACTIVE,
+    product_id: ProductId = None,
+    order_id: OrderId = None,
+    user_id: UserId = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a license.
+
+    Without --key it gets a new one that nobody can guess: 6 groups of 5 letters and digits (150 random
+    bits), without the characters that are easily confused. Its status is active unless --status says
+    otherwise.
+    """
+    _refuse_two_ends(expires_at, valid_for)
+    record: LicenseRecord = here.change(
+        c.CreateLicense,
+        key=key or _new_key(),
+        status=status,
+        order_id=order_id,
+        product_id=product_id,
+        user_id=user_id,
+        expires_at=expires_at,
+        valid_for_days=valid_for,
+        times_activated_max=times_activated_max,
+    )
+    _print_license(here, record, f"License {record.license.id} is made.", as_json=as_json)
+
+
+@command(app)
+@with_installation
+def show(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
+    """Show a license, its activations and what happened to it lately."""
+    record = here.get_license(key)
+    with here.storage.read() as tx:
+        events = tx.list_events(record.license.id, limit=_LATEST_EVENTS)
+    if as_json:
+        output.print_json(output.report_json(record, events))
+        return
+    output.print_heading(f"License {record.license.id}")
+    output.print_fields(output.license_fields(record.license, here.now))
+    output.print_heading("Activations" if record.activations else "No activations")
+    if record.activations:
+        rows = [_activation_row(one) for one in record.activations]
+        output.print_table(("token", "label", "state"), rows)
+    output.print_heading("Latest events")
+    output.print_table(("at", "event", "activation", "by", "from"), [_event_row(one) for one in events])
+
+
+@command(
+    app,
+    "keywright license list --status disabled",
+    "keywright license list --json > licenses.json",
+    name="list",
+)
+@with_installation
+def list_licenses(
+    here: Installation,
+    *,
+    status: StatusOption = None,
+    product_id: ProductId = None,
+    order_id: OrderId = None,
+    user_id: UserId = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help=f"The most to show. Without it: {_ROWS_OF_A_TABLE}; as JSON, all of them.",
+        ),
+    ] = None,
+    show_keys: Annotated[
+        bool, typer.Option("--show-keys", help="Show whole license keys in the table, too.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List licenses, oldest first. The table shows the ends of their keys only, JSON whole keys."""
+    where = LicenseFilter(status, product_id, order_id, user_id)
+    if as_json:
+        records = _all(here, where, limit)
+        output.print_json_array(map(output.record_json, records))
+        return
+    query = c.ListLicenses(where=where, page=1, per_page=limit or _ROWS_OF_A_TABLE)
+    page: LicensePage = here.ask(query)
+    columns = ("id", "license key", "status", "activations", "expires at", "product", "order", "user")
+    output.print_table(columns, [_license_row(here, one, show_keys=show_keys) for one in page.records])
+    more = " (--limit shows more)" if len(page.records) < page.total else ""
+    output.print_line(f"{len(page.records):,} of {page.total:,} licenses{more}")
+
+
+@command(
+    app,
+    "keywright license update KEY --max 5",
+    "keywright license update KEY --status disabled",
+    "keywright license update KEY --expires-at none",
+)
+@with_installation
+def update(
+    here: Installation,
+    key: Key,
+    *,
+    times_activated_max: _NewMax = None,
+    expires_at: _NewExpiresAt = None,
+    valid_for: _NewValidFor = None,
+    status: StatusOption = None,
+    new_key: Annotated[
+        str | None, typer.Option("--key", metavar="KEY", parser=parse_key, help="Another license key.")
+    ] = None,
+    product_id: _NewNumber = None,
+    order_id: _NewNumber = None,
+    user_id: _NewNumber = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change what the options name, and nothing else.
+
+    The word none empties a field: --max none takes the limit away. Setting the end of a license replaces
+    its days after the first activation. Places that are taken stay taken when the limit is lowered.
+    """
+    given = {
+        "times_activated_max": times_activated_max,
+        "expires_at": expires_at,
+        "valid_for_days": valid_for,
+        "status": None if status is None else Change(status),
+        "key": None if new_key is None else Change(new_key),
+        "product_id": product_id,
+        "order_id": order_id,
+        "user_id": user_id,
+    }
+    changes = {name: change.value for name, change in given.items() if change is not None}
+    if not changes:
+        raise WrongUsage("Nothing to change: name at least one option, such as --max")
+    _refuse_two_ends(changes.get("expires_at"), changes.get("valid_for_days"))
+    if "expires_at" in changes:
+        changes.setdefault("valid_for_days", None)
+    record: LicenseRecord = here.change(c.UpdateLicense, key=key, changes=changes)
+    _print_license(here, record, f"License {record.license.id} is changed.", as_json=as_json)
+
+
+@command(app)
+@with_installation
+def delete(
+    here: Installation,
+    key: Key,
+    *,
+    is_sure: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete a license and its activations; the events of both are kept.
+
+    Programs that use it find their license unknown from then on. To stop them for a while, use
+    `keywright license update KEY --status disabled`.
+    """
+    if not is_sure:
+        record = here.get_license(key)
+        what = f"license {record.license.id} ({keys.mask(key)})"
+        active = f"{record.license.times_activated} of them active"
+        question = f"Delete {what} and its {len(record.activations)} activations, {active}?"
+        typer.confirm(question, abort=True, err=True)
+    here.change(c.DeleteLicense, key=key)
+    output.print_line("The license and its activations are deleted.")
+
+
+@command(app)
+@with_installation
+def activate(
+    here: Installation,
+    key: Key,
+    *,
+    label: Annotated[
+        str | None, typer.Option(metavar="TEXT", parser=parse_label, help="What the new place is called.")
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(metavar="TOKEN", help="Take back the place with this token.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take a place on a license, or take one back with its --token."""
+    if token is not None and label is not None:
+        raise WrongUsage("Give either --token or --label: a place that is taken back keeps its label")
+    record: LicenseRecord
+    if token is None:
+        record = here.change(c.Activate, key=key, label=label)
+    else:
+        record = here.change(c.Reactivate, key=key, token=token)
+    if as_json:
+        output.print_json(output.activated_json(record))
+        return
+    output.print_heading("Activated" if token is None else "Reactivated")
+    activation = record.activations[0]
+    output.print_fields(
+        [
+            ("token", activation.token),
+            ("label", activation.label),
+            ("activations", output.places(record.license)),
+            ("expires at", output.expiry(record.license, here.now)),
+        ]
+    )
+
+
+@command(app)
+@with_installation
+def deactivate(
+    here: Installation,
+    key: Key,
+    *,
+    token: Annotated[
+        str | None, typer.Option(metavar="TOKEN", help="Give up the place with this token.")
+    ] = None,
+    is_all: Annotated[bool, typer.Option("--all", help="Give up every place.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give up one place of a license, or every one."""
+    if (token is None) != is_all:
+        raise WrongUsage("Give either --token or --all")
+    record: LicenseRecord
+    if token is None:
+        record = here.change(c.DeactivateAll, key=key)
+    else:
+        record = here.change(c.Deactivate, key=key, token=token)
+    if as_json:
+        output.print_json(output.activated_json(record, is_many=is_all))
+        return
+    output.print_line(
+        f"Given up: {len(record.activations)}. Activations now: {output.places(record.license)}."
+    )
+
+
+def _refuse_two_ends(expires_at: object, valid_for: object) -> None:
+    if expires_at is not None and valid_for is not None:
+        raise WrongUsage("Give either --expires-at or --valid-for: a license has one end")
+
+
+def _new_key() -> str:
+    runs = ("".join(secrets.choice(UNAMBIGUOUS) for _ in range(_CHUNK_LENGTH)) for _ in range(_CHUNKS))
+    return "-".join(runs)
+
+
+def _all(here: Installation, where: LicenseFilter, limit: int | None) -> Iterator[LicenseRecord]:
+    """The matching licenses, read piece by piece: any number of them needs the memory of one piece."""
+    after, left = 0, sys.maxsize if limit is None else limit
+    while left:
+        query = c.FindLicenses(where=where, after_id=after, limit=min(_PIECE, left))
+        piece: tuple[LicenseRecord, ...] = here.ask(query)
+        if not piece:
+            return
+        yield from piece
+        after, left = piece[-1].license.id, left - len(piece)
+
+
+def _print_license(here: Installation, record: LicenseRecord, done: str, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(output.license_json(record.license))
+        return
+    output.print_heading(done)
+    output.print_fields(output.license_fields(record.license, here.now))
+
+
+def _license_row(here: Installation, record: LicenseRecord, *, show_keys: bool) -> tuple[object, ...]:
+    one = record.license
+    key = one.key if show_keys else keys.mask(one.key)
+    state = (output.status_name(one), output.places(one), output.expiry(one, here.now))
+    return (one.id, key, *state, one.product_id, one.order_id, one.user_id)
+
+
+def _activation_row(one: Activation) -> tuple[object, ...]:
+    ended = one.deactivated_at
+    since = one.updated_at or one.created_at
+    state = f"active since {fields.write_time(since)}"
+    return (one.token, one.label, state if ended is None else f"given up at {fields.write_time(ended)}")
+
+
+def _event_row(one: Event) -> tuple[object, ...]:
+    return (fields.write_time(one.at), one.name, one.activation_id, one.actor, one.ip_address or None)

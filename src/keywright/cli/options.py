@@ -1,0 +1,167 @@
+"""What the commands' options have in common: how they are read, and which every command takes."""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+from rich.markup import escape
+
+from keywright import fields
+from keywright.cli.installation import opened
+from keywright.errors import InvalidLicenseKey, InvalidStatus
+from keywright.keys import normalize_key
+from keywright.model import Status
+
+_PANEL = "Which installation"
+
+#: Letters and digits that cannot be taken for one another: 32 of them, 5 bits each.
+UNAMBIGUOUS: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+MAX_NAME_LENGTH = 200
+STATUS_HELP = "sold, delivered, active, inactive or disabled; the last two refuse activations."
+
+DataDir = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH",
+        help="Where the database and its secret are. Without it: the setting data_dir, or keywright-data.",
+        rich_help_panel=_PANEL,
+    ),
+]
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Another database, such as sqlite:////srv/keywright.db.",
+        rich_help_panel=_PANEL,
+    ),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="The settings file. Without it: ./keywright.toml.", rich_help_panel=_PANEL
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def command(
+    app: typer.Typer, *examples: str, name: str | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add a function to the program: its docstring is the command's help, the examples end it."""
+
+    def add(function: Callable[..., None]) -> Callable[..., None]:
+        add_as = app.command(name, help=paragraphs(function.__doc__ or ""), epilog=epilog(*examples))
+        return add_as(function)
+
+    return add
+
+
+def paragraphs(text: str) -> str:
+    """The text with its paragraphs unwrapped: they are wrapped anew, to the width of the terminal."""
+    return "\n\n".join(" ".join(one.split()) for one in inspect.cleandoc(text).split("\n\n"))
+
+
+def epilog(*examples: str) -> str | None:
+    """The examples that end a command's help."""
+    lines = "\n".join(f"[dim]$[/dim] {escape(one)}" for one in examples)
+    return f"[bold]Examples[/bold]\n\n{lines}" if examples else None
+
+
+class WrongUsage(typer.TyperException):
+    """The options do not go together."""
+
+    exit_code = 2
+
+
+def with_installation(command: Callable[..., None], *, is_made: bool = False) -> Callable[..., None]:
+    """Give a command the options that say which installation, and that installation, opened, as its
+    first argument; ``is_made`` says whether one is made where there is none.
+    """
+    shared = {"data_dir": DataDir, "database_url": DatabaseUrl, "config": ConfigFile}
+
+    @wraps(command)
+    def with_options(
+        *, data_dir: str | None, database_url: str | None, config: Path | None, **given: Any
+    ) -> None:
+        options = {"data_dir": data_dir, "database_url": database_url}
+        with opened(options, config, is_made=is_made) as here:
+            command(here, **given)
+
+    own = list(inspect.signature(command).parameters.values())[1:]
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in shared.items()
+    ]
+    # typer reads these two.
+    with_options.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
+    with_options.__annotations__ = {one.name: one.annotation for one in [*own, *added]}
+    return with_options
+
+
+def with_installation_made(command: Callable[..., None]) -> Callable[..., None]:
+    """The same, for commands that can be the first on a new installation."""
+    return with_installation(command, is_made=True)
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A value to set; None is one, too."""
+
+    value: Any
+
+
+def changing(parse: Callable[[str], Any]) -> Callable[[str], Change]:
+    """Read what an option sets a field to; the word none, and nothing at all, empty it."""
+    return lambda text: Change(None if text.strip().lower() in ("", "none") else parse(text))
+
+
+def parse_key(text: str) -> str:
+    """A license key, as it is kept."""
+    try:
+        return normalize_key(text)
+    except InvalidLicenseKey:
+        raise ValueError("a license key has 1 to 255 characters, and no control characters") from None
+
+
+def parse_status(text: str) -> Status:
+    """A status by name or number."""
+    try:
+        return fields.parse_status(text)
+    except InvalidStatus:
+        names = ", ".join(status.name.lower() for status in Status)
+        raise ValueError(f"must be one of {names}") from None
+
+
+def parse_label(text: str) -> str | None:
+    """What a place is called."""
+    return fields.parse_text(text, fields.MAX_LABEL_LENGTH)
+
+
+def parse_name(text: str) -> str:
+    """What a person calls an API key, a generator or a user."""
+    name = fields.parse_text(text.strip(), MAX_NAME_LENGTH)
+    if name is None or not name.isprintable():
+        raise ValueError(f"must have 1 to {MAX_NAME_LENGTH} characters, and no control characters")
+    return name
+
+
+Key = Annotated[str, typer.Argument(metavar="KEY", parser=parse_key, help="The license key.")]
+StatusOption = Annotated[
+    Status | None,
+    typer.Option("--status", metavar="STATUS", parser=parse_status, help=STATUS_HELP, show_default=False),
+]
+OrderId = Annotated[
+    int | None,
+    typer.Option(metavar="ID", parser=fields.parse_integer, help="The order's number in your shop."),
+]
+ProductId = Annotated[
+    int | None,
+    typer.Option(metavar="ID", parser=fields.parse_integer, help="The product's number in your shop."),
+]
+UserId = Annotated[
+    int | None,
+    typer.Option(metavar="ID", parser=fields.parse_integer, help="The customer's number in your shop."),
+]

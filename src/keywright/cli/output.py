@@ -1,0 +1,171 @@
+"""How the commands print: JSON under the names of the v2 interface, tables and lines for people."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from keywright.fields import write_time
+from keywright.http import wire
+from keywright.model import ApiKey, Event, Generator, License, LicenseRecord, Status
+from keywright.rules import is_expired
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Json = dict[str, object]
+#: Where there is no terminal, lines are as long as they need to be.
+_UNLIMITED = 10_000
+
+
+def print_json(value: object) -> None:
+    """One value, indented."""
+    print(json.dumps(value, indent=2))
+
+
+def print_json_array(values: Iterable[object]) -> None:
+    """One array, an element a line, each printed before the next is asked for."""
+    separator = "[\n"
+    for value in values:
+        print(separator + json.dumps(value), end="")
+        separator = ",\n"
+    print("[]" if separator == "[\n" else "\n]")
+
+
+def license_json(license: License) -> Json:
+    """A license's own fields, as the interface writes them."""
+    return _data(wire.license_alone(LicenseRecord(license)))
+
+
+def record_json(record: LicenseRecord) -> Json:
+    """A license with its activations, as in a list."""
+    return _data(wire.license_with_activations(record))
+
+
+def activated_json(record: LicenseRecord, *, is_many: bool = False) -> Json:
+    """What activating and deactivating answer: ``is_many`` says that every place was given up."""
+    return _data(wire.many_activations(record) if is_many else wire.one_activation(record))
+
+
+def report_json(record: LicenseRecord, events: Iterable[Event]) -> Json:
+    """Everything that is known of a license."""
+    return _data(wire.validation(record)) | {"events": [_event_json(one) for one in events]}
+
+
+def _event_json(event: Event) -> Json:
+    return {
+        "at": _time(event.at),
+        "name": event.name,
+        "activation_id": event.activation_id,
+        "actor": event.actor,
+        "ip_address": event.ip_address,
+        "details": event.details,
+    }
+
+
+def generator_json(generator: Generator) -> Json:
+    """A generator, as the interface writes it."""
+    return _data(wire.generator(generator))
+
+
+def api_key_json(api_key: ApiKey) -> Json:
+    """An API key, without its secrets."""
+    return {
+        "id": api_key.id,
+        "name": api_key.name,
+        "permissions": api_key.permissions.value,
+        "product_id": api_key.product_id,
+        "hint": api_key.hint,
+        "created_at": _time(api_key.created_at),
+        "revoked_at": _time(api_key.revoked_at),
+    }
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table; None is a dash. Nothing in it is taken for markup or for control characters."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        # A token is there to be copied.
+        table.add_column(column, overflow="fold", no_wrap=column == "token")
+    for row in rows:
+        table.add_row(*(Text(printable(value)) for value in row))
+    _console().print(table)
+
+
+def print_fields(fields: Sequence[tuple[str, object]]) -> None:
+    """Names and values, below one another; values are not wrapped, so that they can be copied."""
+    width = max(len(name) for name, _ in fields)
+    for name, value in fields:
+        print(f"  {name:<{width}}  {printable(value)}")
+
+
+def print_heading(text: str) -> None:
+    """A line that stands out."""
+    from rich.text import Text
+
+    _console().print(Text(f"\n{text}", style="bold"))
+
+
+def print_line(text: str = "") -> None:
+    """A line just as it is, to be copied: never wrapped, and there at once."""
+    print(text, flush=True)
+
+
+def printable(value: object) -> str:
+    """The text of a value, without what could command a terminal."""
+    text = "–" if value is None else str(value)
+    return text if text.isprintable() else "".join(one if one.isprintable() else "\ufffd" for one in text)
+
+
+def license_fields(license: License, now: datetime) -> list[tuple[str, object]]:
+    """What a person wants to know of a license; the numbers of the shop only where there are any."""
+    of_shop = {"order": license.order_id, "product": license.product_id, "user": license.user_id}
+    return [
+        ("license key", license.key),
+        ("status", status_name(license)),
+        ("activations", places(license)),
+        ("expires at", expiry(license, now)),
+        *((name, number) for name, number in of_shop.items() if number is not None),
+        ("created at", _time(license.created_at)),
+        ("updated at", _time(license.updated_at)),
+    ]
+
+
+def status_name(license: License) -> str:
+    """The status in words."""
+    return Status(license.status).name.lower()
+
+
+def places(license: License) -> str:
+    """How many places are taken, of how many."""
+    limit = license.times_activated_max
+    return f"{license.times_activated} of {'any number' if limit is None else limit}"
+
+
+def expiry(license: License, now: datetime) -> str:
+    """When it ends, as far as that is known."""
+    if license.expires_at is None:
+        days = license.valid_for_days
+        return "never" if days is None else f"{days} days after the next activation"
+    past = " (expired)" if is_expired(license, now) else ""
+    return f"{write_time(license.expires_at)}{past}"
+
+
+def _data(answer: bytes) -> Json:
+    data: Json = json.loads(answer)["data"]
+    return data
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else write_time(moment)
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _UNLIMITED)

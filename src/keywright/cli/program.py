@@ -1,0 +1,98 @@
+"""The program: its commands put together, and what it says when something could not be done."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from keywright.cli import api_keys, generators, licenses, server, users
+from keywright.cli.options import epilog, paragraphs
+from keywright.cli.sentences import sentence
+from keywright.errors import KeywrightError
+
+app = typer.Typer(
+    name="keywright",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=paragraphs(
+        """Keywright, a license server: activates, validates and deactivates license keys.
+
+        Settings come from keywright.toml, KEYWRIGHT_… environment variables and options; `keywright config`
+        shows those in force.
+        """
+    ),
+    epilog=epilog(
+        "keywright serve --demo            try it out",
+        "keywright license create --max 3  sell a license",
+        "keywright license show KEY        see what became of it",
+        "keywright license create --help   learn more about a command",
+    ),
+)
+server.add_to(app)
+for group in (licenses.app, generators.app, api_keys.app, users.app):
+    app.add_typer(group)
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        server.version()
+        raise typer.Exit
+
+
+@app.callback()
+def keywright(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """What holds for every command; the help is given above."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the program and end it: status 0, 1 when it could not be done, 2 when it was used wrongly."""
+    for stream in (sys.stdout, sys.stderr):
+        # A character that the terminal cannot show must not stop a command halfway.
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(errors="backslashreplace")
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        return app(arguments, prog_name="keywright", standalone_mode=False) or 0
+    except typer.TyperException as problem:
+        return _wrong_usage(problem)
+    except typer.Abort:
+        return _failed("nothing was done.")
+    except (KeywrightError, OSError) as problem:
+        return _failed(sentence(problem))
+    except Exception as problem:
+        return _unexpected(problem)
+
+
+def _wrong_usage(problem: typer.TyperException) -> int:
+    # pydantic, which reads the options for typer, puts this before every reason.
+    message = " ".join(problem.format_message().replace(": Value error, ", ": ").split())
+    context = getattr(problem, "ctx", None)
+    if message:
+        command = context.command_path if context else "keywright"
+        _failed(f"{message.rstrip('.')}. See `{command} --help`.")
+    return problem.exit_code
+
+
+def _unexpected(problem: Exception) -> int:
+    from keywright.config import is_debugging
+
+    if is_debugging():
+        raise problem
+    return _failed(
+        f"something unexpected happened ({type(problem).__name__}: {problem}); "
+        "run with KEYWRIGHT_DEBUG=1 for the details."
+    )
+
+
+def _failed(message: str) -> int:
+    typer.echo(f"{typer.style('Error:', fg='red', bold=True)} {message}", err=True)
+    return 1

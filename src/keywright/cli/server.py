@@ -1,0 +1,192 @@
+"""``keywright serve``, ``init``, ``config`` and ``version``."""
+
+import shlex
+import shutil
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from keywright import __version__
+from keywright.cli import output
+from keywright.cli.options import AsJson, ConfigFile, DatabaseUrl, DataDir, command
+
+if TYPE_CHECKING:
+    from keywright.config import Settings
+
+_NEW_API_KEY = "apikey create --name shop --permissions read_write"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the program."""
+    command(
+        app,
+        "keywright serve",
+        "keywright serve --demo --data-dir /tmp/keywright",
+        "keywright serve --host 0.0.0.0 --port 80",
+    )(serve)
+    command(app)(init)
+    command(app, "keywright config", "KEYWRIGHT_PORT=9000 keywright config --json")(config)
+    command(app)(version)
+
+
+_Host = Annotated[
+    str | None, typer.Option(metavar="HOST", help="The address to listen on; the setting host.")
+]
+_Port = Annotated[
+    int | None,
+    typer.Option(metavar="PORT", min=0, max=65535, help="The port to listen on; the setting port."),
+]
+_IsDemo = Annotated[
+    bool, typer.Option("--demo", help="Fill an empty database with a license to try, and print how to.")
+]
+
+
+def serve(
+    *,
+    host: _Host = None,
+    port: _Port = None,
+    is_demo: _IsDemo = False,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    config: ConfigFile = None,
+) -> None:
+    """Start the server; Ctrl-C or SIGTERM stops it, after it has answered what it has accepted.
+
+    It makes what is missing: the data directory, the secret, the database. After an update, it brings
+    the database up to date, and keeps a copy of what was there. Logs go to standard error.
+    """
+    from keywright import logs
+    from keywright.config import open_installation, read_settings
+    from keywright.http.server import serve as serve_until_stopped
+
+    options = {"host": host, "port": port, "data_dir": data_dir, "database_url": database_url}
+    settings = read_settings(options, config)
+    logs.configure(level=settings.log_level, is_json=settings.is_log_json(is_terminal=sys.stderr.isatty()))
+    say_ready = partial(print_ready, settings, _line_for(data_dir, database_url, config), is_demo=is_demo)
+    storage = open_installation(settings)
+    try:
+        serve_until_stopped(settings, storage, when_ready=say_ready)
+    finally:
+        storage.close()
+
+
+def init(*, data_dir: DataDir = None, database_url: DatabaseUrl = None, config: ConfigFile = None) -> None:
+    """Make the data directory, the secret and the database, and say what was made.
+
+    Nothing that exists is changed, but the database is brought up to date. `keywright serve` does the
+    same by itself.
+    """
+    from keywright.config import load_secret, make_data_dir, open_installation, read_settings
+
+    settings = read_settings({"data_dir": data_dir, "database_url": database_url}, config)
+    database = _database_file(settings)
+    there = {path: path.exists() for path in (settings.data_dir, settings.secret_file, database)}
+    make_data_dir(settings)
+    load_secret(settings)
+    open_installation(settings).close()
+    said = {path: "was there already" if was_there else "is made" for path, was_there in there.items()}
+    secret = f"{settings.secret_file.absolute()}  {said[settings.secret_file]}"
+    if settings.secret is not None:
+        secret = f"given by {settings.source_of('secret')}"
+    output.print_fields(
+        [
+            ("data directory", f"{settings.data_dir.absolute()}  {said[settings.data_dir]}"),
+            ("secret", secret),
+            ("database", f"{database.absolute()}  {said[database]}"),
+        ]
+    )
+    output.print_line("\nKeep a copy of the secret in a safe place: the database cannot be read without it.")
+    output.print_line(f"Start the server:  {_line_for(data_dir, database_url, config)('serve')}")
+
+
+def config(
+    *,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    config: ConfigFile = None,
+) -> None:
+    """Show every setting in force, and where its value came from; secrets are masked.
+
+    Of several values, the last of these counts: the default, keywright.toml, the environment variable
+    (KEYWRIGHT_ and the name in capitals), the option.
+    """
+    from keywright.config import read_settings, settings_in_force
+
+    settings = settings_in_force(read_settings({"data_dir": data_dir, "database_url": database_url}, config))
+    if as_json:
+        output.print_json({one.name: {"value": one.value, "source": one.source} for one in settings})
+        return
+    rows = [(one.name, _in_words(one.value), one.source) for one in settings]
+    output.print_table(("setting", "value", "from"), rows)
+
+
+def version() -> None:
+    """Show the version."""
+    output.print_line(f"keywright {__version__}")
+
+
+def print_ready(settings: "Settings", line: Callable[[str], str], base_url: str, *, is_demo: bool) -> None:
+    """Say where the server is, where its data are, and what to type next; ``line`` makes the whole line
+    of a command.
+    """
+    from keywright.cli.demo import prepare, print_calls, print_management_call
+    from keywright.config import without_password
+
+    # Not before the server listens: the credentials that are made here are shown once.
+    demo = prepare(settings) if is_demo else None
+    api_url = f"{base_url}/{settings.api_root}/{settings.namespace}/v2"
+    output.print_heading(f"Keywright {__version__} is ready at {base_url}")
+    output.print_fields(
+        [
+            ("interface", api_url),
+            ("reference", f"{base_url}/openapi/v2"),
+            ("data directory", settings.data_dir.absolute()),
+            ("database", without_password(settings.database_url_in_force)),
+        ]
+    )
+    credentials = (demo and demo.credentials) or "CONSUMER_KEY:CONSUMER_SECRET"
+    curl = f"curl -sS -u '{credentials}'" if settings.require_api_key else "curl -sS"
+    if demo is None:
+        _print_next_steps(api_url, line, curl)
+    else:
+        print_calls(demo, api_url, curl)
+        print_management_call(demo, api_url, line(_NEW_API_KEY))
+    output.print_line("\nCtrl-C stops the server.\n")
+
+
+def _print_next_steps(api_url: str, line: Callable[[str], str], curl: str) -> None:
+    output.print_heading("What to type next, in another terminal")
+    for what, typed in (
+        ("An API key, for your shop:", line(_NEW_API_KEY)),
+        ("A license with three places:", line("license create --max 3")),
+        ("Take a place on it:", f"{curl} '{api_url}/licenses/activate/LICENSE-KEY'; echo"),
+        ("See how it stands:", f"{curl} '{api_url}/licenses/validate/LICENSE-KEY'; echo"),
+    ):
+        output.print_line(f"\n{what}\n  {typed}")
+
+
+def _line_for(data_dir: str | None, database_url: str | None, config: Path | None) -> Callable[[str], str]:
+    """What to type to run another command on the same installation."""
+    program = "keywright" if shutil.which("keywright") else sys.argv[0]
+    given = {"--data-dir": data_dir, "--database-url": database_url, "--config": config}
+    options = "".join(f" {name} {shlex.quote(str(value))}" for name, value in given.items() if value)
+    return lambda command: f"{program} {command}{options}"
+
+
+def _database_file(settings: "Settings") -> Path:
+    from keywright.storage import database_path
+
+    return database_path(settings.database_url_in_force)
+
+
+def _in_words(value: str | int | bool | list[str] | None) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ", ".join(value) or None
+    return None if value is None else str(value)

@@ -1,0 +1,29 @@
+"""Settings, and what they lead to: what an installation is told, where each value came from, and the
+way into its database.
+
+This package is the only reader of the environment.
+"""
+
+from keywright.config.installation import has_database, load_secret, make_data_dir, open_installation
+from keywright.config.settings import Network, Settings
+from keywright.config.sources import (
+    Setting,
+    is_debugging,
+    read_settings,
+    settings_in_force,
+    without_password,
+)
+
+__all__ = [
+    "Network",
+    "Setting",
+    "Settings",
+    "has_database",
+    "is_debugging",
+    "load_secret",
+    "make_data_dir",
+    "open_installation",
+    "read_settings",
+    "settings_in_force",
+    "without_password",
+]

@@ -1,0 +1,120 @@
+"""What an installation is made of: a data directory, a secret, a database."""
+
+import logging
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from keywright.config.settings import MIN_SECRET_LENGTH, Settings
+from keywright.errors import ConfigurationError
+from keywright.keys import KeyRing
+from keywright.storage import Storage, database_path, open_storage
+
+log = logging.getLogger(__name__)
+
+
+def make_data_dir(settings: Settings) -> None:
+    """Make the data directory, for its owner only, unless there is one. Raises ``ConfigurationError``."""
+    try:
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as problem:
+        raise ConfigurationError(
+            f"the data directory {settings.data_dir} cannot be made: {problem.strerror}. "
+            "Name another with --data-dir."
+        ) from problem
+
+
+def has_database(settings: Settings) -> bool:
+    """Whether the database was made already."""
+    return database_path(settings.database_url_in_force).exists()
+
+
+def load_secret(settings: Settings) -> bytes:
+    """The installation's secret: the setting, else the file in the data directory.
+
+    The file is made when there is neither it nor a database, once: whoever comes at the same moment
+    gets the same secret. Raises ``ConfigurationError`` when it is missing, cannot be read or is too
+    short.
+    """
+    if settings.secret is not None:
+        return settings.secret.get_secret_value().encode()
+    path = settings.secret_file
+    # In this order: a database is made after its secret, so one that is there now has a secret, too.
+    is_used = has_database(settings)
+    text = _read_secret(path)
+    if text is None:
+        if is_used:
+            raise ConfigurationError(
+                f"{path} is missing, and the database cannot be read without it. "
+                "Restore that file from a backup, or give the secret as KEYWRIGHT_SECRET."
+            )
+        text = _make_secret(path)
+    if len(text) < MIN_SECRET_LENGTH:
+        raise ConfigurationError(
+            f"{path} holds {len(text)} characters, and a secret has at least {MIN_SECRET_LENGTH}. "
+            "Restore that file from a backup."
+        )
+    return text.encode()
+
+
+def open_installation(settings: Settings) -> Storage:
+    """Open the database with its secret; whatever is missing of a new installation is made.
+
+    Raises what ``load_secret`` and ``open_storage`` raise.
+    """
+    make_data_dir(settings)
+    key_ring = KeyRing(load_secret(settings))
+    return open_storage(settings.database_url_in_force, key_ring)
+
+
+def _read_secret(path: Path) -> str | None:
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "it is no text"
+        raise ConfigurationError(
+            f"the secret in {path} cannot be read: {reason}. Keywright must run as the user who owns it."
+        ) from problem
+    if mode & 0o044:
+        log.warning("%s can be read by others; chmod 600 keeps it to its owner", path)
+    return text
+
+
+def _make_secret(path: Path) -> str:
+    """Make the file unless somebody else does; returns what is in it then."""
+    draft = path.with_name(f".secret-{secrets.token_hex(8)}")
+    try:
+        _write_for_owner(draft, f"{secrets.token_hex(32)}\n")
+        # Unlike a rename, a link never replaces what is there; and what is there is whole.
+        with suppress(FileExistsError):
+            path.hardlink_to(draft)
+        _sync_directory(path.parent)
+    except OSError as problem:
+        raise ConfigurationError(
+            f"{path} cannot be made: {problem.strerror}. "
+            "Name another directory with --data-dir, or give the secret as KEYWRIGHT_SECRET."
+        ) from problem
+    finally:
+        draft.unlink(missing_ok=True)
+    return _read_secret(path) or ""
+
+
+def _write_for_owner(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _sync_directory(path: Path) -> None:
+    """Make a new name in it survive the loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,221 @@
+"""What can be set: names, defaults, what is allowed."""
+
+import ipaddress
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import quote
+
+from pydantic import BeforeValidator, Field, PrivateAttr, SecretStr
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from keywright.fields import parse_integer
+
+PREFIX = "KEYWRIGHT_"
+MIN_SECRET_LENGTH = 32
+_DATABASE_NAME = "keywright.db"
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d{1,5})?")
+_PATH = r"(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+(/(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+)*"
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def _whole(value: object) -> int:
+    number = parse_integer(value)
+    if number is None:
+        raise ValueError
+    return number
+
+
+def _trimmed(value: object) -> object:
+    text = value.get_secret_value() if isinstance(value, SecretStr) else value
+    return text.strip() if isinstance(text, str) else text
+
+
+def _lower(value: object) -> object:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+def _path(value: object) -> Path:
+    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
+        raise ValueError
+    return Path(os.path.expanduser(value))
+
+
+def _url_path(value: object) -> str:
+    text = value.strip().strip("/") if isinstance(value, str) else ""
+    if not re.fullmatch(_PATH, text):
+        raise ValueError
+    return text
+
+
+def _items(value: object) -> list[str]:
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, Iterable):
+        raise ValueError
+    texts = [str(item).strip() for item in items]
+    return [text for text in texts if text]
+
+
+def _networks(value: object) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(text) for text in _items(value))
+
+
+def _origins(value: object) -> tuple[str, ...]:
+    origins = tuple(text.lower() for text in _items(value))
+    if not all(_ORIGIN.fullmatch(origin) for origin in origins):
+        raise ValueError
+    return origins
+
+
+def _url(value: object) -> str | None:
+    if value is None:
+        return None
+    text = value.strip() if isinstance(value, str) else ""
+    if not re.fullmatch(r"[a-z][a-z0-9+]*://\S.*", text):
+        raise ValueError
+    return text
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+UrlPath = Annotated[str, BeforeValidator(_url_path)]
+
+
+# Each ``allowed`` completes the sentence "it must be …".
+class Settings(BaseSettings):
+    """What an installation is told. ``read_settings`` makes it; made directly, it reads nothing."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True
+    )
+    data_dir: Annotated[Path, BeforeValidator(_path)] = Field(
+        default=Path("keywright-data"),
+        description=(
+            "Where the secret and, unless database_url says otherwise, the database are kept. "
+            "A relative path starts in the current directory."
+        ),
+        json_schema_extra={"allowed": "the path of a directory"},
+    )
+    database_url: Annotated[str | None, BeforeValidator(_url)] = Field(
+        default=None,
+        description=f"The database. Without it: the SQLite file {_DATABASE_NAME} in data_dir.",
+        json_schema_extra={"allowed": "a URL such as sqlite:////absolute/path.db"},
+    )
+    host: Annotated[str, BeforeValidator(_trimmed)] = Field(
+        default="127.0.0.1",
+        description="The address to listen on; 0.0.0.0 is every IPv4 address of this machine.",
+        json_schema_extra={"allowed": "an IP address or a host name"},
+        min_length=1,
+    )
+    port: Whole = Field(
+        default=8000,
+        description="The port to listen on; 0 is any that is free.",
+        json_schema_extra={"allowed": "an integer from 0 to 65535"},
+        le=65535,
+    )
+    api_root: UrlPath = Field(
+        default="wp-json",
+        description="The first part of the path of every call.",
+        json_schema_extra={"allowed": "a path of letters, digits, '-', '.', '_' and '~', such as wp-json"},
+    )
+    namespace: UrlPath = Field(
+        default="lmfwc",
+        description="The second part of the path of every call, before v2.",
+        json_schema_extra={"allowed": "a path of letters, digits, '-', '.', '_' and '~', such as lmfwc"},
+    )
+    require_api_key: bool = Field(
+        default=False,
+        description=(
+            "Whether activating, deactivating and validating need an API key too; without it, the license "
+            "key is enough."
+        ),
+        json_schema_extra={"allowed": "true or false"},
+    )
+    trusted_proxies: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)] = Field(
+        default=(),
+        description="Proxies whose X-Forwarded-For header is believed: addresses or ranges, comma-separated.",
+        json_schema_extra={
+            "allowed": "addresses or ranges such as 10.0.0.1, 10.1.0.0/16, with no bits set below the mask"
+        },
+    )
+    allowed_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_origins)] = Field(
+        default=(),
+        description="Web sites whose programs may make management calls from a browser, comma-separated.",
+        json_schema_extra={"allowed": "origins such as https://shop.example, without a path"},
+    )
+    secret: Annotated[SecretStr | None, BeforeValidator(_trimmed)] = Field(
+        default=None,
+        description=(
+            "What license keys are sealed with. Without it: the file named secret in data_dir, made at the "
+            "first start. A database is readable only with the secret that it was made with."
+        ),
+        json_schema_extra={"allowed": f"a text of at least {MIN_SECRET_LENGTH} characters"},
+        min_length=MIN_SECRET_LENGTH,
+    )
+    queue_limit: Whole = Field(
+        default=4096,
+        description="The most calls that may wait at once; others are answered 503.",
+        json_schema_extra={"allowed": "an integer of at least 1"},
+        ge=1,
+    )
+    body_limit: Whole = Field(
+        default=1_048_576,
+        description="The largest body of a request, in bytes.",
+        json_schema_extra={"allowed": "an integer of at least 1024"},
+        ge=1024,
+    )
+    unknown_key_limit: Whole = Field(
+        default=600,
+        description="How many unknown license keys an address may send in a minute; 0 is no limit.",
+        json_schema_extra={"allowed": "an integer of at least 0"},
+    )
+    bad_credentials_limit: Whole = Field(
+        default=120,
+        description="How many wrong API credentials an address may send in a minute; 0 is no limit.",
+        json_schema_extra={"allowed": "an integer of at least 0"},
+    )
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = Field(
+        default="info",
+        description="What is logged: this and everything graver.",
+        json_schema_extra={"allowed": "debug, info, warning or error"},
+    )
+    log_format: Annotated[Literal["auto", "console", "json"], BeforeValidator(_lower)] = Field(
+        default="auto",
+        description="console for people, json for machines; auto is console on a terminal, else json.",
+        json_schema_extra={"allowed": "auto, console or json"},
+    )
+    _sources: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Nothing but the arguments: ``read_settings`` asks the sources, and knows which said what."""
+        return (init_settings,)
+
+    @property
+    def database_url_in_force(self) -> str:
+        """The database's URL: the setting, else the file in the data directory."""
+        if self.database_url is not None:
+            return self.database_url
+        return f"sqlite:///{quote(str(self.data_dir.absolute() / _DATABASE_NAME))}"
+
+    @property
+    def secret_file(self) -> Path:
+        """Where the secret is kept when it is no setting."""
+        return self.data_dir / "secret"
+
+    def is_log_json(self, *, is_terminal: bool) -> bool:
+        """Whether the log is for machines, given whether it goes to a terminal."""
+        return self.log_format == "json" or (self.log_format == "auto" and not is_terminal)
+
+    def source_of(self, name: str) -> str:
+        """Where a value came from: ``default``, a file's name, ``KEYWRIGHT_PORT``, ``--port``."""
+        return self._sources.get(name, "default")

@@ -1,0 +1,169 @@
+"""Where settings come from, in rising precedence: a file, the environment, command-line options."""
+
+import difflib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import SecretStr, ValidationError
+from pydantic_settings import EnvSettingsSource
+
+from keywright.config.settings import PREFIX, Settings
+from keywright.errors import ConfigurationError
+
+#: Read from the current directory when no other file is named.
+DEFAULT_FILE = "keywright.toml"
+_MASK = "********"
+#: Variables with our prefix that are no settings.
+_OTHER_VARIABLES = ("KEYWRIGHT_CONFIG", "KEYWRIGHT_DEBUG")
+# Kubernetes announces a Service named "keywright" to its neighbors under these names.
+_FROM_KUBERNETES = re.compile(r"KEYWRIGHT_(SERVICE_\w+|PORT_\d+_\w+)")
+
+#: Value and source, by name.
+_Given = dict[str, tuple[object, str]]
+
+
+class Setting(NamedTuple):
+    """One setting, to be shown: its value in force (secrets masked) and where that came from."""
+
+    name: str
+    value: str | int | bool | list[str] | None
+    source: str
+    description: str
+    allowed: str
+
+
+def settings_in_force(settings: Settings) -> list[Setting]:
+    """Every setting, in the order of ``Settings``."""
+    return [
+        Setting(
+            name,
+            _shown(settings, name),
+            settings.source_of(name),
+            field.description or "",
+            _allowed(name),
+        )
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def read_settings(options: Mapping[str, object] | None = None, config_file: Path | None = None) -> Settings:
+    """The settings in force. Options that are None were not given.
+
+    Raises ``ConfigurationError`` for what is unknown or cannot be used, wherever it stands.
+    """
+    given = _from_file(config_file) | _from_environment() | _from_options(options or {})
+    try:
+        settings = Settings.model_validate({name: value for name, (value, _) in given.items()})
+    except ValidationError as problem:
+        name = str(problem.errors()[0]["loc"][0])
+        raise ConfigurationError(_complaint(name, *given[name])) from None
+    settings._sources.update({name: source for name, (_, source) in given.items()})
+    return settings
+
+
+def is_debugging() -> bool:
+    """Whether the details of unexpected problems are wanted (``KEYWRIGHT_DEBUG=1``)."""
+    return os.environ.get("KEYWRIGHT_DEBUG", "") not in ("", "0")
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown."""
+    scheme, mark, rest = url.partition("://") if "://" in url else ("", "", url)
+    if "@" in rest and scheme != "sqlite":
+        rest = f"…@{rest.rpartition('@')[2]}"
+    return f"{scheme}{mark}{re.sub('(?<=password=)[^&]*', '…', rest)}"
+
+
+def _from_options(options: Mapping[str, object]) -> _Given:
+    return {
+        name: (value, f"--{name.replace('_', '-')}") for name, value in options.items() if value is not None
+    }
+
+
+def _from_environment() -> _Given:
+    known = {f"{PREFIX}{name.upper()}": name for name in Settings.model_fields}
+    for variable in map(str.upper, os.environ):
+        is_ours = variable.startswith(PREFIX) and not _FROM_KUBERNETES.fullmatch(variable)
+        if is_ours and variable not in known and variable not in _OTHER_VARIABLES:
+            raise ConfigurationError(
+                f"the environment variable {variable} is no setting of Keywright. "
+                f"{_hint(variable, known)} Correct it, or unset it."
+            )
+    found = EnvSettingsSource(Settings)()
+    if str(found.get("port", "")).startswith("tcp://"):
+        del found["port"]  # Kubernetes again.
+    return {name: (value, f"{PREFIX}{name.upper()}") for name, value in found.items()}
+
+
+def _from_file(config_file: Path | None) -> _Given:
+    path, source = _named_file(config_file)
+    values = _read_toml(path or Path(DEFAULT_FILE), source)
+    for name in values:
+        if name not in Settings.model_fields:
+            raise ConfigurationError(
+                f"{name!r} in {path or DEFAULT_FILE} is no setting of Keywright. "
+                f"{_hint(name, Settings.model_fields)}"
+            )
+    return {name: (value, str(path or DEFAULT_FILE)) for name, value in values.items()}
+
+
+def _named_file(config_file: Path | None) -> tuple[Path | None, str]:
+    """The file that was named, and where; None when none was."""
+    if config_file is not None:
+        return config_file, "--config"
+    named = os.environ.get("KEYWRIGHT_CONFIG")
+    return (Path(named), "KEYWRIGHT_CONFIG") if named else (None, "")
+
+
+def _read_toml(path: Path, named_by: str) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if not named_by:
+            return {}
+        raise ConfigurationError(
+            f"there is no settings file {path} (from {named_by}). Make it, or name another."
+        ) from None
+    except OSError as problem:
+        raise ConfigurationError(f"the settings file {path} cannot be read: {problem.strerror}.") from problem
+    except ValueError as problem:
+        raise ConfigurationError(f"{path} is not valid TOML: {problem}. Correct it there.") from None
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"Did you mean {nearest[0]}?" if nearest else "`keywright config` lists the settings."
+
+
+def _complaint(name: str, value: object, source: str) -> str:
+    """One sentence about a value that cannot be used; never the value of a secret."""
+    shown = "" if name == "secret" else f" = {_written(name, value)}"
+    return f"{name}{shown} (from {source}) cannot be used: it must be {_allowed(name)}."
+
+
+def _written(name: str, value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    if name == "database_url":
+        text = without_password(text)
+    return text if re.fullmatch(r"[\w.:/+-]+", text) else repr(text)
+
+
+def _allowed(name: str) -> str:
+    extra = Settings.model_fields[name].json_schema_extra
+    return str(extra["allowed"]) if isinstance(extra, dict) else ""
+
+
+def _shown(settings: Settings, name: str) -> str | int | bool | list[str] | None:
+    value = getattr(settings, name)
+    if name == "database_url":
+        return without_password(settings.database_url_in_force)
+    if isinstance(value, SecretStr):
+        return _MASK
+    if isinstance(value, tuple):
+        return [str(item) for item in value]
+    return value if value is None or isinstance(value, int) else str(value)

@@ -1,0 +1,373 @@
+"""``keywright license …``: what each command does, prints and refuses."""
+
+import io
+import json
+import re
+from contextlib import closing
+
+import pytest
+
+from keywright import commands as c
+from keywright.batches import Batches
+from keywright.config import Settings, open_installation
+from keywright.http import wire
+from keywright.keys import mask
+from keywright.model import LicenseRecord
+from tests.cli.conftest import Keywright
+
+KEY = "ABCDE-FGHIJ-12345"
+TOKEN = re.compile(r"\b[0-9a-f]{40}\b")
+
+
+def stored(keywright: Keywright, key: str = KEY) -> LicenseRecord:
+    """The license as the operations see it."""
+    with closing(open_installation(Settings(data_dir=keywright.data_dir))) as storage:
+        record: LicenseRecord = Batches(storage).ask([c.Validate(key=key)])[0]
+    return record
+
+
+def on_the_wire(answer: bytes) -> list[tuple[str, object]]:
+    """The fields that the interface answers with, in their order."""
+    data: dict[str, object] = json.loads(answer)["data"]
+    return list(data.items())
+
+
+# --- create -----------------------------------------------------------------------------------------
+
+
+def test_a_license_gets_a_key_that_nobody_can_guess(keywright: Keywright) -> None:
+    keys = {keywright.json("license", "create")["licenseKey"] for _ in range(3)}
+    assert len(keys) == 3
+    for key in keys:
+        assert re.fullmatch(r"([A-HJ-NP-Z2-9]{5}-){5}[A-HJ-NP-Z2-9]{5}", key)
+
+
+def test_create_says_what_it_made(keywright: Keywright) -> None:
+    said = keywright("license", "create", "--key", f" {KEY} ", "--max", "3", "--product-id", "7")
+    assert "License 1 is made." in said
+    assert f"license key  {KEY}\n" in said
+    assert "activations  0 of 3" in said
+    assert "status       active" in said
+    assert "product      7" in said
+    assert "order" not in said
+
+
+def test_create_sets_every_field(keywright: Keywright) -> None:
+    made = keywright.json(
+        *("license", "create", "--key", KEY, "--max", "3", "--status", "Sold"),
+        *("--expires-at", "2030-12-31T18:00:00+01:00"),
+        *("--product-id", "7", "--order-id", "8", "--user-id", "9"),
+    )
+    expected = {
+        "licenseKey": KEY,
+        "timesActivatedMax": 3,
+        "status": 1,
+        "expiresAt": "2030-12-31 17:00:00",
+        "validFor": None,
+        "productId": 7,
+        "orderId": 8,
+        "userId": 9,
+        "source": 3,
+        "createdBy": None,
+    }
+    assert expected.items() <= made.items()
+    assert keywright.json("license", "create", "--valid-for", "365")["validFor"] == 365
+
+
+def test_create_answers_json_like_the_interface(keywright: Keywright) -> None:
+    made = keywright.json("license", "create", "--key", KEY, "--max", "3")
+    assert list(made.items()) == on_the_wire(wire.license_alone(stored(keywright)))
+
+
+def test_a_key_that_is_taken_is_refused(keywright: Keywright) -> None:
+    keywright("license", "create", "--key", KEY)
+    assert "another license has this key already" in keywright.refused("license", "create", "--key", KEY)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("--max", "-1", "must be an integer from 0 to 2147483647"),
+        ("--max", "three", "must be an integer from 0 to 2147483647"),
+        ("--valid-for", "1.5", "must be an integer from 0 to 2147483647"),
+        ("--expires-at", "tomorrow", "must be YYYY-MM-DD HH:MM:SS, YYYY-MM-DD, or ISO 8601 with an offset"),
+        ("--status", "gone", "must be one of sold, delivered, active, inactive, disabled"),
+        ("--product-id", "x", "must be an integer from 0 to 9223372036854775807"),
+        ("--key", "", "a license key has 1 to 255 characters, and no control characters"),
+        ("--key", "a\x1bb", "a license key has 1 to 255 characters, and no control characters"),
+    ],
+)
+def test_what_an_option_cannot_be_is_wrong_usage(
+    option: str, value: str, reason: str, keywright: Keywright
+) -> None:
+    said = keywright.refused("license", "create", option, value, status=2)
+    assert said == f"Invalid value for '{option}': {reason}. See `keywright license create --help`."
+
+
+def test_a_license_has_one_end(keywright: Keywright) -> None:
+    options = ("--expires-at", "2030-01-01", "--valid-for", "30")
+    assert "Give either --expires-at or --valid-for" in keywright.refused(
+        "license", "create", *options, status=2
+    )
+    keywright("license", "create", "--key", KEY)
+    assert "Give either" in keywright.refused("license", "update", KEY, *options, status=2)
+
+
+# --- show and list ----------------------------------------------------------------------------------
+
+
+def test_show_tells_the_license_its_activations_and_its_events(keywright: Keywright) -> None:
+    keywright("license", "create", "--key", KEY, "--max", "2", "--expires-at", "2020-01-01")
+    keywright("license", "update", KEY, "--expires-at", "none")
+    token = keywright.json("license", "activate", KEY, "--label", "office")["activationData"]["token"]
+    keywright("license", "deactivate", KEY, "--token", token)
+    keywright("license", "update", KEY, "--expires-at", "2020-01-01")
+    said = keywright("license", "show", KEY)
+    assert KEY in said
+    assert token in said
+    assert "office" in said
+    assert "given up at 20" in said
+    assert "2020-01-01 00:00:00 (expired)" in said
+    for event in ("created", "activated", "deactivated", "updated"):
+        assert f"license.{event}" in said
+    assert "cli:" in said
+
+
+def test_show_answers_json_like_validate_and_adds_the_events(keywright: Keywright) -> None:
+    keywright("license", "create", "--key", KEY, "--max", "2")
+    keywright("license", "activate", KEY)
+    shown = keywright.json("license", "show", KEY)
+    events = shown.pop("events")
+    assert list(shown.items()) == on_the_wire(wire.validation(stored(keywright)))
+    assert [one["name"] for one in events] == ["license.activated", "license.created"]
+    assert list(events[0]) == ["at", "name", "activation_id", "actor", "ip_address", "details"]
+
+
+def test_show_tells_the_latest_ten_events(keywright: Keywright) -> None:
+    keywright("license", "create", "--key", KEY)
+    for number in range(11):
+        keywright("license", "update", KEY, "--order-id", str(number))
+    events = keywright.json("license", "show", KEY)["events"]
+    assert [one["details"]["order_id"][1] for one in events] == list(range(10, 0, -1))
+
+
+def test_nothing_that_a_program_sent_commands_the_terminal(keywright: Keywright) -> None:
+    keywright("license", "create", "--key", "[red]KEY[/red]")
+    keywright("license", "activate", "[red]KEY[/red]", "--label", "\x1b[2J[bold]x")
+    said = keywright("license", "show", "[red]KEY[/red]")
+    assert "\x1b" not in said
+    assert "\ufffd[2J[bold]x" in said
+    assert "[red]KEY[/red]" in said
+
+
+def test_an_unknown_license_is_refused_everywhere(keywright: Keywright) -> None:
+    for command in (
+        ("show",),
+        ("update", "--max", "1"),
+        ("delete", "--yes"),
+        ("delete",),
+        ("activate",),
+        ("activate", "--token", "x"),
+        ("deactivate", "--all"),
+        ("deactivate", "--token", "x"),
+    ):
+        said = keywright.refused("license", command[0], "NO-SUCH-KEY", *command[1:])
+        assert said.startswith("there is no license with the key NO-SUCH-KEY. "), command
+
+
+def test_the_table_shows_whole_keys_only_when_asked(keywright: Keywright) -> None:
+    keywright("license", "create", "--key", KEY, "--max", "3")
+    assert KEY not in keywright("license", "list")
+    assert KEY in keywright("license", "list", "--show-keys")
+    assert mask(KEY) in keywright("license", "list")
+    assert "0 of 3" in keywright("license", "list")
+
+
+def test_list_answers_json_like_the_interface(keywright: Keywright) -> None:
+    keywright("license", "create", "--key", KEY, "--max", "3")
+    keywright("license", "activate", KEY)
+    (listed,) = keywright.json("license", "list")
+    assert list(listed.items()) == on_the_wire(wire.license_with_activations(stored(keywright)))
+
+
+def test_an_empty_list_is_an_empty_list(keywright: Keywright) -> None:
+    assert keywright.json("license", "list") == []
+    assert "0 of 0 licenses" in keywright("license", "list")
+
+
+def test_list_filters(keywright: Keywright) -> None:
+    keywright("license", "create", "--product-id", "1", "--order-id", "2", "--user-id", "3")
+    keywright("license", "create", "--status", "disabled", "--product-id", "1")
+    for options, ids in (
+        (("--status", "disabled"), [2]),
+        (("--product-id", "1"), [1, 2]),
+        (("--order-id", "2"), [1]),
+        (("--user-id", "3"), [1]),
+        (("--product-id", "1", "--status", "3"), [1]),
+        (("--product-id", "5"), []),
+    ):
+        assert [one["id"] for one in keywright.json("license", "list", *options)] == ids
+
+
+def test_a_table_is_limited_and_says_so_but_json_is_not(keywright: Keywright) -> None:
+    keywright("generator", "create", "--name", "Many")
+    keywright("generator", "generate", "1", "--amount", "1203")
+    assert "50 of 1,203 licenses (--limit shows more)" in keywright("license", "list")
+    assert "3 of 1,203 licenses" in keywright("license", "list", "--limit", "3")
+    assert [one["id"] for one in keywright.json("license", "list")] == list(range(1, 1204))
+    assert len(keywright.json("license", "list", "--limit", "501")) == 501
+
+
+def test_json_lists_have_a_license_a_line(keywright: Keywright) -> None:
+    for _ in range(3):
+        keywright("license", "create")
+    lines = keywright("license", "list", "--json").splitlines()
+    assert (lines[0], lines[-1], len(lines)) == ("[", "]", 5)
+
+
+# --- update -----------------------------------------------------------------------------------------
+
+
+def test_update_changes_what_it_names_and_nothing_else(keywright: Keywright) -> None:
+    before = keywright.json("license", "create", "--key", KEY, "--max", "3", "--product-id", "7")
+    after = keywright.json("license", "update", KEY, "--max", "5", "--status", "inactive")
+    changed = {name for name in before if before[name] != after[name]}
+    assert {"timesActivatedMax", "status"} <= changed <= {"timesActivatedMax", "status", "updatedAt"}
+    assert list(after.items()) == on_the_wire(wire.license_alone(stored(keywright)))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "field"),
+    [
+        ("--max", "3", "timesActivatedMax"),
+        ("--expires-at", "2030-01-01", "expiresAt"),
+        ("--valid-for", "30", "validFor"),
+        ("--product-id", "7", "productId"),
+        ("--order-id", "7", "orderId"),
+        ("--user-id", "7", "userId"),
+    ],
+)
+def test_none_empties_a_field(option: str, value: str, field: str, keywright: Keywright) -> None:
+    keywright("license", "create", "--key", KEY, option, value)
+    assert keywright.json("license", "update", KEY, option, "none")[field] is None
+
+
+def test_zero_is_no_limit(keywright: Keywright) -> None:
+    keywright("license", "create", "--key", KEY, "--max", "3")
+    assert keywright.json("license", "update", KEY, "--max", "0")["timesActivatedMax"] is None
+
+
+def test_setting_the_end_replaces_the_days(keywright: Keywright) -> None:
+    keywright("license", "create", "--key", KEY, "--valid-for", "30")
+    changed = keywright.json("license", "update", KEY, "--expires-at", "2030-01-01")
+    assert (changed["expiresAt"], changed["validFor"]) == ("2030-01-01 00:00:00", None)
+    changed = keywright.json("license", "update", KEY, "--expires-at", "none", "--valid-for", "9")
+    assert (changed["expiresAt"], changed["validFor"]) == (None, 9)
+
+
+def test_a_license_can_get_another_key(keywright: Keywright) -> None:
+    keywright("license", "create", "--key", KEY)
+    keywright("license", "create", "--key", "TAKEN")
+    assert "License 1 is changed." in keywright("license", "update", KEY, "--key", "NEW-KEY")
+    assert keywright.json("license", "show", "NEW-KEY")["id"] == 1
+    assert "this key already" in keywright.refused("license", "update", "NEW-KEY", "--key", "TAKEN")
+
+
+def test_update_needs_something_to_change(keywright: Keywright) -> None:
+    keywright("license", "create", "--key", KEY)
+    assert "Nothing to change" in keywright.refused("license", "update", KEY, status=2)
+
+
+# --- delete -----------------------------------------------------------------------------------------
+
+
+def test_delete_asks_and_says_what_goes(keywright: Keywright, monkeypatch: pytest.MonkeyPatch) -> None:
+    keywright("license", "create", "--key", KEY)
+    keywright("license", "activate", KEY)
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    done = keywright.run("license", "delete", KEY, "--data-dir", str(keywright.data_dir))
+    assert done.status == 1
+    assert f"Delete license 1 ({mask(KEY)}) and its 1 activations, 1 of them active?" in done.err
+    assert "nothing was done" in done.err
+    assert KEY not in done.err
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    done = keywright.run("license", "delete", KEY, "--data-dir", str(keywright.data_dir))
+    assert (done.status, done.out.strip()) == (0, "The license and its activations are deleted.")
+    keywright.refused("license", "show", KEY)
+
+
+def test_delete_does_nothing_when_nobody_can_answer(
+    keywright: Keywright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keywright("license", "create", "--key", KEY)
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    done = keywright.run("license", "delete", KEY, "--data-dir", str(keywright.data_dir))
+    assert done.status == 1
+    assert keywright.json("license", "show", KEY)["id"] == 1
+
+
+def test_delete_does_not_ask_whoever_is_sure(keywright: Keywright) -> None:
+    keywright("license", "create", "--key", KEY)
+    keywright("license", "delete", KEY, "--yes")
+    assert keywright.json("license", "list") == []
+
+
+# --- activate and deactivate ------------------------------------------------------------------------
+
+
+def test_places_are_taken_given_up_and_taken_back(keywright: Keywright) -> None:
+    keywright("license", "create", "--key", KEY, "--max", "1")
+    said = keywright("license", "activate", KEY, "--label", "office")
+    assert "Activated" in said
+    assert "1 of 1" in said
+    assert "office" in said
+    (token,) = TOKEN.findall(said)
+    assert "is taken" in keywright.refused("license", "activate", KEY)
+    assert "Given up: 1. Activations now: 0 of 1." in keywright(
+        "license", "deactivate", KEY, "--token", token
+    )
+    assert "Reactivated" in keywright("license", "activate", KEY, "--token", token)
+    assert "is active already" in keywright.refused("license", "activate", KEY, "--token", token)
+    assert "Given up: 1." in keywright("license", "deactivate", KEY, "--all")
+    assert "no active place with the token" in keywright.refused(
+        "license", "deactivate", KEY, "--token", token
+    )
+    assert "has no active place" in keywright.refused("license", "deactivate", KEY, "--all")
+    assert "no activation with the token x" in keywright.refused("license", "activate", KEY, "--token", "x")
+
+
+def test_activating_answers_json_like_the_interface(keywright: Keywright) -> None:
+    keywright("license", "create", "--key", KEY)
+    activated = keywright.json("license", "activate", KEY, "--label", "office")
+    record = stored(keywright)
+    assert list(activated.items()) == on_the_wire(wire.one_activation(record))
+    token = activated["activationData"]["token"]
+    given_up = keywright.json("license", "deactivate", KEY, "--token", token)
+    assert list(given_up.items()) == on_the_wire(wire.one_activation(stored(keywright)))
+    keywright("license", "activate", KEY, "--token", token)
+    given_up = keywright.json("license", "deactivate", KEY, "--all")
+    assert list(given_up.items()) == on_the_wire(wire.many_activations(stored(keywright)))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--status", "inactive"), "is inactive. Change that with"),
+        (("--status", "disabled"), "is disabled. Change that with"),
+        (("--expires-at", "2020-01-01"), "expired at 2020-01-01 00:00:00 (UTC)"),
+    ],
+)
+def test_what_cannot_be_activated_says_why_and_what_to_do(
+    options: tuple[str, ...], said: str, keywright: Keywright
+) -> None:
+    keywright("license", "create", "--key", KEY, *options)
+    assert said in keywright.refused("license", "activate", KEY)
+
+
+def test_activate_and_deactivate_want_options_that_go_together(keywright: Keywright) -> None:
+    keywright("license", "create", "--key", KEY)
+    keywright.refused("license", "activate", KEY, "--token", "x", "--label", "y", status=2)
+    said = keywright.refused("license", "deactivate", KEY, status=2)
+    assert said.startswith("Give either --token or --all. ")
+    keywright.refused("license", "deactivate", KEY, "--token", "x", "--all", status=2)
+    keywright.refused("license", "activate", KEY, "--label", "x" * 256, status=2)

@@ -1,0 +1,253 @@
+"""What holds for every command: help, errors, and how fast it starts."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from keywright import access, errors
+from keywright.cli.program import app
+from keywright.cli.sentences import SENTENCES, sentence
+from keywright.errors import all_errors
+from keywright.storage import sqlite
+from tests.cli.conftest import Keywright, run
+from tests.server import KEYWRIGHT, environment
+
+KEY = "ABCDE-FGHIJ-12345"
+
+
+def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command and group of commands with its full name."""
+    yield path, group
+    for name, one in getattr(group, "commands", {}).items():
+        yield from commands(one, (*path, name))
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+
+# --- help -------------------------------------------------------------------------------------------
+
+
+def test_every_command_that_was_promised_is_there() -> None:
+    promised = {
+        *("serve", "init", "config", "version"),
+        *("apikey create", "apikey list", "apikey revoke"),
+        *("license create", "license show", "license list", "license update", "license delete"),
+        *("license activate", "license deactivate"),
+        *("generator create", "generator list", "generator generate", "generator delete"),
+        "user create",
+    }
+    assert {" ".join(path) for path, one in COMMANDS.items() if not hasattr(one, "commands")} == promised
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_command_explains_itself_and_each_of_its_options(
+    path: tuple[str, ...], nowhere: Keywright
+) -> None:
+    done = nowhere.run(*path, "--help")
+    assert done.status == 0
+    assert done.err == ""
+    assert COMMANDS[path].help
+    for parameter in COMMANDS[path].params:
+        assert parameter.help, f"{path} {parameter.name}"
+    assert "Traceback" not in done.out
+    assert done.out == nowhere.run(*path, "-h").out
+
+
+def test_commands_on_an_installation_let_it_be_named() -> None:
+    for path, command in COMMANDS.items():
+        options = {option for one in command.params for option in one.opts}
+        if not hasattr(command, "commands") and path != ("version",):
+            assert {"--data-dir", "--database-url", "--config"} <= options, path
+
+
+def test_help_is_there_in_half_a_second() -> None:
+    def took() -> float:
+        start = time.perf_counter()
+        assert run("--help").status == 0
+        return time.perf_counter() - start
+
+    # Other programs run here, too: what it can do, it does once in ten times.
+    assert any(took() < 0.5 for _ in range(10))
+
+
+def test_help_waits_for_nothing_slow() -> None:
+    slow = ["pydantic", "sqlalchemy", "alembic", "starlette", "uvicorn", "structlog", "asyncio", "argon2"]
+    code = f"import sys, keywright.cli; print([name for name in {slow} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_shell_can_complete_commands() -> None:
+    done = run(_KEYWRIGHT_COMPLETE="complete_bash", COMP_WORDS="keywright li", COMP_CWORD="1")
+    assert done.out.split() == ["license"]
+    assert "--install-completion" in {option for one in COMMANDS[()].params for option in one.opts}
+
+
+# --- errors -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [(), ("license",)])
+def test_no_command_shows_help_and_is_wrong_usage(arguments: tuple[str, ...], nowhere: Keywright) -> None:
+    done = nowhere.run(*arguments)
+    assert done.status == 2
+    assert "Usage: keywright" in done.out + done.err
+
+
+def test_a_mistyped_command_or_option_is_named(nowhere: Keywright) -> None:
+    assert "Did you mean 'license'?" in nowhere.run("licence", "list").err
+    said = nowhere.refused("license", "list", "--jsno", status=2)
+    assert "--jsno" in said
+    assert said.endswith("See `keywright license list --help`.")
+
+
+def refusals() -> list[type[errors.KeywrightError]]:
+    """What a command can meet."""
+    not_met = (errors.IdempotencyKeyReused, errors.IdempotencyKeyBusy)
+    roots = (errors.LicenseRefusal, errors.TokenRefusal, errors.Refusal)
+    return [one for one in all_errors(errors.Refusal) if one not in not_met and one not in roots]
+
+
+def test_every_refusal_has_a_sentence_of_its_own() -> None:
+    faults = [errors.Fault, errors.ConfigurationError, errors.StoreError, errors.StoreBusy]
+    for kind in [*refusals(), *faults]:
+        assert any(one in SENTENCES for one in kind.__mro__), kind
+
+
+def test_what_no_command_should_meet_is_still_said() -> None:
+    assert sentence(errors.IdempotencyKeyBusy()) == "this was refused (idempotency.key_busy)."
+    assert sentence(errors.Fault("KeyError")).startswith("this is a fault of Keywright (KeyError)")
+    assert sentence(PermissionError(13, "Permission denied", "/x")) == "/x: Permission denied."
+    assert sentence(OSError("odd")) == "odd."
+
+
+def test_only_serve_init_and_create_make_an_installation(nowhere: Keywright) -> None:
+    creating = {("license", "create"), ("generator", "create"), ("apikey", "create"), ("user", "create")}
+    leaves = {path for path, one in COMMANDS.items() if not hasattr(one, "commands")}
+    own = {("serve",), ("init",), ("config",), ("version",)}
+    arguments = {"KEY": ["x"], "ID": ["1"]}
+    extra = {"generate": ["--amount", "1"], "update": ["--max", "1"], "deactivate": ["--all"]}
+    for path in leaves - creating - own:
+        given = [
+            value
+            for one in COMMANDS[path].params
+            if one.metavar in arguments and not one.opts[0].startswith("-")
+            for value in arguments[one.metavar]
+        ]
+        said = nowhere.refused(*path, *given, *extra.get(path[-1], []))
+        assert said.startswith(f"there is no installation in {nowhere.data_dir}. "), path
+        assert not nowhere.data_dir.exists()
+
+
+def test_the_first_create_makes_an_installation_and_says_so(nowhere: Keywright) -> None:
+    done = nowhere.run("license", "create", "--data-dir", str(nowhere.data_dir))
+    assert done.status == 0
+    assert done.err == (f"Warning: there is no installation in {nowhere.data_dir} yet; it is made now\n")
+    assert (nowhere.data_dir / "secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_missing_secret_is_said_and_not_replaced(keywright: Keywright) -> None:
+    (keywright.data_dir / "secret").unlink()
+    for command in (("license", "list"), ("init",), ("license", "create")):
+        said = keywright.refused(*command)
+        assert "secret is missing" in said
+        assert "Restore that file from a backup" in said
+    assert "secret is missing" in run("serve", "--data-dir", str(keywright.data_dir)).err
+    assert not (keywright.data_dir / "secret").exists()
+
+
+def test_a_secret_of_another_database_is_said(keywright: Keywright) -> None:
+    (keywright.data_dir / "secret").write_text("0" * 64)
+    assert "was written with another secret" in keywright.refused("license", "list")
+
+
+def test_a_secret_that_others_can_read_is_a_warning(keywright: Keywright) -> None:
+    (keywright.data_dir / "secret").chmod(0o644)
+    done = keywright.run("license", "list", "--json", "--data-dir", str(keywright.data_dir))
+    assert (done.status, done.out) == (0, "[]\n")
+    assert done.err.startswith("Warning: ")
+    assert "chmod 600" in done.err
+
+
+def test_a_file_that_is_no_database_is_said(keywright: Keywright) -> None:
+    (keywright.data_dir / "keywright.db").write_bytes(b"no database at all" * 100)
+    assert "file is not a database" in keywright.refused("license", "list")
+
+
+def test_a_database_that_is_broken_is_said_without_a_traceback(keywright: Keywright) -> None:
+    with closing(sqlite.connect(keywright.data_dir / "keywright.db", "rw")) as connection:
+        connection.execute("DROP TABLE generators")
+    assert "no such table: generators" in keywright.refused("generator", "create", "--name", "G")
+    assert "no such table: generators" in keywright.refused("generator", "list")
+
+
+def test_a_database_url_that_is_none_of_ours_is_said_without_its_password(keywright: Keywright) -> None:
+    said = keywright.refused("license", "list", "--database-url", "mysql://ada:hunter2@host/db")
+    assert "cannot be used" in said
+    assert "hunter2" not in said
+
+
+def test_another_database_can_be_named(keywright: Keywright, tmp_path: Path) -> None:
+    other = f"sqlite:///{tmp_path}/other.db"
+    done = keywright.run("license", "create", "--database-url", other, "--data-dir", str(keywright.data_dir))
+    assert done.status == 0
+    assert len(keywright.json("license", "list", "--database-url", other)) == 1
+    assert keywright.json("license", "list") == []
+
+
+def test_what_nobody_expected_is_one_sentence_unless_details_are_wanted(
+    keywright: Keywright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(access, "list_api_keys", broken)
+    said = keywright.refused("apikey", "list")
+    assert said.startswith("something unexpected happened (RuntimeError: boom)")
+    assert said.endswith("run with KEYWRIGHT_DEBUG=1 for the details.")
+    monkeypatch.setenv("KEYWRIGHT_DEBUG", "1")
+    with pytest.raises(RuntimeError, match="boom"):
+        keywright.run("apikey", "list", "--data-dir", str(keywright.data_dir))
+
+
+def test_a_reader_that_had_enough_ends_the_program_quietly(keywright: Keywright) -> None:
+    keywright("generator", "create", "--name", "Many")
+    keywright("generator", "generate", "1", "--amount", "1000")
+    script = f"{KEYWRIGHT} license list --json --data-dir {keywright.data_dir} | head -n 1"
+    done = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True, env=environment())
+    assert (done.stdout, done.stderr) == ("[\n", "")
+
+
+def test_a_terminal_without_unicode_is_no_reason_to_fail(keywright: Keywright) -> None:
+    keywright("license", "create", "--key", "SCHLÜSSEL-…")
+    done = run(
+        *("license", "show", "SCHLÜSSEL-…", "--data-dir", str(keywright.data_dir)),
+        PYTHONIOENCODING="ascii",
+        PYTHONUTF8="0",
+    )
+    assert done.status == 0, done.err
+    assert "SCHL\\xdcSSEL-\\u2026" in done.out
+
+
+def test_the_program_itself_says_errors_without_a_traceback(keywright: Keywright) -> None:
+    done = run("license", "show", "NO-SUCH-KEY", "--data-dir", str(keywright.data_dir))
+    assert (done.status, done.out) == (1, "")
+    assert re.fullmatch(r"Error: there is no license with the key NO-SUCH-KEY\. .*\n", done.err)
+
+
+def test_events_name_the_person_at_the_keyboard(keywright: Keywright) -> None:
+    import pwd
+
+    keywright("license", "create", "--key", KEY)
+    (event,) = keywright.json("license", "show", KEY)["events"]
+    assert event["actor"] == f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
+    assert event["ip_address"] == "127.0.0.1"

@@ -1,0 +1,268 @@
+"""Settings, and where they come from."""
+
+import os
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from keywright.config import (
+    Settings,
+    is_debugging,
+    read_settings,
+    settings_in_force,
+    without_password,
+)
+from keywright.errors import ConfigurationError
+from keywright.storage import database_path
+
+LONG = "a secret of thirty-two characters"
+BAD_VALUES = {
+    "data_dir": "",
+    "database_url": "nowhere",
+    "host": " ",
+    "port": "99999",
+    "api_root": "a//b",
+    "namespace": "../up",
+    "require_api_key": "perhaps",
+    "trusted_proxies": "10.0.0.1/8",
+    "allowed_origins": "https://shop.example/path",
+    "secret": "short",
+    "queue_limit": "0",
+    "body_limit": "12",
+    "unknown_key_limit": "-1",
+    "bad_credentials_limit": "many",
+    "log_level": "loud",
+    "log_format": "xml",
+}
+
+
+@pytest.fixture(autouse=True)
+def empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every test starts in a directory of its own, with nothing set."""
+    for variable in [name for name in os.environ if name.startswith("KEYWRIGHT_")]:
+        monkeypatch.delenv(variable)
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    return here
+
+
+def complaint(**options: object) -> str:
+    with pytest.raises(ConfigurationError) as refused:
+        read_settings(options)
+    return str(refused.value)
+
+
+def test_nothing_needs_to_be_set() -> None:
+    settings = read_settings()
+    assert settings == Settings()
+    assert (settings.host, settings.port) == ("127.0.0.1", 8000)
+    assert (settings.api_root, settings.namespace) == ("wp-json", "lmfwc")
+    assert settings.data_dir == Path("keywright-data")
+    assert (settings.queue_limit, settings.body_limit) == (4096, 1024 * 1024)
+    assert (settings.unknown_key_limit, settings.bad_credentials_limit) == (600, 120)
+    assert not settings.require_api_key
+    assert settings.trusted_proxies == settings.allowed_origins == ()
+
+
+def test_options_win_over_the_environment_and_that_over_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Path("keywright.toml").write_text('port = 1\nhost = "::1"\nnamespace = "shop"\n')
+    monkeypatch.setenv("KEYWRIGHT_PORT", "2")
+    monkeypatch.setenv("KEYWRIGHT_HOST", "0.0.0.0")  # noqa: S104
+    settings = read_settings({"port": 3, "host": None})
+    assert (settings.port, settings.host, settings.namespace) == (3, "0.0.0.0", "shop")  # noqa: S104
+    sources = {one.name: one.source for one in settings_in_force(settings)}
+    assert sources["port"] == "--port"
+    assert sources["host"] == "KEYWRIGHT_HOST"
+    assert sources["namespace"] == "keywright.toml"
+    assert sources["api_root"] == "default"
+    assert set(sources) == set(Settings.model_fields)
+
+
+def test_made_directly_settings_read_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEYWRIGHT_PORT", "2")
+    assert Settings().port == 8000
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        read_settings().port = 1
+
+
+def test_every_setting_says_what_it_is_and_what_is_allowed() -> None:
+    for one in settings_in_force(Settings()):
+        assert one.description.endswith("."), one.name
+        assert one.allowed, one.name
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_a_bad_value_is_refused_in_one_sentence_with_its_source(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variable = f"KEYWRIGHT_{name.upper()}"
+    monkeypatch.setenv(variable, BAD_VALUES[name])
+    said = complaint()
+    assert said.startswith(name)
+    assert f"(from {variable}) cannot be used: it must be " in said
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_an_empty_variable_is_a_value_like_any_other(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"KEYWRIGHT_{name.upper()}", "")
+    if name in ("trusted_proxies", "allowed_origins"):
+        assert getattr(read_settings(), name) == ()
+    else:
+        assert complaint().startswith(name)
+
+
+def test_a_bad_port_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEYWRIGHT_PORT", "99999")
+    expected = "port = 99999 (from KEYWRIGHT_PORT) cannot be used: it must be an integer from 0 to 65535."
+    assert complaint() == expected
+
+
+@pytest.mark.parametrize("value", ["true", "80.5", '"http"', "[80]"])
+def test_a_value_of_another_type_is_refused_with_the_file_s_name(value: str) -> None:
+    Path("keywright.toml").write_text(f"port = {value}\n")
+    assert "(from keywright.toml) cannot be used" in complaint()
+
+
+def test_secrets_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEYWRIGHT_SECRET", "hunter2")
+    assert "hunter2" not in complaint()
+    monkeypatch.setenv("KEYWRIGHT_SECRET", LONG)
+    monkeypatch.setenv("KEYWRIGHT_DATABASE_URL", "ada:hunter2@host/db")
+    assert "hunter2" not in complaint()
+    monkeypatch.setenv("KEYWRIGHT_DATABASE_URL", "postgresql://ada:hunter2@host/db")
+    settings = read_settings()
+    shown = {one.name: one.value for one in settings_in_force(settings)}
+    assert shown["secret"] == "********"
+    assert shown["database_url"] == "postgresql://…@host/db"
+    assert LONG not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ada:p@ss/word@host:5432/db", "postgresql://…@host:5432/db"),
+        ("postgresql://host/db?user=ada&password=x&y=z", "postgresql://host/db?user=ada&password=…&y=z"),
+        ("sqlite:////home/ada@work/k.db", "sqlite:////home/ada@work/k.db"),
+    ],
+)
+def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
+    assert without_password(url) == shown
+
+
+def test_an_unknown_name_in_the_file_is_refused_with_the_nearest() -> None:
+    Path("keywright.toml").write_text("prot = 80\n")
+    said = complaint()
+    assert "'prot' in keywright.toml is no setting" in said
+    assert "Did you mean port?" in said
+
+
+def test_an_unknown_variable_is_refused_with_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEYWRIGHT_DATADIR", "x")
+    said = complaint()
+    assert "KEYWRIGHT_DATADIR is no setting" in said
+    assert "Did you mean KEYWRIGHT_DATA_DIR?" in said
+
+
+def test_what_kubernetes_says_about_a_service_of_our_name_is_no_setting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KEYWRIGHT_SERVICE_HOST", "10.0.0.7")
+    monkeypatch.setenv("KEYWRIGHT_PORT_8000_TCP_ADDR", "10.0.0.7")
+    monkeypatch.setenv("KEYWRIGHT_PORT", "tcp://10.0.0.7:8000")
+    assert read_settings().port == 8000
+
+
+def test_another_file_can_be_named_and_then_has_to_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("keywright.toml").write_text("port = 1\n")
+    Path("one.toml").write_text("port = 2\n")
+    Path("two.toml").write_text("port = 3\n")
+    monkeypatch.setenv("KEYWRIGHT_CONFIG", "one.toml")
+    assert read_settings().port == 2
+    settings = read_settings(config_file=Path("two.toml"))
+    assert (settings.port, settings.source_of("port")) == (3, "two.toml")
+    monkeypatch.setenv("KEYWRIGHT_CONFIG", "none.toml")
+    assert complaint().startswith("there is no settings file none.toml (from KEYWRIGHT_CONFIG)")
+    with pytest.raises(ConfigurationError, match=r"other\.toml \(from --config\)"):
+        read_settings(config_file=Path("other.toml"))
+
+
+@pytest.mark.parametrize("content", [b"port = \n", b"port", b"\xff\xfe"])
+def test_a_file_that_is_not_toml_is_refused_by_name(content: bytes) -> None:
+    Path("keywright.toml").write_bytes(content)
+    assert complaint().startswith("keywright.toml is not valid TOML: ")
+
+
+def test_a_file_that_cannot_be_read_is_refused() -> None:
+    Path("keywright.toml").mkdir()
+    assert complaint().startswith("the settings file keywright.toml cannot be read: ")
+
+
+def test_lists_are_comma_separated_or_toml_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("keywright.toml").write_text('trusted_proxies = ["10.0.0.0/8", "::1"]\n')
+    monkeypatch.setenv("KEYWRIGHT_ALLOWED_ORIGINS", "https://Shop.example, http://localhost:5173")
+    settings = read_settings()
+    assert list(map(str, settings.trusted_proxies)) == ["10.0.0.0/8", "::1/128"]
+    assert settings.allowed_origins == ("https://shop.example", "http://localhost:5173")
+    shown = {one.name: one.value for one in settings_in_force(settings)}
+    assert shown["trusted_proxies"] == ["10.0.0.0/8", "::1/128"]
+
+
+@pytest.mark.parametrize("origin", ["*", "https://a.example/", "shop.example", "https://a b", "null"])
+def test_an_origin_is_a_scheme_and_a_host(origin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEYWRIGHT_ALLOWED_ORIGINS", origin)
+    assert complaint().startswith("allowed_origins")
+
+
+@pytest.mark.parametrize(
+    ("text", "path"), [("/wp-json/", "wp-json"), ("a/b", "a/b"), ("x.y~z-1_2", "x.y~z-1_2")]
+)
+def test_slashes_around_a_path_do_not_matter(text: str, path: str) -> None:
+    assert read_settings({"api_root": text}).api_root == path
+
+
+@pytest.mark.parametrize("text", ["/", "a b", ".", "a/../b", "ä", "a?b", "a%20b"])
+def test_a_path_is_made_of_plain_characters(text: str) -> None:
+    assert complaint(api_root=text).startswith("api_root")
+
+
+def test_the_home_directory_may_be_a_tilde(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    Path("keywright.toml").write_text('data_dir = "~/keys"\n')
+    assert read_settings().data_dir == Path("/home/ada/keys")
+
+
+@pytest.mark.parametrize("name", ["plain", "with space", "100% #1?", "größe"])
+def test_the_database_is_in_the_data_directory_whatever_that_is_called(
+    name: str, empty_directory: Path
+) -> None:
+    settings = Settings(data_dir=Path(name))
+    assert database_path(settings.database_url_in_force) == empty_directory / name / "keywright.db"
+
+
+@pytest.mark.parametrize("url", ["sqlite:///a?mode=ro", "sqlite:///a#b", "sqlite://host/a", "sqlite:///"])
+def test_a_url_that_says_more_than_a_path_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be used"):
+        database_path(url)
+
+
+def test_auto_logs_for_people_on_a_terminal_only() -> None:
+    assert not Settings().is_log_json(is_terminal=True)
+    assert Settings().is_log_json(is_terminal=False)
+    assert Settings(log_format="json").is_log_json(is_terminal=True)
+    assert not Settings(log_format="console").is_log_json(is_terminal=False)
+
+
+@pytest.mark.parametrize(("value", "wanted"), [("1", True), ("", False), ("0", False)])
+def test_details_are_wanted_when_the_variable_says_so(
+    value: str, wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEYWRIGHT_DEBUG", value)
+    assert is_debugging() is wanted
