@@ -170,8 +170,7 @@ class Desk:
 
     async def close(self) -> None:
         """Take no more calls; return when all that were accepted are answered."""
-        await self._changes.close()
-        await self._questions.close()
+        await asyncio.gather(self._changes.close(), self._questions.close())
 
     @property
     def waiting(self) -> int:

@@ -154,10 +154,11 @@ def delete(work: Workset, command: c.DeleteLicense) -> None:
 
 def _differences(before: License, after: License, names: Mapping[str, Any]) -> dict[str, Any]:
     """What changed, as [before, after] by field; keys masked."""
-    values = {name: [getattr(before, name), getattr(after, name)] for name in sorted(names)}
-    if "key" in values:
-        values["key"] = [keys.mask(key) for key in values["key"]]
-    return {name: pair for name, pair in values.items() if pair[0] != pair[1]}
+    pairs = {name: [getattr(before, name), getattr(after, name)] for name in sorted(names)}
+    changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    if "key" in changed:
+        changed["key"] = [keys.mask(key) for key in changed["key"]]
+    return changed
 
 
 #: Which function decides which command.

@@ -28,27 +28,33 @@ class Workset:
         self._load([one for one in commands if isinstance(one, LicenseCommand)])
 
     def _load(self, commands: list[LicenseCommand]) -> None:
-        keys = {one.key for one in commands} | {
-            one.changes["key"] for one in commands if type(one) is UpdateLicense and "key" in one.changes
-        }
+        renames = [one for one in commands if type(one) is UpdateLicense and "key" in one.changes]
+        keys = {one.key for one in commands} | {one.changes["key"] for one in renames}
         if not keys:
             return
         self._licenses = self.tx.lock_licenses(keys)
         self._before = {one.id: one for one in self._licenses.values()}
+        bearers = self._bearers(renames)
         tokens, emptied = set(), set()
         for one in commands:
-            license = self._licenses.get(one.key)
-            if license is None:
-                continue
             token = getattr(one, "token", None)
-            if token is not None:
-                tokens.add((license.id, token))
-            elif type(one) is DeactivateAll:
-                emptied.add(license.id)
+            for license_id in bearers.get(one.key, ()):
+                if token is not None:
+                    tokens.add((license_id, token))
+                elif type(one) is DeactivateAll:
+                    emptied.add(license_id)
         for record in self.tx.find_activations(tokens):
             self._records.setdefault(record.license_id, {})[record.token] = record
         for license_id, records in self.tx.list_active(emptied).items():
             self._records.setdefault(license_id, {}).update({one.token: one for one in records})
+
+    def _bearers(self, renames: Iterable[UpdateLicense]) -> dict[str, set[int]]:
+        """By key, the licenses that have it now or may have it after some of the renames."""
+        bearers = {key: {license.id} for key, license in self._licenses.items()}
+        for one in renames:
+            new_key = one.changes["key"]
+            bearers[new_key] = bearers.get(new_key, set()) | bearers.get(one.key, set())
+        return bearers
 
     def get_license(self, command: LicenseCommand) -> License:
         """The license that the command is about. Raises ``UnknownLicense``."""
@@ -59,7 +65,9 @@ class Workset:
         return license
 
     def has_license(self, key: str) -> bool:
-        """Whether a license with this key exists now; only for keys that a command named."""
+        """Whether a license with this key exists now, as far as this batch knows: only for keys that a
+        command named or that are new.
+        """
         return key in self._licenses
 
     def get_activation(self, license: License, token: str) -> Activation:

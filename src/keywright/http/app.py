@@ -37,6 +37,7 @@ def create_app(settings: Settings, storage: Storage) -> Edge:
         await desk.close()
 
     starlette = Starlette(routes=pages.ROUTES, lifespan=lifespan, exception_handlers=pages.HANDLERS)
+    starlette.state.settings = settings
     edge = Edge(settings, starlette)
     return edge
 

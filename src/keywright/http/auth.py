@@ -52,20 +52,21 @@ def _basic(authorization: bytes) -> tuple[str, str] | None:
     return key, secret
 
 
-def client_address(peer: str, forwarded_for: bytes | None, trusted: Sequence[Network]) -> str:
-    """The address of who is really calling.
+def client_address(peer: str, forwarded_for: Sequence[bytes], trusted: Sequence[Network]) -> str:
+    """The address of who is really calling; an IPv4 address as such, also where it came over IPv6.
 
-    ``X-Forwarded-For`` counts only from trusted proxies, read from the right: the first address that
-    is not a trusted proxy's is the client's.
+    ``X-Forwarded-For``, in as many lines as it came, counts only from trusted proxies, and is read from
+    the right: the first address that is not a trusted proxy's is the client's.
     """
-    if not trusted or forwarded_for is None or not _is_within(peer, trusted):
-        return peer
-    address = peer
-    for hop in reversed(forwarded_for.decode("latin-1").split(",")):
+    address = peer.removeprefix("::ffff:") if "." in peer else peer
+    if not trusted or not _is_within(address, trusted):
+        return address
+    for hop in reversed(b",".join(forwarded_for).decode("latin-1").split(",")):
         try:
-            address = str(ipaddress.ip_address(hop.strip()))
+            parsed = ipaddress.ip_address(hop.strip())
         except ValueError:
             break
+        address = str(getattr(parsed, "ipv4_mapped", None) or parsed)
         if not _is_within(address, trusted):
             break
     return address

@@ -115,7 +115,8 @@ class Call:
         if not 1 <= len(token) <= _MOST_VISIBLE or not all(0x21 <= one <= 0x7E for one in token):
             reason = f"must be 1 to {_MOST_VISIBLE} visible ASCII characters"
             raise e.InvalidParameters({"Idempotency-Key": reason})
-        key = command.key if isinstance(command, LicenseCommand) else ""
+        # In the address; a new license's key is a parameter.
+        key = self.key if isinstance(command, LicenseCommand) else ""
         scope = hashlib.sha256(wire.encode([self.by, key, token.decode()])).digest()
         return Retry(scope, _digest(command), self._answer_writer(write))
 

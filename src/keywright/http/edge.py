@@ -127,10 +127,8 @@ class Edge:
         call.desk = self.desk  # type: ignore[assignment]
         call.body_limit = self._settings.body_limit
         client = scope.get("client")
-        peer = client[0] if client else ""
-        call.address = peer
-        if self._trusted:
-            call.address = auth.client_address(peer, headers.get(b"x-forwarded-for"), self._trusted)
+        forwarded_for = _all(scope, b"x-forwarded-for") if self._trusted else []
+        call.address = auth.client_address(client[0] if client else "", forwarded_for, self._trusted)
         query = scope["query_string"]
         if len(scope["raw_path"]) + len(query) > MAX_ADDRESS:
             raise e.AddressTooLong
@@ -258,6 +256,11 @@ def _page(scope: Scope) -> str:
 
 def _milliseconds(started: float) -> float:
     return round((perf_counter() - started) * 1000, 3)
+
+
+def _all(scope: Scope, wanted: bytes) -> list[bytes]:
+    """Every header of that name, in the order they came."""
+    return [value for name, value in scope["headers"] if name == wanted]
 
 
 def _is_prefetch(call: Call) -> bool:

@@ -87,10 +87,7 @@ async def list_licenses(call: Call) -> Answer:
 async def create_license(call: Call) -> Answer:
     """Make a license."""
     asked = await call.parameters()
-    key = asked.get("license_key")
-    if not isinstance(key, str):
-        raise e.InvalidLicenseKey
-    key = keys.normalize_key(key)
+    key = _license_key(asked)
     changes = {"status": Status.ACTIVE} | _changes(asked)
     command = c.CreateLicense(**_about(call) | {"key": key}, **changes)
     return await call.change(command, wire.license_alone)
@@ -107,7 +104,7 @@ async def update_license(call: Call) -> Answer:
         raise e.NothingToChange
     changes = _changes(asked)
     if "license_key" in asked:
-        changes["key"] = keys.normalize_key(str(asked["license_key"] or ""))
+        changes["key"] = _license_key(asked)
     if "expires_at" in asked:
         changes.setdefault("valid_for_days", None)
     return await call.change(c.UpdateLicense(**_about(call), changes=changes), wire.license_alone)
@@ -136,6 +133,13 @@ _ACTIVATION_PARSERS: dict[str, Any] = {
 _KNOWN = _WRITABLE.keys() | _NOT_WRITABLE
 
 
+def _license_key(asked: Mapping[str, Any]) -> str:
+    key = asked.get("license_key")
+    if not isinstance(key, str):
+        raise e.InvalidLicenseKey
+    return keys.normalize_key(key)
+
+
 def _token(asked: Mapping[str, Any]) -> str | None:
     token = asked.get("token")
     if token is None or token == "":
@@ -156,7 +160,7 @@ def _changes(asked: Mapping[str, Any]) -> dict[str, Any]:
 def _filter(query: Mapping[str, Any]) -> LicenseFilter:
     parsers: dict[str, Any] = dict.fromkeys(_FILTERS, fields.parse_integer)
     values = parameters.read(query, parsers)
-    if query.get("status"):
+    if "status" in query:
         try:
             values["status"] = fields.parse_status(query["status"])
         except e.InvalidStatus:

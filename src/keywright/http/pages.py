@@ -7,7 +7,7 @@ from starlette.routing import Route
 
 from keywright import errors as e
 from keywright.commands import CheckStore
-from keywright.http import problems, wire
+from keywright.http import problems, reference, wire
 
 _JSON = "application/json; charset=UTF-8"
 
@@ -51,5 +51,6 @@ def _json(status: int, content: object) -> Response:
 ROUTES = [
     Route("/healthz", healthz),
     Route("/readyz", readyz),
+    *reference.ROUTES,
 ]
 HANDLERS = {HTTPException: not_found, Exception: fault}

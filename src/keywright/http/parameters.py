@@ -33,8 +33,9 @@ def from_query(query: bytes) -> Parameters:
 
 
 def _pairs(query: bytes) -> list[tuple[str, str]]:
+    text = query.decode("utf-8", "replace")
     try:
-        return parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+        return parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except ValueError:
         raise MalformedForm from None
 

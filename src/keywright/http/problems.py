@@ -44,7 +44,7 @@ PROBLEMS: dict[type[e.KeywrightError], Problem] = {
     e.NothingActive: Problem(404, _DATA, "License Key: {e.key} has not been activated yet."),
     e.InvalidLicenseKey: Problem(404, _DATA, "License key is invalid."),
     e.LicenseKeyTaken: Problem(404, _DATA, "This license key already exists."),
-    e.InvalidStatus: Problem(404, _DATA, "License key status is invalid"),
+    e.InvalidStatus: Problem(404, _DATA, "License Key status is invalid"),
     e.NothingToChange: Problem(404, _DATA, "No parameters were provided."),
     e.FieldNotWritable: Problem(404, _DATA, "The license key could not be updated."),
     e.NoLicenses: Problem(404, _DATA, "No License Keys available"),

@@ -21,7 +21,7 @@ Storage = SqliteStorage
 def database_path(url: str) -> Path:
     """The file that a ``sqlite:///`` URL names. Raises ``ConfigurationError`` for any other URL."""
     parts = urlsplit(url)
-    if parts.scheme != "sqlite" or parts.netloc or len(parts.path) < 2 or parts.query:
+    if parts.scheme != "sqlite" or parts.netloc or len(parts.path) < 2 or parts.query or parts.fragment:
         raise ConfigurationError(
             f"the database URL {_without_password(url)!r} cannot be used. "
             "Write sqlite:///relative/path.db or sqlite:////absolute/path.db."

@@ -8,12 +8,15 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from keywright.errors import StoreError, StoreUnavailable
 from keywright.keys import KeyRing
 from keywright.storage import sqlite
 
 #: The newest revision in ``migrations/versions``; a test compares them.
 HEAD = "0001"
+_SCRIPTS = "keywright.storage:migrations"
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +35,7 @@ def migrate(storage: sqlite.SqliteStorage, key_ring: KeyRing) -> None:
             if revision != HEAD:
                 _upgrade(storage.path, revision)
             _check_secret(storage.path, key_ring)
-    except sqlite3.Error as problem:
+    except (sqlite3.Error, SQLAlchemyError) as problem:
         raise StoreUnavailable(f"{storage.path} cannot be used: {problem}") from problem
 
 
@@ -40,10 +43,10 @@ def revision_of(path: Path) -> str | None:
     """The schema revision of a database, or None when it has no tables yet."""
     with closing(sqlite.connect(path, "ro")) as connection:
         tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-        if "alembic_version" not in tables:
-            if tables:
-                raise StoreError(f"{path} is a database of another program; it was left alone.")
+        if not tables:
             return None
+        if not {"alembic_version", "installation"} <= tables:
+            raise StoreError(f"{path} is a database of another program; it was left alone.")
         row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
         return None if row is None else str(row[0])
 
@@ -57,7 +60,7 @@ def _upgrade(path: Path, revision: str | None) -> None:
     from sqlalchemy import create_engine, pool
 
     config = Config()
-    config.set_main_option("script_location", "keywright.storage:migrations")
+    config.set_main_option("script_location", _SCRIPTS)
     if revision is not None:
         try:
             ScriptDirectory.from_config(config).get_revision(revision)
@@ -67,7 +70,12 @@ def _upgrade(path: Path, revision: str | None) -> None:
                 f"knows up to {HEAD!r}). Install that version, or restore a backup."
             ) from None
         log.info("saved a copy before the migration: %s", _back_up(path, revision))
-    engine = create_engine("sqlite://", creator=lambda: sqlite.connect(path, "rw"), poolclass=pool.NullPool, hide_parameters=True)
+    engine = create_engine(
+        "sqlite://",
+        creator=lambda: sqlite.connect(path, "rw"),
+        poolclass=pool.NullPool,
+        hide_parameters=True,
+    )
     with engine.connect() as connection:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
         config.attributes["connection"] = connection

@@ -7,6 +7,7 @@ one lock file; readers are read-only and never checkpoint.
 """
 
 import logging
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -38,6 +39,7 @@ LOCK_TIMEOUT = 20.0
 _LOCK_POLL = 0.005
 #: What one connection keeps of the file in memory, in KiB.
 _CACHE_KIB = 16 * 1024
+_MOUNTS = Path("/proc/self/mounts")
 _NETWORK_FILE_SYSTEMS = frozenset(
     "nfs nfs4 cifs smb3 smbfs afs ncpfs lustre gpfs glusterfs fuse.glusterfs fuse.sshfs ceph".split()
 )
@@ -187,18 +189,30 @@ def refuse_network_file_system(path: Path) -> None:
 
 
 def _file_system_of(path: Path) -> str:
+    """The kind of the file system that a path is on, "" where the system does not tell (fstab(5))."""
     try:
-        lines = Path("/proc/self/mounts").read_text().splitlines()
+        lines = _MOUNTS.read_text(errors="surrogateescape").split("\n")
     except OSError:
         return ""
+    mounts = [line.split(" ")[1:3] for line in lines if line]
+    unescaped = [(re.sub(r"\\(\d{3})", _octal, where), kind) for where, kind in mounts]
     resolved = path.resolve()
-    mounts = [line.split()[1:3] for line in lines]
-    on = [(where, kind) for where, kind in mounts if resolved.is_relative_to(where)]
-    return max(on, key=lambda mount: len(mount[0]), default=("", ""))[1]
+    on = [(where, kind) for where, kind in unescaped if resolved.is_relative_to(where)]
+    # Of several file systems mounted at one place, the last one is seen.
+    return max(reversed(on), key=lambda mount: len(mount[0]), default=("", ""))[1]
+
+
+def _octal(escape: re.Match[str]) -> str:
+    return chr(int(escape[1], 8))
 
 
 def _engine(path: Path, mode: str) -> Engine:
-    engine = create_engine("sqlite://", creator=lambda: connect(path, mode), poolclass=pool.NullPool, hide_parameters=True)
+    engine = create_engine(
+        "sqlite://",
+        creator=lambda: connect(path, mode),
+        poolclass=pool.NullPool,
+        hide_parameters=True,
+    )
     begin = "BEGIN" if mode == "ro" else "BEGIN IMMEDIATE"
 
     @event.listens_for(engine, "begin")

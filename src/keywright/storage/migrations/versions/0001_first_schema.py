@@ -32,7 +32,8 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_licenses"),
         sa.UniqueConstraint("fingerprint", name="uq_licenses_fingerprint"),
         sa.CheckConstraint(
-            "times_activated >= 0 AND times_activated <= places", name="ck_licenses_within_places"
+            "times_activated >= 0 AND times_activated <= places",
+            name=op.f("ck_licenses_within_places"),
         ),
     )
     op.create_table(

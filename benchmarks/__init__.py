@@ -1,0 +1,1 @@
+"""How fast Keywright is on this machine: ``python -m benchmarks``."""

@@ -1,0 +1,133 @@
+"""Measure how fast Keywright is on this machine, with the real server in a process of its own."""
+
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from benchmarks import contention, machine, processes, sizes, throughput, wrk
+from benchmarks.installations import Filled, fill
+from benchmarks.report import Report, save, show
+
+_SMALL, _LARGE = 10_000, 1_000_000
+_ALWAYS = (*throughput.CASES, "startup", "listing")
+_PARTS = (*_ALWAYS, "sizes", "contention")
+_LONGEST = 3600
+_HELP = (
+    "Measure how fast Keywright is on this machine.\n\n"
+    "wrk sends requests about random keys to a server with default settings, on a temporary SQLite "
+    "database of licenses with three activations each. Every rate is compared with that of a constant "
+    "answer of the same size from the same server."
+)
+
+_progress = Console(stderr=True, highlight=False)
+
+
+def _parts(text: str | None) -> frozenset[str]:
+    parts = frozenset(text.replace(" ", "").split(",")) if text else frozenset(_ALWAYS)
+    unknown = sorted(parts.difference(_PARTS))
+    if unknown:
+        raise typer.BadParameter(f"there is no {', '.join(unknown)}; there are {', '.join(_PARTS)}")
+    return parts
+
+
+def _say(message: str) -> None:
+    _progress.print(message, style="dim")
+
+
+class _Bench:
+    """Installations are made when the first measurement needs them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._filled: dict[int, Filled] = {}
+
+    def filled(self, licenses: int) -> Filled:
+        if licenses not in self._filled:
+            self._filled[licenses] = fill(self.folder, licenses, _say)
+        return self._filled[licenses]
+
+    def measure(self, report: Report, parts: frozenset[str]) -> None:
+        cases = parts.intersection(throughput.CASES)
+        if cases:
+            report.throughput = throughput.measure(
+                self.filled(report.licenses), sorted(cases), report.seconds, report.rounds, _say
+            )
+        if "startup" in parts:
+            report.start_up = processes.measure_start_up(self.filled(report.licenses), self.folder, _say)
+        if "listing" in parts:
+            enough = max(report.licenses, processes.LISTED)
+            report.listing = processes.measure_listing(self.filled(enough), _say)
+        if "sizes" in parts:
+            large = report.licenses if report.licenses > _SMALL else _LARGE
+            both = self.filled(large), self.filled(_SMALL)
+            report.sizes = sizes.compare(*both, report.seconds, _say)
+        if "contention" in parts:
+            report.contention = contention.measure(self.folder, _say)
+
+
+def bench(
+    *,
+    licenses: Annotated[
+        int, typer.Option(metavar="N", min=1_000, max=10_000_000, help="How many licenses there are.")
+    ] = _SMALL,
+    seconds: Annotated[
+        int, typer.Option(metavar="S", min=1, max=_LONGEST, help="How long each answer is asked for.")
+    ] = 5,
+    rounds: Annotated[
+        int, typer.Option(metavar="R", min=1, max=100, help="How often; medians are shown.")
+    ] = 1,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="PART,…", help=f"Measure only some of: {', '.join(_PARTS)}."),
+    ] = None,
+    with_sizes: Annotated[
+        bool,
+        typer.Option("--compare-sizes", help=f"Compare with {_SMALL:,} licenses, or {_LARGE:,} with these."),
+    ] = False,
+    with_contention: Annotated[
+        bool, typer.Option("--contention", help="Let many clients fight for a few places.")
+    ] = False,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there, too.")
+    ] = None,
+) -> None:
+    """Measure, and print what was found; status 1 when a place was given out twice or not at all."""
+    parts = _parts(only)
+    parts |= {"sizes"} if with_sizes else set()
+    parts |= {"contention"} if with_contention else set()
+    if parts - {"startup", "listing", "contention"}:
+        wrk.require()
+    with tempfile.TemporaryDirectory(prefix="keywright-bench-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        report = Report(machine.look_around(folder), licenses, seconds, rounds)
+        _Bench(folder).measure(report, parts)
+    show(report, Console())
+    if json_file is not None:
+        save(report, json_file)
+    if report.contention is not None and not report.contention.is_right:
+        raise typer.Exit(1)
+
+
+def _stop(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Run the benchmark; Ctrl-C and SIGTERM end it with everything that it started."""
+    signal.signal(signal.SIGTERM, _stop)
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command(help=_HELP)(bench)
+    try:
+        app(prog_name="python -m benchmarks", standalone_mode=True)
+    except (wrk.Missing, RuntimeError) as problem:
+        sys.exit(f"Error: {problem}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""Many clients that all want the last places: exactly as many get one as there are."""
+
+import json
+import random
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from benchmarks import servers
+from benchmarks.attempts import Result
+from benchmarks.installations import insert_limited, opened
+
+_PROCESSES = 4
+_CONNECTIONS = 64
+_KEYS = 200
+_LIMIT = 5
+_ATTEMPTS = 20_000
+
+#: What must be true of every license and activation; each query finds what contradicts it.
+_CONTRADICTIONS = {
+    "the counter is the number of active records": (
+        "SELECT id FROM licenses WHERE times_activated != (SELECT COUNT(*) FROM activations "
+        "WHERE license_id = licenses.id AND deactivated_at IS NULL)"
+    ),
+    "the counter is within the limit": (
+        "SELECT id FROM licenses WHERE times_activated > times_activated_max OR times_activated < 0"
+    ),
+    "each activation has its event": (
+        "SELECT id FROM activations WHERE 1 != (SELECT COUNT(*) FROM events WHERE name = "
+        "'license.activated' AND activation_id = activations.id AND license_id = activations.license_id)"
+    ),
+    "each event has its activation": (
+        "SELECT id FROM events WHERE name = 'license.activated' "
+        "AND activation_id NOT IN (SELECT id FROM activations)"
+    ),
+    "no two activations share their number": "SELECT id FROM activations GROUP BY id HAVING COUNT(*) > 1",
+    "no two activations share their token": (
+        "SELECT token FROM activations GROUP BY token HAVING COUNT(*) > 1"
+    ),
+    "each activation has its license": "PRAGMA foreign_key_check",
+    "the file is sound": "SELECT * FROM pragma_integrity_check WHERE integrity_check != 'ok'",
+}
+
+
+class Contention(msgspec.Struct, frozen=True):
+    """What came of it; ``contradictions`` says what the database should not hold."""
+
+    attempts: int
+    places: int
+    successes: int
+    #: Keys whose answers did not read 1, 2 … up to the limit, each once.
+    odd_keys: list[str]
+    answers_by_status: dict[int, int]
+    contradictions: list[str]
+
+    @property
+    def is_right(self) -> bool:
+        """Whether everything came out as it must."""
+        return (
+            self.successes == self.places
+            and not self.odd_keys
+            and not self.contradictions
+            and self.server_errors == 0
+        )
+
+    @property
+    def server_errors(self) -> int:
+        """How many answers were 5xx."""
+        return sum(number for status, number in self.answers_by_status.items() if status >= 500)
+
+
+def measure(folder: Path, say: Callable[[str], None]) -> Contention:
+    """Let the clients loose on a fresh installation, and look at what they were told and what is kept."""
+    say(f"{_ATTEMPTS:,} attempts on {_KEYS} licenses with {_LIMIT} places each …")
+    keys = [f"LAST-PLACES-{i:03d}" for i in range(_KEYS)]
+    data_dir = folder / "contention"
+    with opened(data_dir) as storage:
+        database = storage.path
+        insert_limited(storage, keys, _LIMIT)
+    with servers.started(servers.keywright(), data_dir) as server:
+        results = _let_loose(server.url, keys)
+    return _judged(results, keys, database)
+
+
+def _let_loose(url: str, keys: list[str]) -> list[Result]:
+    attempts = keys * (_ATTEMPTS // _KEYS)
+    random.Random(1).shuffle(attempts)
+    with ExitStack() as stack:
+        clients = [stack.enter_context(_client(url)) for _ in range(_PROCESSES)]
+        for number, client in enumerate(clients):
+            client.tell(json.dumps(attempts[number::_PROCESSES]))
+        for client in clients:
+            client.hear()
+        for client in clients:
+            client.tell("start")
+        answers = [json.loads(client.hear()) for client in clients]
+    return [(key, status, taken) for answer in answers for key, status, taken in answer]
+
+
+class _Client:
+    """A client process; it reads and says lines."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def tell(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def hear(self) -> str:
+        """The next line; raises ``RuntimeError`` when there is none."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("a client process ended too early")
+        return line
+
+
+@contextmanager
+def _client(url: str) -> Iterator[_Client]:
+    host, _, port = urlsplit(url).netloc.partition(":")
+    with subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.attempts", host, port, str(_CONNECTIONS)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parent.parent,
+    ) as process:
+        try:
+            yield _Client(process)
+        finally:
+            process.kill()
+
+
+def _judged(results: list[Result], keys: list[str], database: Path) -> Contention:
+    told: dict[str, list[int]] = {key: [] for key in keys}
+    for key, _, taken in results:
+        if taken is not None:
+            told[key].append(taken)
+    expected = list(range(1, _LIMIT + 1))
+    return Contention(
+        attempts=len(results),
+        places=_KEYS * _LIMIT,
+        successes=sum(status == 200 for _, status, _ in results),
+        odd_keys=[key for key in keys if sorted(told[key]) != expected],
+        answers_by_status=dict(sorted(Counter(status for _, status, _ in results).items())),
+        contradictions=contradictions(database),
+    )
+
+
+def contradictions(database: Path) -> list[str]:
+    """What the database holds and should not, in words."""
+    found = []
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+        for rule, query in _CONTRADICTIONS.items():
+            rows = connection.execute(query).fetchmany(10)
+            if rows:
+                found.append(f"not so: {rule} ({', '.join(str(row[0]) for row in rows)})")
+    return found

@@ -1,0 +1,198 @@
+"""Temporary installations that hold many licenses."""
+
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from keywright.access import issue_api_key
+from keywright.batches import Batches
+from keywright.commands import Validate
+from keywright.config import Settings, open_installation
+from keywright.http import wire
+from keywright.model import (
+    Activation,
+    ActivationSource,
+    Event,
+    License,
+    LicenseRecord,
+    LicenseSource,
+    Permissions,
+    Status,
+)
+from keywright.storage import Storage, Writing
+
+ACTIVATIONS = 3
+#: Far from being reached, yet compared with at every activation.
+_LIMIT = 1_000_000
+_LICENSES_PER_TRANSACTION = 2_000
+_MOST_PLACES = 20_000
+_YEAR = 365 * 86_400
+_AGENTS = (
+    "PhotoDesk/4.2.1 (Windows NT 10.0; Win64; x64)",
+    "PhotoDesk/4.1.0 (Macintosh; Intel Mac OS X 14_5)",
+    "python-requests/2.32.3",
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 Chrome/126.0 Safari/537.36",
+)
+_LABELS = ("Office laptop", "Build server 2", "Anna's desktop", "Studio left", None)
+_META = ({"os": "windows", "version": "4.2.1"}, {"os": "macos", "version": "4.1.0"}, None)
+
+
+class Filled(NamedTuple):
+    """An installation and what is known about it."""
+
+    data_dir: Path
+    licenses: int
+    consumer_key: str
+    consumer_secret: str
+    #: Lines of ``key token``, active places in random order; the licenses' own order would be kind.
+    places_file: Path
+    places: int
+    #: A key, and a file with the answer to validating it, which has the median length.
+    constant_key: str
+    constant_file: Path
+
+
+def key_of(index: int) -> str:
+    """The license key with this index, from 0; as ``requests.lua`` has it."""
+    return f"BENCH-{index:08d}-A1B2-C3D4"
+
+
+@contextmanager
+def opened(data_dir: Path) -> Iterator[Storage]:
+    """The storage of the installation in this directory, made when there is none."""
+    storage = open_installation(Settings.model_validate({"data_dir": data_dir}))
+    try:
+        yield storage
+    finally:
+        storage.close()
+
+
+def fill(folder: Path, licenses: int, say: Callable[[str], None]) -> Filled:
+    """Make an installation below the folder, with so many licenses of three activations each."""
+    data_dir = folder / f"{licenses}-licenses"
+    say(f"making {licenses:,} licenses with {ACTIVATIONS} activations each …")
+    now = datetime.now(UTC).replace(microsecond=0)
+    chance = random.Random(licenses)
+    with opened(data_dir) as storage:
+        issued = issue_api_key(storage, "benchmark", Permissions.READ_WRITE, now)
+        for start in range(0, licenses, _LICENSES_PER_TRANSACTION):
+            some = range(start, min(licenses, start + _LICENSES_PER_TRANSACTION))
+            moments = [now - timedelta(seconds=_YEAR * (licenses - i) // licenses) for i in some]
+            with storage.write() as tx:
+                _insert(tx, list(zip(some, moments, strict=True)), now, chance)
+        places = _write_places(storage, licenses, folder / f"{licenses}-places", chance)
+        constant_file = folder / f"{licenses}-constant.json"
+        constant_key = _write_constant(storage, chance.sample(range(licenses), 101), constant_file)
+    return Filled(
+        data_dir,
+        licenses,
+        issued.consumer_key,
+        issued.consumer_secret,
+        folder / f"{licenses}-places",
+        places,
+        constant_key,
+        constant_file,
+    )
+
+
+@contextmanager
+def copied(filled: Filled) -> Iterator[Filled]:
+    """The same installation in another directory, which is removed afterwards."""
+    copy = filled.data_dir.with_name(f"{filled.data_dir.name}-copy")
+    try:
+        shutil.copytree(filled.data_dir, copy)
+        yield filled._replace(data_dir=copy)
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
+
+
+def insert_limited(storage: Storage, keys: Sequence[str], limit: int) -> None:
+    """Licenses without activations, with places for so many."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    with storage.write() as tx:
+        tx.save_new_licenses(
+            [_license(tx.next_id("license"), key, now, now, taken=0, limit=limit) for key in keys]
+        )
+        tx.save_numbers()
+
+
+def _insert(tx: Writing, created: list[tuple[int, datetime]], now: datetime, chance: random.Random) -> None:
+    licenses, activations, events = [], [], []
+    for index, at in created:
+        id = tx.next_id("license")
+        seconds = int((now - at).total_seconds())
+        taken_at = sorted(at + timedelta(seconds=chance.randrange(seconds)) for _ in range(ACTIVATIONS))
+        licenses.append(_license(id, key_of(index), at, taken_at[-1], taken=ACTIVATIONS, limit=_LIMIT))
+        events.append(Event(at, "license.created", id, None, "api_key:1", "127.0.0.1"))
+        for moment in taken_at:
+            one = _activation(tx.next_id("activation"), id, moment, chance)
+            activations.append(one)
+            events.append(Event(moment, "license.activated", id, one.id, "program", one.ip_address))
+    tx.save_new_licenses(licenses)
+    tx.save_new_activations(activations)
+    tx.save_events(events)
+    tx.save_numbers()
+
+
+def _license(
+    id: int, key: str, created_at: datetime, updated_at: datetime, *, taken: int, limit: int
+) -> License:
+    return License(
+        id=id,
+        key=key,
+        order_id=70_000 + id,
+        product_id=id % 40 + 1,
+        user_id=id % 50_000 + 1,
+        expires_at=created_at + timedelta(days=730),
+        valid_for_days=None,
+        source=LicenseSource.API,
+        status=Status.ACTIVE,
+        times_activated=taken,
+        times_activated_max=limit,
+        created_at=created_at,
+        created_by=1,
+        updated_at=updated_at,
+        updated_by=None,
+    )
+
+
+def _activation(id: int, license_id: int, at: datetime, chance: random.Random) -> Activation:
+    return Activation(
+        id=id,
+        token=chance.randbytes(20).hex(),
+        license_id=license_id,
+        label=chance.choice(_LABELS),
+        source=ActivationSource.API,
+        ip_address=f"203.0.113.{id % 254 + 1}",
+        user_agent=chance.choice(_AGENTS),
+        meta_data=chance.choice(_META),
+        created_at=at,
+        updated_at=None,
+        deactivated_at=None,
+    )
+
+
+def _write_places(storage: Storage, licenses: int, file: Path, chance: random.Random) -> int:
+    """Write some active places, and return how many they are."""
+    keys = [key_of(index) for index in chance.sample(range(licenses), min(licenses, _MOST_PLACES))]
+    with storage.read() as tx:
+        key_by_id = {one.id: key for key, one in tx.find_licenses(keys).items()}
+        records = [one for found in tx.list_activations(key_by_id).values() for one in found]
+    chance.shuffle(records)
+    lines = [f"{key_by_id[one.license_id]} {one.token}\n" for one in records[:_MOST_PLACES]]
+    file.write_text("".join(lines))
+    return len(lines)
+
+
+def _write_constant(storage: Storage, indexes: Sequence[int], file: Path) -> str:
+    """Write the answer of median length among these licenses', and return its license's key."""
+    asked = [Validate(key=key_of(index)) for index in indexes]
+    outcomes: list[LicenseRecord] = Batches(storage).ask(asked)
+    answers = sorted((wire.validation(one), one.license.key) for one in outcomes)
+    answer, key = sorted(answers, key=lambda pair: len(pair[0]))[len(answers) // 2]
+    file.write_bytes(answer)
+    return key

@@ -1,0 +1,96 @@
+"""What can be measured without load: start-up, ``--help``, and the memory that a long list takes."""
+
+import http.client
+import statistics
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from benchmarks import servers
+from benchmarks.installations import Filled
+
+_TIMES = 5
+LISTED = 100_000
+_FIELD = b'"licenseKey":'
+_CHUNK = 256 * 1024
+
+
+class StartUp(msgspec.Struct, frozen=True):
+    """Medians, in seconds: from the command to the first answer, and to the end of the help."""
+
+    serve: float
+    serve_new: float
+    help: float
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """A list of so many licenses: how long it took, and by how much the server's peak memory grew."""
+
+    licenses: int
+    seconds: float
+    growth: float | None
+
+
+def measure_start_up(filled: Filled, folder: Path, say: Callable[[str], None]) -> StartUp:
+    """Start the installed program some times; on this installation, and on none."""
+    say(f"starting the server {2 * _TIMES} times …")
+    validate = f"{servers.LICENSES}/validate/{filled.constant_key}"
+    return StartUp(
+        statistics.median(_to_first_answer(filled.data_dir, validate) for _ in range(_TIMES)),
+        statistics.median(_to_first_answer(folder / f"new-{i}", "/healthz") for i in range(_TIMES)),
+        statistics.median(_help() for _ in range(_TIMES)),
+    )
+
+
+def measure_listing(filled: Filled, say: Callable[[str], None]) -> Listing:
+    """Have a fresh server list the first licenses of this installation in one streamed answer."""
+    say(f"listing {LISTED:,} licenses …")
+    with servers.running(filled) as server:
+        before = server.memory("VmHWM")
+        began = perf_counter()
+        licenses = _read_list(server.url, filled)
+        seconds = perf_counter() - began
+        after = server.memory("VmHWM")
+    growth = None if before is None or after is None else after - before
+    return Listing(licenses, seconds, growth)
+
+
+def _to_first_answer(data_dir: Path, path: str) -> float:
+    began = perf_counter()
+    with servers.started(servers.keywright(), data_dir) as server:
+        servers.get(server.url, path)
+        return perf_counter() - began
+
+
+def _help() -> float:
+    began = perf_counter()
+    subprocess.run(
+        servers.keywright("--help"),
+        stdout=subprocess.DEVNULL,
+        env=servers.environment(),
+        timeout=60,
+        check=True,
+    )
+    return perf_counter() - began
+
+
+def _read_list(url: str, filled: Filled) -> int:
+    """Read a list, keeping nothing of it, until it has had enough licenses; returns how many."""
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+    credentials = {"consumer_key": filled.consumer_key, "consumer_secret": filled.consumer_secret}
+    connection.request("GET", f"{servers.LICENSES}?{urlencode(credentials)}")
+    response = connection.getresponse()
+    if response.status != http.client.OK:
+        raise RuntimeError(f"the list was answered {response.status}")
+    seen, tail = 0, b""
+    while seen < LISTED and (chunk := response.read1(_CHUNK)):
+        text = tail + chunk
+        seen += text.count(_FIELD)
+        # So short that it cannot hold the field whole, so long that it can hold all but its last byte.
+        tail = text[-(len(_FIELD) - 1) :]
+    connection.close()
+    return seen

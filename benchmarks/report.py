@@ -1,0 +1,126 @@
+"""The figures, for people and for programs."""
+
+from pathlib import Path
+
+import msgspec
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.contention import Contention
+from benchmarks.machine import Machine
+from benchmarks.processes import Listing, StartUp
+from benchmarks.sizes import Sizes
+from benchmarks.throughput import CONSTANT, Row, Throughput
+
+
+class Report(msgspec.Struct):
+    """What was measured; None was not asked for."""
+
+    machine: Machine
+    licenses: int
+    seconds: int
+    rounds: int
+    throughput: Throughput | None = None
+    start_up: StartUp | None = None
+    listing: Listing | None = None
+    sizes: Sizes | None = None
+    contention: Contention | None = None
+
+
+def save(report: Report, file: Path) -> None:
+    """Write the report as JSON."""
+    file.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+
+
+def show(report: Report, console: Console) -> None:
+    """Print the report as tables."""
+    if report.throughput is not None:
+        console.print(_throughput(report, report.throughput))
+    console.print(_figures(report))
+    if report.contention is not None:
+        console.print(_contention(report.contention))
+
+
+def _throughput(report: Report, measured: Throughput) -> Table:
+    title = f"{report.licenses:,} licenses, {report.seconds} s each; the ratio is to the constant answer"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("answer")
+    for name in ("connections", "requests/s", "p50 ms", "p99 ms", "non-2xx", "CPU µs", "ratio"):
+        table.add_column(name, justify="right")
+    case = ""
+    for row in measured.rows:
+        if case not in ("", row.case):
+            table.add_section()
+        table.add_row(*_cells(row, is_first=row.case != case))
+        case = row.case
+    return table
+
+
+def _cells(row: Row, *, is_first: bool) -> list[str]:
+    ratio = "" if row.case == CONSTANT else f"{row.ratio:.2f}"
+    processor = "" if row.processor is None else f"{row.processor:.0f}"
+    rate, latencies = f"{row.per_second:,.0f}", [f"{row.p50:.2f}", f"{row.p99:.2f}"]
+    name = row.case if is_first else ""
+    return [name, str(row.connections), rate, *latencies, f"{row.failed:,}", processor, ratio]
+
+
+def _figures(report: Report) -> Table:
+    table = Table(show_header=False)
+    for name, figure in [*_memory(report), *_times(report), *_sizes(report.sizes)]:
+        table.add_row(name, figure)
+    table.add_section()
+    machine = report.machine
+    table.add_row("processor", f"{machine.processor}, {machine.cores} cores")
+    table.add_row("system", machine.system)
+    table.add_row("Python, SQLite, Keywright", f"{machine.python}, {machine.sqlite}, {machine.keywright}")
+    table.add_row("a page made durable by the disk", f"{machine.sync_ms:.2f} ms")
+    return table
+
+
+def _memory(report: Report) -> list[tuple[str, str]]:
+    rows = []
+    if report.throughput is not None:
+        rows.append(("server memory at rest", _mebibytes(report.throughput.at_rest)))
+        rows.append(("server memory, peak under load", _mebibytes(report.throughput.peak)))
+    if report.listing is not None:
+        licenses, seconds = report.listing.licenses, report.listing.seconds
+        rows.append((f"memory growth, listing {licenses:,}", _mebibytes(report.listing.growth)))
+        rows.append((f"time to list {licenses:,}", f"{seconds:.1f} s"))
+    return rows
+
+
+def _times(report: Report) -> list[tuple[str, str]]:
+    if report.start_up is None:
+        return []
+    return [
+        ("keywright serve to first answer", f"{report.start_up.serve:.2f} s"),
+        ("the same on a new data directory", f"{report.start_up.serve_new:.2f} s"),
+        ("keywright --help", f"{report.start_up.help:.2f} s"),
+    ]
+
+
+def _sizes(sizes: Sizes | None) -> list[tuple[str, str]]:
+    if sizes is None:
+        return []
+    return [
+        (f"validate, {sizes.large:,} licenses", f"{sizes.large_per_second:,.0f}/s"),
+        (f"validate, {sizes.small:,} licenses", f"{sizes.small_per_second:,.0f}/s"),
+        (f"validate, {sizes.large:,} ÷ {sizes.small:,} licenses", f"{sizes.ratio:.2f}"),
+    ]
+
+
+def _contention(found: Contention) -> Table:
+    title = f"{found.attempts:,} attempts to get one of {found.places:,} places"
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_row("successes", f"{found.successes:,}")
+    table.add_row("keys whose answers do not read 1, 2 … limit", ", ".join(found.odd_keys) or "none")
+    table.add_row("answers 5xx", f"{found.server_errors:,}")
+    statuses = (f"{status}: {number:,}" for status, number in found.answers_by_status.items())
+    table.add_row("answers by status", ", ".join(statuses))
+    table.add_row("contradictions in the database", "\n".join(found.contradictions) or "none")
+    return table
+
+
+def _mebibytes(figure: float | None) -> str:
+    return "not known here" if figure is None else f"{figure:.0f} MiB"

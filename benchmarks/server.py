@@ -1,0 +1,28 @@
+"""Keywright with one more address, ``licenses/constant/{key}``: a fixed answer by the same way.
+
+``python server.py FILE serve …`` answers with what is in FILE; the rest is for the command line.
+"""
+
+import sys
+from pathlib import Path
+
+from keywright.cli import main
+from keywright.http import v2
+from keywright.http.calls import Answer, Call
+
+
+def add_constant(body: bytes) -> None:
+    """Put the address beside that of validate, so that finding it takes as long."""
+
+    async def constant(_: Call) -> Answer:
+        return Answer(200, body)
+
+    action = v2.Action("constant", v2.Right.CORE, constant, changes=False)
+    address = v2.Address(("licenses", "constant", None), {"GET": action})
+    words = [one.words for one in v2.ADDRESSES]
+    v2.ADDRESSES.insert(words.index(("licenses", "validate", None)), address)
+
+
+if __name__ == "__main__":
+    add_constant(Path(sys.argv[1]).read_bytes())
+    main(sys.argv[2:])

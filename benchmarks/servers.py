@@ -1,0 +1,129 @@
+"""The measured server: a process of its own with default settings, its request log in a file."""
+
+import http.client
+import os
+import re
+import signal
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from benchmarks.installations import Filled
+
+LICENSES = "/wp-json/lmfwc/v2/licenses"
+_WITH_CONSTANT = Path(__file__).with_name("server.py")
+_ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
+#: The longest that starting, stopping, or one answer may take, in seconds.
+_PATIENCE = 60
+
+
+class Server(NamedTuple):
+    """A running server."""
+
+    process: "subprocess.Popen[str]"
+    url: str
+
+    def memory(self, what: str) -> float | None:
+        """``VmRSS`` (now) or ``VmHWM`` (the most so far) in MiB; None where there is no /proc."""
+        try:
+            lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        except OSError:
+            return None
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{what}:"))
+
+    def processor_seconds(self) -> float | None:
+        """Processor time so far, in user and system mode; None where there is no /proc."""
+        try:
+            stat = Path(f"/proc/{self.process.pid}/stat").read_text()
+        except OSError:
+            return None
+        # proc(5): utime and stime are the 14th and 15th fields; the 2nd may have spaces in it.
+        fields = stat.rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def keywright(*arguments: str) -> list[str]:
+    """The command line of the installed program."""
+    return [str(Path(sysconfig.get_path("scripts")) / "keywright"), *arguments]
+
+
+@contextmanager
+def running(filled: Filled) -> Iterator[Server]:
+    """The server of this installation, with the constant answer; it has given its first answer."""
+    start = [sys.executable, "-P", str(_WITH_CONSTANT), str(filled.constant_file)]
+    with started(start, filled.data_dir) as server:
+        validated = get(server.url, f"{LICENSES}/validate/{filled.constant_key}")
+        if validated != get(server.url, f"{LICENSES}/constant/x"):
+            raise RuntimeError("the constant answer is not what the server answers")
+        yield server
+
+
+@contextmanager
+def started(program: Sequence[str], data_dir: Path) -> Iterator[Server]:
+    """``serve`` of this program on a port that the system chooses; it accepts connections."""
+    data_dir.mkdir(exist_ok=True)
+    log_file = data_dir / "requests.log"
+    serve = ["serve", "--port", "0", "--data-dir", str(data_dir)]
+    with log_file.open("w") as log:
+        process = subprocess.Popen(
+            [*program, *serve],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            cwd=data_dir,
+            env=environment(),
+        )
+        try:
+            yield Server(process, _announced(process, log_file))
+        finally:
+            _stop(process)
+
+
+def environment() -> dict[str, str]:
+    """Ours, without settings."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("KEYWRIGHT_")}
+
+
+def get(url: str, path: str) -> bytes:
+    """The body of an answer, which has to be 200."""
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_PATIENCE)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        body = response.read()
+    finally:
+        connection.close()
+    if response.status != http.client.OK:
+        raise RuntimeError(f"{path} was answered {response.status}: {body.decode()}")
+    return body
+
+
+def _announced(process: "subprocess.Popen[str]", log_file: Path) -> str:
+    """The URL that the server prints when it is ready."""
+    too_late = threading.Timer(_PATIENCE, process.kill)
+    too_late.start()
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if found := _ADDRESS.search(line):
+                return found[0]
+    finally:
+        too_late.cancel()
+    raise RuntimeError(f"the server did not start:\n{log_file.read_text()[-2000:]}")
+
+
+def _stop(process: "subprocess.Popen[str]") -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.communicate(timeout=_PATIENCE)
+    except BaseException:
+        process.kill()
+        process.communicate()
+        raise

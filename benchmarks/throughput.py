@@ -1,0 +1,107 @@
+"""How many answers a second, how late, and in how much memory."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+import msgspec
+
+from benchmarks import servers, wrk
+from benchmarks.installations import Filled, copied
+
+CONSTANT = "constant"
+#: Each is measured between two constant answers. Activating comes last: it makes the answers longer.
+CASES = ("validate", "reactivate", "create", "activate")
+CONNECTIONS = (1, 16, 64)
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A case at a number of connections.
+
+    Latencies are in milliseconds, the server's processor time per answer in microseconds. ``ratio`` is
+    the rate divided by that of the constant answer, measured right before and right after.
+    """
+
+    case: str
+    connections: int
+    per_second: float
+    p50: float
+    p99: float
+    failed: int
+    processor: float | None
+    ratio: float
+
+
+class Throughput(msgspec.Struct, frozen=True):
+    """The rows, and the most memory that a server took at rest and under load, in MiB."""
+
+    rows: list[Row]
+    at_rest: float | None
+    peak: float | None
+
+
+def measure(
+    filled: Filled, cases: Sequence[str], seconds: int, rounds: int, say: Callable[[str], None]
+) -> Throughput:
+    """Measure the cases; each number of connections on a fresh copy of the installation.
+
+    Of several rounds, the medians count.
+    """
+    ordered = [CONSTANT]
+    for case in CASES:
+        if case in cases:
+            ordered += [case, CONSTANT]
+    rows: list[Row] = []
+    at_rest: list[float | None] = []
+    peaks: list[float | None] = []
+    for connections in CONNECTIONS * rounds:
+        loads = []
+        with copied(filled) as copy, servers.running(copy) as server:
+            at_rest.append(server.memory("VmRSS"))
+            for case in ordered:
+                loads.append((case, wrk.drive(server, copy, case, connections, seconds)))
+                say(f"{connections} × {case}: {loads[-1][1].per_second:,.0f}/s")
+            peaks.append(server.memory("VmHWM"))
+        rows += _rows(connections, loads)
+    return Throughput(_medians(rows), _most(at_rest), _most(peaks))
+
+
+def _rows(connections: int, loads: list[tuple[str, wrk.Load]]) -> list[Row]:
+    rows = []
+    for number, (case, one) in enumerate(loads):
+        constant = one.per_second
+        if case != CONSTANT:
+            constant = (loads[number - 1][1].per_second + loads[number + 1][1].per_second) / 2
+        ratio = one.per_second / constant
+        rows.append(
+            Row(case, connections, one.per_second, one.p50, one.p99, one.failed, one.processor, ratio)
+        )
+    return rows
+
+
+def _medians(rows: list[Row]) -> list[Row]:
+    """One row for each case and number of connections; failures are summed."""
+    order = (CONSTANT, "validate", "activate", "reactivate", "create")
+
+    def place(row: Row) -> tuple[int, int]:
+        return order.index(row.case), row.connections
+
+    return [_median(list(same)) for _, same in groupby(sorted(rows, key=place), key=place)]
+
+
+def _median(rows: list[Row]) -> Row:
+    return Row(
+        rows[0].case,
+        rows[0].connections,
+        statistics.median(row.per_second for row in rows),
+        statistics.median(row.p50 for row in rows),
+        statistics.median(row.p99 for row in rows),
+        sum(row.failed for row in rows),
+        None if rows[0].processor is None else statistics.median(row.processor or 0 for row in rows),
+        statistics.median(row.ratio for row in rows),
+    )
+
+
+def _most(figures: list[float | None]) -> float | None:
+    known = [figure for figure in figures if figure is not None]
+    return max(known) if known else None

@@ -1,0 +1,86 @@
+"""Drive a server with wrk (https://github.com/wg/wrk): one thread, some connections, some seconds."""
+
+import base64
+import itertools
+import shutil
+import subprocess
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.installations import Filled
+from benchmarks.servers import Server
+
+_SCRIPT = Path(__file__).with_name("requests.lua")
+_WARM_UP = 1
+#: Places given up before the first is taken back, per connection.
+_DISTANCE = 8
+_seeds = itertools.count(1)
+
+
+class Missing(Exception):
+    """wrk is not installed."""
+
+
+class Load(msgspec.Struct, frozen=True):
+    """What came of driving a server.
+
+    Latencies are in milliseconds, the server's processor time per answer in microseconds; failed is
+    whatever was not answered 2xx.
+    """
+
+    requests: int
+    per_second: float
+    p50: float
+    p99: float
+    failed: int
+    processor: float | None
+
+
+def require() -> None:
+    """Raise ``Missing`` when there is no wrk here."""
+    if shutil.which("wrk") is None:
+        raise Missing(
+            "wrk, which sends the requests, is not installed. On Debian and Ubuntu: apt install wrk; "
+            "on macOS: brew install wrk; elsewhere: https://github.com/wg/wrk."
+        )
+
+
+def drive(server: Server, filled: Filled, case: str, connections: int, seconds: int) -> Load:
+    """Warm the case up shortly, then measure it."""
+    _run(server, filled, case, connections, _WARM_UP, is_warm_up=True)
+    return _run(server, filled, case, connections, seconds, is_warm_up=False)
+
+
+def _run(
+    server: Server, filled: Filled, case: str, connections: int, seconds: int, *, is_warm_up: bool
+) -> Load:
+    seed = next(_seeds)
+    given = [case, filled.licenses, seed, *_arguments(filled, case, connections, seed, is_warm_up=is_warm_up)]
+    command = ["wrk", "--threads=1", f"--connections={connections}", f"--duration={seconds}s"]
+    command += ["--timeout=10s", f"--script={_SCRIPT}", server.url, "--", *map(str, given)]
+    before = server.processor_seconds()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, check=False)
+    after = server.processor_seconds()
+    figures = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("figures ")]
+    if done.returncode or not figures:
+        raise RuntimeError(f"wrk failed: {done.stderr.strip() or done.stdout.strip()}")
+    requests, microseconds, p50, p99, failed = map(int, figures[0])
+    is_known = before is not None and after is not None and requests > 0
+    processor = (after - before) * 1e6 / requests if is_known else None
+    return Load(requests, requests * 1e6 / microseconds, p50 / 1000, p99 / 1000, failed, processor)
+
+
+def _arguments(
+    filled: Filled, case: str, connections: int, seed: int, *, is_warm_up: bool
+) -> tuple[object, ...]:
+    """What the script needs for this case besides."""
+    if case == "create":
+        credentials = f"{filled.consumer_key}:{filled.consumer_secret}"
+        return f"Basic {base64.b64encode(credentials.encode()).decode()}", f"{seed:04d}"
+    if case == "reactivate":
+        # What is left given up by the warm-up is not used again.
+        half = filled.places // 2
+        first, last = (1, half) if is_warm_up else (half + 1, filled.places)
+        return filled.places_file, first, last, _DISTANCE * connections
+    return ()

@@ -1,0 +1,391 @@
+"""The desk with a real database: who shares a transaction, who waits for whom, and who does not."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keywright.batches import Batches, Outcome
+from keywright.commands import Command, Query
+from keywright.desk import MOST_AT_ONCE, Desk
+from keywright.errors import (
+    Fault,
+    IdempotencyKeyBusy,
+    LimitReached,
+    QueueFull,
+    RejectedByDatabase,
+    ShuttingDown,
+    StoreBusy,
+    StoreUnavailable,
+    UnknownLicense,
+)
+from keywright.model import KeptAnswer
+from keywright.storage import Reading, Writing, sqlite
+from tests.makers import (
+    KEY,
+    KEY_RING,
+    LATER,
+    a_retry,
+    a_storage,
+    activate,
+    create,
+    create_generator,
+    forget_answers,
+    generate,
+    validate,
+)
+
+
+class Observed(sqlite.SqliteStorage):
+    """A database that tells which transactions there were, and can hold up those of other threads."""
+
+    def __init__(self, folder: Path) -> None:
+        a_storage(folder).close()
+        super().__init__(folder / "keywright.db", KEY_RING)
+        self.writes: list[str] = []
+        self.reads = 0
+        self.go_on = threading.Event()
+        self.go_on.set()
+
+    @contextmanager
+    def write(self, *, wait: bool = True) -> Iterator[Writing]:
+        is_aside = threading.current_thread() is not threading.main_thread()
+        self.writes.append("aside" if is_aside else "in place")
+        if is_aside:
+            self.go_on.wait(timeout=10)
+        with super().write(wait=wait) as tx:
+            yield tx
+
+    @contextmanager
+    def read(self) -> Iterator[Reading]:
+        self.reads += 1
+        with super().read() as tx:
+            yield tx
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Iterator[Observed]:
+    with closing(Observed(tmp_path)) as storage:
+        Batches(storage).change([create()])
+        storage.writes.clear()
+        yield storage
+        storage.go_on.set()
+
+
+def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run an asynchronous test to its end."""
+
+    @wraps(test)
+    def run(**fixtures: Any) -> None:
+        asyncio.run(test(**fixtures))
+
+    return run
+
+
+def a_desk(storage: sqlite.SqliteStorage, most_waiting: int = 1000) -> Desk:
+    return Desk(Batches(storage), most_waiting=most_waiting)
+
+
+async def turns(number: int) -> None:
+    """Let everyone else have that many turns of the event loop."""
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+def started(*calls: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
+    return [asyncio.ensure_future(call) for call in calls]
+
+
+async def results(*calls: Coroutine[Any, Any, Any]) -> list[Any]:
+    return await asyncio.gather(*calls, return_exceptions=True)
+
+
+@in_a_loop
+async def test_calls_that_arrive_together_share_a_transaction(storage: Observed) -> None:
+    desk = a_desk(storage)
+    outcomes = await results(*(desk.change(activate()) for _ in range(100)))
+    assert sorted(one.license.times_activated for one in outcomes) == list(range(1, 101))
+    assert storage.writes == ["in place"]
+
+
+@in_a_loop
+async def test_questions_that_arrive_together_share_a_transaction(storage: Observed) -> None:
+    desk = a_desk(storage)
+    await results(*(desk.ask(validate()) for _ in range(100)))
+    assert (storage.reads, storage.writes) == (1, [])
+
+
+@in_a_loop
+async def test_calls_join_while_the_loop_still_brings_new_ones(storage: Observed) -> None:
+    desk = a_desk(storage)
+    calls = []
+    for _ in range(10):
+        calls += started(desk.change(activate()))
+        await turns(1)
+    await asyncio.gather(*calls)
+    assert storage.writes == ["in place"]
+
+
+@in_a_loop
+async def test_no_more_than_the_most_are_decided_together(storage: Observed) -> None:
+    desk = a_desk(storage)
+    await results(*(desk.change(activate()) for _ in range(2 * MOST_AT_ONCE + 1)))
+    assert len(storage.writes) == 3
+
+
+@in_a_loop
+async def test_a_lone_call_is_served_at_once(storage: Observed) -> None:
+    desk = a_desk(storage)
+    change, question = started(desk.change(activate()), desk.ask(validate()))
+    await turns(5)
+    assert change.done()
+    assert question.done()
+    assert storage.writes == ["in place"]
+
+
+@in_a_loop
+async def test_each_caller_gets_its_own_outcome(storage: Observed) -> None:
+    desk = a_desk(storage)
+    await desk.change(create("other", 1))
+    outcomes = await results(
+        desk.change(activate("other")),
+        desk.change(activate("unknown")),
+        desk.change(activate("other")),
+        desk.change(create("bad", order_id=2**63)),
+        desk.change(activate(KEY)),
+    )
+    assert [type(one).__name__ for one in outcomes] == [
+        "LicenseRecord",
+        "UnknownLicense",
+        "LimitReached",
+        "RejectedByDatabase",
+        "LicenseRecord",
+    ]
+    with pytest.raises(UnknownLicense):
+        await desk.ask(validate("unknown"))
+
+
+@in_a_loop
+async def test_a_caller_that_went_away_does_not_stop_the_others(storage: Observed) -> None:
+    desk = a_desk(storage)
+    first, gone, last = started(*(desk.change(activate()) for _ in range(3)))
+    await turns(1)
+    gone.cancel()
+    assert [one.license.times_activated for one in (await first, await last)] == [1, 3]
+    assert gone.cancelled()
+    assert (await desk.ask(validate())).license.times_activated == 3
+
+
+@in_a_loop
+async def test_a_caller_that_went_away_while_its_call_is_decided_does_not_stop_the_others(
+    storage: Observed,
+) -> None:
+    desk = a_desk(storage)
+    number = (await desk.change(create_generator())).id
+    storage.go_on.clear()
+    gone, next_one = started(desk.change(generate(number, 1)), desk.change(activate()))
+    await turns(5)
+    gone.cancel()
+    storage.go_on.set()
+    assert (await next_one).license.times_activated == 1
+    await desk.close()
+
+
+@in_a_loop
+async def test_a_full_queue_refuses_at_once_and_recovers(storage: Observed) -> None:
+    desk = a_desk(storage, most_waiting=2)
+    calls = started(*(desk.change(activate()) for _ in range(4)))
+    await turns(1)
+    assert desk.waiting == 2
+    assert [one.done() for one in calls] == [False, False, True, True]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(one) for one in outcomes[2:]] == [QueueFull, QueueFull]
+    assert desk.waiting == 0
+    assert (await desk.change(activate())).license.times_activated == 3
+
+
+@in_a_loop
+async def test_a_full_lane_of_changes_leaves_room_for_questions(storage: Observed) -> None:
+    desk = a_desk(storage, most_waiting=1)
+    outcomes = await results(
+        desk.change(activate()), desk.change(activate()), desk.ask(validate()), desk.ask(validate())
+    )
+    assert [isinstance(one, QueueFull) for one in outcomes] == [False, True, False, True]
+
+
+@in_a_loop
+async def test_closing_finishes_what_was_accepted_and_refuses_what_comes(storage: Observed) -> None:
+    desk = a_desk(storage)
+    accepted = started(*(desk.change(activate()) for _ in range(300)), desk.ask(validate()))
+    await turns(1)
+    await desk.close()
+    assert all(one.done() for one in accepted)
+    assert sorted(one.result().license.times_activated for one in accepted[:-1]) == list(range(1, 301))
+    for call in (desk.change(activate()), desk.ask(validate())):
+        with pytest.raises(ShuttingDown):
+            await call
+
+
+@in_a_loop
+async def test_closing_refuses_questions_too_while_changes_are_finished(storage: Observed) -> None:
+    desk = a_desk(storage)
+    number = (await desk.change(create_generator())).id
+    storage.go_on.clear()
+    (accepted,) = started(desk.change(generate(number, 1)))
+    await turns(5)
+    (closing_down,) = started(desk.close())
+    await turns(5)
+    for call in (desk.change(activate()), desk.ask(validate())):
+        with pytest.raises(ShuttingDown):
+            await call
+    assert not closing_down.done()
+    storage.go_on.set()
+    await closing_down
+    assert len(accepted.result()) == 1
+
+
+@in_a_loop
+async def test_closing_an_idle_desk_is_done_at_once_and_can_be_repeated(storage: Observed) -> None:
+    desk = a_desk(storage)
+    await desk.close()
+    await desk.close()
+
+
+@in_a_loop
+async def test_a_long_command_is_decided_aside_while_questions_go_on(storage: Observed) -> None:
+    desk = a_desk(storage)
+    number = (await desk.change(create_generator())).id
+    storage.writes.clear()
+    storage.go_on.clear()
+    before, long, after = started(
+        desk.change(activate()), desk.change(generate(number, 3)), desk.change(activate())
+    )
+    answer = await desk.ask(validate())
+    assert answer.license.key == KEY
+    await before
+    assert not long.done()
+    assert not after.done()
+    storage.go_on.set()
+    assert len(await long) == 3
+    assert (await after).license.times_activated == 2
+    assert storage.writes == ["in place", "aside", "in place"]
+    assert await desk.change(forget_answers(LATER)) == 0
+    assert storage.writes[3:] == ["aside"]
+    await desk.close()
+
+
+@in_a_loop
+async def test_waiting_for_another_process_happens_aside_while_questions_go_on(
+    storage: Observed, tmp_path: Path
+) -> None:
+    desk = a_desk(storage)
+    with closing(a_storage(tmp_path)) as other:
+        with other.write():
+            calls = started(*(desk.change(activate()) for _ in range(3)))
+            assert (await desk.ask(validate())).license.times_activated == 0
+            await turns(5)
+            assert storage.writes == ["in place", "aside"]
+            assert not any(one.done() for one in calls)
+        outcomes = await asyncio.gather(*calls)
+        assert [one.license.times_activated for one in outcomes] == [1, 2, 3]
+        assert (await desk.change(activate())).license.times_activated == 4
+    assert storage.writes == ["in place", "aside", "in place"]
+    await desk.close()
+
+
+@in_a_loop
+async def test_waiting_in_vain_is_told_to_each_caller_and_the_desk_goes_on(
+    storage: Observed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.05)
+    desk = a_desk(storage)
+    with closing(a_storage(tmp_path)) as other:
+        with other.write():
+            outcomes = await results(desk.change(activate()), desk.change(activate()))
+        assert [type(one) for one in outcomes] == [StoreBusy, StoreBusy]
+        assert (await desk.change(activate())).license.times_activated == 1
+    await desk.close()
+
+
+@in_a_loop
+async def test_a_database_that_vanished_is_told_to_each_caller_and_may_come_back(storage: Observed) -> None:
+    desk = a_desk(storage)
+    storage.close()
+    hidden = storage.path.rename(storage.path.with_suffix(".hidden"))
+    outcomes = await results(desk.change(activate()), desk.change(activate()), desk.ask(validate()))
+    assert {type(one) for one in outcomes} == {StoreUnavailable}
+    hidden.rename(storage.path)
+    assert (await desk.change(activate())).license.times_activated == 1
+    assert (await desk.ask(validate())).license.times_activated == 1
+
+
+@in_a_loop
+async def test_what_nobody_thought_of_is_a_fault_for_each_caller_and_the_desk_goes_on(
+    storage: Observed,
+) -> None:
+    class Broken(Batches):
+        def change(self, commands: Sequence[Command], *, wait: bool = True) -> list[Outcome]:
+            raise RuntimeError("internals")
+
+        def ask(self, queries: Sequence[Query]) -> list[Outcome]:
+            raise RuntimeError("internals")
+
+    desk = Desk(Broken(storage), most_waiting=9)
+    for _ in range(2):
+        outcomes = await results(
+            desk.change(activate()), desk.change(forget_answers(LATER)), desk.ask(validate())
+        )
+        assert [type(one) for one in outcomes] == [Fault, Fault, Fault]
+        assert "internals" not in str(outcomes)
+    await desk.close()
+
+
+@in_a_loop
+async def test_the_same_call_twice_at_once_is_busy_and_later_answered_from_memory(storage: Observed) -> None:
+    desk = a_desk(storage)
+    first, second, other = await results(
+        desk.change(activate(retry=a_retry("call"))),
+        desk.change(activate(retry=a_retry("call"))),
+        desk.change(activate(retry=a_retry("another call"))),
+    )
+    assert (first.license.times_activated, other.license.times_activated) == (1, 2)
+    assert isinstance(second, IdempotencyKeyBusy)
+    assert isinstance(await desk.change(activate(retry=a_retry("call"))), KeptAnswer)
+
+
+@in_a_loop
+async def test_a_refused_call_is_no_longer_running(storage: Observed) -> None:
+    desk = a_desk(storage)
+    await desk.change(create("full", 1))
+    await desk.change(activate("full"))
+    with pytest.raises(LimitReached):
+        await desk.change(activate("full", retry=a_retry("call")))
+    assert (await desk.change(activate("full", retry=a_retry("call")))).status == 404
+    with pytest.raises(RejectedByDatabase):
+        await desk.change(create("bad", order_id=2**63, retry=a_retry("bad")))
+    with pytest.raises(RejectedByDatabase):
+        await desk.change(create("bad", order_id=2**63, retry=a_retry("bad")))
+
+
+@in_a_loop
+async def test_a_call_that_a_full_queue_refused_is_not_running(storage: Observed) -> None:
+    desk = a_desk(storage, most_waiting=1)
+    _, refused = await results(desk.change(activate()), desk.change(activate(retry=a_retry("call"))))
+    assert isinstance(refused, QueueFull)
+    assert (await desk.change(activate(retry=a_retry("call")))).license.times_activated == 2
+
+
+@in_a_loop
+async def test_a_caller_that_went_away_and_asks_again_gets_the_first_answer(storage: Observed) -> None:
+    desk = a_desk(storage)
+    (gone,) = started(desk.change(activate(retry=a_retry("call"))))
+    await turns(1)
+    gone.cancel()
+    await turns(1)
+    assert isinstance(await desk.change(activate(retry=a_retry("call"))), KeptAnswer)
+    assert (await desk.ask(validate())).license.times_activated == 1

@@ -1,0 +1,127 @@
+"""Whose address is remembered: the peer's, or what trusted proxies say."""
+
+import socket
+from collections.abc import Iterator
+from http.client import HTTPConnection
+
+import pytest
+
+from tests.http.asking import Client, core, read_reply
+from tests.server import NO_LIMITS, RunningServer, running
+
+PEER = "127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server behind proxies: on this machine, and in two networks."""
+    proxies = f"{PEER}, 10.0.0.0/8, fd00::/8"
+    with running(tmp_path_factory.mktemp("behind") / "data", trusted_proxies=proxies, **NO_LIMITS) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def key(behind: RunningServer) -> str:
+    with Client(behind, behind.api_key()) as vendor:
+        return vendor.license()
+
+
+def address(server: RunningServer, key: str, *headers: tuple[str, str]) -> object:
+    with Client(server) as program:
+        return program.ask("GET", core("activate", key), headers=list(headers)).data["activationData"][
+            "ip_address"
+        ]
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("203.0.113.9", "203.0.113.9"),
+        (" 203.0.113.9 ", "203.0.113.9"),
+        ("2001:db8::9", "2001:db8::9"),
+        ("2001:0DB8:0:0::9", "2001:db8::9"),
+        # Only the right-most address that is no proxy's can be believed.
+        ("1.1.1.1, 203.0.113.9", "203.0.113.9"),
+        ("1.1.1.1,2.2.2.2,203.0.113.9", "203.0.113.9"),
+        ("127.0.0.1, 203.0.113.9", "203.0.113.9"),
+        ("10.0.0.1, 203.0.113.9", "203.0.113.9"),
+        # Proxies behind proxies.
+        ("203.0.113.9, 10.1.2.3", "203.0.113.9"),
+        ("203.0.113.9, 10.1.2.3, 10.255.255.255", "203.0.113.9"),
+        ("203.0.113.9, fd12::1", "203.0.113.9"),
+        ("1.1.1.1, 203.0.113.9, 10.1.2.3, 127.0.0.1", "203.0.113.9"),
+        ("2001:db8::9, fd12::1, 10.1.2.3", "2001:db8::9"),
+        # Nobody but proxies.
+        ("10.1.2.3", "10.1.2.3"),
+        ("10.1.2.3, 10.4.5.6", "10.1.2.3"),
+        # What is no address says nothing, nor does what stands before it.
+        ("", PEER),
+        (",", PEER),
+        ("unknown", PEER),
+        ("203.0.113.9,", PEER),
+        ("203.0.113.9, unknown", PEER),
+        ("203.0.113.9, 999.1.1.1", PEER),
+        ("203.0.113.9 10.1.2.3", PEER),
+        ("unknown, 10.1.2.3", "10.1.2.3"),
+        ("<script>, 203.0.113.9", "203.0.113.9"),
+        ("\xff\xfe", PEER),
+        ("x" * 3000, PEER),
+    ],
+)
+def test_forwarded_for_is_read_from_the_right(
+    behind: RunningServer, key: str, header: str, expected: str
+) -> None:
+    assert address(behind, key, ("X-Forwarded-For", header)) == expected
+
+
+def test_without_the_header_it_is_the_peer(behind: RunningServer, key: str) -> None:
+    assert address(behind, key) == PEER
+
+
+def test_several_headers_are_one_list(behind: RunningServer, key: str) -> None:
+    lines = [("X-Forwarded-For", "1.1.1.1, 203.0.113.9"), ("X-Forwarded-For", "10.1.2.3")]
+    assert address(behind, key, *lines) == "203.0.113.9"
+    assert address(behind, key, *reversed(lines)) == "203.0.113.9"
+
+
+@pytest.mark.parametrize(
+    "name", ["Forwarded", "X-Real-IP", "X-Client-IP", "CF-Connecting-IP", "True-Client-IP", "X-Forwarded"]
+)
+def test_other_headers_say_nothing(behind: RunningServer, key: str, name: str) -> None:
+    assert address(behind, key, (name, "203.0.113.9")) == PEER
+    assert address(behind, key, (name, "for=203.0.113.9")) == PEER
+
+
+def test_without_trusted_proxies_nobody_is_believed(server: RunningServer, vendor: Client) -> None:
+    key = vendor.license()
+    assert address(server, key, ("X-Forwarded-For", "203.0.113.9")) == PEER
+
+
+def test_a_peer_that_is_no_trusted_proxy_is_not_believed(tmp_path_factory: pytest.TempPathFactory) -> None:
+    data_dir = tmp_path_factory.mktemp("beside") / "data"
+    with running(data_dir, trusted_proxies="10.0.0.0/8", **NO_LIMITS) as server:
+        with Client(server, server.api_key()) as vendor:
+            key = vendor.license()
+        assert address(server, key, ("X-Forwarded-For", "203.0.113.9")) == PEER
+        assert address(server, key, ("X-Forwarded-For", "203.0.113.9, 10.1.2.3")) == PEER
+
+
+def test_the_event_remembers_the_same_address(behind: RunningServer, key: str) -> None:
+    address(behind, key, ("X-Forwarded-For", "198.51.100.77"))
+    assert behind.sql("SELECT count(*) FROM events WHERE ip_address = '198.51.100.77'") == [(1,)]
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_an_ipv4_address_is_written_as_such_on_a_server_for_both(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    data_dir = tmp_path_factory.mktemp("both") / "data"
+    with running(data_dir, host="::", trusted_proxies=PEER, **NO_LIMITS) as server:
+        with Client(server, server.api_key()) as vendor:
+            key = vendor.license()
+        assert address(server, key) == PEER
+        assert address(server, key, ("X-Forwarded-For", "::ffff:203.0.113.9")) == "203.0.113.9"
+        over_ipv6 = HTTPConnection("::1", server.port)
+        over_ipv6.request("GET", f"/wp-json/lmfwc/v2/licenses/activate/{key}")
+        assert read_reply(over_ipv6.getresponse()).data["activationData"]["ip_address"] == "::1"
+        over_ipv6.close()

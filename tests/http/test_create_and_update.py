@@ -1,0 +1,272 @@
+"""The parameters of create and update: what each takes, up to which bound, and what it leaves alone."""
+
+from typing import Any
+
+import pytest
+
+from tests.http.asking import Client, a_key, assert_invalid, license_path
+from tests.server import RunningServer
+
+NUMBERS = {"order_id": "orderId", "product_id": "productId", "user_id": "userId"}
+COUNTS = {"valid_for": "validFor", "times_activated_max": "timesActivatedMax"}
+MAX_ID, MAX_COUNT = 2**63 - 1, 2**31 - 1
+
+
+def created(vendor: Client, **fields: Any) -> dict[str, Any]:
+    license: dict[str, Any] = vendor.post("licenses", json_body={"license_key": a_key(), **fields}).data
+    return license
+
+
+def updated(vendor: Client, **fields: Any) -> dict[str, Any]:
+    license: dict[str, Any] = vendor.put(license_path(vendor.license()), json_body=fields).data
+    return license
+
+
+@pytest.mark.parametrize("value", [0, 1, MAX_ID, "0", "007", str(MAX_ID), None])
+@pytest.mark.parametrize(("name", "field"), NUMBERS.items())
+def test_numbers_of_the_shop_may_be_any_integer(vendor: Client, name: str, field: str, value: object) -> None:
+    expected = None if value is None else int(str(value))
+    assert created(vendor, **{name: value})[field] == expected
+    assert updated(vendor, **{name: value})[field] == expected
+
+
+@pytest.mark.parametrize("value", [1, MAX_COUNT, "1", str(MAX_COUNT), None])
+@pytest.mark.parametrize(("name", "field"), COUNTS.items())
+def test_counts_may_be_any_integer(vendor: Client, name: str, field: str, value: object) -> None:
+    expected = None if value is None else int(str(value))
+    assert created(vendor, **{name: value})[field] == expected
+    assert updated(vendor, **{name: value})[field] == expected
+
+
+NO_INTEGERS = [
+    -1,
+    "-1",
+    "+1",
+    "1.0",
+    1.5,
+    1e3,
+    "",
+    " ",
+    "1 ",
+    "x",
+    "1e3",
+    "0x1",
+    "١",
+    True,
+    False,
+    [],
+    [1],
+    {},
+    "NaN",
+]
+
+
+@pytest.mark.parametrize("value", [*NO_INTEGERS, MAX_ID + 1, str(MAX_ID + 1), 10**30, "9" * 300], ids=repr)
+def test_what_is_no_integer_is_refused(vendor: Client, value: object) -> None:
+    path = license_path(vendor.license())
+    before = vendor.get(path).body
+    for name in (*NUMBERS, *COUNTS):
+        key = a_key()
+        assert_invalid(vendor.post("licenses", json_body={"license_key": key, name: value}), name)
+        assert vendor.get(license_path(key)).status == 404
+        assert_invalid(vendor.put(path, json_body={name: value}), name)
+        assert vendor.get(path).body == before
+
+
+@pytest.mark.parametrize("value", [MAX_COUNT + 1, str(MAX_COUNT + 1), MAX_ID])
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_end_at_2_to_the_31(vendor: Client, name: str, value: object) -> None:
+    assert_invalid(vendor.post("licenses", json_body={"license_key": a_key(), name: value}), name)
+    assert_invalid(vendor.put(license_path(vendor.license()), json_body={name: value}), name)
+
+
+def test_a_limit_of_zero_is_stored_as_none(vendor: Client) -> None:
+    for zero in (0, "0"):
+        assert created(vendor, times_activated_max=zero)["timesActivatedMax"] is None
+        path = license_path(vendor.license(times_activated_max=5))
+        assert vendor.put(path, json_body={"times_activated_max": zero}).data["timesActivatedMax"] is None
+
+
+@pytest.mark.parametrize(
+    ("status", "number"),
+    [("sold", 1), ("DELIVERED", 2), ("Active", 3), ("inActive", 4), ("disabled", 5)]
+    + [(one, one) for one in range(1, 6)]
+    + [(str(one), one) for one in range(1, 6)],
+)
+def test_a_status_is_a_name_in_any_case_or_its_number(vendor: Client, status: object, number: int) -> None:
+    assert created(vendor, status=status)["status"] == number
+    assert updated(vendor, status=status)["status"] == number
+
+
+def test_the_default_status_is_active(vendor: Client) -> None:
+    assert created(vendor)["status"] == 3
+    path = license_path(vendor.license(status="sold"))
+    assert vendor.put(path, json_body={"order_id": 1}).data["status"] == 1
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [
+        ("2099-12-31 23:59:59", "2099-12-31 23:59:59"),
+        ("2099-12-31", "2099-12-31 00:00:00"),
+        ("2096-02-29", "2096-02-29 00:00:00"),
+        ("2020-01-01 00:00:00", "2020-01-01 00:00:00"),
+        ("0001-01-01 00:00:00", "0001-01-01 00:00:00"),
+        ("9999-12-31 23:59:59", "9999-12-31 23:59:59"),
+        ("2030-06-01T12:00:00Z", "2030-06-01 12:00:00"),
+        ("2030-06-01t12:00:00z", "2030-06-01 12:00:00"),
+        ("2030-06-01T12:00:00+00:00", "2030-06-01 12:00:00"),
+        ("2030-06-01T12:00:00+02:00", "2030-06-01 10:00:00"),
+        ("2030-06-01T12:00:00-0730", "2030-06-01 19:30:00"),
+        ("2030-06-01T00:30:00+01:00", "2030-05-31 23:30:00"),
+        ("2030-06-01T12:00:00.999Z", "2030-06-01 12:00:00"),
+        ("2030-06-01T12:00:00.123456+05:45", "2030-06-01 06:15:00"),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_an_end_may_be_written_in_these_ways(vendor: Client, sent: str | None, stored: str | None) -> None:
+    assert created(vendor, expires_at=sent)["expiresAt"] == stored
+    path = license_path(vendor.license(expires_at="2050-05-05"))
+    assert vendor.put(path, json_body={"expires_at": sent}).data["expiresAt"] == stored
+    assert vendor.get(path).data["expiresAt"] == stored
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "tomorrow",
+        "+1 year",
+        "2030-13-01",
+        "2030-02-30",
+        "2030-02-29",
+        "2030-1-1",
+        "20300101",
+        "01/02/2030",
+        "2030-06-01 24:00:00",
+        "2030-06-01 12:60:00",
+        "2030-06-01 12:00:60",
+        "2030-06-01 12:00",
+        "2030-06-01T12:00:00",
+        "2030-06-01 12:00:00+02:00",
+        "2030-06-01T12:00:00+25:00",
+        "2030-06-01T12:00:00 Europe/Berlin",
+        "0000-00-00 00:00:00",
+        "0001-01-01T00:00:00+01:00",
+        "9999-12-31T23:59:59-01:00",
+        "10000-01-01",
+        "٢٠٣٠-٠١-٠١",
+        "2030-W01-1",
+        "2030-001",
+        "\0",
+        1893456000,
+        0,
+        True,
+        False,
+        [],
+        ["2030-01-01"],
+        {},
+        1.5,
+    ],
+    ids=repr,
+)
+def test_an_end_written_in_another_way_is_refused(vendor: Client, value: object) -> None:
+    key = a_key()
+    assert_invalid(vendor.post("licenses", json_body={"license_key": key, "expires_at": value}), "expires_at")
+    path = license_path(vendor.license(expires_at="2050-05-05"))
+    before = vendor.get(path).body
+    assert_invalid(vendor.put(path, json_body={"expires_at": value, "order_id": 9}), "expires_at")
+    assert vendor.get(path).body == before
+
+
+def test_setting_an_end_clears_valid_for(vendor: Client) -> None:
+    both = created(vendor, expires_at="2050-05-05", valid_for=10)
+    assert (both["expiresAt"], both["validFor"]) == ("2050-05-05 00:00:00", None)
+    path = license_path(vendor.license(valid_for=10))
+    license = vendor.put(path, json_body={"expires_at": "2050-05-05"}).data
+    assert (license["expiresAt"], license["validFor"]) == ("2050-05-05 00:00:00", None)
+
+
+def test_valid_for_may_stand_beside_no_end(vendor: Client) -> None:
+    for nothing in ("", None):
+        license = created(vendor, expires_at=nothing, valid_for=10)
+        assert (license["expiresAt"], license["validFor"]) == (None, 10)
+        path = license_path(vendor.license(expires_at="2050-05-05"))
+        license = vendor.put(path, json_body={"expires_at": nothing, "valid_for": 10}).data
+        assert (license["expiresAt"], license["validFor"]) == (None, 10)
+
+
+def test_update_changes_the_given_fields_only(vendor: Client, program: Client) -> None:
+    full = {
+        "order_id": 1,
+        "product_id": 2,
+        "user_id": 3,
+        "status": "sold",
+        "expires_at": "2050-05-05",
+        "times_activated_max": 4,
+    }
+    key = vendor.license(**full)
+    program.activate(key)
+    path = license_path(key)
+    before = vendor.get(path).data
+    for sent, field, value in (
+        ({"order_id": 11}, "orderId", 11),
+        ({"product_id": None}, "productId", None),
+        ({"user_id": "33"}, "userId", 33),
+        ({"status": "delivered"}, "status", 2),
+        ({"times_activated_max": None}, "timesActivatedMax", None),
+        ({"expires_at": None}, "expiresAt", None),
+        ({"valid_for": 7}, "validFor", 7),
+    ):
+        vendor.put(path, json_body=sent)
+        after = vendor.get(path).data
+        changed = {name for name in before if before[name] != after[name]}
+        assert after[field] == value
+        assert changed - {"updatedAt", "updatedBy"} == {field}
+        before = after
+
+
+def test_a_changed_key_is_found_under_its_new_name_only(vendor: Client, program: Client) -> None:
+    key = vendor.license()
+    token = program.activated(key)
+    license = vendor.put(license_path(key), json_body={"license_key": f" {key}-new "}).data
+    assert license["licenseKey"] == f"{key}-new"
+    assert program.validate(key).status == 404
+    assert program.validate(f"{key}-new", token).status == 200
+    # The old name is free again.
+    assert vendor.license(license_key=key) == key
+
+
+def test_the_same_key_is_made_once_however_often_it_is_asked_for(vendor: Client) -> None:
+    key = a_key()
+    statuses = [vendor.post("licenses", json_body={"license_key": key}).status for _ in range(4)]
+    assert statuses == [200, 404, 404, 404]
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["id", "hash", "times_activated", "source", "created_at", "created_by", "updated_at", "updated_by"],
+)
+def test_create_never_writes_what_may_not_be_written(vendor: Client, field: str) -> None:
+    plain = created(vendor)
+    license = created(vendor, **{field: 77})
+    alike = {"id", "licenseKey", "createdAt", "updatedAt"}
+    assert {name for name in plain if plain[name] != license[name]} <= alike
+    assert 77 not in (license["id"], license["timesActivated"], license["source"], license["createdBy"])
+
+
+def test_created_by_and_updated_by_are_the_api_key(server: RunningServer) -> None:
+    with Client(server, server.api_key()) as one, Client(server, server.api_key()) as other:
+        first, second = (number for (number,) in server.sql("SELECT id FROM api_keys ORDER BY id")[-2:])
+        license = one.post("licenses", json_body={"license_key": a_key()}).data
+        assert (license["createdBy"], license["updatedBy"]) == (first, None)
+        changed = other.put(license_path(license["licenseKey"]), json_body={"order_id": 1}).data
+        assert (changed["createdBy"], changed["updatedBy"]) == (first, second)
+
+
+def test_a_deleted_license_is_gone_and_its_key_is_free(vendor: Client) -> None:
+    key = vendor.license()
+    assert vendor.delete(license_path(key)).data == []
+    assert vendor.get(license_path(key)).status == 404
+    assert vendor.delete(license_path(key)).status == 404
+    assert vendor.license(license_key=key) == key

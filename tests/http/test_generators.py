@@ -1,0 +1,256 @@
+"""Generators, and the licenses they make."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.http.asking import (
+    AN_ID,
+    JUST_NOW,
+    Client,
+    a_key,
+    assert_invalid,
+    assert_refused,
+    assert_success,
+    license_path,
+)
+from tests.server import RunningServer
+
+MINIMAL: dict[str, Any] = {"name": "plain", "charset": "ABCDEFGH01234567", "chunks": 4, "chunk_length": 5}
+
+
+def a_generator(**fields: Any) -> dict[str, Any]:
+    """A generator, as it is written."""
+    return {
+        "id": AN_ID,
+        "name": "plain",
+        "charset": "ABCDEFGH01234567",
+        "chunks": 4,
+        "chunkLength": 5,
+        "timesActivatedMax": None,
+        "separator": None,
+        "prefix": None,
+        "suffix": None,
+        "expiresIn": None,
+        "createdAt": JUST_NOW,
+        "createdBy": AN_ID,
+        "updatedAt": JUST_NOW,
+        "updatedBy": None,
+        **fields,
+    }
+
+
+def new(vendor: Client, **fields: Any) -> str:
+    """Make a generator whose keys are known as a test's, and return its address."""
+    body = {**MINIMAL, "prefix": "CANARY-", **fields}
+    return f"generators/{vendor.post('generators', json_body=body).data['id']}"
+
+
+FULL = {"times_activated_max": 3, "separator": "-", "prefix": "P/", "suffix": "+S", "expires_in": 30}
+FULL_WRITTEN = {"timesActivatedMax": 3, "separator": "-", "prefix": "P/", "suffix": "+S", "expiresIn": 30}
+
+
+@pytest.mark.parametrize("way", ["json_body", "form", "multipart", "query"])
+def test_create_answers_with_the_generator(vendor: Client, way: str) -> None:
+    fields = {name: str(value) for name, value in {**MINIMAL, **FULL}.items()}
+    assert_success(vendor.post("generators", **{way: fields}), a_generator(**FULL_WRITTEN))
+
+
+def test_create_needs_only_four_fields(vendor: Client) -> None:
+    assert_success(vendor.post("generators", json_body=MINIMAL), a_generator())
+
+
+def test_get_and_list_answer_with_the_same(vendor: Client) -> None:
+    path = new(vendor, **FULL)
+    reply = vendor.get(path)
+    assert_success(reply, a_generator(**FULL_WRITTEN))
+    listed = vendor.get("generators").data
+    assert listed[-1] == reply.data
+    assert [one["id"] for one in listed] == sorted(one["id"] for one in listed)
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
+def test_update_changes_the_given_fields(vendor: Client, method: str) -> None:
+    path = new(vendor, prefix=None)
+    reply = vendor.ask(method, path, json_body={"name": "new", "chunks": "6", "expires_in": 5})
+    assert_success(reply, a_generator(name="new", chunks=6, expiresIn=5, updatedBy=AN_ID))
+    cleared = vendor.ask(method, path, json_body={"expires_in": None, "separator": ""})
+    assert (cleared.data["expiresIn"], cleared.data["separator"]) == (None, None)
+
+
+def test_delete_answers_with_an_empty_array(vendor: Client) -> None:
+    path = new(vendor)
+    made = vendor.post(f"{path}/generate", json_body={"amount": 1}).data[0]["licenseKey"]
+    assert_success(vendor.delete(path), [])
+    assert vendor.get(path).status == 404
+    assert vendor.get(license_path(made)).status == 200
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [("name", "name"), ("charset", "charset"), ("chunks", "chunks"), ("chunk_length", "chunk length")],
+)
+@pytest.mark.parametrize("absent", ["left out", "", None])
+def test_create_without_a_required_field(vendor: Client, field: str, words: str, absent: str | None) -> None:
+    fields = {**MINIMAL, field: absent}
+    if absent == "left out":
+        del fields[field]
+    reply = vendor.post("generators", json_body=fields)
+    assert_refused(reply, f"The Generator {words} is missing from the request.")
+
+
+@pytest.mark.parametrize("number", ["987654321", "0", "x", "-1", "1.5", "9" * 30, "1x", "%20", "%C2%B2"])
+def test_an_unknown_generator(vendor: Client, number: str) -> None:
+    path = f"generators/{number}"
+    shown = {"%20": " ", "%C2%B2": "²"}.get(number, number)
+    assert_refused(vendor.get(path), f"Generator with ID: {shown} could not be found.")
+    made = vendor.post(f"{path}/generate", json_body={"amount": 1})
+    assert_refused(made, f"Generator with ID: {shown} could not be found.")
+    assert_refused(vendor.delete(path), "The generator key could not be found or deleted.")
+    for method in ("PUT", "PATCH", "POST"):
+        reply = vendor.ask(method, path, json_body={"name": "n"})
+        assert_refused(reply, "The generator could not be updated.")
+
+
+@pytest.mark.parametrize("field", ["name", "charset"])
+@pytest.mark.parametrize("value", ["", " ", None, [], {}, True, "x" * 256, "a\0b"], ids=repr)
+def test_update_with_a_bad_text(vendor: Client, field: str, value: object) -> None:
+    reply = vendor.put(new(vendor), json_body={field: value})
+    assert_refused(reply, f"Generator {field} is invalid.")
+
+
+@pytest.mark.parametrize("field", ["chunks", "chunk_length", "times_activated_max"])
+@pytest.mark.parametrize("value", ["x", -1, "-1", 1.5, True, [], {}, 2**31, "9" * 30, 10**30], ids=repr)
+def test_update_with_a_bad_integer(vendor: Client, field: str, value: object) -> None:
+    path = new(vendor)
+    before = vendor.get(path).body
+    reply = vendor.put(path, json_body={"name": "changed", field: value})
+    assert_refused(reply, f"Generator {field} must be an absolute integer.")
+    assert vendor.get(path).body == before
+
+
+@pytest.mark.parametrize("field", ["chunks", "chunk_length"])
+def test_keys_of_no_length_are_refused(vendor: Client, field: str) -> None:
+    reply = vendor.put(new(vendor), json_body={field: 0})
+    assert_refused(reply, f"Generator {field} must be an absolute integer.")
+
+
+@pytest.mark.parametrize("field", ["separator", "prefix", "suffix", "expires_in"])
+def test_other_fields_of_a_wrong_type_are_named(vendor: Client, field: str) -> None:
+    assert_invalid(vendor.put(new(vendor), json_body={field: ["x"]}), field)
+    assert_invalid(vendor.post("generators", json_body={**MINIMAL, field: {"x": "y"}}), field)
+
+
+def test_keys_too_long_to_be_keys_are_refused(vendor: Client) -> None:
+    fits = {**MINIMAL, "chunks": 5, "chunk_length": 51}
+    assert vendor.post("generators", json_body=fits).status == 200
+    assert_invalid(vendor.post("generators", json_body={**fits, "suffix": "x"}), "chunk_length")
+    assert_invalid(vendor.put(new(vendor), json_body={"chunks": 2**31 - 1}), "chunk_length")
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"null"])
+def test_update_with_nothing(vendor: Client, body: bytes) -> None:
+    reply = vendor.put(new(vendor), body=body, headers={"Content-Type": "application/json"})
+    assert_refused(reply, "No parameters were provided.")
+
+
+# --- generate -------------------------------------------------------------------------------------
+
+
+def test_generate_answers_with_the_new_licenses(vendor: Client) -> None:
+    path = new(vendor, times_activated_max=3, separator="-", suffix="/S", expires_in=30)
+    fields = {"amount": 3, "status": "sold", "order_id": 1, "product_id": 2, "user_id": 3}
+    reply = vendor.post(f"{path}/generate", json_body=fields)
+    keys = [one["licenseKey"] for one in reply.data]
+    assert len(set(keys)) == 3
+    assert all(re.fullmatch("CANARY-([A-H0-7]{5}-){3}[A-H0-7]{5}/S", key) for key in keys)
+    first = reply.data[0]["id"]
+    written = {
+        "orderId": 1,
+        "productId": 2,
+        "userId": 3,
+        "validFor": 30,
+        "source": 1,
+        "status": 1,
+        "timesActivatedMax": 3,
+    }
+    expected = [{"id": first + number, **_license(key), **written} for number, key in enumerate(keys)]
+    assert_success(reply, [{name: one[name] for name in _license("")} for one in expected])
+    assert [vendor.get(license_path(key)).data["licenseKey"] for key in keys] == keys
+
+
+def _license(key: str) -> dict[str, Any]:
+    return {
+        "id": AN_ID,
+        "orderId": None,
+        "productId": None,
+        "userId": None,
+        "licenseKey": key,
+        "expiresAt": None,
+        "validFor": None,
+        "source": 1,
+        "status": 3,
+        "timesActivated": 0,
+        "timesActivatedMax": None,
+        "createdAt": JUST_NOW,
+        "createdBy": AN_ID,
+        "updatedAt": JUST_NOW,
+        "updatedBy": None,
+    }
+
+
+@pytest.mark.parametrize("way", ["json_body", "form", "multipart", "query"])
+def test_generate_takes_its_amount_in_every_way(vendor: Client, way: str) -> None:
+    reply = vendor.post(f"{new(vendor)}/generate", **{way: {"amount": "2"}})
+    keys = [one["licenseKey"] for one in reply.data]
+    assert_success(reply, [_license(key) for key in keys])
+    assert len(keys) == 2
+
+
+def test_a_generated_license_lives_from_its_first_activation(vendor: Client, program: Client) -> None:
+    path = new(vendor, expires_in=30, times_activated_max=1)
+    key = vendor.post(f"{path}/generate", json_body={"amount": 1}).data[0]["licenseKey"]
+    assert program.validate(key).data["expiresAt"] is None
+    assert program.activate(key).data["expiresAt"] is not None
+    assert program.activate(key).message == f"License Key: {key} reached maximum activation count."
+
+
+def test_ten_thousand_licenses_are_made_at_once(server: RunningServer, vendor: Client) -> None:
+    path = new(vendor, name="many")
+    reply = vendor.post(f"{path}/generate", json_body={"amount": 10_000, "product_id": 10_000})
+    keys = {one["licenseKey"] for one in reply.data}
+    assert len(keys) == 10_000
+    stored = "SELECT count(*), min(status), max(status) FROM licenses WHERE product_id = 10000"
+    assert server.sql(stored) == [(10_000, 3, 3)]
+
+
+@pytest.mark.parametrize(
+    "amount", [10_001, 0, -1, "x", "", None, 1.5, True, "10001", [], 2**63, 10**30], ids=repr
+)
+def test_other_amounts_are_refused(server: RunningServer, vendor: Client, amount: object) -> None:
+    path = new(vendor)
+    before = server.count("licenses")
+    assert_invalid(vendor.post(f"{path}/generate", json_body={"amount": amount}), "amount")
+    assert_invalid(vendor.post(f"{path}/generate"), "amount")
+    assert server.count("licenses") == before
+
+
+def test_generate_refuses_what_create_refuses(vendor: Client) -> None:
+    path = f"{new(vendor)}/generate"
+    bad = vendor.post(path, json_body={"amount": 1, "status": "good"})
+    assert_refused(bad, "License Key status is invalid")
+    assert_invalid(
+        vendor.post(path, json_body={"amount": 1, "order_id": "x", "user_id": -1}), "order_id", "user_id"
+    )
+
+
+def test_all_licenses_are_made_or_none(server: RunningServer, vendor: Client) -> None:
+    # Eight keys are all it can make.
+    path = new(vendor, charset="01", chunks=1, chunk_length=3, prefix=a_key())
+    before = server.count("licenses")
+    assert_invalid(vendor.post(f"{path}/generate", json_body={"amount": 9}), "amount")
+    assert server.count("licenses") == before

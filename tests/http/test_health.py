@@ -1,0 +1,26 @@
+"""Is it alive, is it ready."""
+
+import pytest
+
+from tests.http.asking import Client, assert_common_headers
+
+
+@pytest.mark.parametrize(("path", "status"), [("/healthz", "alive"), ("/readyz", "ready")])
+def test_a_well_server_says_so(program: Client, path: str, status: str) -> None:
+    for _ in range(3):
+        reply = program.get(path)
+        assert (reply.status, reply.json) == (200, {"status": status})
+        assert_common_headers(reply)
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_nothing_else_is_needed_or_done(program: Client, path: str) -> None:
+    wrong = {"Authorization": "Basic bm86bm8=", "X-Forwarded-For": "x", "Idempotency-Key": "a b"}
+    assert program.get(path, query="consumer_key=x", headers=wrong).status == 200
+    head = program.ask("HEAD", path)
+    assert (head.status, head.body) == (200, b"")
+    for method in ("POST", "PUT", "DELETE"):
+        reply = program.ask(method, path)
+        assert (reply.status, reply.json["code"]) == (405, "rest_no_route")
+        assert "GET" in (reply.header("allow") or "")
+        assert_common_headers(reply)

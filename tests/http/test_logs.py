@@ -1,0 +1,174 @@
+"""What the log says of a request: one line, enough to find it again, and no secret."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.http.asking import Client, Reply, a_key, basic, core, in_query, license_path
+from tests.http.conftest import assert_clean
+from tests.server import RunningServer, running, wait_until
+
+
+@pytest.fixture
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server whose log nobody else writes to."""
+    with running(tmp_path_factory.mktemp("logged") / "data") as server:
+        yield server
+
+
+def lines(server: RunningServer) -> list[dict[str, Any]]:
+    """The log's lines about requests."""
+    entries = [json.loads(line) for line in server.log.splitlines() if line.startswith("{")]
+    return [entry for entry in entries if entry["event"] == "request"]
+
+
+def last_line(server: RunningServer, count: int) -> dict[str, Any]:
+    wait_until(lambda: len(lines(server)) >= count, f"line {count} of the log")
+    found = lines(server)
+    assert len(found) == count
+    return found[-1]
+
+
+def test_every_request_is_one_line(logged: RunningServer) -> None:
+    vendor_key, client_key = logged.api_key(), logged.api_key()
+    with Client(logged, vendor_key) as vendor, Client(logged) as program:
+        key = vendor.license()
+        token = program.activated(key)
+        shown = f"…{key[-4:]}"
+        unknown = a_key()
+        known = {"license_id": 1, "key": shown, "caller": "program"}
+        generator = {
+            "name": "g",
+            "charset": "ABCDEF0123456789",
+            "chunks": 4,
+            "chunk_length": 8,
+            "prefix": "CANARY",
+        }
+        vendor.post("generators", json_body=generator)
+        expected: list[tuple[Reply, dict[str, Any]]] = [
+            (program.activate(key), {"route": "activate", "method": "GET", "status": 200, **known}),
+            (program.post(core("activate", key)), {"route": "activate", "method": "POST", **known}),
+            (program.validate(key), {"route": "validate", "status": 200, **known}),
+            (program.validate(key, token), {"route": "validate", "status": 200, **known}),
+            (program.deactivate(key, token), {"route": "deactivate", "status": 200, **known}),
+            (program.activate(key, token), {"route": "activate", "status": 200, **known}),
+            (program.deactivate(key), {"route": "deactivate", "status": 200, **known}),
+            (program.validate(unknown), {"route": "validate", "status": 404, "key": f"…{unknown[-4:]}"}),
+            (vendor.get("licenses"), {"route": "list_licenses", "status": 200, "caller": "api_key:1"}),
+            (vendor.get("licenses?page=1"), {"route": "list_licenses", "status": 200, "caller": "api_key:1"}),
+            (vendor.get(license_path(key)), {"route": "get_license", **known, "caller": "api_key:1"}),
+            (
+                vendor.put(license_path(key), json_body={"order_id": 1}),
+                {"route": "update_license", "license_id": 1},
+            ),
+            (
+                vendor.post("licenses", json_body={"license_key": a_key()}),
+                {"route": "create_license", "license_id": 2},
+            ),
+            (vendor.delete(license_path(key)), {"route": "delete_license", "status": 200, "key": shown}),
+            (
+                vendor.post("generators/1/generate", json_body={"amount": 2}),
+                {"route": "generate", "caller": "api_key:1"},
+            ),
+            (vendor.get("generators"), {"route": "list_generators", "caller": "api_key:1"}),
+            (program.get("licenses"), {"status": 401, "caller": "program"}),
+            (
+                program.get("licenses", query=in_query(client_key)),
+                {"route": "list_licenses", "caller": "api_key:2"},
+            ),
+            (program.get("licenses", headers={"Authorization": basic(*client_key)}), {"caller": "api_key:2"}),
+            (
+                program.get("licenses", headers={"Authorization": basic("ck_no", client_key[1])}),
+                {"status": 401},
+            ),
+            (
+                program.get("/", query=f"rest_route=/lmfwc/v2/licenses/validate/{unknown}"),
+                {"route": "validate", "status": 404},
+            ),
+            (program.ask("OPTIONS", "licenses"), {"method": "OPTIONS", "status": 200}),
+            (program.ask("HEAD", core("activate", key)), {"method": "HEAD", "status": 405}),
+            (vendor.get("nothing/at/all"), {"status": 404, "caller": "api_key:1"}),
+            (program.get(f"/nothing/{unknown}?k={unknown}"), {"status": 404}),
+            (program.get("/healthz"), {"status": 200}),
+            (program.get("licenses/validate/" + "x" * 9000), {"status": 414}),
+        ]
+        wait_until(lambda: len(lines(logged)) >= len(expected) + 3, "the log's last line")
+    found = lines(logged)[3:]
+    assert len(found) == len(expected)
+    for line, (reply, about) in zip(found, expected, strict=True):
+        assert {name: line[name] for name in about} == about
+        assert line["status"] == reply.status
+        assert line["level"] == "info"
+        assert isinstance(line["duration_ms"], float)
+        assert 0 < line["duration_ms"] < 10_000
+    for line in found:
+        assert {"method", "route", "status", "duration_ms", "timestamp"} <= set(line)
+
+
+def test_a_line_never_shows_more_than_a_quarter_of_a_key(logged: RunningServer) -> None:
+    with Client(logged, logged.api_key()) as vendor:
+        for count, (key, shown) in enumerate(
+            [
+                ("ABCDEFGHIJKLMNOPQRST", "…QRST"),
+                ("ABCDEFGH", "…GH"),
+                ("ABCD", "…D"),
+                ("ABC", "…"),
+                ("A", "…"),
+            ],
+            1,
+        ):
+            vendor.validate(key)
+            assert last_line(logged, count)["key"] == shown
+
+
+def test_no_secret_is_in_the_log(logged: RunningServer) -> None:
+    credentials = logged.api_key()
+    with Client(logged, credentials) as vendor, Client(logged) as program:
+        key = vendor.license()
+        token = program.activated(key)
+        headers = {"Authorization": basic(*credentials), "Idempotency-Key": f"ck_{token}", "Referer": key}
+        ways: list[dict[str, Any]] = [
+            {"query": {"token": token, **in_query(credentials)}},
+            {"headers": headers},
+        ]
+        for client in (vendor, program):
+            for path in (
+                core("activate", key),
+                f"//{core('validate', key)}/",
+                license_path(key),
+                f"nothing/{key}",
+            ):
+                for way in ways:
+                    for method in ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS"):
+                        client.ask(method, path, **way)
+        for path in (f"/{key}", f"/{token}", f"/wp-json/{key}", f"/?rest_route=/{key}", f"/{credentials[1]}"):
+            program.get(path, query=in_query(credentials))
+        program.get("x" * 9000 + key)
+        program.get("licenses", headers={"X": key * 3000, **headers})
+        vendor.post("licenses", body=f'{{"license_key": "{key}'.encode())
+        vendor.post("licenses", body=key.encode() * 100_000)
+        vendor.put(license_path(key), json_body={"license_key": a_key(), "expires_at": token})
+        program.get("licenses", headers={"Authorization": f"Basic {credentials[1]}"})
+        program.get("licenses", headers={"Authorization": f"Bearer {credentials[1]}"})
+        program.get("/readyz")
+    logged.stop()
+    assert_clean(logged)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"log_level": "debug"}, {"log_format": "console", "log_level": "debug"}]
+)
+def test_other_levels_and_formats_show_no_secret_either(
+    tmp_path_factory: pytest.TempPathFactory, settings: dict[str, str]
+) -> None:
+    with running(tmp_path_factory.mktemp("verbose") / "data", **settings) as server:
+        credentials = server.api_key()
+        with Client(server, credentials) as vendor:
+            key = vendor.license()
+            vendor.activate(key, query=in_query(credentials))
+            vendor.deactivate(key)
+            vendor.get(f"/nothing/{key}", query=in_query(credentials))
+        assert "request" in server.log
+    assert_clean(server)

@@ -1,0 +1,131 @@
+"""What each method may do: twins, refusals that say what is allowed, and calls that must change nothing."""
+
+import pytest
+
+from tests.http.asking import Client, Reply, assert_common_headers, assert_refused, core, license_path, raw
+from tests.server import RunningServer
+
+NO_ROUTE = "No route was found matching the URL and request method."
+CORE = "GET, POST, OPTIONS"
+
+#: Every address, and what its Allow says.
+ADDRESSES = {
+    "licenses/activate/{key}": {"GET", "POST", "OPTIONS"},
+    "licenses/deactivate/{key}": {"GET", "POST", "OPTIONS"},
+    "licenses/validate/{key}": {"GET", "HEAD", "POST", "OPTIONS"},
+    "licenses": {"GET", "HEAD", "POST", "OPTIONS"},
+    "licenses/{key}": {"GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "OPTIONS"},
+    "generators": {"GET", "HEAD", "POST", "OPTIONS"},
+    "generators/1": {"GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "OPTIONS"},
+    "generators/1/generate": {"POST", "OPTIONS"},
+}
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "PROPFIND", "TRACE")
+WRONG = [(path, method) for path, allowed in ADDRESSES.items() for method in METHODS if method not in allowed]
+
+
+def allowed_by(reply: Reply) -> set[str]:
+    return set((reply.header("allow") or "").split(", "))
+
+
+@pytest.mark.parametrize(("path", "method"), WRONG)
+def test_wrong_methods_are_refused_and_told_what_is_allowed(vendor: Client, path: str, method: str) -> None:
+    key = vendor.license()
+    before = vendor.get(license_path(key)).body
+    reply = vendor.ask(method, path.format(key=key))
+    assert reply.status == 405
+    assert allowed_by(reply) == ADDRESSES[path]
+    assert_common_headers(reply)
+    if method != "HEAD":
+        assert_refused(reply, NO_ROUTE, code="rest_no_route", status=405)
+    assert vendor.get(license_path(key)).body == before
+
+
+@pytest.mark.parametrize("call", ["activate", "deactivate"])
+@pytest.mark.parametrize("with_token", [False, True])
+def test_head_changes_nothing(vendor: Client, program: Client, call: str, with_token: bool) -> None:
+    key = vendor.license(times_activated_max=5)
+    active, ended = program.activated(key), program.activated(key)
+    program.deactivate(key, ended)
+    before = vendor.get(license_path(key)).body
+    token = ended if call == "activate" else active
+    reply = program.ask("HEAD", core(call, key), query={"token": token} if with_token else "")
+    assert (reply.status, reply.body) == (405, b"")
+    assert "HEAD" not in allowed_by(reply)
+    assert vendor.get(license_path(key)).body == before
+
+
+def test_head_is_get_without_the_body_where_get_only_reads(vendor: Client, program: Client) -> None:
+    key = vendor.license()
+    for client, path in (
+        (program, core("validate", key)),
+        (vendor, license_path(key)),
+        (vendor, "licenses?page=1"),
+    ):
+        whole, head = client.get(path), client.ask("HEAD", path)
+        assert (head.status, head.body) == (200, b"")
+        assert head.header("content-length") == str(len(whole.body))
+        assert_common_headers(head)
+    assert program.ask("HEAD", core("validate", f"{key}-no")).status == 404
+    assert vendor.ask("HEAD", "licenses").body == b""
+
+
+PREFETCHES = [
+    {"Sec-Purpose": "prefetch"},
+    {"Sec-Purpose": "prefetch;prerender"},
+    {"Sec-Purpose": "Prefetch"},
+    {"Purpose": "prefetch"},
+    {"X-Moz": "prefetch"},
+    {"x-moz": "prefetch", "Accept": "text/html"},
+]
+
+
+@pytest.mark.parametrize("headers", PREFETCHES)
+@pytest.mark.parametrize("call", ["activate", "deactivate"])
+@pytest.mark.parametrize("with_token", [False, True])
+def test_a_prefetch_changes_nothing(
+    vendor: Client, program: Client, call: str, with_token: bool, headers: dict[str, str]
+) -> None:
+    key = vendor.license()
+    active, ended = program.activated(key), program.activated(key)
+    program.deactivate(key, ended)
+    before = vendor.get(license_path(key)).body
+    token = ended if call == "activate" else active
+    query = {"token": token} if with_token else ""
+    reply = program.get(core(call, key), query=query, headers=headers)
+    sentence = "A prefetch must not change anything. Send an ordinary request."
+    assert_refused(reply, sentence, code="rest_forbidden", status=403)
+    assert vendor.get(license_path(key)).body == before
+    # An address that was prefetched can be asked for in earnest.
+    assert program.get(core(call, key), query=query).status == 200
+
+
+def test_other_purposes_are_no_prefetch(vendor: Client, program: Client) -> None:
+    key = vendor.license()
+    for headers in ({"Purpose": "activation"}, {"Sec-Purpose": ""}, {"X-Moz": "livebookmarks"}):
+        assert program.activate(key, headers=headers).status == 200
+    assert program.validate(key, headers={"Purpose": "prefetch"}).status == 200
+
+
+@pytest.mark.parametrize("path", ADDRESSES)
+def test_options_answers_without_credentials(vendor: Client, program: Client, path: str) -> None:
+    key = vendor.license()
+    reply = program.ask("OPTIONS", path.format(key=key))
+    assert reply.status == 200
+    assert allowed_by(reply) == ADDRESSES[path]
+    assert reply.json["success"] is True
+    assert_common_headers(reply)
+    assert program.counter(key) == 0
+
+
+def test_options_does_not_look_at_credentials_or_keys(program: Client) -> None:
+    wrong = {"Authorization": "Basic bm86bm8="}
+    assert program.ask("OPTIONS", "licenses", headers=wrong).status == 200
+    assert program.ask("OPTIONS", core("activate", "no such key")).status == 200
+
+
+@pytest.mark.parametrize("method", [b"BREW", b"get", b"G\xc3\x89T", b""])
+def test_what_is_no_method_is_no_http(server: RunningServer, method: bytes) -> None:
+    reply = raw(server, method + b" /wp-json/lmfwc/v2/licenses HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert reply.status in (400, 405)
+    assert reply.json["success"] is False
+    assert_common_headers(reply)

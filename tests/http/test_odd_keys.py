@@ -1,0 +1,112 @@
+"""Any character may stand in a key; an address is decoded exactly once."""
+
+from urllib.parse import quote, unquote
+
+import pytest
+
+from tests.http.asking import CANARY, Client, assert_refused, core, license_path
+
+ODD = [
+    "/", "//", "a/b", "a//b", "/a", "a/", "/a/", "a/../b", "..", ".", "../..", "%2F", "a%2Fb", "%252F",
+    "a%252Fb", "%", "%%", "%zz", "%2", "a%20b", "%00", "%0A", "+", "a+b", "++", "a b", "a  b", "&", "a&b=c",
+    "?", "a?b", "a?token=x", "#", "a#b", "=", "a=b", ";", "a;b", ",", ":", "a:b", "@", "a@b", "!", "$", "*",
+    "'", "''", '"', '""', "`", "\\", "a\\b", "\\n", "\\u0041", "|", "~", "^", "(", ")", "[", "]", "a[b]",
+    "{", "}", "{e.key}", "{0}", "%s", "<", ">", "<script>alert(1)</script>", "&amp;", "' OR 1=1 --",
+    '"; DROP TABLE licenses; --', "ключ", "鍵", "مفتاح", "मुख्य", "é", "e\u0301", "ß", "İ", "ﬁ",
+    "\u00c5", "\u212b",
+    "🔑", "👩‍👩‍👧", "🇩🇪", "x\u00a0y", "x\u200b", "\u202ex", "\ufeffx", "\U0010ffff", "null", "None",
+    "0", "-1", "true", "activate", "validate", "deactivate", "licenses", "v2",
+]  # fmt: skip
+
+
+def test_there_are_a_hundred_of_them() -> None:
+    assert len(ODD) == len(set(ODD)) >= 100
+
+
+@pytest.mark.parametrize("odd", ODD, ids=ascii)
+def test_an_odd_key_goes_through_every_call_unchanged(vendor: Client, program: Client, odd: str) -> None:
+    key = f"{odd}{CANARY}{odd}"
+    created = vendor.post("licenses", json_body={"license_key": key, "times_activated_max": 2})
+    assert created.data["licenseKey"] == key
+    activated = program.activate(key).data
+    assert activated["licenseKey"] == key
+    token = activated["activationData"]["token"]
+    assert program.deactivate(key, token).data["licenseKey"] == key
+    assert program.post(core("activate", key), query={"token": token}).data["licenseKey"] == key
+    assert program.validate(key, token).data["licenseKey"] == key
+    assert vendor.get(license_path(key)).data["licenseKey"] == key
+    assert vendor.put(license_path(key), json_body={"order_id": 3}).data["licenseKey"] == key
+    assert program.deactivate(key).data["timesActivated"] == 0
+    assert program.deactivate(key).message == f"License Key: {key} has not been activated yet."
+    assert vendor.delete(license_path(key)).data == []
+    assert_refused(program.validate(key), f"License Key: {key} could not be found.")
+
+
+def test_a_key_may_consist_of_nothing_else(vendor: Client, program: Client) -> None:
+    for odd in ODD:
+        vendor.post("licenses", form={"license_key": odd})
+        assert program.validate(odd).data["licenseKey"] == odd
+        assert vendor.delete(license_path(odd)).data == []
+
+
+def test_an_address_is_not_decoded_twice(vendor: Client, program: Client) -> None:
+    for odd in ODD:
+        encoded = quote(odd, safe="")
+        if encoded == odd:
+            continue
+        key = f"{CANARY}{odd}twice"
+        vendor.license(license_key=key)
+        twice = quote(key, safe="")
+        assert_refused(program.validate(twice), f"License Key: {twice} could not be found.")
+        if unquote(key) != key:
+            assert program.validate(unquote(key)).status == 404
+        vendor.delete(license_path(key))
+
+
+def test_an_escaped_slash_belongs_to_the_key_and_a_plain_one_to_the_path(
+    vendor: Client, program: Client
+) -> None:
+    key = vendor.license(license_key=f"{CANARY}/half")
+    assert program.get(f"licenses/validate/{CANARY}%2Fhalf").status == 200
+    assert program.get(f"licenses/validate/{CANARY}%2fhalf").status == 200
+    assert program.get(f"licenses/validate/{CANARY}/half").status in (401, 404)
+    assert program.get(f"licenses/validate/{CANARY}%252Fhalf").status == 404
+    vendor.delete(license_path(key))
+
+
+def test_composed_and_decomposed_letters_are_two_keys(vendor: Client, program: Client) -> None:
+    composed, decomposed = f"{CANARY}-é", f"{CANARY}-e\u0301"
+    vendor.license(license_key=composed)
+    assert program.validate(decomposed).status == 404
+    vendor.license(license_key=decomposed)
+    assert program.validate(composed).data["id"] != program.validate(decomposed).data["id"]
+
+
+def test_case_matters(vendor: Client, program: Client) -> None:
+    upper = vendor.license()
+    lower = vendor.license(license_key=upper.lower())
+    ids = {program.validate(key).data["id"] for key in (upper, lower)}
+    assert len(ids) == 2
+    assert program.validate(upper.swapcase().title()).status == 404
+    vendor.delete(license_path(lower))
+
+
+def test_keys_may_have_255_characters(vendor: Client, program: Client) -> None:
+    for letter in ("x", "🔑"):
+        key = CANARY + letter * (255 - len(CANARY))
+        assert vendor.license(license_key=key) == key
+        assert program.activate(key).data["licenseKey"] == key
+        longer = vendor.post("licenses", json_body={"license_key": key + letter})
+        assert_refused(longer, "License key is invalid.")
+
+
+def test_white_space_around_a_new_key_is_no_part_of_it(vendor: Client, program: Client) -> None:
+    key = vendor.license()
+    vendor.put(license_path(key), json_body={"license_key": f" \t{key}-2 \r\n"})
+    assert program.validate(f"{key}-2").data["licenseKey"] == f"{key}-2"
+
+
+def test_bytes_that_are_no_utf_8_find_nothing(program: Client) -> None:
+    for bad in ("%FF", "%C3", "%ED%A0%80", "%C0%AF", "%F4%90%80%80"):
+        reply = program.get(f"licenses/validate/{CANARY}-{bad}")
+        assert_refused(reply, reply.message)

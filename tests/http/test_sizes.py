@@ -1,0 +1,211 @@
+"""How large a request may be, to the byte; and bytes that are no request at all."""
+
+import gzip
+import json
+import socket
+from contextlib import suppress
+from http.client import HTTPResponse
+
+import pytest
+
+from tests.http.asking import (
+    V2,
+    Client,
+    Reply,
+    a_key,
+    assert_common_headers,
+    assert_refused,
+    basic,
+    core,
+    raw,
+    read_reply,
+)
+from tests.server import RunningServer
+
+MOST_ADDRESS, MOST_HEADERS, MOST_BODY = 8192, 32 * 1024, 1024 * 1024
+JSON = {"Content-Type": "application/json"}
+
+
+# --- the address ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["path", "query"])
+@pytest.mark.parametrize(
+    ("size", "status"), [(MOST_ADDRESS, 404), (MOST_ADDRESS + 1, 414), (3 * MOST_ADDRESS, 414)]
+)
+def test_an_address_may_have_8_kib(program: Client, where: str, size: int, status: int) -> None:
+    path = f"{V2}licenses/validate/x"
+    filling = "x" * (size - len(path))
+    reply = program.get(path + filling) if where == "path" else program.get(path, query=filling)
+    assert reply.status == status
+    if status == 414:
+        assert_refused(reply, "The address is too long.", code="rest_uri_too_long", status=414)
+
+
+# --- headers --------------------------------------------------------------------------------------
+
+
+def with_headers(size: int, count: int = 1) -> bytes:
+    """A request whose target and headers have this size, each header with its two separators."""
+    target = f"{V2}licenses/validate/x".encode()
+    fixed = b"Host: x\r\n"
+    left = size - len(target) - len(fixed)
+    lines = [b"X-%03d: " % number for number in range(count)]
+    filling = left // count
+    filled = [line + b"x" * (filling - len(line) - 2) + b"\r\n" for line in lines]
+    filled[-1] = filled[-1][:-2] + b"x" * (left - filling * count) + b"\r\n"
+    return b"GET " + target + b" HTTP/1.1\r\n" + fixed + b"".join(filled) + b"\r\n"
+
+
+@pytest.mark.parametrize("count", [1, 7, 90])
+@pytest.mark.parametrize(
+    ("size", "status"), [(MOST_HEADERS, 404), (MOST_HEADERS + 1, 431), (3 * MOST_HEADERS, 431)]
+)
+def test_headers_may_have_32_kib(server: RunningServer, size: int, count: int, status: int) -> None:
+    reply = raw(server, with_headers(size, count))
+    assert reply.status == status
+    if status == 431:
+        sentence = "The request headers are too large."
+        assert_refused(reply, sentence, code="rest_headers_too_large", status=431)
+
+
+def test_headers_without_end_are_not_waited_for(server: RunningServer) -> None:
+    endless = with_headers(3 * MOST_HEADERS)[: 2 * MOST_HEADERS]
+    assert raw(server, endless).status == 431
+
+
+# --- the body -------------------------------------------------------------------------------------
+
+
+def an_update(size: int) -> bytes:
+    """JSON of this size that changes nothing."""
+    return b'{"order_id": 5' + b" " * (size - 15) + b"}"
+
+
+@pytest.mark.parametrize(("size", "status"), [(MOST_BODY, 200), (MOST_BODY + 1, 413), (2 * MOST_BODY, 413)])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_may_have_1_mib(vendor: Client, size: int, status: int, chunked: bool) -> None:
+    path = f"licenses/{vendor.license()}"
+    body = an_update(size)
+    headers = dict(JSON)
+    if chunked:
+        pieces = [body[start : start + 65536] for start in range(0, size, 65536)]
+        body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+        headers |= {"Transfer-Encoding": "chunked", "Content-Length": ""}
+    reply = send(vendor, path, body, headers)
+    assert reply.status == status
+    if status == 413:
+        assert_refused(reply, "The request body is too large.", code="rest_body_too_large", status=413)
+
+
+def send(client: Client, path: str, body: bytes, headers: dict[str, str]) -> Reply:
+    """PUT on a connection of its own, which a refused body may cost."""
+    credentials = basic(*(client.credentials or ("", "")))
+    lines = {"Host": "x", "Authorization": credentials, "Content-Length": str(len(body)), **headers}
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items() if value)
+    request = f"PUT {V2}{path} HTTP/1.1\r\n{head}\r\n".encode() + body
+    with socket.create_connection(("127.0.0.1", client._server.port), timeout=30) as connection:
+        # What is refused before it is whole is answered nonetheless.
+        with suppress(ConnectionError):
+            connection.sendall(request)
+        response = HTTPResponse(connection, method="PUT")
+        response.begin()
+        return read_reply(response)
+
+
+def test_a_body_that_is_announced_as_too_large_is_not_waited_for(server: RunningServer) -> None:
+    request = f"POST {V2}licenses/activate/x HTTP/1.1\r\nHost: x\r\nContent-Length: {10**12}\r\n\r\n"
+    assert raw(server, request.encode(), "POST").status == 413
+
+
+@pytest.mark.parametrize(
+    "encoding", ["gzip", "deflate", "br", "zstd", "GZIP", "x-gzip", "gzip, identity", "nonsense"]
+)
+def test_a_compressed_body_is_not_taken(vendor: Client, program: Client, encoding: str) -> None:
+    key = vendor.license()
+    bomb = gzip.compress(json.dumps({"label": "x" * 10**6}).encode())
+    for client, path in ((program, core("activate", key)), (vendor, "licenses"), (vendor, f"licenses/{key}")):
+        reply = client.post(path, body=bomb, headers={**JSON, "Content-Encoding": encoding})
+        sentence = "Compressed request bodies are not accepted. Send the body as it is."
+        assert_refused(reply, sentence, code="rest_unsupported_encoding", status=415)
+    assert program.counter(key) == 0
+
+
+def test_a_body_that_says_it_is_not_compressed_is_taken(vendor: Client) -> None:
+    headers = {"Content-Encoding": "identity"}
+    assert vendor.post("licenses", json_body={"license_key": a_key()}, headers=headers).status == 200
+
+
+@pytest.mark.parametrize(("depth", "status"), [(32, 200), (33, 400), (100, 400), (100_000, 400)])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_json_may_be_32_levels_deep(
+    *, vendor: Client, program: Client, depth: int, status: int, opening: str, closing: str
+) -> None:
+    key = vendor.license()
+    inner = "1" if opening != "[" else ""
+    deep = '{"ignored":' + opening * (depth - 1) + inner + closing * (depth - 1) + "}"
+    reply = program.post(core("activate", key), body=deep.encode(), headers=JSON)
+    assert reply.status == status
+    if status == 400:
+        assert_refused(reply, "Invalid JSON body passed.", code="rest_invalid_json", status=400)
+
+
+@pytest.mark.parametrize(("count", "status"), [(1000, 200), (1001, 400), (20_000, 400)])
+def test_a_form_may_have_a_thousand_fields(vendor: Client, program: Client, count: int, status: int) -> None:
+    fields = "&".join(f"f{number}=x" for number in range(count))
+    reply = program.post(core("activate", vendor.license()), form=fields)
+    assert reply.status == status
+    assert reply.json["success"] is (status == 200)
+
+
+# --- what is no request ---------------------------------------------------------------------------
+
+POST = f"POST {V2}licenses/validate/x HTTP/1.1\r\nHost: x\r\n".encode()
+GET = f"GET {V2}licenses/validate/x HTTP/1.1\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        POST + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+        POST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+        POST + b"Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+        POST + b"Content-Length: 5, 5\r\n\r\nhello",
+        POST + b"Content-Length: -1\r\n\r\n",
+        POST + b"Content-Length: +5\r\n\r\nhello",
+        POST + b"Content-Length: 0x5\r\n\r\nhello",
+        POST + b"Content-Length: five\r\n\r\nhello",
+        POST + b"Content-Length: " + b"9" * 30 + b"\r\n\r\n",
+        POST + b"Content-Length : 5\r\n\r\nhello",
+        POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n0\r\n\r\n",
+        POST + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n\r\n",
+        POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 17 + b"\r\nhello\r\n0\r\n\r\n",
+        POST + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        GET + b"Ho st: x\r\n\r\n",
+        GET + b"Host: x\r\nX: a\0b\r\n\r\n",
+        GET + b"Host: x\r\n: nothing\r\n\r\n",
+        GET + b"Host: x\r\nno colon\r\n\r\n",
+        f"GET {V2}licenses/validate/a b HTTP/1.1\r\nHost: x\r\n\r\n".encode(),
+        f"GET {V2}licenses/validate/a\0b HTTP/1.1\r\nHost: x\r\n\r\n".encode(),
+        f"GET {V2}licenses HTTP/9.9\r\nHost: x\r\n\r\n".encode(),
+        b"GET licenses HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 50,
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"\0\0\0\0\r\n\r\n",
+    ],
+)
+def test_what_is_no_request_is_refused_and_the_connection_closed(
+    server: RunningServer, request_: bytes
+) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        # Whatever stands behind it must not be taken for the next request.
+        connection.sendall(request_ + b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        received = b""
+        while piece := connection.recv(65536):
+            received += piece
+    assert received.startswith(b"HTTP/1.1 400 "), received
+    assert received.count(b"HTTP/1.1 ") == 1
+    reply = raw(server, request_)
+    assert_refused(reply, "The request is not well-formed HTTP.", code="bad_request", status=400)
+    assert_common_headers(reply)

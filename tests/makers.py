@@ -1,0 +1,230 @@
+"""Nouns, commands and storages for tests: each maker has defaults for all that a test does not care for."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from keywright import commands as c
+from keywright.keys import KeyRing
+from keywright.model import (
+    Activation,
+    ActivationSource,
+    ApiKey,
+    Event,
+    Generator,
+    License,
+    LicenseSource,
+    Origin,
+    Permissions,
+    Role,
+    Status,
+    User,
+)
+from keywright.storage import Storage, open_storage
+
+NOW = datetime(2026, 1, 15, 12, 30, 45, tzinfo=UTC)
+LATER = datetime(2026, 1, 16, 8, 0, 0, tzinfo=UTC)
+KEY = "KEY-1"
+TOKEN = "0123456789abcdef0123456789abcdef01234567"
+SECRET = b"the tests' secret, 32 bytes long"
+KEY_RING = KeyRing(SECRET)
+
+
+def a_license(**fields: Any) -> License:
+    """An active license without a limit that never expires."""
+    defaults: dict[str, Any] = {
+        "id": 1,
+        "key": KEY,
+        "order_id": None,
+        "product_id": None,
+        "user_id": None,
+        "expires_at": None,
+        "valid_for_days": None,
+        "source": LicenseSource.API,
+        "status": Status.ACTIVE,
+        "times_activated": 0,
+        "times_activated_max": None,
+        "created_at": NOW,
+        "created_by": None,
+        "updated_at": NOW,
+        "updated_by": None,
+    }
+    return License(**defaults | fields)
+
+
+def an_activation(**fields: Any) -> Activation:
+    """An active record of ``a_license()``."""
+    defaults: dict[str, Any] = {
+        "id": 1,
+        "token": TOKEN,
+        "license_id": 1,
+        "label": None,
+        "source": ActivationSource.API,
+        "ip_address": "192.0.2.1",
+        "user_agent": "",
+        "meta_data": None,
+        "created_at": NOW,
+        "updated_at": None,
+        "deactivated_at": None,
+    }
+    return Activation(**defaults | fields)
+
+
+def a_deactivated_activation(**fields: Any) -> Activation:
+    """A record of ``a_license()`` whose place was given up."""
+    return an_activation(**{"updated_at": NOW, "deactivated_at": NOW} | fields)
+
+
+def a_generator(**fields: Any) -> Generator:
+    """A recipe for keys like ``ABCD-EFGH-IJKL-MNOP`` of hexadecimal digits: 64 bits."""
+    defaults: dict[str, Any] = {
+        "id": 1,
+        "name": "Hex",
+        "charset": "0123456789ABCDEF",
+        "chunks": 4,
+        "chunk_length": 4,
+        "times_activated_max": None,
+        "separator": "-",
+        "prefix": None,
+        "suffix": None,
+        "expires_in_days": None,
+        "created_at": NOW,
+        "created_by": None,
+        "updated_at": NOW,
+        "updated_by": None,
+    }
+    return Generator(**defaults | fields)
+
+
+def an_api_key(**fields: Any) -> ApiKey:
+    """An API key that may do everything."""
+    defaults: dict[str, Any] = {
+        "id": 1,
+        "name": "shop",
+        "permissions": Permissions.READ_WRITE,
+        "product_id": None,
+        "hint": "1234567",
+        "secret_hash": bytes(32),
+        "created_at": NOW,
+        "revoked_at": None,
+    }
+    return ApiKey(**defaults | fields)
+
+
+def a_user(**fields: Any) -> User:
+    """An administrator called alice."""
+    defaults: dict[str, Any] = {
+        "id": 1,
+        "name": "alice",
+        "role": Role.ADMINISTRATOR,
+        "password_hash": "$argon2id$",
+        "created_at": NOW,
+    }
+    return User(**defaults | fields)
+
+
+def an_event(**fields: Any) -> Event:
+    """License 1 was activated by a program."""
+    defaults: dict[str, Any] = {
+        "at": NOW,
+        "name": "license.activated",
+        "license_id": 1,
+        "activation_id": None,
+        "actor": "program",
+        "ip_address": "192.0.2.1",
+    }
+    return Event(**defaults | fields)
+
+
+def an_origin(**fields: Any) -> Origin:
+    """A program at 192.0.2.1."""
+    return Origin(**{"actor": "program", "ip_address": "192.0.2.1", "user_agent": "program/1.0"} | fields)
+
+
+def a_retry(name: str, digest: bytes = b"", *, write: Callable[[Any], bytes] | None = None) -> c.Retry:
+    """A call that may be sent again; its answer is what ``write`` makes of the outcome."""
+
+    def write_answer(outcome: Any) -> tuple[int, bytes]:
+        if isinstance(outcome, Exception):
+            return 404, type(outcome).__name__.encode()
+        return 200, b"" if write is None else write(outcome)
+
+    return c.Retry(sha256(name.encode()).digest(), sha256(digest).digest(), write_answer)
+
+
+def _asked(**fields: Any) -> dict[str, Any]:
+    return {"now": NOW, "origin": an_origin()} | fields
+
+
+def activate(key: str = KEY, **fields: Any) -> c.Activate:
+    return c.Activate(**_asked(key=key, **fields))
+
+
+def reactivate(token: str, key: str = KEY, **fields: Any) -> c.Reactivate:
+    return c.Reactivate(**_asked(key=key, token=token, **fields))
+
+
+def deactivate(token: str, key: str = KEY, **fields: Any) -> c.Deactivate:
+    return c.Deactivate(**_asked(key=key, token=token, **fields))
+
+
+def deactivate_all(key: str = KEY, **fields: Any) -> c.DeactivateAll:
+    return c.DeactivateAll(**_asked(key=key, **fields))
+
+
+def create(key: str = KEY, limit: int | None = None, **fields: Any) -> c.CreateLicense:
+    defaults = {"status": Status.ACTIVE, "times_activated_max": limit}
+    return c.CreateLicense(**_asked(key=key, **defaults | fields))
+
+
+def update(key: str = KEY, /, *, now: datetime = NOW, by: int | None = None, **changes: Any) -> c.UpdateLicense:
+    return c.UpdateLicense(**_asked(key=key, now=now, by=by, changes=changes))
+
+
+def rename(old: str, new: str) -> c.UpdateLicense:
+    return c.UpdateLicense(**_asked(key=old, changes={"key": new}))
+
+
+def delete(key: str = KEY, **fields: Any) -> c.DeleteLicense:
+    return c.DeleteLicense(**_asked(key=key, **fields))
+
+
+def validate(key: str = KEY, token: str | None = None, **fields: Any) -> c.Validate:
+    return c.Validate(key=key, token=token, **fields)
+
+
+def create_generator(**fields: Any) -> c.CreateGenerator:
+    defaults = {"name": "Hex", "charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 4}
+    return c.CreateGenerator(**_asked(**defaults | fields))
+
+
+def update_generator(
+    generator_id: int, *, is_weak_allowed: bool = False, **changes: Any
+) -> c.UpdateGenerator:
+    fields = {"generator_id": generator_id, "is_weak_allowed": is_weak_allowed, "changes": changes}
+    return c.UpdateGenerator(**_asked(**fields))
+
+
+def delete_generator(generator_id: int) -> c.DeleteGenerator:
+    return c.DeleteGenerator(**_asked(generator_id=generator_id))
+
+
+def generate(generator_id: int, amount: int, **fields: Any) -> c.GenerateLicenses:
+    defaults = {"generator_id": generator_id, "amount": amount, "status": Status.ACTIVE}
+    return c.GenerateLicenses(**_asked(**defaults | fields))
+
+
+def forget_answers(before: datetime) -> c.ForgetAnswers:
+    return c.ForgetAnswers(**_asked(before=before))
+
+
+def url_of(folder: Path) -> str:
+    """The URL of the database that ``a_storage`` opens there."""
+    return f"sqlite:///{folder}/keywright.db"
+
+
+def a_storage(folder: Path, key_ring: KeyRing = KEY_RING) -> Storage:
+    """The SQLite database in this folder, made if there is none; the caller closes it."""
+    return open_storage(url_of(folder), key_ring)

@@ -1,0 +1,171 @@
+"""A real server in a process of its own, for tests that come in from outside."""
+
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from keywright import access
+from keywright.config import Settings, open_installation
+from keywright.model import Permissions
+from keywright.storage import Storage
+
+#: The command, as it is installed beside this Python.
+KEYWRIGHT = str(Path(sys.executable).with_name("keywright"))
+_PATIENCE = 30.0
+_ADDRESS = re.compile(r"http://(?:127\.0\.0\.1|\[::\]):(\d+)")
+
+#: Who may fail as often as a test suite does.
+NO_LIMITS = {"unknown_key_limit": 0, "bad_credentials_limit": 0}
+
+
+def wait_until(condition: Callable[[], Any], what: str) -> None:
+    """Return as soon as the condition holds."""
+    end = time.monotonic() + _PATIENCE
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {_PATIENCE:.0f} s in vain for {what}")
+        time.sleep(0.005)
+
+
+def environment(**settings: object) -> dict[str, str]:
+    """The environment of a Keywright process with these settings and no others."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("KEYWRIGHT_")}
+    ours = {f"KEYWRIGHT_{name.upper()}": str(value) for name, value in settings.items()}
+    return {**inherited, "PYTHONUNBUFFERED": "1", **ours}
+
+
+class RunningServer:
+    """``keywright serve`` on a free port. ``settings`` are those of keywright.config.Settings."""
+
+    def __init__(self, data_dir: Path, **settings: object) -> None:
+        self.data_dir = data_dir
+        self.database = data_dir / "keywright.db"
+        self.settings = {"log_format": "json", **settings}
+        self.port = 0
+        self._log = data_dir.parent / f"{data_dir.name}.log"
+        self._process: subprocess.Popen[bytes]
+        self.start()
+
+    def start(self) -> None:
+        command = [KEYWRIGHT, "serve", "--data-dir", str(self.data_dir), "--port", "0"]
+        before = len(self.log)
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, cwd=self.data_dir.parent, env=environment(**self.settings), stdout=log, stderr=log
+            )
+        found: list[str] = []
+
+        def has_address() -> bool:
+            assert self._process.poll() is None, f"the server ended at once:\n{self.log[before:]}"
+            found.extend(_ADDRESS.findall(self.log, before))
+            return bool(found)
+
+        wait_until(has_address, "the server's address")
+        self.port = int(found[0])
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        """All that the server has written, to stdout and stderr, in all its lives."""
+        return self._log.read_text(encoding="utf-8") if self._log.exists() else ""
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def wait(self) -> int:
+        return self._process.wait(_PATIENCE)
+
+    def stop(self) -> int:
+        """Ask it to end, and return its exit code."""
+        if self._process.poll() is None:
+            self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self) -> None:
+        """``kill -9``."""
+        self.signal(signal.SIGKILL)
+        self.wait()
+
+    def api_key(
+        self, permissions: Permissions = Permissions.READ_WRITE, product_id: int | None = None
+    ) -> tuple[str, str]:
+        """A new consumer key and its secret."""
+        with self._storage() as storage:
+            issued = access.issue_api_key(storage, "a test", permissions, _now(), product_id=product_id)
+        return issued.consumer_key, issued.consumer_secret
+
+    def revoke(self, credentials: tuple[str, str]) -> None:
+        """End this API key."""
+        with self._storage() as storage:
+            for one in access.list_api_keys(storage):
+                if credentials[0].endswith(one.hint):
+                    access.revoke_api_key(storage, one.id, _now())
+
+    @contextmanager
+    def _storage(self) -> Iterator[Storage]:
+        with closing(open_installation(Settings(data_dir=self.data_dir))) as storage:
+            yield storage
+
+    def cli(self, *arguments: str) -> str:
+        """Run a command on the same data directory, and return what it prints."""
+        command = [KEYWRIGHT, *arguments, "--data-dir", str(self.data_dir)]
+        done = subprocess.run(
+            command, cwd=self.data_dir.parent, env=environment(), capture_output=True, check=False
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
+
+    def sql(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """What the database itself says."""
+        with closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as connection:
+            return connection.execute(query, values).fetchall()
+
+    def count(self, table: str) -> int:
+        """How many rows a table has."""
+        return int(self.sql(f"SELECT count(*) FROM {table}")[0][0])  # noqa: S608
+
+    @contextmanager
+    def holding_changes(self) -> Iterator[None]:
+        """As if another process were writing: every change waits until the block ends."""
+        with FileLock(f"{self.database}.lock"):
+            yield
+
+    def assert_consistent(self) -> None:
+        """Every counter is the number of active records and within its limit; nothing is an orphan."""
+        wrong = self.sql(
+            """SELECT l.id, l.times_activated, count(a.token), l.times_activated_max FROM licenses l
+               LEFT JOIN activations a ON a.license_id = l.id AND a.deactivated_at IS NULL GROUP BY l.id
+               HAVING l.times_activated <> count(a.token) OR l.times_activated > l.times_activated_max"""
+        )
+        assert wrong == []
+        orphans = "SELECT count(*) FROM activations WHERE license_id NOT IN (SELECT id FROM licenses)"
+        assert self.sql(orphans) == [(0,)]
+        assert self.sql("PRAGMA integrity_check") == [("ok",)]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+@contextmanager
+def running(data_dir: Path, **settings: object) -> Iterator[RunningServer]:
+    """A server for as long as the block runs."""
+    server = RunningServer(data_dir, **settings)
+    try:
+        yield server
+    finally:
+        server.stop()

@@ -1,0 +1,359 @@
+"""Every command and every question: what it answers, what it refuses, what is in the database after it."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from keywright import commands as c
+from keywright.batches import Batches
+from keywright.errors import (
+    AlreadyActivated,
+    Fault,
+    LicenseDisabled,
+    LicenseExpired,
+    LicenseInactive,
+    LicenseKeyTaken,
+    LimitReached,
+    NothingActive,
+    RejectedByDatabase,
+    TokenNotActive,
+    UnknownLicense,
+    UnknownToken,
+)
+from keywright.model import (
+    ActivationSource,
+    Event,
+    LicenseFilter,
+    LicensePage,
+    LicenseRecord,
+    Status,
+)
+from keywright.storage import Storage
+from tests.makers import (
+    KEY,
+    LATER,
+    NOW,
+    TOKEN,
+    a_license,
+    activate,
+    an_origin,
+    create,
+    deactivate,
+    deactivate_all,
+    delete,
+    reactivate,
+    rename,
+    update,
+    validate,
+)
+
+ANY = LicenseFilter()
+ABOUT_ONE_LICENSE: list[Callable[..., c.LicenseCommand]] = [
+    activate,
+    lambda key, **fields: reactivate(TOKEN, key, **fields),
+    lambda key, **fields: deactivate(TOKEN, key, **fields),
+    deactivate_all,
+    delete,
+    lambda key, **fields: replace(update(key, status=Status.SOLD), **fields),
+]
+
+
+@pytest.fixture
+def batches(storage: Storage) -> Batches:
+    return Batches(storage)
+
+
+def do(batches: Batches, command: c.Command) -> Any:
+    """The outcome of a command that is alone in its batch."""
+    return batches.change([command])[0]
+
+
+def token_of(outcome: LicenseRecord) -> str:
+    return outcome.activations[0].token
+
+
+def stored(storage: Storage, key: str = KEY) -> LicenseRecord:
+    """The license with all its records, as the database has them."""
+    with storage.read() as tx:
+        license = tx.find_licenses([key])[key]
+        return LicenseRecord(license, tuple(tx.list_activations([license.id]).get(license.id, ())))
+
+
+def events_of(storage: Storage, license_id: int = 1) -> list[Event]:
+    """What happened to a license, first things first."""
+    with storage.read() as tx:
+        return tx.list_events(license_id, limit=99)[::-1]
+
+
+def test_create_makes_a_license_as_it_was_asked_for(batches: Batches, storage: Storage) -> None:
+    asked: dict[str, Any] = {"order_id": 1, "product_id": 2, "user_id": 3, "expires_at": LATER}
+    command = create(limit=4, status=Status.SOLD, by=7, **asked)
+    expected = a_license(status=Status.SOLD, times_activated_max=4, created_by=7, **asked)
+    assert do(batches, command) == LicenseRecord(expected)
+    assert stored(storage).license == expected
+
+
+def test_a_key_can_be_created_once(batches: Batches, storage: Storage) -> None:
+    first = do(batches, create(limit=1))
+    assert isinstance(do(batches, create(limit=2)), LicenseKeyTaken)
+    assert stored(storage) == first
+
+
+def test_activate_takes_a_place_and_makes_a_record(batches: Batches, storage: Storage) -> None:
+    batches.change([create(limit=2)])
+    origin = an_origin(ip_address="2001:db8::1", user_agent="é/1")
+    outcome = do(batches, activate(now=LATER, label="Büro", meta_data={"os": "linux"}, origin=origin))
+    assert outcome.license == a_license(times_activated=1, times_activated_max=2, updated_at=LATER)
+    (record,) = outcome.activations
+    assert (record.id, record.license_id, record.source) == (1, 1, ActivationSource.API)
+    assert (record.label, record.meta_data) == ("Büro", {"os": "linux"})
+    assert (record.ip_address, record.user_agent) == ("2001:db8::1", "é/1")
+    assert (record.created_at, record.updated_at, record.deactivated_at) == (LATER, None, None)
+    assert stored(storage) == outcome
+
+
+def test_every_success_carries_the_counter_after_it_and_a_token_of_its_own(batches: Batches) -> None:
+    batches.change([create(limit=3)])
+    outcomes = [do(batches, activate()) for _ in range(3)]
+    assert [one.license.times_activated for one in outcomes] == [1, 2, 3]
+    assert len({token_of(one) for one in outcomes}) == 3
+    assert isinstance(do(batches, activate()), LimitReached)
+
+
+def test_reactivate_takes_the_same_place_back(batches: Batches, storage: Storage) -> None:
+    token = token_of(batches.change([create(limit=1), activate()])[1])
+    do(batches, deactivate(token))
+    outcome = do(batches, reactivate(token, now=LATER))
+    assert outcome.license == a_license(times_activated=1, times_activated_max=1, updated_at=LATER)
+    (record,) = outcome.activations
+    assert (record.token, record.updated_at, record.deactivated_at) == (token, LATER, None)
+    assert stored(storage) == outcome
+
+
+def test_reactivate_needs_a_free_place(batches: Batches) -> None:
+    token = token_of(batches.change([create(limit=1), activate()])[1])
+    batches.change([deactivate(token), activate()])
+    assert isinstance(do(batches, reactivate(token)), LimitReached)
+
+
+def test_deactivate_gives_up_one_place(batches: Batches, storage: Storage) -> None:
+    _, kept, given_up = batches.change([create(limit=2), activate(), activate()])
+    outcome = do(batches, deactivate(token_of(given_up), now=LATER))
+    assert outcome.license == a_license(times_activated=1, times_activated_max=2, updated_at=LATER)
+    assert [one.deactivated_at for one in outcome.activations] == [LATER]
+    assert stored(storage).activations == kept.activations + outcome.activations
+
+
+def test_deactivate_all_reports_the_records_that_it_deactivated(batches: Batches, storage: Storage) -> None:
+    _, *taken = batches.change([create()] + [activate()] * 3)
+    before = do(batches, deactivate(token_of(taken[1])))
+    outcome = do(batches, deactivate_all(now=LATER))
+    assert outcome.license == a_license(times_activated=0, updated_at=LATER)
+    assert [one.token for one in outcome.activations] == [token_of(taken[0]), token_of(taken[2])]
+    assert {one.deactivated_at for one in outcome.activations} == {LATER}
+    assert stored(storage).activations[1] == before.activations[0]
+    assert isinstance(do(batches, deactivate_all()), NothingActive)
+
+
+def test_a_token_works_with_its_own_license_only(batches: Batches, storage: Storage) -> None:
+    token = token_of(batches.change([create(), activate()])[1])
+    batches.change([create("other"), activate("other"), deactivate_all("other")])
+    assert isinstance(do(batches, reactivate(token, "other")), UnknownToken)
+    assert isinstance(do(batches, deactivate(token, "other")), TokenNotActive)
+    assert isinstance(batches.ask([validate("other", token)])[0], TokenNotActive)
+    assert stored(storage).license.times_activated == 1
+
+
+def test_a_token_is_refused_in_the_order_of_the_contract(batches: Batches) -> None:
+    token = token_of(batches.change([create(limit=1), activate()])[1])
+    assert isinstance(do(batches, reactivate(TOKEN, "unknown")), UnknownLicense)
+    assert isinstance(do(batches, reactivate(TOKEN)), UnknownToken)
+    assert isinstance(do(batches, reactivate(token)), AlreadyActivated)
+    batches.change([update(status=Status.INACTIVE)])
+    assert isinstance(do(batches, reactivate(TOKEN)), LicenseInactive)
+    batches.change([update(status=Status.DISABLED)])
+    assert isinstance(do(batches, reactivate(TOKEN)), LicenseDisabled)
+    batches.change([update(expires_at=NOW)])
+    assert isinstance(do(batches, reactivate(TOKEN)), LicenseExpired)
+    assert isinstance(do(batches, activate()), LicenseExpired)
+    assert isinstance(do(batches, deactivate(TOKEN)), TokenNotActive)
+
+
+@pytest.mark.parametrize("make", ABOUT_ONE_LICENSE)
+def test_an_unknown_key_is_refused(batches: Batches, make: Callable[..., c.LicenseCommand]) -> None:
+    outcome = do(batches, make("unknown"))
+    assert isinstance(outcome, UnknownLicense)
+    assert outcome.key == "unknown"
+
+
+@pytest.mark.parametrize("make", ABOUT_ONE_LICENSE)
+@pytest.mark.parametrize("product_id", [None, 6])
+def test_a_license_of_another_product_is_unknown_to_a_client(
+    batches: Batches, storage: Storage, make: Callable[..., c.LicenseCommand], product_id: int | None
+) -> None:
+    batches.change([create(product_id=product_id), activate()])
+    before = stored(storage)
+    outcome = do(batches, make(KEY, only_product_id=5))
+    assert isinstance(outcome, UnknownLicense)
+    assert stored(storage) == before
+    assert isinstance(batches.ask([validate(only_product_id=5)])[0], UnknownLicense)
+
+
+def test_a_license_of_its_product_is_known_to_a_client(batches: Batches) -> None:
+    batches.change([create(product_id=5)])
+    assert do(batches, activate(only_product_id=5)).license.times_activated == 1
+    assert batches.ask([validate(only_product_id=5)])[0].license.times_activated == 1
+
+
+def test_the_first_activation_sets_the_expiry_for_good(batches: Batches, storage: Storage) -> None:
+    batches.change([create(valid_for_days=2)])
+    assert do(batches, activate()).license.expires_at == NOW + timedelta(days=2)
+    last_second = NOW + timedelta(days=2, seconds=-1)
+    outcome = do(batches, activate(now=last_second))
+    assert outcome.license.expires_at == NOW + timedelta(days=2)
+    assert stored(storage).license == outcome.license
+    assert isinstance(do(batches, activate(now=NOW + timedelta(days=2))), LicenseExpired)
+
+
+def test_update_changes_only_what_it_names(batches: Batches, storage: Storage) -> None:
+    batches.change([create(limit=3, product_id=1, valid_for_days=9), activate()])
+    before = stored(storage).license
+    outcome = do(batches, update(now=LATER, by=4, status=Status.SOLD, order_id=8, expires_at=None))
+    expected = replace(
+        before, status=Status.SOLD, order_id=8, expires_at=None, updated_at=LATER, updated_by=4
+    )
+    assert outcome == LicenseRecord(expected)
+    assert stored(storage).license == expected
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"status": Status.INACTIVE},
+        {"order_id": 1},
+        {"product_id": 1},
+        {"user_id": 1},
+        {"expires_at": LATER},
+        {"valid_for_days": 1},
+        {"times_activated_max": 1},
+        {"key": "new"},
+    ],
+)
+@pytest.mark.parametrize("activates", [0, 1])
+def test_each_field_is_saved_also_when_a_place_is_taken_in_the_same_batch(
+    batches: Batches, storage: Storage, changes: dict[str, Any], activates: int
+) -> None:
+    batches.change([create()])
+    outcomes = batches.change([activate()] * activates + [update(**changes)])
+    changed = outcomes[-1].license
+    assert all(getattr(changed, name) == value for name, value in changes.items())
+    assert stored(storage, changed.key).license == changed
+    assert changed.times_activated == activates
+
+
+def test_an_expiry_can_be_taken_away_again(batches: Batches, storage: Storage) -> None:
+    batches.change([create(expires_at=LATER)])
+    assert do(batches, update(expires_at=None)).license.expires_at is None
+    assert stored(storage).license.expires_at is None
+
+
+def test_a_license_can_be_renamed_to_a_free_key_only(batches: Batches, storage: Storage) -> None:
+    batches.change([create("a"), create("b")])
+    assert isinstance(do(batches, rename("a", "b")), LicenseKeyTaken)
+    assert do(batches, rename("a", "a")).license.key == "a"
+    assert do(batches, rename("a", "c")).license.key == "c"
+    assert isinstance(do(batches, activate("a")), UnknownLicense)
+    assert stored(storage, "c").license.id == 1
+
+
+def test_delete_removes_the_license_with_its_activations(batches: Batches, storage: Storage) -> None:
+    token = token_of(batches.change([create(), activate()])[1])
+    assert do(batches, delete()) is None
+    assert isinstance(do(batches, delete()), UnknownLicense)
+    batches.change([create()])
+    assert isinstance(do(batches, reactivate(token)), UnknownToken)
+    assert stored(storage).activations == ()
+
+
+def test_validation_reports_without_looking_at_status_or_expiry(batches: Batches) -> None:
+    token = token_of(batches.change([create(), activate()])[1])
+    batches.change([activate(), deactivate(token), update(status=Status.DISABLED, expires_at=NOW)])
+    (outcome,) = batches.ask([validate()])
+    assert [one.deactivated_at is None for one in outcome.activations] == [False, True]
+    assert isinstance(batches.ask([validate(token=token)])[0], TokenNotActive)
+    second = outcome.activations[1]
+    assert batches.ask([validate(token=second.token)])[0].activations == (second,)
+
+
+def test_lists_come_with_all_activations(batches: Batches) -> None:
+    batches.change([create(f"key {n}", product_id=n % 2) for n in range(5)])
+    batches.change([activate("key 1"), activate("key 3"), deactivate_all("key 3")])
+    piece, page, odd, beyond = batches.ask(
+        [
+            c.FindLicenses(where=ANY, after_id=1, limit=2),
+            c.ListLicenses(where=ANY, page=2, per_page=3),
+            c.ListLicenses(where=LicenseFilter(product_id=1), page=1, per_page=9),
+            c.ListLicenses(where=ANY, page=3, per_page=3),
+        ]
+    )
+    assert [(one.license.key, len(one.activations)) for one in piece] == [("key 1", 1), ("key 2", 0)]
+    assert [(one.license.key, len(one.activations)) for one in page.records] == [("key 3", 1), ("key 4", 0)]
+    assert page.total == 5
+    assert [one.license.key for one in odd.records] == ["key 1", "key 3"]
+    assert beyond == LicensePage((), 5)
+
+
+def test_the_store_answers(batches: Batches) -> None:
+    assert batches.ask([c.CheckStore()]) == [None]
+
+
+def test_each_change_leaves_an_event_and_a_refusal_leaves_none(batches: Batches, storage: Storage) -> None:
+    token = token_of(batches.change([create("a long enough key"), activate("a long enough key")])[1])
+    batches.change([create("a long enough key"), reactivate(token, "a long enough key")])
+    key = "a long enough key"
+    origin = an_origin(actor="api_key:7", ip_address="198.51.100.7")
+    batches.change([deactivate(token, key, now=LATER, origin=origin), reactivate(token, key)])
+    batches.change([deactivate_all(key), update(key, status=Status.SOLD, order_id=None)])
+    batches.change([rename(key, "another long key"), delete("another long key")])
+    happened = events_of(storage)
+    assert [one.name for one in happened] == [
+        "license.created",
+        "license.activated",
+        "license.deactivated",
+        "license.reactivated",
+        "license.deactivated",
+        "license.updated",
+        "license.updated",
+        "license.deleted",
+    ]
+    assert [one.activation_id for one in happened] == [None, 1, 1, 1, 1, None, None, None]
+    assert happened[2] == Event(LATER, "license.deactivated", 1, 1, "api_key:7", "198.51.100.7")
+    assert happened[5].details == {"status": [Status.ACTIVE, Status.SOLD]}
+    assert happened[6].details == {"key": ["… key", "… key"]}
+    assert happened[7].details == {"key": "… key", "times_activated": 0}
+
+
+def test_deactivating_all_leaves_an_event_for_each_record(batches: Batches, storage: Storage) -> None:
+    batches.change([create(), activate(), activate(), deactivate_all()])
+    ended = [one.activation_id for one in events_of(storage) if one.name == "license.deactivated"]
+    assert ended == [1, 2]
+
+
+def test_what_the_database_rejects_is_a_fault_without_effect(batches: Batches, storage: Storage) -> None:
+    outcome = do(batches, create(order_id=2**63))
+    assert type(outcome) is RejectedByDatabase
+    assert events_of(storage) == []
+    assert isinstance(do(batches, activate()), UnknownLicense)
+
+
+def test_what_nobody_thought_of_is_a_fault_that_tells_no_internals(batches: Batches) -> None:
+    outcome = do(batches, update())
+    assert isinstance(outcome, UnknownLicense)
+    batches.change([create()])
+    outcome = do(batches, update(no_such_field="secret"))
+    assert type(outcome) is Fault
+    assert "secret" not in str(outcome)
+    assert isinstance(batches.ask([c.Query()])[0], Fault)  # type: ignore[abstract,unused-ignore]

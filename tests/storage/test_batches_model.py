@@ -1,0 +1,252 @@
+"""Batches of any size on a real database against a model that fits on a page."""
+
+import tempfile
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from sqlalchemy import func, select
+
+from keywright import commands as c
+from keywright.batches import Batches
+from keywright.errors import (
+    AlreadyActivated,
+    LicenseDisabled,
+    LicenseExpired,
+    LicenseInactive,
+    LicenseKeyTaken,
+    LimitReached,
+    NothingActive,
+    TokenNotActive,
+    UnknownLicense,
+    UnknownToken,
+)
+from keywright.model import LicenseFilter, Status
+from keywright.storage.schema import events
+from tests.makers import (
+    LATER,
+    NOW,
+    TOKEN,
+    a_storage,
+    activate,
+    create,
+    deactivate,
+    deactivate_all,
+    delete,
+    reactivate,
+    rename,
+    update,
+    validate,
+)
+
+#: What a command answers: the counter after it and the records in the answer, or the kind of refusal.
+Said = tuple[int, int] | type[Exception] | None
+
+
+class Sold(msgspec.Struct):
+    """A license of the model: its tokens, and whether each is active."""
+
+    limit: int | None
+    status: int
+    expires_at: datetime | None
+    tokens: dict[str, bool]
+
+    def active(self) -> list[str]:
+        return [token for token, is_active in self.tokens.items() if is_active]
+
+    def said(self, records: int) -> Said:
+        return len(self.active()), records
+
+    def refusal(self, now: datetime) -> type[Exception] | None:
+        if self.expires_at is not None and now >= self.expires_at:
+            return LicenseExpired
+        return {Status.INACTIVE: LicenseInactive, Status.DISABLED: LicenseDisabled}.get(Status(self.status))
+
+    def is_full(self) -> bool:
+        return self.limit is not None and len(self.active()) >= self.limit
+
+
+class Model:
+    """What a license server is: licenses by key."""
+
+    def __init__(self) -> None:
+        self.sold: dict[str, Sold] = {}
+        self.events = 0
+
+    def decide(self, command: Any, new_token: str | None) -> Said:
+        """What the command answers; ``new_token`` is what an activation drew."""
+        decisions: dict[type, Callable[..., Said]] = {
+            c.Activate: self.activate,
+            c.Reactivate: self.reactivate,
+            c.Deactivate: self.deactivate,
+            c.DeactivateAll: self.deactivate_all,
+            c.UpdateLicense: self.update,
+            c.DeleteLicense: self.delete,
+        }
+        one = self.sold.get(command.key)
+        if type(command) is c.CreateLicense:
+            return self.create(one, command)
+        return UnknownLicense if one is None else decisions[type(command)](one, command, new_token)
+
+    def create(self, one: Sold | None, command: c.CreateLicense) -> Said:
+        if one is not None:
+            return LicenseKeyTaken
+        limit, expires_at = command.times_activated_max, command.expires_at
+        self.sold[command.key] = Sold(limit, command.status, expires_at, {})
+        self.events += 1
+        return 0, 0
+
+    def activate(self, one: Sold, command: c.Activate, new_token: str | None) -> Said:
+        refusal = one.refusal(command.now) or (LimitReached if one.is_full() else None)
+        if refusal is not None:
+            return refusal
+        assert new_token is not None
+        one.tokens[new_token] = True
+        self.events += 1
+        return one.said(1)
+
+    def reactivate(self, one: Sold, command: c.Reactivate, _: object) -> Said:
+        if refusal := one.refusal(command.now):
+            return refusal
+        if command.token not in one.tokens:
+            return UnknownToken
+        if one.tokens[command.token]:
+            return AlreadyActivated
+        if one.is_full():
+            return LimitReached
+        one.tokens[command.token] = True
+        self.events += 1
+        return one.said(1)
+
+    def deactivate(self, one: Sold, command: c.Deactivate, _: object) -> Said:
+        if not one.tokens.get(command.token):
+            return TokenNotActive
+        one.tokens[command.token] = False
+        self.events += 1
+        return one.said(1)
+
+    def deactivate_all(self, one: Sold, _command: object, _: object) -> Said:
+        ended = one.active()
+        if not ended:
+            return NothingActive
+        one.tokens |= dict.fromkeys(ended, False)
+        self.events += len(ended)
+        return one.said(len(ended))
+
+    def update(self, one: Sold, command: c.UpdateLicense, _: object) -> Said:
+        changes = command.changes
+        new_key = changes.get("key", command.key)
+        if new_key != command.key and new_key in self.sold:
+            return LicenseKeyTaken
+        one.limit = changes.get("times_activated_max", one.limit)
+        one.status = changes.get("status", one.status)
+        one.expires_at = changes.get("expires_at", one.expires_at)
+        del self.sold[command.key]
+        self.sold[new_key] = one
+        self.events += 1
+        return one.said(0)
+
+    def delete(self, _one: object, command: c.DeleteLicense, _: object) -> Said:
+        del self.sold[command.key]
+        self.events += 1
+        return None
+
+
+def said(outcome: Any) -> Said:
+    if outcome is None or isinstance(outcome, Exception):
+        return outcome if outcome is None else type(outcome)
+    return outcome.license.times_activated, len(outcome.activations)
+
+
+KEYS = st.sampled_from("abcd")
+LIMITS = st.none() | st.integers(1, 3)
+MOMENTS = st.sampled_from([NOW, LATER])
+CHANGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "times_activated_max": LIMITS,
+        "status": st.sampled_from(Status),
+        "expires_at": st.none() | MOMENTS,
+        "order_id": st.integers(0, 9),
+    },
+)
+
+
+def commands(tokens: list[str]) -> st.SearchStrategy[c.Command]:
+    """Any command; about the license and the tokens that there are more often than about others."""
+    token = st.sampled_from([*tokens[-12:], TOKEN])
+    return st.one_of(
+        st.builds(create, KEYS, LIMITS, expires_at=st.none() | st.just(LATER)),
+        st.builds(activate, KEYS, now=MOMENTS),
+        st.builds(activate, KEYS),
+        st.builds(reactivate, token, KEYS, now=MOMENTS),
+        st.builds(deactivate, token, KEYS),
+        st.builds(deactivate_all, KEYS),
+        st.builds(lambda key, changes: update(key, **changes), KEYS, CHANGES),
+        st.builds(rename, KEYS, KEYS),
+        st.builds(delete, KEYS),
+    )
+
+
+class BatchesAgainstModel(RuleBasedStateMachine):
+    """The same commands to both, in batches of any size; the answers and the contents are the same."""
+
+    @initialize()
+    def open(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.storage = a_storage(Path(self.folder.name))
+        self.batches = Batches(self.storage)
+        self.model = Model()
+        self.tokens: list[str] = []
+
+    def teardown(self) -> None:
+        self.storage.close()
+        self.folder.cleanup()
+
+    @rule(data=st.data())
+    def change(self, data: st.DataObject) -> None:
+        batch = data.draw(st.lists(commands(self.tokens), min_size=1, max_size=20))
+        for command, outcome in zip(batch, self.batches.change(batch), strict=True):
+            token = None
+            if type(command) is c.Activate and not isinstance(outcome, Exception):
+                token = outcome.activations[0].token
+                self.tokens.append(token)
+            assert said(outcome) == self.model.decide(command, token), command
+
+    @rule(data=st.data())
+    def ask(self, data: st.DataObject) -> None:
+        token = st.none() | st.sampled_from([*self.tokens, TOKEN])
+        asked = data.draw(st.lists(st.builds(validate, KEYS, token), min_size=1, max_size=8))
+        for query, outcome in zip(asked, self.batches.ask(asked), strict=True):
+            one = self.model.sold.get(query.key)
+            if one is None:
+                assert said(outcome) is UnknownLicense
+            elif query.token is not None and not one.tokens.get(query.token):
+                assert said(outcome) is TokenNotActive
+            else:
+                assert said(outcome) == one.said(1 if query.token else len(one.tokens))
+
+    @invariant()
+    def the_database_holds_what_the_model_holds(self) -> None:
+        with self.storage.read() as tx:
+            licenses = tx.list_licenses(LicenseFilter(), after_id=0, limit=99)
+            records = tx.list_activations([one.id for one in licenses])
+            happened = tx._connection.execute(select(func.count()).select_from(events)).scalar_one()
+        assert happened == self.model.events
+        assert {one.key for one in licenses} == set(self.model.sold)
+        for license in licenses:
+            one = self.model.sold[license.key]
+            kept = {record.token: record.deactivated_at is None for record in records.get(license.id, ())}
+            assert kept == one.tokens
+            assert license.times_activated == len(one.active())
+            assert (license.times_activated_max, license.status) == (one.limit, one.status)
+            assert license.expires_at == one.expires_at
+
+
+TestBatchesAgainstModel = BatchesAgainstModel.TestCase
+TestBatchesAgainstModel.settings = settings(max_examples=50, stateful_step_count=10, deadline=None)

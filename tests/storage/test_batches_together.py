@@ -1,0 +1,283 @@
+"""Commands decided together have the outcomes that they would have had one after the other."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keywright import commands as c
+from keywright.batches import Batches
+from keywright.errors import (
+    AlreadyActivated,
+    Fault,
+    LicenseInactive,
+    LicenseKeyTaken,
+    LimitReached,
+    NothingActive,
+    RejectedByDatabase,
+    TokenNotActive,
+    UnknownLicense,
+    UnknownToken,
+)
+from keywright.model import LicenseFilter, LicenseRecord, Status
+from keywright.storage import Storage
+from tests.makers import (
+    KEY,
+    TOKEN,
+    a_retry,
+    a_storage,
+    activate,
+    create,
+    create_generator,
+    deactivate,
+    deactivate_all,
+    delete,
+    generate,
+    reactivate,
+    rename,
+    update,
+    validate,
+)
+
+ANY = LicenseFilter()
+
+
+@pytest.fixture
+def batches(storage: Storage) -> Batches:
+    return Batches(storage)
+
+
+def contents(storage: Storage) -> dict[str, tuple[int, int, int]]:
+    """By key: the license's number, its counter, and how many records are active in truth."""
+    with storage.read() as tx:
+        licenses = tx.list_licenses(ANY, after_id=0, limit=999)
+        active = tx.list_active([one.id for one in licenses])
+        return {one.key: (one.id, one.times_activated, len(active.get(one.id, ()))) for one in licenses}
+
+
+def said(outcome: Any) -> Any:
+    """An outcome without what is random in it: the counter, or the kind of refusal."""
+    if isinstance(outcome, LicenseRecord):
+        return outcome.license.id, outcome.license.times_activated, len(outcome.activations)
+    return outcome if outcome is None else type(outcome)
+
+
+def test_a_whole_life_fits_into_one_batch(batches: Batches, storage: Storage) -> None:
+    outcomes = batches.change(
+        [create(limit=1), activate(), activate(), deactivate_all(), activate(), delete()]
+    )
+    assert [said(one) for one in outcomes] == [(1, 0, 0), (1, 1, 1), LimitReached, (1, 0, 1), (1, 1, 1), None]
+    assert contents(storage) == {}
+
+
+def test_a_key_can_be_deleted_and_created_again_in_one_batch(batches: Batches, storage: Storage) -> None:
+    batches.change([create(limit=1), activate()])
+    outcomes = batches.change([activate(), delete(), activate(), create(limit=1), activate(), activate()])
+    assert [said(one) for one in outcomes] == [
+        LimitReached,
+        None,
+        UnknownLicense,
+        (2, 0, 0),
+        (2, 1, 1),
+        LimitReached,
+    ]
+    assert contents(storage) == {KEY: (2, 1, 1)}
+
+
+def test_a_license_that_lived_within_one_batch_leaves_only_its_events(
+    batches: Batches, storage: Storage
+) -> None:
+    batches.change([create("kept"), activate("kept")])
+    batches.change([create(), activate(), activate("kept"), delete(), delete("kept"), create("kept")])
+    assert contents(storage) == {"kept": (3, 0, 0)}
+    with storage.read() as tx:
+        names = [[one.name for one in tx.list_events(number, limit=9)] for number in (1, 2)]
+    assert names[0] == ["license.deleted", "license.activated", "license.activated", "license.created"]
+    assert names[1] == ["license.deleted", "license.activated", "license.created"]
+
+
+def test_a_status_and_a_limit_hold_for_the_commands_after_them(batches: Batches, storage: Storage) -> None:
+    outcomes = batches.change(
+        [
+            create(limit=1),
+            update(status=Status.INACTIVE),
+            activate(),
+            update(status=Status.ACTIVE),
+            activate(),
+            activate(),
+            update(times_activated_max=2),
+            activate(),
+            update(times_activated_max=1),
+            activate(),
+        ]
+    )
+    refused = [type(one) for one in outcomes if not isinstance(one, LicenseRecord)]
+    assert refused == [LicenseInactive, LimitReached, LimitReached]
+    assert contents(storage) == {KEY: (1, 2, 2)}
+
+
+def test_a_place_given_up_can_be_taken_by_the_next_command(batches: Batches, storage: Storage) -> None:
+    token = batches.change([create(limit=1), activate()])[1].activations[0].token
+    outcomes = batches.change([deactivate(token), activate(), reactivate(token), deactivate(token)])
+    assert [said(one) for one in outcomes] == [(1, 0, 1), (1, 1, 1), LimitReached, TokenNotActive]
+    outcomes = batches.change([deactivate_all(), deactivate_all(), reactivate(token), reactivate(token)])
+    assert [said(one) for one in outcomes] == [(1, 0, 1), NothingActive, (1, 1, 1), AlreadyActivated]
+    assert contents(storage) == {KEY: (1, 1, 1)}
+
+
+def test_a_record_can_change_twice_in_one_batch(batches: Batches, storage: Storage) -> None:
+    token = batches.change([create(), activate()])[1].activations[0].token
+    outcomes = batches.change([deactivate(token), reactivate(token), deactivate(token), deactivate_all()])
+    assert [said(one) for one in outcomes] == [(1, 0, 1), (1, 1, 1), (1, 0, 1), NothingActive]
+    assert contents(storage) == {KEY: (1, 0, 0)}
+
+
+def test_refused_neighbours_do_not_hurt(batches: Batches, storage: Storage) -> None:
+    commands = [command for n in range(60) for command in (create(f"key {n}"), activate("unknown"))]
+    outcomes = batches.change(commands)
+    assert [type(one) for one in outcomes] == [LicenseRecord, UnknownLicense] * 60
+    assert len(contents(storage)) == 60
+
+
+def test_one_command_that_the_database_rejects_does_not_hurt_its_neighbours(
+    batches: Batches, storage: Storage
+) -> None:
+    batches.change([create(limit=2)])
+    outcomes = batches.change([activate(), create("bad", order_id=2**63), activate(), activate()])
+    assert [said(one) for one in outcomes] == [(1, 1, 1), RejectedByDatabase, (1, 2, 1), LimitReached]
+    assert contents(storage) == {KEY: (1, 2, 2)}
+
+
+def test_one_command_that_nobody_thought_of_does_not_hurt_its_neighbours(batches: Batches) -> None:
+    outcomes = batches.change([create(), update(no_such_field=1), activate()])
+    assert [said(one) for one in outcomes] == [(1, 0, 0), Fault, (1, 1, 1)]
+
+
+def test_one_question_that_nobody_thought_of_does_not_hurt_its_neighbours(
+    batches: Batches, storage: Storage
+) -> None:
+    batches.change([create("a"), create("b")])
+    outcomes = batches.ask([validate("a"), c.FindLicenses(where=ANY, after_id=2**63, limit=1), validate("b")])
+    assert [said(one) for one in outcomes] == [(1, 0, 0), Fault, (2, 0, 0)]
+
+
+def test_a_chain_of_renames_is_followed(batches: Batches, storage: Storage) -> None:
+    token = batches.change([create("a", 2), activate("a")])[1].activations[0].token
+    outcomes = batches.change(
+        [
+            rename("a", "b"),
+            activate("a"),
+            rename("b", "c"),
+            deactivate(token, "c"),
+            deactivate(TOKEN, "c"),
+            reactivate(token, "c"),
+            activate("c"),
+            deactivate_all("c"),
+            rename("c", "a"),
+            reactivate(token, "a"),
+        ]
+    )
+    assert [said(one) for one in outcomes] == [
+        (1, 1, 0),
+        UnknownLicense,
+        (1, 1, 0),
+        (1, 0, 1),
+        TokenNotActive,
+        (1, 1, 1),
+        (1, 2, 1),
+        (1, 0, 2),
+        (1, 0, 0),
+        (1, 1, 1),
+    ]
+    assert contents(storage) == {"a": (1, 1, 1)}
+
+
+def test_a_renamed_license_has_its_tokens_with_it_and_not_those_of_the_key_before(
+    batches: Batches, storage: Storage
+) -> None:
+    made = batches.change([create("a"), activate("a"), create("b"), activate("b")])
+    of_a, of_b = made[1].activations[0].token, made[3].activations[0].token
+    outcomes = batches.change(
+        [delete("b"), rename("a", "b"), reactivate(of_b, "b"), deactivate(of_a, "b"), deactivate_all("b")]
+    )
+    assert [said(one) for one in outcomes] == [None, (1, 1, 0), UnknownToken, (1, 0, 1), NothingActive]
+    assert contents(storage) == {"b": (1, 0, 0)}
+
+
+def test_two_keys_can_be_swapped_in_one_batch(batches: Batches, storage: Storage) -> None:
+    batches.change([create("a"), create("b"), activate("b")])
+    outcomes = batches.change([rename("a", "x"), rename("b", "a"), rename("x", "b"), deactivate_all("a")])
+    assert [said(one) for one in outcomes] == [(1, 0, 0), (2, 1, 0), (1, 0, 0), (2, 0, 1)]
+    assert contents(storage) == {"b": (1, 0, 0), "a": (2, 0, 0)}
+
+
+def test_a_key_that_a_rename_set_free_can_be_created_in_one_batch(batches: Batches, storage: Storage) -> None:
+    batches.change([create("a"), activate("a")])
+    outcomes = batches.change([create("a"), rename("a", "b"), create("a"), activate("a"), rename("a", "b")])
+    assert [said(one) for one in outcomes] == [
+        LicenseKeyTaken,
+        (1, 1, 0),
+        (2, 0, 0),
+        (2, 1, 1),
+        LicenseKeyTaken,
+    ]
+    assert contents(storage) == {"a": (2, 1, 1), "b": (1, 1, 1)}
+
+
+def test_a_batch_may_be_about_more_licenses_than_one_query(batches: Batches, storage: Storage) -> None:
+    batches.change([create(f"key {n}", 1) for n in range(300)])
+    outcomes = batches.change([activate(f"key {n % 300}") for n in range(600)])
+    assert [type(one) for one in outcomes] == [LicenseRecord] * 300 + [LimitReached] * 300
+    assert set(contents(storage)) == {f"key {n}" for n in range(300)}
+    assert {one[1:] for one in contents(storage).values()} == {(1, 1)}
+
+
+def test_questions_asked_together_do_not_mix(batches: Batches) -> None:
+    made = batches.change([create("a"), activate("a"), activate("a"), create("b"), activate("b")])
+    tokens = [one.activations[0].token for one in (made[1], made[2], made[4])]
+    asked = batches.ask(
+        [
+            validate("a", tokens[0]),
+            validate("a"),
+            validate("a", tokens[2]),
+            validate("b", tokens[2]),
+            validate("b", tokens[2]),
+            validate("c"),
+        ]
+    )
+    assert [said(one) for one in asked] == [
+        (1, 2, 1),
+        (1, 2, 2),
+        TokenNotActive,
+        (2, 1, 1),
+        (2, 1, 1),
+        UnknownLicense,
+    ]
+
+
+def test_a_batch_of_nothing_is_nothing(batches: Batches) -> None:
+    assert batches.change([]) == []
+    assert batches.ask([]) == []
+
+
+def test_a_rejected_batch_keeps_each_answer_once(batches: Batches) -> None:
+    commands = [create("a", retry=a_retry("a")), create("bad", order_id=2**63, retry=a_retry("bad"))]
+    first = batches.change(commands)
+    assert [type(one) for one in first] == [LicenseRecord, RejectedByDatabase]
+    again = batches.change(commands)
+    assert again[0].status == 200
+    assert type(again[1]) is RejectedByDatabase
+
+
+def test_keys_generated_and_created_in_one_batch_are_all_there(tmp_path: Path) -> None:
+    # The recipe has two keys only, so that they meet.
+    for n in range(20):
+        with closing(a_storage(tmp_path / str(n))) as storage:
+            batches = Batches(storage)
+            weak = create_generator(charset="01", chunks=1, chunk_length=1, is_weak_allowed=True)
+            number = batches.change([weak])[0].id
+            made, some, more = batches.change([create("0"), generate(number, 1), generate(number, 1)])
+            succeeded = {made.license.key} | {record.license.key for record in some}
+            assert succeeded == set(contents(storage)) == {"0", "1"}
+            assert not isinstance(more, tuple)

@@ -1,0 +1,153 @@
+"""Generators and what they make."""
+
+import re
+
+import pytest
+from msgspec.structs import replace
+
+from keywright import commands as c
+from keywright.batches import Batches
+from keywright.errors import GeneratorTooWeak, InvalidParameters, UnknownGenerator
+from keywright.model import LicenseFilter, LicenseSource, Status
+from keywright.storage import Storage
+from tests.makers import (
+    LATER,
+    a_generator,
+    activate,
+    create,
+    create_generator,
+    delete_generator,
+    generate,
+    update_generator,
+)
+
+ANY = LicenseFilter()
+
+
+@pytest.fixture
+def batches(storage: Storage) -> Batches:
+    return Batches(storage)
+
+
+def a_tiny_one(batches: Batches, charset: str = "0123") -> int:
+    """The number of a generator with a key per character."""
+    recipe = {"charset": charset, "chunks": 1, "chunk_length": 1}
+    number: int = batches.change([create_generator(is_weak_allowed=True, **recipe)])[0].id
+    return number
+
+
+def license_count(storage: Storage) -> int:
+    with storage.read() as tx:
+        return tx.count_licenses(ANY)
+
+
+def test_a_generator_is_made_as_it_was_asked_for(batches: Batches) -> None:
+    recipe = {"separator": "-", "prefix": "P", "suffix": "S", "times_activated_max": 3, "expires_in_days": 9}
+    (made,) = batches.change([create_generator(by=4, **recipe)])
+    assert made == a_generator(created_by=4, **recipe)
+    assert batches.ask([c.GetGenerator(generator_id=1), c.ListGenerators()]) == [made, (made,)]
+
+
+def test_a_generator_changes_in_the_fields_that_are_named(batches: Batches) -> None:
+    (made,) = batches.change([create_generator()])
+    command = replace(update_generator(1, prefix="P"), now=LATER, by=4)
+    (changed,) = batches.change([command])
+    assert changed == replace(made, prefix="P", updated_at=LATER, updated_by=4)
+    assert batches.ask([c.GetGenerator(generator_id=1)]) == [changed]
+
+
+def test_a_deleted_generator_leaves_its_licenses(batches: Batches, storage: Storage) -> None:
+    batches.change([create_generator()])
+    batches.change([generate(1, 2)])
+    assert batches.change([delete_generator(1)]) == [None]
+    assert batches.ask([c.ListGenerators()]) == [()]
+    assert license_count(storage) == 2
+
+
+@pytest.mark.parametrize("command", [update_generator(7, prefix="P"), delete_generator(7), generate(7, 1)])
+def test_an_unknown_generator_is_refused(batches: Batches, command: c.Command) -> None:
+    (outcome,) = batches.change([command])
+    assert isinstance(outcome, UnknownGenerator)
+    assert outcome.generator_id == 7
+    assert isinstance(batches.ask([c.GetGenerator(generator_id=7)])[0], UnknownGenerator)
+
+
+def test_keys_that_could_be_guessed_are_refused_unless_forced(batches: Batches) -> None:
+    batches.change([create_generator()])
+    for command in (create_generator(chunk_length=3), update_generator(1, chunk_length=3)):
+        (outcome,) = batches.change([command])
+        assert isinstance(outcome, GeneratorTooWeak)
+        assert outcome.bits == 48
+    forced = create_generator(chunk_length=3, is_weak_allowed=True)
+    assert batches.change([forced, update_generator(1, is_weak_allowed=True, chunks=1)])[1].chunks == 1
+
+
+def test_keys_of_64_bits_are_strong_enough(batches: Batches) -> None:
+    assert batches.change([create_generator(charset="01", chunks=1, chunk_length=64)])[0].id == 1
+
+
+def test_keys_have_at_most_255_characters(batches: Batches) -> None:
+    longest = create_generator(chunks=1, chunk_length=253, prefix="P", suffix="S")
+    assert batches.change([longest])[0].id == 1
+    for command in (replace(longest, chunk_length=254), replace(longest, separator="-", chunks=2)):
+        (outcome,) = batches.change([command])
+        assert isinstance(outcome, InvalidParameters)
+        assert list(outcome.reasons) == ["chunk_length"]
+
+
+def test_keys_have_no_control_characters(batches: Batches) -> None:
+    (outcome,) = batches.change([create_generator(separator="\n")])
+    assert isinstance(outcome, InvalidParameters)
+
+
+def test_generate_makes_as_many_licenses_as_asked_after_the_recipe(
+    batches: Batches, storage: Storage
+) -> None:
+    batches.change([create_generator(separator="-", times_activated_max=3, expires_in_days=9)])
+    fields = {"status": Status.SOLD, "order_id": 1, "product_id": 2, "user_id": 3, "by": 4}
+    (records,) = batches.change([generate(1, 200, **fields)])
+    licenses = [record.license for record in records]
+    assert len({one.key for one in licenses}) == 200
+    assert all(re.fullmatch("([0-9A-F]{4}-){3}[0-9A-F]{4}", one.key) for one in licenses)
+    assert [one.id for one in licenses] == list(range(1, 201))
+    first = licenses[0]
+    assert (first.source, first.status) == (LicenseSource.GENERATOR, Status.SOLD)
+    assert (first.order_id, first.product_id, first.user_id, first.created_by) == (1, 2, 3, 4)
+    assert (first.times_activated_max, first.valid_for_days, first.expires_at) == (3, 9, None)
+    with storage.read() as tx:
+        assert tx.list_licenses(ANY, after_id=0, limit=999) == licenses
+        assert [one.name for one in tx.list_events(200, limit=9)] == ["license.created"]
+
+
+def test_generated_licenses_can_be_activated_at_once(batches: Batches) -> None:
+    (record,) = batches.change([create_generator(), generate(1, 1)])[1]
+    assert batches.change([activate(record.license.key)])[0].license.times_activated == 1
+
+
+def test_a_small_recipe_gives_the_keys_that_are_left_and_no_more(batches: Batches, storage: Storage) -> None:
+    number = a_tiny_one(batches, "0123")
+    batches.change([create("0"), create("1")])
+    found: set[str] = set()
+    while len(found) < 2:
+        (records,) = batches.change([generate(number, 1)])
+        if isinstance(records, tuple):
+            found |= {record.license.key for record in records}
+    assert found == {"2", "3"}
+    (refusal,) = batches.change([generate(number, 1)])
+    assert isinstance(refusal, InvalidParameters)
+    assert list(refusal.reasons) == ["amount"]
+    assert license_count(storage) == 4
+
+
+def test_generate_makes_all_or_none(batches: Batches, storage: Storage) -> None:
+    number = a_tiny_one(batches)
+    (refusal,) = batches.change([generate(number, 5)])
+    assert isinstance(refusal, InvalidParameters)
+    assert license_count(storage) == 0
+    assert batches.change([create()])[0].license.id == 1
+
+
+def test_ten_thousand_keys_are_made_at_once(batches: Batches, storage: Storage) -> None:
+    batches.change([create_generator()])
+    (records,) = batches.change([generate(1, 10_000)])
+    assert len(records) == license_count(storage) == 10_000

@@ -1,0 +1,193 @@
+"""The schema: the migrations lead to what the code declares, and a database is copied before it changes."""
+
+import shutil
+import sqlite3
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, create_engine, inspect
+
+from keywright.errors import StoreUnavailable
+from keywright.model import LicenseFilter
+from keywright.storage import Storage, migrations
+from keywright.storage.migrate import HEAD, revision_of
+from keywright.storage.schema import metadata
+from tests.makers import KEY, a_license, a_storage
+
+# The package's function of this name hides the module.
+MIGRATE = sys.modules["keywright.storage.migrate"]
+SCRIPTS = Path(next(iter(migrations.__path__)))
+#: What a later version could bring: a column and a filled table.
+NEXT = """\
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    op.add_column("licenses", sa.Column("note", sa.Text))
+    op.execute("UPDATE licenses SET note = 'migrated'")
+"""
+BROKEN = f"""{NEXT}
+    op.drop_table("no_such_table")
+"""
+
+
+@pytest.fixture
+def migrated(tmp_path: Path) -> Iterator[Engine]:
+    a_storage(tmp_path).close()
+    engine = create_engine(f"sqlite:///{tmp_path}/keywright.db")
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def declared(tmp_path: Path) -> Iterator[Engine]:
+    engine = create_engine(f"sqlite:///{tmp_path}/declared.db")
+    metadata.create_all(engine)
+    yield engine
+    engine.dispose()
+
+
+def statements_of(engine: Engine) -> dict[str, str]:
+    """The schema as SQLite keeps it, by name, without white space that says nothing."""
+    with engine.connect() as connection:
+        found = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+        return {row.name: "".join(row.sql.split()) for row in found if row.name != "alembic_version"}
+
+
+def parts_of(statement: str) -> list[str]:
+    """The parts of a CREATE TABLE; its constraints, unlike its columns, may stand in any order."""
+    start, _, rest = statement.partition("(")
+    body, _, end = rest.rpartition(")")
+    return [start, end, *sorted(body.split(","))]
+
+
+def test_the_migrations_make_what_the_schema_declares(migrated: Engine, declared: Engine) -> None:
+    by_migration, by_declaration = statements_of(migrated), statements_of(declared)
+    assert {name: parts_of(sql) for name, sql in by_migration.items()} == {
+        name: parts_of(sql) for name, sql in by_declaration.items()
+    }
+
+
+def test_alembic_finds_no_difference_either(migrated: Engine) -> None:
+    with migrated.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+
+
+def test_the_tables_have_their_columns_in_the_same_order(migrated: Engine, declared: Engine) -> None:
+    orders = [
+        {
+            table: [column["name"] for column in inspect(engine).get_columns(table)]
+            for table in metadata.tables
+        }
+        for engine in (migrated, declared)
+    ]
+    assert orders[0] == orders[1]
+
+
+def test_head_is_the_newest_revision_and_there_is_one_line_of_them() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(SCRIPTS))
+    assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
+
+
+def test_every_table_of_the_activation_path_leads_with_the_license() -> None:
+    for name in ("licenses", "activations"):
+        primary_key = [column.name for column in metadata.tables[name].primary_key]
+        assert primary_key[0] == ("id" if name == "licenses" else "license_id")
+
+
+def use_scripts(folder: Path, later: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on the newest revision is this one, after those that there are."""
+    shutil.copytree(SCRIPTS, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "versions" / "0002_later.py").write_text(later)
+    monkeypatch.setattr(MIGRATE, "_SCRIPTS", str(folder))
+    monkeypatch.setattr(MIGRATE, "HEAD", "0002")
+
+
+@pytest.fixture
+def sold(tmp_path: Path) -> Path:
+    """A folder with a database of this version that holds a license, not all of it moved out of the log."""
+    folder = tmp_path / "data"
+    storage = a_storage(folder)
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license()])
+    storage.close()
+    return folder
+
+
+def licenses_of(storage: Storage) -> list[str]:
+    with closing(storage), storage.read() as tx:
+        return [one.key for one in tx.list_licenses(LicenseFilter(), after_id=0, limit=9)]
+
+
+def test_a_migration_changes_an_existing_database_and_keeps_what_is_in_it(
+    sold: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
+    assert licenses_of(a_storage(sold)) == [KEY]
+    assert revision_of(sold / "keywright.db") == "0002"
+    with closing(sqlite3.connect(sold / "keywright.db")) as connection:
+        assert connection.execute("SELECT note FROM licenses").fetchall() == [("migrated",)]
+
+
+def test_a_database_is_copied_before_a_migration_changes_it(
+    sold: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
+    a_storage(sold).close()
+    (copy,) = (sold / "backups").iterdir()
+    assert copy.name.startswith("keywright-schema-0001-")
+    assert copy.suffix == ".db"
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
+    assert revision_of(copy) == "0001"
+    monkeypatch.undo()
+    restored = tmp_path / "restored"
+    restored.mkdir()
+    shutil.copy(copy, restored / "keywright.db")
+    assert licenses_of(a_storage(restored)) == [KEY]
+
+
+def test_the_copy_has_also_what_still_stands_in_the_log(
+    sold: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = a_storage(sold)
+    with closing(running):
+        with running.write() as tx:
+            tx.save_new_licenses([a_license(id=2, key="in the log")])
+        use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
+        a_storage(sold).close()
+    (copy,) = (sold / "backups").iterdir()
+    with closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute("SELECT count(*) FROM licenses").fetchone() == (2,)
+
+
+def test_a_migration_that_fails_leaves_the_database_as_it_was(
+    sold: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_scripts(tmp_path / "scripts", BROKEN, monkeypatch)
+    with pytest.raises(StoreUnavailable, match="no_such_table"):
+        a_storage(sold)
+    monkeypatch.undo()
+    assert revision_of(sold / "keywright.db") == "0001"
+    assert licenses_of(a_storage(sold)) == [KEY]
+
+
+def test_a_database_that_is_up_to_date_is_neither_copied_nor_changed(sold: Path) -> None:
+    before = (sold / "keywright.db").read_bytes()
+    a_storage(sold).close()
+    assert (sold / "keywright.db").read_bytes() == before
+    assert not (sold / "backups").exists()

@@ -1,0 +1,315 @@
+"""What is saved is found again as it was: the contract of Reading and Writing."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from keywright import fields
+from keywright.errors import RejectedByDatabase
+from keywright.keys import MAX_KEY_LENGTH
+from keywright.model import (
+    Activation,
+    KeptAnswer,
+    License,
+    LicenseFilter,
+    LicenseSource,
+    Permissions,
+    Role,
+    Status,
+)
+from keywright.storage import Storage
+from tests.makers import (
+    KEY,
+    LATER,
+    NOW,
+    TOKEN,
+    a_deactivated_activation,
+    a_generator,
+    a_license,
+    a_user,
+    an_activation,
+    an_api_key,
+    an_event,
+)
+
+ANY = LicenseFilter()
+FULL_LICENSE = a_license(
+    id=2**62,
+    key="Schlüssel/🔑 " + "x" * 200,
+    order_id=fields.MAX_ID,
+    product_id=0,
+    user_id=7,
+    expires_at=datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC),
+    valid_for_days=fields.MAX_COUNT,
+    source=LicenseSource.GENERATOR,
+    status=Status.DISABLED,
+    times_activated=3,
+    times_activated_max=fields.MAX_COUNT,
+    created_at=datetime(1, 1, 1, tzinfo=UTC),
+    created_by=1,
+    updated_at=LATER,
+    updated_by=2,
+)
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=255)
+numbers = st.none() | st.integers(0, fields.MAX_ID)
+moments = st.datetimes(timezones=st.just(UTC)).map(lambda moment: moment.replace(microsecond=0))
+any_license = st.builds(
+    a_license,
+    id=st.integers(1, 2**63 - 1),
+    key=texts.filter(bool),
+    order_id=numbers,
+    product_id=numbers,
+    user_id=numbers,
+    expires_at=st.none() | moments,
+    valid_for_days=st.none() | st.integers(0, fields.MAX_COUNT),
+    status=st.sampled_from(Status),
+    times_activated=st.integers(0, 1),
+    times_activated_max=st.none() | st.integers(1, fields.MAX_COUNT),
+    created_at=moments,
+)
+any_activation = st.builds(
+    an_activation,
+    label=st.none() | texts,
+    user_agent=texts,
+    meta_data=st.none() | st.dictionaries(texts, texts, min_size=1, max_size=3),
+    created_at=moments,
+    updated_at=st.none() | moments,
+    deactivated_at=st.none() | moments,
+)
+
+
+@pytest.mark.parametrize("license", [a_license(), FULL_LICENSE])
+def test_a_license_is_found_by_its_key_as_it_was_saved(storage: Storage, license: License) -> None:
+    with storage.write() as tx:
+        tx.save_new_licenses([license])
+        assert tx.find_licenses([license.key]) == tx.lock_licenses([license.key]) == {license.key: license}
+    with storage.read() as tx:
+        assert tx.find_licenses([license.key]) == {license.key: license}
+        assert tx.list_licenses(ANY, after_id=0, limit=10) == [license]
+
+
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(any_license, any_activation)
+def test_every_license_and_activation_is_found_as_it_was_saved(
+    storage: Storage, license: License, activation: Activation
+) -> None:
+    activation = replace(activation, license_id=license.id)
+    with storage.write() as tx:
+        tx.save_new_licenses([license])
+        tx.save_new_activations([activation])
+        assert tx.find_licenses([license.key]) == {license.key: license}
+        assert tx.list_activations([license.id]) == {license.id: [activation]}
+        tx.delete_licenses([license.id])
+
+
+def test_keys_are_compared_byte_for_byte(storage: Storage) -> None:
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license(id=1, key="abc"), a_license(id=2, key="ABC")])
+        tx.save_new_licenses([a_license(id=3, key="e\u0301"), a_license(id=4, key="é")])
+        found = tx.find_licenses(["abc", "ABC", "Abc", "abc ", "e\u0301", "é"])
+    assert {key: license.id for key, license in found.items()} == {"abc": 1, "ABC": 2, "e\u0301": 3, "é": 4}
+
+
+def test_a_changed_license_is_found_in_its_new_state_under_its_new_key_only(storage: Storage) -> None:
+    changed = replace(FULL_LICENSE, key="new", status=Status.ACTIVE, expires_at=None, updated_at=NOW)
+    with storage.write() as tx:
+        tx.save_new_licenses([FULL_LICENSE])
+        tx.save_licenses([changed])
+    with storage.read() as tx:
+        assert tx.find_licenses([FULL_LICENSE.key, "new"]) == {"new": changed}
+        assert tx.list_licenses(ANY, after_id=0, limit=10) == [changed]
+
+
+def test_taking_and_giving_up_places_changes_the_counter_and_the_expiry(storage: Storage) -> None:
+    taken = a_license(times_activated=1, times_activated_max=2, expires_at=LATER, updated_at=LATER)
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license(times_activated_max=2)])
+        tx.save_places_taken([taken])
+        assert tx.find_licenses([KEY]) == {KEY: taken}
+        given_up = replace(taken, times_activated=0)
+        tx.save_places_given_up([given_up])
+        assert tx.find_licenses([KEY]) == {KEY: given_up}
+
+
+def test_two_licenses_cannot_have_the_same_key(storage: Storage) -> None:
+    with pytest.raises(RejectedByDatabase), storage.write() as tx:
+        tx.save_new_licenses([a_license(id=1), a_license(id=2)])
+    with storage.read() as tx:
+        assert tx.count_licenses(ANY) == 0
+
+
+def test_activations_are_listed_by_license_oldest_first(storage: Storage) -> None:
+    first = an_activation(
+        id=5, token="b" * 40, label="x" * 255, meta_data={"os": "linux"}, user_agent="u" * 512
+    )
+    second = a_deactivated_activation(id=6, token="a" * 40, ip_address="2001:db8::1")
+    other = an_activation(id=7, license_id=2)
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license(id=number, key=str(number)) for number in (1, 2, 3)])
+        tx.save_new_activations([second, other, first])
+    with storage.read() as tx:
+        assert tx.list_activations([1, 2, 3]) == {1: [first, second], 2: [other]}
+        assert tx.list_active([1, 2, 3]) == {1: [first], 2: [other]}
+        assert tx.list_activations([]) == {}
+
+
+def test_a_token_is_found_within_its_own_license_only(storage: Storage) -> None:
+    same_token = [an_activation(id=1, license_id=1), an_activation(id=2, license_id=2)]
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license(id=number, key=str(number)) for number in (1, 2, 3)])
+        tx.save_new_activations(same_token)
+    with storage.read() as tx:
+        assert tx.find_activations([(2, TOKEN)]) == [same_token[1]]
+        assert tx.find_activations([(3, TOKEN), (1, "f" * 40)]) == []
+        assert tx.find_activations([]) == []
+
+
+def test_a_change_of_an_activation_leaves_the_same_token_of_another_license_alone(storage: Storage) -> None:
+    ours, theirs = an_activation(id=1, license_id=1), an_activation(id=2, license_id=2)
+    ended = a_deactivated_activation(id=1)
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license(id=1, key="1"), a_license(id=2, key="2")])
+        tx.save_new_activations([ours, theirs])
+        tx.save_activations([ended])
+        assert tx.list_activations([1, 2]) == {1: [ended], 2: [theirs]}
+
+
+def test_a_license_has_a_token_once_and_no_activation_is_without_its_license(storage: Storage) -> None:
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license()])
+    with pytest.raises(RejectedByDatabase), storage.write() as tx:
+        tx.save_new_activations([an_activation(id=1), an_activation(id=2)])
+    with pytest.raises(RejectedByDatabase), storage.write() as tx:
+        tx.save_new_activations([an_activation(license_id=2)])
+
+
+def test_a_deleted_license_takes_its_activations_with_it_and_leaves_its_events(storage: Storage) -> None:
+    event = an_event(details={"label": "Büro"})
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license(id=1, key="1"), a_license(id=2, key="2")])
+        tx.save_new_activations([an_activation(license_id=1), an_activation(license_id=2)])
+        tx.save_events([event])
+        tx.delete_licenses([1])
+    with storage.read() as tx:
+        assert set(tx.find_licenses(["1", "2"])) == {"2"}
+        assert set(tx.list_activations([1, 2])) == {2}
+        assert tx.list_events(1, limit=10) == [event]
+
+
+def test_events_are_listed_latest_first(storage: Storage) -> None:
+    happened = [an_event(name=name) for name in ("license.created", "license.activated", "license.updated")]
+    with storage.write() as tx:
+        tx.save_events([*happened, an_event(license_id=2, activation_id=4)])
+    with storage.read() as tx:
+        assert tx.list_events(1, limit=2) == happened[:0:-1]
+        assert [one.activation_id for one in tx.list_events(2, limit=9)] == [4]
+        assert tx.list_events(3, limit=9) == []
+
+
+def test_licenses_are_listed_oldest_first_piece_by_piece_and_by_page(storage: Storage) -> None:
+    licenses = [a_license(id=number, key=str(number)) for number in range(1, 8)]
+    with storage.write() as tx:
+        tx.save_new_licenses(licenses[::-1])
+    with storage.read() as tx:
+        assert tx.list_licenses(ANY, after_id=0, limit=3) == licenses[:3]
+        assert tx.list_licenses(ANY, after_id=6, limit=3) == licenses[6:]
+        assert tx.list_license_page(ANY, skip=2, limit=2) == licenses[2:4]
+        assert tx.list_license_page(ANY, skip=7, limit=2) == []
+        assert tx.count_licenses(ANY) == 7
+
+
+@pytest.mark.parametrize("field", ["status", "product_id", "order_id", "user_id"])
+def test_a_filter_lets_only_matching_licenses_through(storage: Storage, field: str) -> None:
+    matching = a_license(id=1, key="1", **{field: 4})
+    others = [a_license(id=2, key="2"), a_license(id=3, key="3", **{field: 5})]
+    with storage.write() as tx:
+        tx.save_new_licenses([*others, matching])
+    where = LicenseFilter(**{field: 4})
+    with storage.read() as tx:
+        assert tx.list_licenses(where, after_id=0, limit=9) == tx.list_license_page(where, skip=0, limit=9)
+        assert tx.list_licenses(where, after_id=0, limit=9) == [matching]
+        assert tx.count_licenses(where) == 1
+
+
+def test_conditions_of_a_filter_hold_together(storage: Storage) -> None:
+    licenses = [a_license(id=n, key=str(n), product_id=n % 2, user_id=n % 3) for n in range(1, 7)]
+    with storage.write() as tx:
+        tx.save_new_licenses(licenses)
+        found = tx.list_licenses(LicenseFilter(product_id=0, user_id=1), after_id=0, limit=9)
+    assert [one.id for one in found] == [4]
+
+
+def test_a_generator_is_found_changed_and_deleted_by_its_number(storage: Storage) -> None:
+    full = a_generator(
+        name="é" * 255,
+        charset="ab",
+        separator="/",
+        prefix="P",
+        suffix="S",
+        times_activated_max=3,
+        expires_in_days=9,
+    )
+    with storage.write() as tx:
+        first, second = tx.save_new_generator(a_generator()), tx.save_new_generator(full)
+        full = replace(full, id=second)
+        assert tx.find_generator(second) == full
+        assert tx.list_generators() == [a_generator(id=first), full]
+        changed = replace(full, suffix=None, updated_at=LATER, updated_by=3)
+        tx.save_generator(changed)
+        assert tx.list_generators() == [a_generator(id=first), changed]
+        tx.delete_generator(second)
+        assert tx.find_generator(second) is None
+        assert tx.save_new_generator(full) > second
+
+
+def test_an_api_key_is_found_by_its_hash_until_it_is_revoked(storage: Storage) -> None:
+    client = an_api_key(permissions=Permissions.CLIENT, product_id=5, secret_hash=b"\x01" * 32)
+    with storage.write() as tx:
+        client = replace(client, id=tx.save_new_api_key(client, "a" * 64))
+        assert tx.find_api_key("a" * 64) == client
+        assert tx.find_api_key("b" * 64) is None
+        assert tx.revoke_api_key(client.id, LATER)
+        assert not tx.revoke_api_key(client.id, NOW)
+        assert not tx.revoke_api_key(99, NOW)
+        assert tx.find_api_key("a" * 64) is None
+        assert tx.list_api_keys() == [replace(client, revoked_at=LATER)]
+
+
+def test_a_user_is_found_by_name_and_has_it_alone(storage: Storage) -> None:
+    alice = a_user(role=Role.SUPPORT)
+    with storage.write() as tx:
+        alice = replace(alice, id=tx.save_new_user(alice))
+        assert tx.find_user("alice") == alice
+        assert tx.find_user("bob") is None
+    with pytest.raises(RejectedByDatabase), storage.write() as tx:
+        tx.save_new_user(alice)
+
+
+def test_a_kept_answer_is_found_by_its_scope_until_it_is_forgotten(storage: Storage) -> None:
+    old, new = KeptAnswer(b"d" * 32, 200, b'{"a":1}'), KeptAnswer(b"e" * 32, 404, b"")
+    with storage.write() as tx:
+        tx.save_kept_answer(b"1" * 32, old, NOW)
+        tx.save_kept_answer(b"2" * 32, new, LATER)
+        assert tx.find_kept_answers([b"1" * 32, b"2" * 32, b"3" * 32]) == {b"1" * 32: old, b"2" * 32: new}
+        assert tx.delete_kept_answers(NOW) == 0
+        assert tx.delete_kept_answers(LATER) == 1
+        assert tx.find_kept_answers([b"1" * 32, b"2" * 32]) == {b"2" * 32: new}
+
+
+def test_a_call_has_one_kept_answer(storage: Storage) -> None:
+    with storage.write() as tx:
+        tx.save_kept_answer(b"1" * 32, KeptAnswer(b"d" * 32, 200, b""), NOW)
+    with pytest.raises(RejectedByDatabase), storage.write() as tx:
+        tx.save_kept_answer(b"1" * 32, KeptAnswer(b"e" * 32, 404, b""), LATER)
+
+
+def test_a_key_of_the_greatest_length_fits(storage: Storage) -> None:
+    key = "🔑" * MAX_KEY_LENGTH
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license(key=key)])
+    with storage.read() as tx:
+        assert list(tx.find_licenses([key])) == [key]

@@ -1,0 +1,177 @@
+"""One lock file: whoever writes, in whichever process, is alone. The others are real processes."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+
+from keywright.batches import Batches
+from keywright.errors import StoreBusy
+from keywright.model import LicenseFilter
+from keywright.storage import Storage, sqlite
+from tests.makers import KEY, a_license, a_storage, create
+
+ROOT = Path(__file__).parents[2]
+ANY = LicenseFilter()
+
+#: Every process opens the database, waits for a line, and says what it did in lines of its own.
+OPEN = """
+import sys
+from pathlib import Path
+from keywright.batches import Batches
+from keywright.errors import StoreBusy
+from keywright.model import LicenseFilter
+from tests.makers import a_license, a_storage, create
+def say(*words):
+    print(*words, flush=True)
+storage = a_storage(Path(sys.argv[1]))
+say("open")
+sys.stdin.readline()
+"""
+HOLD = """
+with storage.write() as tx:
+    tx.save_new_licenses([a_license(id=99, key="never committed")])
+    say("holding")
+    sys.stdin.readline()
+"""
+TRY_THEN_WAIT = """
+try:
+    with storage.write(wait=False):
+        say("came between")
+except StoreBusy:
+    say("busy")
+with storage.write() as tx:
+    say("sees", tx.count_licenses(LicenseFilter()))
+storage.close()
+"""
+CREATE_MANY = """
+for n in range(50):
+    (made,) = Batches(storage).change([create(f"{sys.argv[2]} {n}")])
+    say(made.license.id)
+storage.close()
+"""
+
+
+class Process:
+    """Another process with the same database."""
+
+    def __init__(self, storage: Storage, program: str, *arguments: str) -> None:
+        folder = str(storage.path.parent)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", OPEN + program, folder, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+
+    def __enter__(self) -> Self:
+        assert self.says() == "open"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def go(self) -> None:
+        """Let it go on."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+
+    def says(self) -> str:
+        """The next line that it says."""
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Iterator[Storage]:
+    with closing(a_storage(tmp_path)) as storage:
+        yield storage
+
+
+@pytest.mark.parametrize("is_lock_file_removed", [False, True])
+def test_another_process_is_refused_at_once_or_waits_until_the_first_is_done(
+    storage: Storage, is_lock_file_removed: bool
+) -> None:
+    with Process(storage, TRY_THEN_WAIT) as other:
+        with storage.write() as tx:
+            if is_lock_file_removed:
+                # SQLite's own lock still stands between the two.
+                Path(f"{storage.path}.lock").unlink()
+            other.go()
+            assert other.says() == "busy"
+            tx.save_new_licenses([a_license()])
+        assert other.says() == "sees 1"
+
+
+def test_the_lock_of_a_killed_process_is_free_and_its_work_undone(storage: Storage) -> None:
+    with Process(storage, HOLD) as other:
+        other.go()
+        assert other.says() == "holding"
+        with pytest.raises(StoreBusy), storage.write(wait=False):
+            pass
+        other.kill()
+        with storage.write(wait=False) as tx:
+            assert tx.count_licenses(ANY) == 0
+
+
+def test_readers_go_on_while_another_process_writes(storage: Storage) -> None:
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license()])
+    with Process(storage, HOLD) as other:
+        other.go()
+        assert other.says() == "holding"
+        with storage.read() as tx:
+            assert set(tx.find_licenses([KEY, "never committed"])) == {KEY}
+
+
+def test_no_number_is_given_twice_by_two_processes_at_once(storage: Storage) -> None:
+    with Process(storage, CREATE_MANY, "first") as first, Process(storage, CREATE_MANY, "second") as second:
+        first.go()
+        second.go()
+        numbers = [int(process.says()) for process in (first, second) for _ in range(50)]
+    assert sorted(numbers) == list(range(1, 101))
+    assert Batches(storage).change([create()])[0].license.id == 101
+
+
+def test_two_objects_in_one_process_exclude_each_other_too(storage: Storage, tmp_path: Path) -> None:
+    with closing(a_storage(tmp_path)) as other:
+        with storage.write(), pytest.raises(StoreBusy), other.write(wait=False):
+            pass
+        with other.write(wait=False):
+            pass
+
+
+def test_opening_and_closing_a_database_wait_for_its_writer(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.05)
+    other = a_storage(tmp_path)
+    with other.write():
+        pass
+    with storage.write():
+        with pytest.raises(StoreBusy):
+            a_storage(tmp_path)
+        with pytest.raises(StoreBusy):
+            other.close()
+    other.close()
+
+
+def test_a_block_that_fails_gives_the_lock_back(storage: Storage, tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), storage.write():
+        _ = 1 / 0
+    with closing(a_storage(tmp_path)) as other, other.write(wait=False):
+        pass

@@ -1,0 +1,229 @@
+"""Which databases are opened, which are refused and left alone, and who may read the files."""
+
+import os
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from keywright.errors import ConfigurationError, StoreError, StoreUnavailable
+from keywright.keys import KeyRing
+from keywright.storage import database_path, open_storage, sqlite
+from keywright.storage.migrate import HEAD, revision_of
+from tests.makers import KEY, KEY_RING, a_license, a_storage, url_of
+
+OTHER_RING = KeyRing(b"another secret, also 32 bytes ok")
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def a_database(path: Path, *statements: str) -> bytes:
+    """Make a database with these statements; returns its bytes."""
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+    return path.read_bytes()
+
+
+def test_a_database_is_made_where_there_is_none_with_its_folders(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b c%41#?é"
+    url = f"sqlite:///{tmp_path}/a/b c%2541%23%3Fé/keywright.db"
+    with closing(open_storage(url, KEY_RING)) as storage, storage.write() as tx:
+        tx.save_new_licenses([a_license()])
+    assert (folder / "keywright.db").exists()
+    with closing(open_storage(url, KEY_RING)) as storage, storage.read() as tx:
+        assert list(tx.find_licenses([KEY])) == [KEY]
+
+
+def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
+    (tmp_path / "keywright.db").touch()
+    a_storage(tmp_path).close()
+    assert revision_of(tmp_path / "keywright.db") == HEAD
+    assert not (tmp_path / "backups").exists()
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022])
+def test_only_the_owner_can_read_the_files_and_the_folder(tmp_path: Path, mask: int) -> None:
+    folder = tmp_path / "data"
+    before = os.umask(mask)
+    try:
+        with closing(a_storage(folder)) as storage:
+            with storage.write() as tx:
+                tx.save_new_licenses([a_license()])
+            with storage.read() as tx:
+                tx.find_licenses([KEY])
+            files = sorted(folder.iterdir())
+            assert [one.name for one in files] == [
+                "keywright.db",
+                "keywright.db-shm",
+                "keywright.db-wal",
+                "keywright.db.lock",
+            ]
+            assert {one.name: oct(mode_of(one)) for one in files} == {one.name: "0o600" for one in files}
+    finally:
+        os.umask(before)
+    assert mode_of(folder) == 0o700
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("sqlite:///keywright.db", "keywright.db"),
+        ("sqlite:///data/keywright.db", "data/keywright.db"),
+        ("sqlite:////var/lib/keywright.db", "/var/lib/keywright.db"),
+        ("sqlite:///with%20space.db", "with space.db"),
+    ],
+)
+def test_a_url_names_a_file(url: str, path: str) -> None:
+    assert database_path(url) == Path(path)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "keywright.db",
+        "sqlite://",
+        "sqlite:///",
+        "sqlite://host/file.db",
+        "sqlite:///a.db?mode=ro",
+        "mysql://h/d",
+    ],
+)
+def test_another_url_names_no_database(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be used"):
+        open_storage(url, KEY_RING)
+
+
+def test_a_refused_url_is_told_without_its_password() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        database_path("mysql://alice:pa@ss@host/db")
+    assert "pa@ss" not in str(refused.value)
+    assert "host/db" in str(refused.value)
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match="cannot be made"):
+        open_storage(f"sqlite:///{tmp_path}/file/data/keywright.db", KEY_RING)
+
+
+def test_a_database_written_with_another_secret_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
+    a_storage(tmp_path).close()
+    before = (tmp_path / "keywright.db").read_bytes()
+    with pytest.raises(StoreError, match="another secret"):
+        a_storage(tmp_path, OTHER_RING)
+    assert (tmp_path / "keywright.db").read_bytes() == before
+    a_storage(tmp_path).close()
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        ["CREATE TABLE recipes (name TEXT)", "INSERT INTO recipes VALUES ('soup')"],
+        # Many programs number their revisions like this.
+        ["CREATE TABLE alembic_version (version_num TEXT)", "INSERT INTO alembic_version VALUES ('0001')"],
+    ],
+)
+def test_a_database_of_another_program_is_refused_and_left_as_it_was(
+    tmp_path: Path, tables: list[str]
+) -> None:
+    path = tmp_path / "keywright.db"
+    before = a_database(path, *tables)
+    with pytest.raises(StoreError, match="another program"):
+        a_storage(tmp_path)
+    assert path.read_bytes() == before
+
+
+def test_a_database_of_a_newer_version_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
+    a_storage(tmp_path).close()
+    path = tmp_path / "keywright.db"
+    a_database(path, "UPDATE alembic_version SET version_num = '9999'")
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="newer Keywright"):
+        a_storage(tmp_path)
+    assert path.read_bytes() == before
+    assert not (tmp_path / "backups").exists()
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "keywright.db"
+    path.write_bytes(b"dear diary\n" * 1000)
+    with pytest.raises(StoreUnavailable, match="not a database"):
+        a_storage(tmp_path)
+    assert path.read_bytes() == b"dear diary\n" * 1000
+
+
+def test_a_folder_in_the_place_of_the_database_is_told(tmp_path: Path) -> None:
+    (tmp_path / "keywright.db").mkdir()
+    with pytest.raises(StoreUnavailable, match="cannot be used"):
+        open_storage(url_of(tmp_path), KEY_RING)
+
+
+def test_a_lock_file_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
+    (tmp_path / "keywright.db.lock").mkdir()
+    with pytest.raises(StoreUnavailable):
+        a_storage(tmp_path)
+
+
+MOUNTS = """\
+/dev/vda1 / ext4 rw 0 0
+server:/export /srv/nfs nfs4 rw 0 0
+/dev/vdb1 /srv/nfs/local xfs rw 0 0
+//host/share /mnt/with\\040space cifs rw 0 0
+me@host:/home /mnt/ssh fuse.sshfs rw 0 0
+drive /mnt/drive fuse.drive rw 0 0
+hostshare /mnt/vm 9p rw 0 0
+systemd-1 /mnt/auto autofs rw 0 0
+server:/auto /mnt/auto nfs4 rw 0 0
+"""
+
+
+@pytest.fixture
+def mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    listed = tmp_path / "mounts"
+    listed.write_text(MOUNTS)
+    monkeypatch.setattr(sqlite, "_MOUNTS", listed)
+    return listed
+
+
+@pytest.mark.usefixtures("mounts")
+@pytest.mark.parametrize(
+    "folder", ["/srv/nfs", "/srv/nfs/data/deep", "/mnt/with space/data", "/mnt/ssh/data", "/mnt/auto/data"]
+)
+def test_a_network_file_system_is_refused(folder: str) -> None:
+    with pytest.raises(StoreError, match="network file system"):
+        sqlite.refuse_network_file_system(Path(folder))
+
+
+@pytest.mark.usefixtures("mounts")
+@pytest.mark.parametrize("folder", ["/", "/srv/nfsdata", "/srv/nfs/local/data", "/var/lib"])
+def test_a_local_file_system_is_welcome(folder: str, caplog: pytest.LogCaptureFixture) -> None:
+    sqlite.refuse_network_file_system(Path(folder))
+    assert caplog.records == []
+
+
+@pytest.mark.usefixtures("mounts")
+@pytest.mark.parametrize("folder", ["/mnt/drive/data", "/mnt/vm"])
+def test_a_file_system_that_may_be_remote_is_warned_about(
+    folder: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sqlite.refuse_network_file_system(Path(folder))
+    assert "make sure that its locks and syncs hold" in caplog.text
+
+
+def test_a_system_that_tells_no_mounts_is_trusted(mounts: Path) -> None:
+    mounts.unlink()
+    sqlite.refuse_network_file_system(Path("/srv/nfs"))
+
+
+def test_a_database_on_a_network_file_system_is_not_made(mounts: Path, tmp_path: Path) -> None:
+    mounts.write_text(f"server:/export {tmp_path} nfs rw 0 0\n")
+    with pytest.raises(StoreError, match="network file system"):
+        a_storage(tmp_path)
+    assert not (tmp_path / "keywright.db").exists()

@@ -1,0 +1,170 @@
+"""What a transaction promises: all or nothing, no counter above its limit, no number twice."""
+
+import pytest
+
+from keywright.batches import Batches
+from keywright.errors import LimitReached, RejectedByDatabase
+from keywright.model import LicenseFilter
+from keywright.storage import Storage
+from keywright.storage.schema import licenses
+from tests.makers import (
+    KEY,
+    KEY_RING,
+    a_license,
+    activate,
+    an_activation,
+    an_event,
+    create,
+    deactivate_all,
+    delete,
+    update,
+)
+from tests.storage.conftest import Opener
+
+ANY = LicenseFilter()
+
+
+class Interrupted(Exception):
+    """Something went wrong in the middle of a transaction."""
+
+
+def test_a_transaction_that_fails_leaves_nothing_behind_also_no_event(storage: Storage) -> None:
+    def write_and_fail() -> None:
+        with storage.write() as tx:
+            tx.save_new_licenses([a_license(id=tx.next_id("license"))])
+            tx.save_new_activations([an_activation()])
+            tx.save_events([an_event()])
+            tx.save_numbers()
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        write_and_fail()
+    with storage.write() as tx:
+        assert tx.count_licenses(ANY) == 0
+        assert tx.list_activations([1]) == {}
+        assert tx.list_events(1, limit=9) == []
+        assert tx.next_id("license") == 1
+
+
+def test_what_was_written_is_seen_by_the_next_reader_and_not_before(storage: Storage) -> None:
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license()])
+        with storage.read() as before:
+            assert before.find_licenses([KEY]) == {}
+    with storage.read() as after:
+        assert after.find_licenses([KEY]) == {KEY: a_license()}
+
+
+def test_a_reader_sees_one_moment_whatever_is_written_meanwhile(open_again: Opener) -> None:
+    reader, writer = open_again(), open_again()
+    with reader.read() as tx:
+        assert tx.count_licenses(ANY) == 0
+        with writer.write() as other:
+            other.save_new_licenses([a_license()])
+        assert tx.count_licenses(ANY) == 0
+    with reader.read() as tx:
+        assert tx.count_licenses(ANY) == 1
+
+
+def test_the_database_itself_rejects_a_counter_above_the_limit(storage: Storage) -> None:
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license(times_activated=2, times_activated_max=2)])
+    with pytest.raises(RejectedByDatabase), storage.write() as tx:
+        tx.save_places_taken([a_license(times_activated=3, times_activated_max=2)])
+    with storage.read() as tx:
+        assert tx.find_licenses([KEY])[KEY].times_activated == 2
+
+
+def test_the_database_itself_rejects_a_counter_below_0(storage: Storage) -> None:
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license()])
+    with pytest.raises(RejectedByDatabase), storage.write() as tx:
+        tx.save_places_given_up([a_license(times_activated=-1, times_activated_max=2)])
+
+
+def test_a_limit_may_be_lowered_below_what_is_taken_and_then_nothing_more_is_taken(storage: Storage) -> None:
+    batches = Batches(storage)
+    batches.change([create(limit=3), activate(), activate(), activate()])
+    lowered, refused = batches.change([update(times_activated_max=1), activate()])
+    assert (lowered.license.times_activated, lowered.license.times_activated_max) == (3, 1)
+    assert isinstance(refused, LimitReached)
+    with pytest.raises(RejectedByDatabase), storage.write() as tx:
+        tx.save_places_taken([a_license(times_activated=4, times_activated_max=1)])
+
+
+def test_places_given_up_above_a_lowered_limit_cannot_be_taken_again(storage: Storage) -> None:
+    batches = Batches(storage)
+    batches.change([create(limit=3), *[activate()] * 3, update(times_activated_max=1)])
+    emptied, first, second = batches.change([deactivate_all(), activate(), activate()])
+    assert emptied.license.times_activated == 0
+    assert first.license.times_activated == 1
+    assert isinstance(second, LimitReached)
+    with pytest.raises(RejectedByDatabase), storage.write() as tx:
+        tx.save_places_taken([a_license(times_activated=2, times_activated_max=1)])
+
+
+def test_numbers_are_given_in_a_row_per_kind(storage: Storage) -> None:
+    with storage.write() as tx:
+        assert [tx.next_id("license") for _ in range(3)] == [1, 2, 3]
+        assert [tx.next_id("activation") for _ in range(2)] == [1, 2]
+        tx.save_numbers()
+        assert tx.next_id("license") == 4
+        tx.save_numbers()
+    with storage.write() as tx:
+        assert (tx.next_id("license"), tx.next_id("activation")) == (5, 3)
+
+
+def test_the_number_of_the_newest_license_is_not_given_again_after_it_was_deleted(storage: Storage) -> None:
+    batches = Batches(storage)
+    batches.change([create(), activate(), delete()])
+    again, activated = batches.change([create(), activate()])
+    assert again.license.id == 2
+    assert activated.activations[0].id == 2
+
+
+def test_no_number_is_given_twice_by_two_writers_in_turns(open_again: Opener) -> None:
+    writers = [Batches(open_again()), Batches(open_again())]
+    created = [writers[n % 2].change([create(f"key {n}")])[0] for n in range(10)]
+    assert [one.license.id for one in created] == list(range(1, 11))
+
+
+@pytest.mark.parametrize("way", ["find", "lock"])
+def test_a_text_that_no_database_can_hold_is_no_key(storage: Storage, way: str) -> None:
+    key = "nul\0key"
+    with storage.write() as tx:
+        assert (tx.find_licenses if way == "find" else tx.lock_licenses)([key]) == {}
+
+
+def test_a_number_that_no_column_holds_is_rejected(storage: Storage) -> None:
+    with pytest.raises(RejectedByDatabase), storage.write() as tx:
+        tx.save_new_licenses([a_license(order_id=2**63)])
+
+
+def test_a_text_that_is_no_unicode_is_rejected(storage: Storage) -> None:
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license()])
+    with pytest.raises(RejectedByDatabase), storage.write() as tx:
+        tx.save_new_activations([an_activation(label="\ud800")])
+
+
+def test_what_the_database_rejects_is_told_without_the_values(storage: Storage) -> None:
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license()])
+        tx.save_new_activations([an_activation(label="Büro")])
+    with pytest.raises(RejectedByDatabase) as rejected, storage.write() as tx:
+        tx.save_new_activations([an_activation(label="Büro")])
+    told = f"{rejected.value} {rejected.value.__cause__!r} {rejected.value.__cause__}"
+    assert "activations" in told
+    assert an_activation().token not in told
+    assert "Büro" not in told
+
+
+def test_a_sealed_key_that_was_damaged_is_not_read_as_another(storage: Storage) -> None:
+    swapped = KEY_RING.seal_key("other", license_id=2)
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license()])
+        tx._connection.execute(licenses.update().values(sealed_key=swapped))
+    with pytest.raises(ValueError, match="another place"), storage.read() as tx:
+        tx.list_licenses(ANY, after_id=0, limit=9)
+    with storage.read() as tx:
+        assert tx.count_licenses(ANY) == 1

@@ -1,0 +1,188 @@
+"""What is special about SQLite: the pragmas in force, foreign programs, and a disk that fails."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from keywright.batches import Batches
+from keywright.errors import StoreBusy, StoreUnavailable
+from keywright.model import LicenseFilter
+from keywright.storage import Reading, Storage, sqlite
+from tests.makers import KEY, a_license, a_retry, a_storage, activate, create, validate
+
+ANY = LicenseFilter()
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Iterator[Storage]:
+    with closing(a_storage(tmp_path)) as storage:
+        yield storage
+
+
+@contextmanager
+def held_by_another_program(storage: Storage, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+    """A program that is not Keywright holds SQLite's own lock, and not the one-writer lock."""
+    with closing(sqlite3.connect(storage.path, isolation_level=None)) as foreign:
+        foreign.execute(begin)
+        yield
+        foreign.execute("ROLLBACK")
+
+
+def pragma(tx: Reading, name: str) -> object:
+    return tx._connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+
+
+def insert_license(tx: Reading) -> None:
+    """Write through a connection that may be a reader's."""
+    tx._connection.exec_driver_sql("UPDATE sequences SET last_id = 99")
+
+
+def test_a_commit_is_in_the_log_and_on_the_disk_before_it_is_told(storage: Storage) -> None:
+    full = 2
+    with storage.write() as tx:
+        assert pragma(tx, "journal_mode") == "wal"
+        assert pragma(tx, "synchronous") == full
+        assert pragma(tx, "foreign_keys") == 1
+
+
+def test_readers_read_the_log_too_and_have_foreign_keys_nowhere_to_break(storage: Storage) -> None:
+    with storage.read() as tx:
+        assert pragma(tx, "journal_mode") == "wal"
+
+
+def test_a_reader_cannot_write(storage: Storage) -> None:
+    with pytest.raises(StoreUnavailable, match="readonly"), storage.read() as tx:
+        insert_license(tx)
+    with storage.write() as tx:
+        assert tx.next_id("license") == 1
+
+
+def test_a_write_begins_at_once_so_that_nothing_comes_between_reading_and_writing(storage: Storage) -> None:
+    with (
+        storage.write(),
+        closing(sqlite3.connect(storage.path, timeout=0)) as foreign,
+        pytest.raises(sqlite3.OperationalError, match="locked"),
+    ):
+        foreign.execute("BEGIN IMMEDIATE")
+
+
+def test_without_waiting_a_foreign_lock_is_busy_at_once_and_later_forgotten(storage: Storage) -> None:
+    with held_by_another_program(storage):
+        with pytest.raises(StoreBusy), storage.write(wait=False):
+            pass
+        with storage.read() as tx:
+            assert tx.count_licenses(ANY) == 0
+    with storage.write(wait=False) as tx:
+        tx.save_new_licenses([a_license()])
+
+
+def test_a_foreign_lock_is_waited_for_no_longer_than_the_limit(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.05)
+    with held_by_another_program(storage), pytest.raises(StoreBusy), storage.write():
+        pass
+    with storage.write():
+        pass
+
+
+def test_a_lock_that_comes_in_the_middle_of_the_work_is_busy_too(storage: Storage) -> None:
+    batches = Batches(storage)
+    batches.change([create()])
+    with held_by_another_program(storage):
+        with pytest.raises(StoreBusy):
+            batches.change([create("a"), create("b")], wait=False)
+        (answer,) = batches.ask([validate()])
+        assert answer.license.key == KEY
+    assert [one.license.key for one in batches.change([create("a"), create("b")], wait=False)] == ["a", "b"]
+
+
+def test_waiting_in_vain_is_each_commands_outcome(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.05)
+    batches = Batches(storage)
+    with held_by_another_program(storage):
+        outcomes = batches.change([create("a"), create("b")])
+    assert [type(one) for one in outcomes] == [StoreBusy, StoreBusy]
+
+
+def test_a_full_disk_makes_changes_unavailable_and_heals(storage: Storage) -> None:
+    batches = Batches(storage)
+    batches.change([create()])
+    with storage.write() as tx:
+        pages = pragma(tx, "page_count")
+        pragma(tx, f"max_page_count={pages}")
+    many = [create(f"key {n}" + "x" * 200) for n in range(500)]
+    outcomes = batches.change(many)
+    assert {type(one) for one in outcomes} == {StoreUnavailable}
+    (answer,) = batches.ask([validate()])
+    assert answer.license.key == KEY
+    # The connection that saw the failure was closed; a new one finds room again.
+    assert [one.license.id for one in batches.change(many[:2])] == [2, 3]
+
+
+def test_an_answer_to_a_change_that_did_not_last_is_not_kept(storage: Storage) -> None:
+    batches = Batches(storage)
+    batches.change([create()])
+    with storage.write() as tx:
+        pragma(tx, "max_page_count=1")
+    many = [create(f"key {n}" + "x" * 200) for n in range(500)]
+    outcomes = batches.change([activate(retry=a_retry("call")), *many])
+    assert {type(one) for one in outcomes} == {StoreUnavailable}
+    (outcome,) = batches.change([activate(retry=a_retry("call"))])
+    assert outcome.license.times_activated == 1
+
+
+def test_a_database_that_vanished_is_unavailable_for_questions_and_changes(
+    storage: Storage, tmp_path: Path
+) -> None:
+    storage.close()
+    hidden = tmp_path / "hidden.db"
+    storage.path.rename(hidden)
+    batches = Batches(storage)
+    assert isinstance(batches.ask([validate()])[0], StoreUnavailable)
+    assert isinstance(batches.change([create()])[0], StoreUnavailable)
+    assert not storage.path.exists()
+    hidden.rename(storage.path)
+    assert batches.change([create()])[0].license.key == KEY
+    assert batches.ask([validate()])[0].license.key == KEY
+
+
+def test_closing_moves_the_log_into_the_database_and_allows_opening_again(storage: Storage) -> None:
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license()])
+    with storage.read() as tx:
+        assert tx.count_licenses(ANY) == 1
+    assert Path(f"{storage.path}-wal").stat().st_size > 0
+    storage.close()
+    storage.close()
+    assert not Path(f"{storage.path}-wal").exists()
+    with storage.read() as tx:
+        assert tx.count_licenses(ANY) == 1
+
+
+def test_a_reader_neither_moves_nor_shortens_the_log(storage: Storage, tmp_path: Path) -> None:
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license()])
+    log = Path(f"{storage.path}-wal")
+    before = (storage.path.read_bytes(), log.read_bytes())
+    reader = a_storage(tmp_path)
+    with reader.read() as tx:
+        assert tx.count_licenses(ANY) == 1
+    reader.close()
+    assert (storage.path.read_bytes(), log.read_bytes()) == before
+
+
+def test_a_copy_is_made_while_others_write(storage: Storage, tmp_path: Path) -> None:
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license()])
+        sqlite.copy(storage.path, tmp_path / "before.db")
+    sqlite.copy(storage.path, tmp_path / "after.db")
+    counts = []
+    for name in ("before.db", "after.db"):
+        with closing(sqlite3.connect(tmp_path / name)) as connection:
+            counts.append(connection.execute("SELECT count(*) FROM licenses").fetchone()[0])
+            assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert counts == [0, 1]

@@ -1,0 +1,51 @@
+"""Who is calling, and what each kind of API key allows."""
+
+import pytest
+
+from keywright import access, keys
+from keywright.errors import CredentialsInvalid
+from keywright.model import Caller, Permissions
+from tests.makers import an_api_key
+
+CONSUMER_SECRET = "cs_" + "0" * 40
+
+
+def test_the_right_secret_makes_the_caller() -> None:
+    api_key = an_api_key(
+        id=7,
+        name="shop",
+        permissions=Permissions.CLIENT,
+        product_id=3,
+        secret_hash=keys.hash_consumer_secret(CONSUMER_SECRET),
+    )
+    caller = access.caller_of(api_key, CONSUMER_SECRET)
+    assert caller == Caller(api_key_id=7, name="shop", permissions=Permissions.CLIENT, product_id=3)
+
+
+@pytest.mark.parametrize("sent", ["", CONSUMER_SECRET[:-1], CONSUMER_SECRET + "0", CONSUMER_SECRET.upper()])
+def test_another_secret_is_invalid(sent: str) -> None:
+    api_key = an_api_key(secret_hash=keys.hash_consumer_secret(CONSUMER_SECRET))
+    with pytest.raises(CredentialsInvalid):
+        access.caller_of(api_key, sent)
+
+
+def test_no_secret_fits_an_unknown_api_key() -> None:
+    with pytest.raises(CredentialsInvalid):
+        access.caller_of(None, CONSUMER_SECRET)
+
+
+@pytest.mark.parametrize(
+    ("permissions", "read", "write", "core"),
+    [
+        (Permissions.READ, True, False, True),
+        (Permissions.WRITE, False, True, False),
+        (Permissions.READ_WRITE, True, True, True),
+        (Permissions.CLIENT, False, False, True),
+    ],
+)
+def test_permissions_allow_what_the_contract_says(
+    permissions: Permissions, read: bool, write: bool, core: bool
+) -> None:
+    assert access.may_read(permissions) is read
+    assert access.may_write(permissions) is write
+    assert access.may_call_core(permissions) is core

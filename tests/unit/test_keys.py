@@ -1,0 +1,259 @@
+"""License keys and tokens: fingerprint, seal, normalize, mask, make."""
+
+import hashlib
+import hmac
+import math
+import re
+from itertools import islice
+
+import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keywright import keys
+from keywright.errors import InvalidLicenseKey
+from keywright.keys import KeyRing
+from tests.makers import KEY, KEY_RING, SECRET, a_generator
+
+#: Every text that can be stored: no lone surrogates.
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+def derived(purpose: bytes) -> bytes:
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose).derive(SECRET)
+
+
+@given(TEXTS, st.integers(1, 2**63 - 1))
+def test_a_sealed_key_can_be_read_again(key: str, license_id: int) -> None:
+    assert KEY_RING.unseal_key(KEY_RING.seal_key(key, license_id), license_id) == key
+
+
+def test_a_sealed_key_cannot_be_read_in_another_license() -> None:
+    with pytest.raises(ValueError, match="another place"):
+        KEY_RING.unseal_key(KEY_RING.seal_key(KEY, 1), 2)
+
+
+def test_a_sealed_key_cannot_be_read_with_another_secret() -> None:
+    with pytest.raises(ValueError, match="another secret"):
+        KeyRing(b"another secret, also 32 bytes ok").unseal_key(KEY_RING.seal_key(KEY, 1), 1)
+
+
+@given(st.data())
+def test_a_sealed_key_with_one_bit_changed_cannot_be_read(data: st.DataObject) -> None:
+    sealed = bytearray(KEY_RING.seal_key(KEY, 1))
+    sealed[data.draw(st.integers(0, len(sealed) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    with pytest.raises(ValueError, match="damaged"):
+        KEY_RING.unseal_key(bytes(sealed), 1)
+
+
+@pytest.mark.parametrize("length", [0, 1, 11, 12, 27])
+def test_what_is_too_short_to_be_sealed_cannot_be_read(length: int) -> None:
+    with pytest.raises(ValueError, match=r"damaged|Nonce"):
+        KEY_RING.unseal(bytes(length), b"")
+
+
+def test_sealing_the_same_key_twice_looks_different_and_does_not_show_it() -> None:
+    sealed = {KEY_RING.seal_key(KEY, 1) for _ in range(100)}
+    assert len(sealed) == 100
+    assert not any(KEY.encode() in one for one in sealed)
+    assert {len(one) for one in sealed} == {len(KEY) + 28}
+
+
+def test_the_seal_is_aes_256_gcm_under_a_key_derived_from_the_secret() -> None:
+    sealed = KEY_RING.seal(b"plain", b"place")
+    opened = AESGCM(derived(b"keywright v1 seal")).decrypt(sealed[:12], sealed[12:], b"place")
+    assert opened == b"plain"
+
+
+def test_the_fingerprint_is_hmac_sha_256_under_a_key_derived_from_the_secret() -> None:
+    expected = hmac.digest(derived(b"keywright v1 find a license by its key"), KEY.encode(), "sha256")
+    assert KEY_RING.fingerprint(KEY) == expected
+    assert KEY_RING.fingerprint(KEY) != hashlib.sha256(KEY.encode()).digest()
+
+
+@given(st.sets(TEXTS, min_size=2))
+def test_different_keys_have_different_fingerprints(texts: set[str]) -> None:
+    assert len({KEY_RING.fingerprint(text) for text in texts}) == len(texts)
+
+
+def test_upper_and_lower_case_are_different_keys() -> None:
+    assert KEY_RING.fingerprint("abc") != KEY_RING.fingerprint("ABC")
+
+
+def test_another_secret_finds_and_marks_differently() -> None:
+    other = KeyRing(b"another secret, also 32 bytes ok")
+    assert other.fingerprint(KEY) != KEY_RING.fingerprint(KEY)
+    assert other.secret_mark != KEY_RING.secret_mark
+    assert KeyRing(SECRET).secret_mark == KEY_RING.secret_mark
+    assert re.fullmatch("[0-9a-f]{16}", KEY_RING.secret_mark)
+
+
+def test_a_secret_has_at_least_16_bytes() -> None:
+    KeyRing(bytes(16))
+    with pytest.raises(ValueError, match="at least 16 bytes"):
+        KeyRing(bytes(15))
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("A", "A"),
+        ("  A B\t", "A B"),
+        ("\u00a0\u2003key\u3000\r\n", "key"),
+        ("a" * 255, "a" * 255),
+        (" " * 300 + "a" * 255, "a" * 255),
+        ("ключ/🔑%2F", "ключ/🔑%2F"),
+        ("e\u0301", "e\u0301"),
+        ("a\u200bb", "a\u200bb"),
+        ("\u00a9", "\u00a9"),
+        ("\ue000\uffff", "\ue000\uffff"),
+    ],
+)
+def test_a_key_is_trimmed_and_otherwise_kept_exactly(text: str, key: str) -> None:
+    assert keys.normalize_key(text) == key
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "\t\n",
+        "a" * 256,
+        "a\x00b",
+        "a\nb",
+        "a\x1fb",
+        "a\x7fb",
+        "a\x80b",
+        "a\x9fb",
+        "a\ud800",
+        "\udfffa",
+    ],
+)
+def test_what_cannot_be_a_key_is_refused(text: str) -> None:
+    with pytest.raises(InvalidLicenseKey):
+        keys.normalize_key(text)
+
+
+@given(st.text())
+def test_normalizing_twice_changes_nothing_more(text: str) -> None:
+    try:
+        key = keys.normalize_key(text)
+    except InvalidLicenseKey:
+        return
+    assert keys.normalize_key(key) == key
+    assert 1 <= len(key) <= keys.MAX_KEY_LENGTH
+    assert key.encode().decode() == key
+
+
+@given(TEXTS)
+def test_a_mask_never_shows_more_than_a_quarter_of_a_key(key: str) -> None:
+    shown = keys.mask(key)
+    assert shown[0] == "…"
+    assert key.endswith(shown[1:])
+    assert len(shown) - 1 <= min(4, len(key) / 4)
+
+
+@pytest.mark.parametrize(
+    ("key", "masked"),
+    [("", "…"), ("abc", "…"), ("abcd", "…d"), ("abcdefgh", "…gh"), ("a" * 30 + "wxyz", "…wxyz")],
+)
+def test_a_mask_shows_the_end_of_a_key(key: str, masked: str) -> None:
+    assert keys.mask(key) == masked
+
+
+def test_tokens_and_credentials_have_160_random_bits_in_lower_case_hex() -> None:
+    assert re.fullmatch("[0-9a-f]{40}", keys.new_token())
+    assert re.fullmatch("ck_[0-9a-f]{40}", keys.new_consumer_key())
+    assert re.fullmatch("cs_[0-9a-f]{40}", keys.new_consumer_secret())
+    assert len({keys.new_token() for _ in range(1000)}) == 1000
+
+
+def test_consumer_keys_are_hashed_as_woocommerce_hashes_them() -> None:
+    # hash_hmac('sha256', $consumer_key, 'wc-api') in PHP; made here with:
+    # printf %s ck_0123456789abcdef0123456789abcdef01234567 | openssl dgst -sha256 -hmac wc-api
+    hashed = keys.hash_consumer_key("ck_0123456789abcdef0123456789abcdef01234567")
+    assert hashed == "4ffbd479cad9f24fb43a1516cb436a9dad0e2e23ef491464e29c2d81dae32edd"
+
+
+def test_consumer_secrets_are_kept_as_sha_256() -> None:
+    # FIPS 180-2, appendix B.1.
+    expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert keys.hash_consumer_secret("abc").hex() == expected
+
+
+def test_a_generated_key_follows_the_recipe() -> None:
+    recipe = a_generator(prefix="P.", suffix=".S", separator="-", chunks=3, chunk_length=5)
+    for key in islice(keys.generate_keys(recipe), 50):
+        assert re.fullmatch(r"P\.[0-9A-F]{5}-[0-9A-F]{5}-[0-9A-F]{5}\.S", key)
+        assert len(key) == keys.key_length(recipe)
+
+
+def test_a_recipe_without_trimmings_makes_bare_runs() -> None:
+    recipe = a_generator(separator=None, chunks=2, chunk_length=3, charset="x")
+    assert keys.generate_key(recipe) == "xxxxxx"
+    assert keys.key_length(recipe) == 6
+
+
+def test_every_character_of_the_charset_comes_up() -> None:
+    recipe = a_generator(charset="ab", chunks=1, chunk_length=100)
+    assert set(keys.generate_key(recipe)) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("charset", "chunks", "chunk_length", "bits"),
+    [
+        ("01", 1, 64, 64.0),
+        ("0123456789ABCDEF", 4, 4, 64.0),
+        ("aaaa", 10, 10, 0.0),
+        ("aab", 1, 8, 8.0),
+        ("", 3, 3, 0.0),
+        ("abc", 2, 2, 4 * math.log2(3)),
+    ],
+)
+def test_entropy_counts_distinct_characters_only(
+    charset: str, chunks: int, chunk_length: int, bits: float
+) -> None:
+    assert keys.entropy_bits(charset, chunks, chunk_length) == pytest.approx(bits)
+
+
+@pytest.mark.parametrize("field", ["charset", "separator", "prefix", "suffix"])
+@pytest.mark.parametrize("bad", ["\n", "a\x00", "\x9f", "\ud800"])
+def test_a_recipe_with_control_characters_makes_no_keys(field: str, bad: str) -> None:
+    assert not keys.is_drawable(a_generator(**{field: bad}))
+    assert keys.is_drawable(a_generator(**{field: "é🔑"}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_drawable"),
+    [
+        ({"charset": "a "}, False),
+        ({"charset": "a ", "prefix": "P"}, False),
+        ({"charset": "a ", "suffix": "S"}, False),
+        ({"charset": "a ", "prefix": "P", "suffix": "S"}, True),
+        ({"prefix": " P"}, False),
+        ({"suffix": "S\u3000"}, False),
+        ({"prefix": "P ", "suffix": " S", "separator": " "}, True),
+        ({"charset": "", "prefix": "P"}, True),
+    ],
+)
+def test_a_recipe_makes_no_keys_with_white_space_at_an_end(fields: dict[str, str], is_drawable: bool) -> None:
+    assert keys.is_drawable(a_generator(**fields)) is is_drawable
+
+
+parts = st.none() | st.text(st.sampled_from("ab \n\u3000"), max_size=3)
+
+
+@given(st.text(st.sampled_from("ab \n"), min_size=1, max_size=3), parts, parts, parts, st.integers(1, 3))
+def test_what_a_drawable_recipe_makes_is_a_key_as_it_is(
+    charset: str, prefix: str | None, suffix: str | None, separator: str | None, chunks: int
+) -> None:
+    recipe = a_generator(
+        charset=charset, prefix=prefix, suffix=suffix, separator=separator, chunks=chunks, chunk_length=2
+    )
+    if keys.is_drawable(recipe):
+        for key in islice(keys.generate_keys(recipe), 10):
+            assert keys.normalize_key(key) == key

@@ -1,0 +1,230 @@
+"""What one command does to one license; the sequences are in test_rules_over_time.py."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keywright import rules
+from keywright.errors import (
+    AlreadyActivated,
+    LicenseDisabled,
+    LicenseExpired,
+    LicenseInactive,
+    LimitReached,
+    NothingActive,
+    Refusal,
+    TokenNotActive,
+)
+from keywright.model import Activation, Status
+from tests.makers import KEY, LATER, NOW, TOKEN, a_deactivated_activation, a_license, an_activation
+
+SECOND = timedelta(seconds=1)
+
+
+def refusal_in_order(
+    *, expired: bool, status: Status, active: bool = False, full: bool = False
+) -> type[Refusal] | None:
+    """The contract's order of refusal (§3): expired, inactive or disabled, already active, the limit."""
+    reasons = (
+        (expired, LicenseExpired),
+        (status is Status.INACTIVE, LicenseInactive),
+        (status is Status.DISABLED, LicenseDisabled),
+        (active, AlreadyActivated),
+        (full, LimitReached),
+    )
+    return next((refusal for applies, refusal in reasons if applies), None)
+
+
+def test_activate_takes_one_place() -> None:
+    license = rules.activate(a_license(times_activated=2, times_activated_max=3), LATER)
+    assert license == a_license(times_activated=3, times_activated_max=3, updated_at=LATER)
+
+
+def test_activate_needs_a_free_place() -> None:
+    with pytest.raises(LimitReached) as refusal:
+        rules.activate(a_license(times_activated=3, times_activated_max=3), NOW)
+    assert refusal.value.key == KEY
+
+
+def test_a_license_without_a_limit_has_always_a_free_place() -> None:
+    assert rules.activate(a_license(times_activated=10**9), NOW).times_activated == 10**9 + 1
+
+
+def test_a_limit_that_was_lowered_below_what_is_taken_has_no_free_place() -> None:
+    with pytest.raises(LimitReached):
+        rules.activate(a_license(times_activated=5, times_activated_max=3), NOW)
+
+
+@pytest.mark.parametrize(("expired", "status", "full"), list(product((False, True), Status, (False, True))))
+def test_activate_refuses_in_the_order_of_the_contract(expired: bool, status: Status, full: bool) -> None:
+    license = a_license(
+        expires_at=NOW if expired else LATER,
+        status=status,
+        times_activated=int(full),
+        times_activated_max=1,
+    )
+    expected = refusal_in_order(expired=expired, status=status, full=full)
+    if expected is None:
+        assert rules.activate(license, NOW).times_activated == 1
+    else:
+        with pytest.raises(expected):
+            rules.activate(license, NOW)
+
+
+@pytest.mark.parametrize(
+    ("expired", "status", "active", "full"),
+    list(product((False, True), Status, (False, True), (False, True))),
+)
+def test_reactivate_refuses_in_the_order_of_the_contract(
+    expired: bool, status: Status, active: bool, full: bool
+) -> None:
+    license = a_license(
+        expires_at=NOW if expired else LATER,
+        status=status,
+        times_activated=int(full),
+        times_activated_max=1,
+    )
+    record = an_activation() if active else a_deactivated_activation()
+    expected = refusal_in_order(expired=expired, status=status, active=active, full=full)
+    if expected is None:
+        assert rules.reactivate(license, record, NOW)[0].times_activated == 1
+    else:
+        with pytest.raises(expected):
+            rules.reactivate(license, record, NOW)
+
+
+def test_reactivate_takes_the_place_back_under_the_same_token() -> None:
+    license, record = rules.reactivate(
+        a_license(times_activated=1, times_activated_max=2), a_deactivated_activation(), LATER
+    )
+    assert license == a_license(times_activated=2, times_activated_max=2, updated_at=LATER)
+    assert record == an_activation(updated_at=LATER, deactivated_at=None)
+
+
+def test_reactivate_needs_a_free_place() -> None:
+    full = a_license(times_activated=1, times_activated_max=1)
+    with pytest.raises(LimitReached):
+        rules.reactivate(full, a_deactivated_activation(), NOW)
+
+
+def test_an_active_record_cannot_be_reactivated() -> None:
+    with pytest.raises(AlreadyActivated) as refusal:
+        rules.reactivate(a_license(times_activated=1), an_activation(), NOW)
+    assert refusal.value.token == TOKEN
+
+
+def test_deactivate_gives_up_one_place() -> None:
+    license, record = rules.deactivate(a_license(times_activated=2), an_activation(), LATER)
+    assert license == a_license(times_activated=1, updated_at=LATER)
+    assert record == an_activation(updated_at=LATER, deactivated_at=LATER)
+
+
+def test_a_deactivated_record_cannot_be_deactivated_again() -> None:
+    with pytest.raises(TokenNotActive) as refusal:
+        rules.deactivate(a_license(), a_deactivated_activation(), NOW)
+    assert refusal.value.token == TOKEN
+
+
+@pytest.mark.parametrize("status", Status)
+def test_deactivation_works_in_any_status_and_after_the_expiry(status: Status) -> None:
+    license = a_license(status=status, expires_at=NOW, times_activated=1)
+    assert rules.deactivate(license, an_activation(), LATER)[0].times_activated == 0
+    assert rules.deactivate_all(license, [an_activation()], LATER)[0].times_activated == 0
+
+
+def test_deactivate_all_gives_up_every_place_and_reports_only_the_records_it_ended() -> None:
+    records = [an_activation(id=1), a_deactivated_activation(id=2), an_activation(id=3)]
+    license, ended = rules.deactivate_all(a_license(times_activated=2), records, LATER)
+    assert license == a_license(times_activated=0, updated_at=LATER)
+    assert [one.id for one in ended] == [1, 3]
+    assert all(one.deactivated_at == one.updated_at == LATER for one in ended)
+
+
+@pytest.mark.parametrize("records", [[], [a_deactivated_activation()]])
+def test_deactivate_all_needs_an_active_record(records: list[Activation]) -> None:
+    with pytest.raises(NothingActive):
+        rules.deactivate_all(a_license(), records, NOW)
+
+
+def test_a_license_expires_exactly_at_expires_at() -> None:
+    license = a_license(expires_at=NOW)
+    assert not rules.is_expired(license, NOW - SECOND)
+    assert rules.is_expired(license, NOW)
+    rules.require_usable(license, NOW - SECOND)
+    with pytest.raises(LicenseExpired) as refusal:
+        rules.require_usable(license, NOW)
+    assert refusal.value.expires_at == NOW
+
+
+def test_a_license_without_expires_at_never_expires() -> None:
+    assert not rules.is_expired(a_license(), rules.END_OF_TIME)
+
+
+@pytest.mark.parametrize("status", [Status.SOLD, Status.DELIVERED, Status.ACTIVE])
+def test_sold_delivered_and_active_licenses_can_be_used(status: Status) -> None:
+    rules.require_usable(a_license(status=status), NOW)
+
+
+def test_the_first_activation_turns_valid_for_into_expires_at() -> None:
+    license = rules.activate(a_license(valid_for_days=30), NOW)
+    assert license.expires_at == NOW + timedelta(days=30)
+    assert license.valid_for_days == 30
+
+
+def test_later_activations_leave_expires_at_alone() -> None:
+    once = rules.activate(a_license(valid_for_days=30), NOW)
+    assert rules.activate(once, LATER).expires_at == NOW + timedelta(days=30)
+    again, _ = rules.reactivate(once, a_deactivated_activation(), LATER)
+    assert again.expires_at == NOW + timedelta(days=30)
+
+
+def test_an_expires_at_that_was_given_wins_over_valid_for() -> None:
+    license = rules.activate(a_license(valid_for_days=30, expires_at=LATER), NOW)
+    assert license.expires_at == LATER
+
+
+def test_valid_for_reaches_the_end_of_time_and_not_beyond() -> None:
+    left = (rules.END_OF_TIME - NOW).days
+    assert rules.expiry_after(NOW, left) == NOW + timedelta(days=left)
+    assert rules.expiry_after(NOW, left + 1) == rules.END_OF_TIME
+    assert rules.activate(a_license(valid_for_days=2**31 - 1), NOW).expires_at == rules.END_OF_TIME
+
+
+@given(
+    st.datetimes(datetime(1970, 1, 1), datetime(9999, 12, 31), timezones=st.just(UTC)),
+    st.integers(0, 2**31 - 1),
+)
+def test_no_number_of_days_leads_beyond_the_end_of_time(now: datetime, days: int) -> None:
+    now = now.replace(microsecond=0)
+    expiry = rules.expiry_after(now, days)
+    assert now <= expiry <= rules.END_OF_TIME
+    assert expiry == rules.END_OF_TIME or expiry - now == timedelta(days=days)
+
+
+def test_validation_reports_every_record_deactivated_ones_included() -> None:
+    records = (an_activation(id=1), a_deactivated_activation(id=2))
+    assert rules.validate(records, None) == records
+    assert rules.validate((), None) == ()
+
+
+def test_validation_with_a_token_reports_that_active_record_alone() -> None:
+    records = [an_activation(id=1, token="a" * 40), an_activation(id=2, token="b" * 40)]
+    assert rules.validate(records, "b" * 40) == (records[1],)
+
+
+@pytest.mark.parametrize("records", [[], [a_deactivated_activation()], [an_activation(token="b" * 40)]])
+def test_validation_with_a_token_needs_an_active_record_with_it(records: list[Activation]) -> None:
+    with pytest.raises(TokenNotActive) as refusal:
+        rules.validate(records, TOKEN)
+    assert refusal.value.token == TOKEN
+
+
+@pytest.mark.parametrize(("limit", "taken", "left"), [(None, 7, None), (3, 1, 2), (3, 3, 0), (3, 5, -2)])
+def test_remaining_activations_are_the_limit_less_what_is_taken(
+    limit: int | None, taken: int, left: int | None
+) -> None:
+    license = a_license(times_activated=taken, times_activated_max=limit)
+    assert rules.remaining_activations(license) == left
