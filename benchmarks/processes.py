@@ -20,11 +20,13 @@ _CHUNK = 256 * 1024
 
 
 class StartUp(msgspec.Struct, frozen=True):
-    """Medians, in seconds: from the command to the first answer, and to the end of the help."""
+    """Medians: from ``keywright serve`` to the first answer, with data and without, and to the end of
+    ``keywright --help``.
+    """
 
-    serve: float
-    serve_new: float
-    help: float
+    serve_seconds: float
+    serve_new_seconds: float
+    help_seconds: float
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -32,7 +34,7 @@ class Listing(msgspec.Struct, frozen=True):
 
     licenses: int
     seconds: float
-    growth: float | None
+    growth_mib: float | None
 
 
 def measure_start_up(filled: Filled, folder: Path, say: Callable[[str], None]) -> StartUp:

@@ -44,7 +44,7 @@ def show(report: Report, console: Console) -> None:
 
 def _throughput(report: Report, measured: Throughput) -> Table:
     title = f"{report.licenses:,} licenses, {report.seconds} s each; the ratio is to the constant answer"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     table.add_column("answer")
     for name in ("connections", "requests/s", "p50 ms", "p99 ms", "non-2xx", "CPU µs", "ratio"):
         table.add_column(name, justify="right")
@@ -59,8 +59,8 @@ def _throughput(report: Report, measured: Throughput) -> Table:
 
 def _cells(row: Row, *, is_first: bool) -> list[str]:
     ratio = "" if row.case == CONSTANT else f"{row.ratio:.2f}"
-    processor = "" if row.processor is None else f"{row.processor:.0f}"
-    rate, latencies = f"{row.per_second:,.0f}", [f"{row.p50:.2f}", f"{row.p99:.2f}"]
+    processor = "" if row.processor_us is None else f"{row.processor_us:.0f}"
+    rate, latencies = f"{row.per_second:,.0f}", [f"{row.p50_ms:.2f}", f"{row.p99_ms:.2f}"]
     name = row.case if is_first else ""
     return [name, str(row.connections), rate, *latencies, f"{row.failed:,}", processor, ratio]
 
@@ -81,11 +81,11 @@ def _figures(report: Report) -> Table:
 def _memory(report: Report) -> list[tuple[str, str]]:
     rows = []
     if report.throughput is not None:
-        rows.append(("server memory at rest", _mebibytes(report.throughput.at_rest)))
-        rows.append(("server memory, peak under load", _mebibytes(report.throughput.peak)))
+        rows.append(("server memory at rest", _mebibytes(report.throughput.at_rest_mib)))
+        rows.append(("server memory, peak under load", _mebibytes(report.throughput.peak_mib)))
     if report.listing is not None:
         licenses, seconds = report.listing.licenses, report.listing.seconds
-        rows.append((f"memory growth, listing {licenses:,}", _mebibytes(report.listing.growth)))
+        rows.append((f"memory growth, listing {licenses:,}", _mebibytes(report.listing.growth_mib)))
         rows.append((f"time to list {licenses:,}", f"{seconds:.1f} s"))
     return rows
 
@@ -94,9 +94,9 @@ def _times(report: Report) -> list[tuple[str, str]]:
     if report.start_up is None:
         return []
     return [
-        ("keywright serve to first answer", f"{report.start_up.serve:.2f} s"),
-        ("the same on a new data directory", f"{report.start_up.serve_new:.2f} s"),
-        ("keywright --help", f"{report.start_up.help:.2f} s"),
+        ("keywright serve to first answer", f"{report.start_up.serve_seconds:.2f} s"),
+        ("the same on a new data directory", f"{report.start_up.serve_new_seconds:.2f} s"),
+        ("keywright --help", f"{report.start_up.help_seconds:.2f} s"),
     ]
 
 

@@ -16,28 +16,27 @@ CONNECTIONS = (1, 16, 64)
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A case at a number of connections.
+    """A case at a number of connections, see ``wrk.Load``.
 
-    Latencies are in milliseconds, the server's processor time per answer in microseconds. ``ratio`` is
-    the rate divided by that of the constant answer, measured right before and right after.
+    ``ratio`` is the rate divided by that of the constant answer, measured right before and right after.
     """
 
     case: str
     connections: int
     per_second: float
-    p50: float
-    p99: float
+    p50_ms: float
+    p99_ms: float
     failed: int
-    processor: float | None
+    processor_us: float | None
     ratio: float
 
 
 class Throughput(msgspec.Struct, frozen=True):
-    """The rows, and the most memory that a server took at rest and under load, in MiB."""
+    """The rows, and the most memory that a server took at rest and under load."""
 
     rows: list[Row]
-    at_rest: float | None
-    peak: float | None
+    at_rest_mib: float | None
+    peak_mib: float | None
 
 
 def measure(
@@ -74,7 +73,9 @@ def _rows(connections: int, loads: list[tuple[str, wrk.Load]]) -> list[Row]:
             constant = (loads[number - 1][1].per_second + loads[number + 1][1].per_second) / 2
         ratio = one.per_second / constant
         rows.append(
-            Row(case, connections, one.per_second, one.p50, one.p99, one.failed, one.processor, ratio)
+            Row(
+                case, connections, one.per_second, one.p50_ms, one.p99_ms, one.failed, one.processor_us, ratio
+            )
         )
     return rows
 
@@ -94,10 +95,10 @@ def _median(rows: list[Row]) -> Row:
         rows[0].case,
         rows[0].connections,
         statistics.median(row.per_second for row in rows),
-        statistics.median(row.p50 for row in rows),
-        statistics.median(row.p99 for row in rows),
+        statistics.median(row.p50_ms for row in rows),
+        statistics.median(row.p99_ms for row in rows),
         sum(row.failed for row in rows),
-        None if rows[0].processor is None else statistics.median(row.processor or 0 for row in rows),
+        None if rows[0].processor_us is None else statistics.median(row.processor_us or 0 for row in rows),
         statistics.median(row.ratio for row in rows),
     )
 

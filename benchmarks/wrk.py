@@ -23,18 +23,15 @@ class Missing(Exception):
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What came of driving a server.
-
-    Latencies are in milliseconds, the server's processor time per answer in microseconds; failed is
-    whatever was not answered 2xx.
-    """
+    """What came of driving a server; ``failed`` is whatever was not answered 2xx."""
 
     requests: int
     per_second: float
-    p50: float
-    p99: float
+    p50_ms: float
+    p99_ms: float
     failed: int
-    processor: float | None
+    #: The server's processor time per answer.
+    processor_us: float | None
 
 
 def require() -> None:
@@ -66,8 +63,9 @@ def _run(
     if done.returncode or not figures:
         raise RuntimeError(f"wrk failed: {done.stderr.strip() or done.stdout.strip()}")
     requests, microseconds, p50, p99, failed = map(int, figures[0])
-    is_known = before is not None and after is not None and requests > 0
-    processor = (after - before) * 1e6 / requests if is_known else None
+    processor = None
+    if before is not None and after is not None:
+        processor = (after - before) * 1e6 / max(1, requests)
     return Load(requests, requests * 1e6 / microseconds, p50 / 1000, p99 / 1000, failed, processor)
 
 

@@ -1,12 +1,13 @@
 """Nouns, commands and storages for tests: each maker has defaults for all that a test does not care for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from keywright import commands as c
+from keywright.errors import KeywrightError
 from keywright.keys import KeyRing
 from keywright.model import (
     Activation,
@@ -179,7 +180,9 @@ def create(key: str = KEY, limit: int | None = None, **fields: Any) -> c.CreateL
     return c.CreateLicense(**_asked(key=key, **defaults | fields))
 
 
-def update(key: str = KEY, /, *, now: datetime = NOW, by: int | None = None, **changes: Any) -> c.UpdateLicense:
+def update(
+    key: str = KEY, /, *, now: datetime = NOW, by: int | None = None, **changes: Any
+) -> c.UpdateLicense:
     return c.UpdateLicense(**_asked(key=key, now=now, by=by, changes=changes))
 
 
@@ -228,3 +231,10 @@ def url_of(folder: Path) -> str:
 def a_storage(folder: Path, key_ring: KeyRing = KEY_RING) -> Storage:
     """The SQLite database in this folder, made if there is none; the caller closes it."""
     return open_storage(url_of(folder), key_ring)
+
+
+def all_errors(root: type[KeywrightError] = KeywrightError) -> Iterator[type[KeywrightError]]:
+    """Every class of the tree of errors, the given root included, parents first."""
+    yield root
+    for child in root.__subclasses__():
+        yield from all_errors(child)

@@ -1,11 +1,10 @@
 """Every way Keywright can say no, as one tree.
 
 A refusal carries the facts of the case (which key, which token, which field), never a sentence for a
-particular interface and never a status code: those are the business of the interface that says it.
-``code`` is stable and may be logged, counted and matched.
+particular interface and never a status code. ``code`` is stable and may be logged, counted and matched.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import ClassVar
 
@@ -97,14 +96,18 @@ class NothingToChange(Refusal):
     code = "license.nothing_to_change"
 
 
-class FieldNotWritable(Refusal):
-    """A field of the change is unknown or may not be written."""
-
-    code = "license.field_not_writable"
+class FieldRefusal(Refusal):
+    """A refusal about one field, by its name."""
 
     def __init__(self, field: str) -> None:
         super().__init__(field)
         self.field = field
+
+
+class FieldNotWritable(FieldRefusal):
+    """A field of the change is unknown or may not be written."""
+
+    code = "license.field_not_writable"
 
 
 class NoLicenses(Refusal):
@@ -155,24 +158,16 @@ class NoGenerators(Refusal):
     code = "generator.none"
 
 
-class GeneratorFieldMissing(Refusal):
+class GeneratorFieldMissing(FieldRefusal):
     """A generator cannot be made without this field."""
 
     code = "generator.field_missing"
 
-    def __init__(self, field: str) -> None:
-        super().__init__(field)
-        self.field = field
 
-
-class GeneratorFieldInvalid(Refusal):
+class GeneratorFieldInvalid(FieldRefusal):
     """This field of a generator has an impossible value."""
 
     code = "generator.field_invalid"
-
-    def __init__(self, field: str) -> None:
-        super().__init__(field)
-        self.field = field
 
 
 class GeneratorFieldNotInteger(GeneratorFieldInvalid):
@@ -403,10 +398,3 @@ class StoreError(KeywrightError):
     """The database is not one that this version can use; the text says what to do."""
 
     code = "store"
-
-
-def all_errors(root: type[KeywrightError] = KeywrightError) -> Iterator[type[KeywrightError]]:
-    """Every class of the tree, the given root included, parents first."""
-    yield root
-    for child in root.__subclasses__():
-        yield from all_errors(child)

@@ -16,9 +16,9 @@ import typer
 from keywright import access, errors
 from keywright.cli.program import app
 from keywright.cli.sentences import SENTENCES, sentence
-from keywright.errors import all_errors
 from keywright.storage import sqlite
 from tests.cli.conftest import Keywright, run
+from tests.makers import all_errors
 from tests.server import KEYWRIGHT, environment
 
 KEY = "ABCDE-FGHIJ-12345"
@@ -113,7 +113,7 @@ def test_a_mistyped_command_or_option_is_named(nowhere: Keywright) -> None:
 def refusals() -> list[type[errors.KeywrightError]]:
     """What a command can meet."""
     not_met = (errors.IdempotencyKeyReused, errors.IdempotencyKeyBusy)
-    roots = (errors.LicenseRefusal, errors.TokenRefusal, errors.Refusal)
+    roots = (errors.LicenseRefusal, errors.TokenRefusal, errors.FieldRefusal, errors.Refusal)
     return [one for one in all_errors(errors.Refusal) if one not in not_met and one not in roots]
 
 

@@ -13,9 +13,9 @@ import pytest
 
 import keywright
 from keywright import errors
-from keywright.errors import KeywrightError, all_errors
+from keywright.errors import KeywrightError
 from keywright.http import problems
-from tests.makers import KEY, NOW, TOKEN
+from tests.makers import KEY, NOW, TOKEN, all_errors
 
 PACKAGE = Path(keywright.__file__).parent
 ALL = list(dict.fromkeys(all_errors()))
@@ -66,7 +66,7 @@ def errors_made() -> set[type[KeywrightError]]:
 
 def test_every_error_has_a_code_of_its_own() -> None:
     own = {one: vars(one).get("code", one.code) for one in ALL}
-    groups = {errors.LicenseRefusal, errors.TokenRefusal}
+    groups = {errors.LicenseRefusal, errors.TokenRefusal, errors.FieldRefusal}
     codes = [code for one, code in own.items() if one not in groups]
     assert len(codes) == len(set(codes))
 

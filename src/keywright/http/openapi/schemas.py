@@ -218,8 +218,8 @@ def _failure() -> Schema:
     by_code = {"type": "object", "required": ["status"], "properties": {"status": {"type": "integer"}}}
     data = {
         "type": "object",
-        "description": "The status once more; with `rest_invalid_param`, in `params`, what is wrong with which "
-        "parameter; message and status by code, for clients that look there.",
+        "description": "The status once more; with `rest_invalid_param`, in `params`, what is wrong with "
+        "which parameter; message and status by code, for clients that look there.",
         "required": ["status", "errors", "error_data"],
         "properties": {
             "status": {"type": "integer", "description": "The HTTP status once more."},
