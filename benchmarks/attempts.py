@@ -7,6 +7,7 @@ times_activated or null]`` for each attempt.
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -49,6 +50,8 @@ async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
 
 def main() -> None:
     """Read what to do, do it, and print what came of it."""
+    # On Ctrl-C, who started this process ends it, too.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     host, port, connections = sys.argv[1:]
     keys = json.loads(sys.stdin.readline())
     print(json.dumps(asyncio.run(attempt_all(host, int(port), int(connections), keys))))

@@ -10,7 +10,6 @@ import hmac
 import math
 import re
 import secrets
-from collections.abc import Iterator
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -128,12 +127,6 @@ def generate_key(recipe: Generator) -> str:
         for _ in range(recipe.chunks)
     )
     return f"{recipe.prefix or ''}{(recipe.separator or '').join(chunks)}{recipe.suffix or ''}"
-
-
-def generate_keys(recipe: Generator) -> Iterator[str]:
-    """License keys after the recipe, without end; a small recipe repeats itself."""
-    while True:
-        yield generate_key(recipe)
 
 
 def entropy_bits(charset: str, chunks: int, chunk_length: int) -> float:

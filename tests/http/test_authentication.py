@@ -13,6 +13,7 @@ from tests.http.asking import (
     Client,
     Reply,
     a_key,
+    assert_invalid,
     assert_refused,
     basic,
     core,
@@ -277,6 +278,14 @@ def test_credentials_sent_twice_are_refused(program: Client, keys: Keys, name: s
     query = "&".join(f"{one}={value}" for one, value in [*good.items(), (name, good[name])])
     reply = program.get("licenses", query=query)
     assert (reply.status, list(reply.json["data"]["params"])) == (400, [name])
+
+
+def test_two_authorization_headers_are_refused(program: Client, keys: Keys) -> None:
+    good, bad = (basic(*(keys[caller] or ("", ""))) for caller in ("read", "wrong secret"))
+    for pair in ((good, bad), (bad, good), (good, good)):
+        for path in ("generators", core("validate", "K")):
+            reply = program.get(path, headers=[("Authorization", one) for one in pair])
+            assert_invalid(reply, "Authorization")
 
 
 def test_a_revoked_key_ends_at_once(server: RunningServer) -> None:

@@ -97,7 +97,9 @@ def test_delete_answers_with_an_empty_array(vendor: Client) -> None:
     [("name", "name"), ("charset", "charset"), ("chunks", "chunks"), ("chunk_length", "chunk length")],
 )
 @pytest.mark.parametrize("absent", ["left out", "", None])
-def test_create_without_a_required_field(vendor: Client, field: str, words: str, absent: str | None) -> None:
+def test_create_without_a_required_field_is_refused(
+    vendor: Client, field: str, words: str, absent: str | None
+) -> None:
     fields = {**MINIMAL, field: absent}
     if absent == "left out":
         del fields[field]
@@ -106,7 +108,7 @@ def test_create_without_a_required_field(vendor: Client, field: str, words: str,
 
 
 @pytest.mark.parametrize("number", ["987654321", "0", "x", "-1", "1.5", "9" * 30, "1x", "%20", "%C2%B2"])
-def test_an_unknown_generator(vendor: Client, number: str) -> None:
+def test_an_unknown_generator_is_refused(vendor: Client, number: str) -> None:
     path = f"generators/{number}"
     shown = {"%20": " ", "%C2%B2": "²"}.get(number, number)
     assert_refused(vendor.get(path), f"Generator with ID: {shown} could not be found.")
@@ -120,14 +122,14 @@ def test_an_unknown_generator(vendor: Client, number: str) -> None:
 
 @pytest.mark.parametrize("field", ["name", "charset"])
 @pytest.mark.parametrize("value", ["", " ", None, [], {}, True, "x" * 256, "a\0b"], ids=repr)
-def test_update_with_a_bad_text(vendor: Client, field: str, value: object) -> None:
+def test_update_with_a_bad_text_is_refused(vendor: Client, field: str, value: object) -> None:
     reply = vendor.put(new(vendor), json_body={field: value})
     assert_refused(reply, f"Generator {field} is invalid.")
 
 
 @pytest.mark.parametrize("field", ["chunks", "chunk_length", "times_activated_max"])
 @pytest.mark.parametrize("value", ["x", -1, "-1", 1.5, True, [], {}, 2**31, "9" * 30, 10**30], ids=repr)
-def test_update_with_a_bad_integer(vendor: Client, field: str, value: object) -> None:
+def test_update_with_a_bad_integer_is_refused(vendor: Client, field: str, value: object) -> None:
     path = new(vendor)
     before = vendor.get(path).body
     reply = vendor.put(path, json_body={"name": "changed", field: value})
@@ -155,7 +157,7 @@ def test_keys_too_long_to_be_keys_are_refused(vendor: Client) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"null"])
-def test_update_with_nothing(vendor: Client, body: bytes) -> None:
+def test_update_with_nothing_is_refused(vendor: Client, body: bytes) -> None:
     reply = vendor.put(new(vendor), body=body, headers={"Content-Type": "application/json"})
     assert_refused(reply, "No parameters were provided.")
 

@@ -60,7 +60,7 @@ FIELDS = [
 
 
 @pytest.mark.parametrize("number", HUGE, ids=lambda number: number[:9])
-def test_huge_numbers(vendor: Client, program: Client, number: str) -> None:
+def test_huge_numbers_are_answered(vendor: Client, program: Client, number: str) -> None:
     key = vendor.license()
     path = f"generators/{vendor.post('generators', json_body=GENERATOR).data['id']}"
     for field in FIELDS:
@@ -109,7 +109,7 @@ ODD_TEXTS = [
 
 
 @pytest.mark.parametrize("value", ODD_TEXTS, ids=lambda value: repr(value[:12]))
-def test_odd_values_of_every_parameter(vendor: Client, program: Client, value: bytes) -> None:
+def test_odd_values_of_every_parameter_are_answered(vendor: Client, program: Client, value: bytes) -> None:
     key = vendor.license()
     number = vendor.post("generators", json_body=GENERATOR).data["id"]
     for field in FIELDS:
@@ -169,7 +169,7 @@ def test_names_of_parameters_may_be_anything(vendor: Client, program: Client) ->
         "???",
     ],
 )
-def test_odd_queries(vendor: Client, program: Client, query: str) -> None:
+def test_odd_queries_are_answered(vendor: Client, program: Client, query: str) -> None:
     key = vendor.license()
     for call in ("activate", "validate", "deactivate"):
         assert_in_shape(program.get(core(call, key), query=query))
@@ -215,7 +215,7 @@ def test_odd_queries(vendor: Client, program: Client, query: str) -> None:
     ],
     ids=lambda value: repr(value)[:60],
 )
-def test_odd_bodies(vendor: Client, program: Client, kind: str, body: bytes) -> None:
+def test_odd_bodies_are_answered(vendor: Client, program: Client, kind: str, body: bytes) -> None:
     key = vendor.license()
     for client, path in ((program, core("activate", key)), (vendor, "licenses"), (vendor, license_path(key))):
         assert_in_shape(client.post(path, body=body, headers={"Content-Type": kind}))
@@ -267,7 +267,7 @@ ADDRESSES = [
     | st.binary(max_size=60),
     data=st.data(),
 )
-def test_anything_at_all(
+def test_anything_at_all_is_answered(
     *, vendor: Client, method: str, address: str, query: dict[str, str], body: Any, data: st.DataObject
 ) -> None:
     key = data.draw(TEXTS | st.just(a_key()))

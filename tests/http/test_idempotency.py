@@ -64,7 +64,9 @@ def test_a_repeated_activation_gets_the_first_answer_and_takes_no_place(
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_repeated_deactivations_and_reactivations(vendor: Client, program: Client, method: str) -> None:
+def test_repeated_deactivations_and_reactivations_change_nothing_more(
+    vendor: Client, program: Client, method: str
+) -> None:
     key = vendor.license()
     token: dict[str, Any] = {"query": {"token": program.activated(key)}}
     program.activate(key)

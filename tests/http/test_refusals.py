@@ -23,7 +23,9 @@ UNUSABLE = [4, 5]
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("call", ["activate", "validate"])
 @pytest.mark.parametrize("query", ["", f"token={NOBODY}", "token="])
-def test_activate_and_validate_of_an_unknown_key(program: Client, method: str, call: str, query: str) -> None:
+def test_activate_and_validate_of_an_unknown_key_is_refused(
+    program: Client, method: str, call: str, query: str
+) -> None:
     key = a_key()
     reply = program.ask(method, core(call, key), query=query)
     assert_refused(reply, f"License Key: {key} could not be found.")
@@ -31,31 +33,33 @@ def test_activate_and_validate_of_an_unknown_key(program: Client, method: str, c
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("query", ["", f"token={NOBODY}"])
-def test_deactivate_of_an_unknown_key(program: Client, method: str, query: str) -> None:
+def test_deactivate_of_an_unknown_key_is_refused(program: Client, method: str, query: str) -> None:
     key = a_key()
     reply = program.ask(method, core("deactivate", key), query=query)
     assert_refused(reply, f"License Key: {key} could not be found or is deactivated.")
 
 
-def test_get_of_an_unknown_key(vendor: Client) -> None:
+def test_get_of_an_unknown_key_is_refused(vendor: Client) -> None:
     key = a_key()
     assert_refused(vendor.get(license_path(key)), f"License Key: {key} could not be found.")
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
-def test_update_of_an_unknown_key(vendor: Client, method: str) -> None:
+def test_update_of_an_unknown_key_is_refused(vendor: Client, method: str) -> None:
     key = a_key()
     reply = vendor.ask(method, license_path(key), json_body={"status": "sold"})
     assert_refused(reply, f"License Key: {key} could not be found.")
 
 
-def test_delete_of_an_unknown_key(vendor: Client) -> None:
+def test_delete_of_an_unknown_key_is_refused(vendor: Client) -> None:
     reply = vendor.delete(license_path(a_key()))
     assert_refused(reply, "The license key could not be found or deleted.")
 
 
 @pytest.mark.parametrize("reactivating", [False, True])
-def test_activate_of_an_expired_license(vendor: Client, program: Client, reactivating: bool) -> None:
+def test_activate_of_an_expired_license_is_refused(
+    vendor: Client, program: Client, reactivating: bool
+) -> None:
     key = vendor.license()
     token = _deactivated(program, key) if reactivating else None
     vendor.put(license_path(key), json_body={"expires_at": "2020-01-01 00:00:00"})
@@ -76,7 +80,7 @@ def test_a_license_is_good_up_to_but_not_including_its_end(vendor: Client, progr
 
 @pytest.mark.parametrize("reactivating", [False, True])
 @pytest.mark.parametrize(("status", "word"), [(4, "inactive"), (5, "disabled")])
-def test_activate_of_an_inactive_or_disabled_license(
+def test_activate_of_an_inactive_or_disabled_license_is_refused(
     vendor: Client, program: Client, status: int, word: str, reactivating: bool
 ) -> None:
     key = vendor.license()
@@ -87,7 +91,7 @@ def test_activate_of_an_inactive_or_disabled_license(
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_activate_at_the_limit(vendor: Client, program: Client, method: str) -> None:
+def test_activate_at_the_limit_is_refused(vendor: Client, program: Client, method: str) -> None:
     key = vendor.license(times_activated_max=1)
     program.activate(key)
     reply = program.ask(method, core("activate", key))
@@ -95,7 +99,7 @@ def test_activate_at_the_limit(vendor: Client, program: Client, method: str) -> 
 
 
 @pytest.mark.parametrize("token", [NOBODY, 'odd "token" {e} \\ ü', "x" * 500, "\0"])
-def test_unknown_tokens(vendor: Client, program: Client, token: str) -> None:
+def test_an_unknown_token_is_refused(vendor: Client, program: Client, token: str) -> None:
     key = vendor.license()
     program.activate(key)
     gone = f"Activation Token: {token} could not be found or is deactivated."
@@ -104,14 +108,16 @@ def test_unknown_tokens(vendor: Client, program: Client, token: str) -> None:
     assert_refused(program.deactivate(key, token), gone)
 
 
-def test_activate_with_a_token_that_is_active(vendor: Client, program: Client) -> None:
+def test_activate_with_a_token_that_is_active_is_refused(vendor: Client, program: Client) -> None:
     key = vendor.license()
     token = program.activated(key)
     reply = program.activate(key, token)
     assert_refused(reply, f"Activation Token: {token} is already activated.")
 
 
-def test_validate_and_deactivate_with_a_token_that_is_deactivated(vendor: Client, program: Client) -> None:
+def test_validate_and_deactivate_with_a_token_that_is_deactivated_is_refused(
+    vendor: Client, program: Client
+) -> None:
     key = vendor.license()
     token = _deactivated(program, key)
     gone = f"Activation Token: {token} could not be found or is deactivated."
@@ -119,7 +125,9 @@ def test_validate_and_deactivate_with_a_token_that_is_deactivated(vendor: Client
     assert_refused(program.deactivate(key, token), gone)
 
 
-def test_deactivate_without_a_token_and_with_nothing_active(vendor: Client, program: Client) -> None:
+def test_deactivate_without_a_token_and_with_nothing_active_is_refused(
+    vendor: Client, program: Client
+) -> None:
     key = vendor.license()
     never = f"License Key: {key} has not been activated yet."
     assert_refused(program.deactivate(key), never)
@@ -206,40 +214,40 @@ def test_expired_and_inactive_come_before_the_limit(vendor: Client, program: Cli
         {"license_key": "a\x85b"},
     ],
 )
-def test_create_without_a_usable_key(vendor: Client, fields: dict[str, object]) -> None:
+def test_create_without_a_usable_key_is_refused(vendor: Client, fields: dict[str, object]) -> None:
     reply = vendor.post("licenses", json_body={"status": "active", **fields})
     assert_refused(reply, "License key is invalid.")
 
 
 @pytest.mark.parametrize("key", ["", " ", None, 7, {"K": "L"}, ["K"], True, "x" * 256, "a\nb"])
-def test_update_to_an_unusable_key(vendor: Client, key: object) -> None:
+def test_update_to_an_unusable_key_is_refused(vendor: Client, key: object) -> None:
     before = vendor.license()
     reply = vendor.put(license_path(before), json_body={"license_key": key})
     assert_refused(reply, "License key is invalid.")
     assert vendor.get(license_path(before)).status == 200
 
 
-def test_create_with_a_key_that_is_taken(vendor: Client) -> None:
+def test_create_with_a_key_that_is_taken_is_refused(vendor: Client) -> None:
     key = vendor.license()
     for same in (key, f"  {key}\n"):
         reply = vendor.post("licenses", json_body={"license_key": same})
         assert_refused(reply, "This license key already exists.")
 
 
-def test_update_to_a_key_that_is_taken(vendor: Client) -> None:
+def test_update_to_a_key_that_is_taken_is_refused(vendor: Client) -> None:
     mine, taken = vendor.license(), vendor.license()
     reply = vendor.put(license_path(mine), json_body={"license_key": taken, "order_id": 5})
     assert_refused(reply, "This license key already exists.")
     assert vendor.get(license_path(mine)).data["orderId"] is None
 
 
-def test_update_to_its_own_key(vendor: Client) -> None:
+def test_update_to_its_own_key_is_allowed(vendor: Client) -> None:
     key = vendor.license()
     assert vendor.put(license_path(key), json_body={"license_key": key}).data["licenseKey"] == key
 
 
 @pytest.mark.parametrize("status", ["", "good", "0", 0, 6, -1, True, None, 3.0, [3], {"a": 3}, "33", "3.0"])
-def test_create_and_update_with_a_status_that_is_none(vendor: Client, status: object) -> None:
+def test_create_and_update_with_a_status_that_is_none_is_refused(vendor: Client, status: object) -> None:
     created = vendor.post("licenses", json_body={"license_key": a_key(), "status": status})
     assert_refused(created, "License Key status is invalid")
     updated = vendor.put(license_path(vendor.license()), json_body={"status": status})
@@ -248,7 +256,7 @@ def test_create_and_update_with_a_status_that_is_none(vendor: Client, status: ob
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
 @pytest.mark.parametrize("body", [None, b"", b"{}", b"[]", b'["status"]', b"null", b'"status"', b"7"])
-def test_update_with_nothing(vendor: Client, method: str, body: bytes | None) -> None:
+def test_update_with_nothing_is_refused(vendor: Client, method: str, body: bytes | None) -> None:
     path = license_path(vendor.license())
     reply = vendor.ask(method, path, body=body, headers={"Content-Type": "application/json"})
     assert_refused(reply, "No parameters were provided.")
@@ -271,7 +279,9 @@ def test_update_with_nothing(vendor: Client, method: str, body: bytes | None) ->
     ],
 )
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
-def test_update_of_a_field_that_may_not_be_written(vendor: Client, method: str, field: str) -> None:
+def test_update_of_a_field_that_may_not_be_written_is_refused(
+    vendor: Client, method: str, field: str
+) -> None:
     path = license_path(vendor.license(order_id=1))
     before = vendor.get(path).body
     reply = vendor.ask(method, path, json_body={"order_id": 2, field: 3})
@@ -280,7 +290,7 @@ def test_update_of_a_field_that_may_not_be_written(vendor: Client, method: str, 
 
 
 @pytest.mark.parametrize("query", ["", "&page=1", "&page=2&per_page=7"])
-def test_list_without_any_license(vendor: Client, query: str) -> None:
+def test_list_without_any_license_is_refused(vendor: Client, query: str) -> None:
     assert_refused(vendor.get(f"licenses?order_id=999999999{query}"), "No License Keys available")
 
 
@@ -290,7 +300,7 @@ BAD_JSON = [b"{", b'{"status": }', b"{'a': 1}", b'{"a": 1} x', b"nonsense", b'{"
 
 
 @pytest.mark.parametrize("body", BAD_JSON)
-def test_malformed_json(vendor: Client, program: Client, body: bytes) -> None:
+def test_malformed_json_is_refused(vendor: Client, program: Client, body: bytes) -> None:
     key = vendor.license()
     json_type = {"Content-Type": "application/json"}
     asked: list[Callable[[], Reply]] = [
@@ -314,7 +324,7 @@ def test_a_label_may_have_255_characters(vendor: Client, program: Client) -> Non
 
 
 @pytest.mark.parametrize("meta", ["x", "[]", '["a"]', '{"a": 1}', '{"a": {"b": "c"}}', '{"a": null}', "{"])
-def test_meta_that_is_no_object_of_texts(vendor: Client, program: Client, meta: str) -> None:
+def test_meta_that_is_no_object_of_texts_is_refused(vendor: Client, program: Client, meta: str) -> None:
     key = vendor.license()
     assert_invalid(program.activate(key, query={"meta": meta}), "meta")
     assert program.counter(key) == 0
@@ -341,7 +351,7 @@ def test_every_wrong_parameter_is_named(vendor: Client, program: Client) -> None
 @pytest.mark.parametrize(
     "path", ["nothing", "licenses/activate/K/L", "licenses/K/activate", "generators/1/2"]
 )
-def test_no_such_address(vendor: Client, path: str) -> None:
+def test_an_address_that_is_not_there_is_refused(vendor: Client, path: str) -> None:
     reply = vendor.get(path)
     message = "No route was found matching the URL and request method."
     assert_refused(reply, message, code="rest_no_route")
@@ -351,7 +361,9 @@ def test_no_such_address(vendor: Client, path: str) -> None:
     "path", ["/nothing", "/wp-json", "/wp-json/lmfwc", "/wp-json/lmfwc/v3/licenses", "/.."]
 )
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "PROPFIND"])
-def test_no_such_address_outside_the_interface(program: Client, path: str, method: str) -> None:
+def test_an_address_outside_the_interface_is_refused_in_the_same_shape(
+    program: Client, path: str, method: str
+) -> None:
     reply = program.ask(method, path)
     message = "No route was found matching the URL and request method."
     assert_refused(reply, message, code="rest_no_route")

@@ -254,6 +254,14 @@ def test_each_field_is_saved_also_when_a_place_is_taken_in_the_same_batch(
     assert changed.times_activated == activates
 
 
+def test_who_changed_a_license_last_is_saved_even_when_nothing_else_changed(
+    batches: Batches, storage: Storage
+) -> None:
+    batches.change([create(), update(by=3)])
+    do(batches, update(by=4, now=LATER))
+    assert stored(storage).license == a_license(updated_at=LATER, updated_by=4)
+
+
 def test_an_expiry_can_be_taken_away_again(batches: Batches, storage: Storage) -> None:
     batches.change([create(expires_at=LATER)])
     assert do(batches, update(expires_at=None)).license.expires_at is None

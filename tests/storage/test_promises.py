@@ -1,15 +1,19 @@
 """What a transaction promises: all or nothing, no counter above its limit, no number twice."""
 
+from typing import Any
+
 import pytest
 
+from keywright import rules
 from keywright.batches import Batches
 from keywright.errors import LimitReached, RejectedByDatabase
-from keywright.model import LicenseFilter
+from keywright.model import LicenseFilter, LicenseRecord
 from keywright.storage import Storage
 from keywright.storage.schema import licenses
 from tests.makers import (
     KEY,
     KEY_RING,
+    LATER,
     a_license,
     activate,
     an_activation,
@@ -80,6 +84,21 @@ def test_the_database_itself_rejects_a_counter_below_0(storage: Storage) -> None
         tx.save_new_licenses([a_license()])
     with pytest.raises(RejectedByDatabase), storage.write() as tx:
         tx.save_places_given_up([a_license(times_activated=-1, times_activated_max=2)])
+
+
+@pytest.mark.parametrize("fields", [{}, {"expires_at": LATER}, {"valid_for_days": 9}])
+def test_even_with_a_broken_rule_no_activation_gets_above_the_limit(
+    storage: Storage, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = Batches(storage)
+    batches.change([create(limit=2, **fields)])
+    monkeypatch.setattr(rules, "require_free_place", lambda license: None)
+    outcomes = batches.change([activate() for _ in range(4)])
+    kinds = [type(one) for one in outcomes]
+    assert kinds == [LicenseRecord, LicenseRecord, RejectedByDatabase, RejectedByDatabase]
+    with storage.read() as tx:
+        assert tx.find_licenses([KEY])[KEY].times_activated == 2
+        assert len(tx.list_active([1])[1]) == 2
 
 
 def test_a_limit_may_be_lowered_below_what_is_taken_and_then_nothing_more_is_taken(storage: Storage) -> None:

@@ -11,7 +11,18 @@ from keywright.batches import Batches
 from keywright.errors import StoreBusy, StoreUnavailable
 from keywright.model import LicenseFilter
 from keywright.storage import Reading, Storage, sqlite
-from tests.makers import KEY, a_license, a_retry, a_storage, activate, create, validate
+from tests.makers import (
+    KEY,
+    TOKEN,
+    a_license,
+    a_retry,
+    a_storage,
+    activate,
+    create,
+    deactivate,
+    delete,
+    validate,
+)
 
 ANY = LicenseFilter()
 
@@ -58,6 +69,16 @@ def test_a_reader_cannot_write(storage: Storage) -> None:
         insert_license(tx)
     with storage.write() as tx:
         assert tx.next_id("license") == 1
+
+
+def test_refusals_write_nothing(storage: Storage) -> None:
+    batches = Batches(storage)
+    batches.change([create(limit=1), activate()])
+    with storage.write() as tx:
+        before = tx._connection.exec_driver_sql("SELECT total_changes()").scalar_one()
+    batches.change([activate(), create(), deactivate(TOKEN), delete("unknown")])
+    with storage.write() as tx:
+        assert tx._connection.exec_driver_sql("SELECT total_changes()").scalar_one() == before
 
 
 def test_a_write_begins_at_once_so_that_nothing_comes_between_reading_and_writing(storage: Storage) -> None:

@@ -4,7 +4,6 @@ import hashlib
 import hmac
 import math
 import re
-from itertools import islice
 
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -187,7 +186,7 @@ def test_consumer_secrets_are_kept_as_sha_256() -> None:
 
 def test_a_generated_key_follows_the_recipe() -> None:
     recipe = a_generator(prefix="P.", suffix=".S", separator="-", chunks=3, chunk_length=5)
-    for key in islice(keys.generate_keys(recipe), 50):
+    for key in [keys.generate_key(recipe) for _ in range(50)]:
         assert re.fullmatch(r"P\.[0-9A-F]{5}-[0-9A-F]{5}-[0-9A-F]{5}\.S", key)
         assert len(key) == keys.key_length(recipe)
 
@@ -255,5 +254,5 @@ def test_what_a_drawable_recipe_makes_is_a_key_as_it_is(
         charset=charset, prefix=prefix, suffix=suffix, separator=separator, chunks=chunks, chunk_length=2
     )
     if keys.is_drawable(recipe):
-        for key in islice(keys.generate_keys(recipe), 10):
-            assert keys.normalize_key(key) == key
+        made = [keys.generate_key(recipe) for _ in range(10)]
+        assert [keys.normalize_key(key) for key in made] == made

@@ -14,22 +14,24 @@ _NAMES = ("consumer_key", "consumer_secret")
 
 
 def credentials(
-    query: Mapping[str, Any], raw_query: bytes, authorization: bytes | None
+    query: Mapping[str, Any], raw_query: bytes, authorization: Sequence[bytes]
 ) -> tuple[str, str] | None:
     """The consumer key and secret of a request, or None when it brings none.
 
     Those in the query win over HTTP Basic. Raises ``CredentialsMissing`` for half of a pair,
     ``CredentialsInvalid`` for a Basic header that is none, ``InvalidParameters`` when the query names
-    one twice.
+    one twice or the header came twice.
     """
     if b"consumer_" in raw_query:
         doubled = [name for name in _NAMES if raw_query.count(name.encode() + b"=") > 1]
         if doubled:
             raise InvalidParameters({name: "was sent more than once" for name in doubled})
+    if len(authorization) > 1:
+        raise InvalidParameters({"Authorization": "was sent more than once"})
     key, secret = (query.get(name, "") for name in _NAMES)
     if key and secret:
         return key, secret
-    from_header = None if authorization is None else _basic(authorization)
+    from_header = _basic(authorization[0]) if authorization else None
     if from_header is None and (key or secret):
         raise CredentialsMissing
     return from_header

@@ -136,7 +136,8 @@ class Edge:
             call.query = parameters.from_query(query)
         if scope["method"] == "OPTIONS":
             return
-        given = auth.credentials(call.query, query, headers.get(b"authorization"))
+        authorization = _all(scope, b"authorization") if b"authorization" in headers else []
+        given = auth.credentials(call.query, query, authorization)
         if given is not None:
             call.caller = await self._caller(call, *given)
         elif address is None or not address.is_core or self._settings.require_api_key:

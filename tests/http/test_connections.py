@@ -1,0 +1,120 @@
+"""What goes over one connection: requests one after the other, ahead of their answers, or given up."""
+
+import json
+import socket
+from http.client import HTTPResponse
+from io import BufferedReader
+
+import pytest
+
+from tests.http.asking import V2, Client, Reply, a_key, basic, core, read_reply
+from tests.server import RunningServer, wait_until
+
+
+def connected(server: RunningServer) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=30)
+
+
+def replies(connection: socket.socket, count: int) -> list[Reply]:
+    """The next answers on the connection."""
+    with connection.makefile("rb") as received:
+        return [_next_reply(received) for _ in range(count)]
+
+
+def _next_reply(received: BufferedReader) -> Reply:
+    status = int(received.readline().split()[1])
+    headers = []
+    while line := received.readline().decode().strip():
+        name, _, value = line.partition(": ")
+        headers.append((name.lower(), value))
+    return Reply(status, headers, received.read(int(dict(headers)["content-length"])))
+
+
+def activation(key: str, extra: str = "") -> bytes:
+    return f"GET {V2}{core('activate', key)}?label={extra} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+
+
+def test_requests_sent_ahead_are_answered_in_their_order(server: RunningServer, vendor: Client) -> None:
+    key = vendor.license()
+    # Together more than the headers of one request may be.
+    requests = b"".join(activation(key, f"{number}-{'x' * 240}") for number in range(150))
+    with connected(server) as connection:
+        connection.sendall(requests)
+        answers = replies(connection, 150)
+    assert [reply.data["timesActivated"] for reply in answers] == list(range(1, 151))
+    labels = [reply.data["activationData"]["label"].partition("-")[0] for reply in answers]
+    assert labels == [str(number) for number in range(150)]
+
+
+@pytest.mark.parametrize("size", [10, 100_000, 900_000])
+def test_a_body_that_was_not_read_is_not_taken_for_a_request(
+    server: RunningServer, vendor: Client, size: int
+) -> None:
+    key = vendor.license()
+    body = activation(key).ljust(size, b" ")
+    head = f"POST {V2}licenses HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with connected(server) as connection:
+        connection.sendall(head + body)
+        assert [reply.status for reply in replies(connection, 1)] == [401]
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert [reply.status for reply in replies(connection, 1)] == [200]
+    assert vendor.counter(key) == 0
+
+
+def test_who_asks_before_sending_a_body_is_told_to_go_on(server: RunningServer, vendor: Client) -> None:
+    body = json.dumps({"license_key": a_key()}).encode()
+    authorization = basic(*(vendor.credentials or ("", "")))
+    lines = f"Host: x\r\nExpect: 100-continue\r\nContent-Length: {len(body)}\r\n"
+    with connected(server) as connection:
+        connection.sendall(
+            f"POST {V2}licenses HTTP/1.1\r\n{lines}Authorization: {authorization}\r\n\r\n".encode()
+        )
+        assert connection.recv(100).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(body)
+        assert replies(connection, 1)[0].data["status"] == 3
+    with connected(server) as connection:
+        connection.sendall(f"POST {V2}licenses HTTP/1.1\r\n{lines}\r\n".encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 401 ")
+
+
+def test_http_1_0_and_close_are_understood(server: RunningServer, vendor: Client) -> None:
+    path = V2 + core("validate", vendor.license())
+    for request in (
+        f"GET {path} HTTP/1.0\r\n\r\n",
+        f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    ):
+        with connected(server) as connection:
+            connection.sendall(request.encode())
+            response = HTTPResponse(connection)
+            response.begin()
+            assert read_reply(response).status == 200
+            assert connection.recv(1) == b""
+
+
+def test_a_request_in_small_pieces_is_one_request(server: RunningServer, vendor: Client) -> None:
+    key = vendor.license()
+    with connected(server) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in activation(key):
+            connection.sendall(bytes([byte]))
+        assert replies(connection, 1)[0].data["timesActivated"] == 1
+
+
+def test_who_goes_away_does_not_stop_the_others(
+    server: RunningServer, vendor: Client, program: Client
+) -> None:
+    key = vendor.license()
+    with server.holding_changes():
+        gone = [connected(server) for _ in range(20)]
+        stayed = [connected(server) for _ in range(5)]
+        for connection in (*gone, *stayed):
+            connection.sendall(activation(key))
+        assert [program.get("/healthz").status for _ in range(3)] == [200] * 3
+        for connection in gone:
+            connection.close()
+    for connection in stayed:
+        assert replies(connection, 1)[0].status == 200
+        connection.close()
+    # What was accepted is decided, whether or not anyone waits for it.
+    wait_until(lambda: vendor.counter(key) == 25, "the last of them")
+    server.assert_consistent()
