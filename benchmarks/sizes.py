@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from benchmarks import servers, wrk
-from benchmarks.installations import Filled
+from benchmarks.installations import Filled, read_through
 
 _CONNECTIONS = 64
 _ROUNDS = 7
@@ -26,6 +26,8 @@ class Sizes(msgspec.Struct, frozen=True):
 def compare(large: Filled, small: Filled, seconds: int, say: Callable[[str], None]) -> Sizes:
     """Drive the two in turn, while both run, in alternating order."""
     pairs = []
+    for filled in (large, small):
+        read_through(filled)
     with servers.running(large) as server_of_large, servers.running(small) as server_of_small:
         both = [(server_of_large, large), (server_of_small, small)]
         for number in range(_ROUNDS):

@@ -17,6 +17,7 @@ from keywright.errors import (
     Refusal,
     StoreBusy,
     Unavailable,
+    UnknownLicense,
 )
 from keywright.model import KeptAnswer
 from keywright.storage import Storage
@@ -45,8 +46,8 @@ class Batches:
         """Decide the commands in order; when this returns, what they changed is durable.
 
         A command that the database itself rejects does not hurt the others: they are then decided one
-        at a time. Raises ``StoreBusy``, with nothing done, when another process is writing and
-        ``wait`` is False.
+        at a time. Raises ``StoreBusy``, with nothing done, when ``wait`` is False and it would take long:
+        when another process is writing, or the commands have to be decided one at a time.
         """
         try:
             return self._changed(commands, wait=wait)
@@ -58,9 +59,12 @@ class Batches:
             log.error("the database cannot be written: %s", fault)
             return [fault] * len(commands)
         except Exception as problem:
-            if len(commands) > 1:
-                return [self.change([one])[0] for one in commands]
-            return [_fault(problem, commands[0])]
+            if len(commands) == 1:
+                return [_fault(problem, commands[0])]
+            if not wait:
+                # One transaction each takes long; the caller may want to be elsewhere for that.
+                raise StoreBusy from problem
+            return [self.change([one])[0] for one in commands]
 
     def ask(self, queries: Sequence[c.Query]) -> list[Outcome]:
         """Answer the questions from one moment of the database."""
@@ -106,6 +110,9 @@ def _decide_once(work: Workset, command: c.Command, retry: c.Retry, kept: dict[b
         is_same = before.request_digest == retry.request_digest
         return before if is_same else IdempotencyKeyReused()
     outcome = _outcome(_DECISIONS[type(command)], work, command)
+    if command.by is None and isinstance(outcome, UnknownLicense):
+        # Nothing was done that could be done twice, and strangers should not fill the disk.
+        return outcome
     status, body = retry.write_answer(outcome)
     kept[retry.scope] = KeptAnswer(retry.request_digest, status, body)
     work.tx.save_kept_answer(retry.scope, kept[retry.scope], command.now)

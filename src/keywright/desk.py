@@ -115,7 +115,11 @@ class _Lane(Generic[Item]):
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="desk")
         call = partial(self._outcomes, items, wait=True)
-        self._finish(batch, await self._loop.run_in_executor(self._thread, call))
+        try:
+            outcomes = await self._loop.run_in_executor(self._thread, call)
+        except Exception as problem:
+            outcomes = _all_faulty(problem, items)
+        self._finish(batch, outcomes)
 
     def _outcomes(self, items: list[Item], *, wait: bool) -> list[Outcome]:
         try:
@@ -123,8 +127,7 @@ class _Lane(Generic[Item]):
         except StoreBusy:
             raise
         except Exception as problem:
-            log.error("the desk could not serve a batch", exc_info=problem)
-            return [Fault(type(problem).__name__)] * len(items)
+            return _all_faulty(problem, items)
 
     def _finish(self, batch: _Batch[Item], outcomes: list[Outcome]) -> None:
         for (_, future), outcome in zip(batch, outcomes, strict=True):
@@ -137,6 +140,11 @@ class _Lane(Generic[Item]):
         self._is_awake = False
         if self._emptied is not None:
             self._emptied.set_result(None)
+
+
+def _all_faulty(problem: Exception, items: Sequence[object]) -> list[Outcome]:
+    log.error("the desk could not serve a batch", exc_info=problem)
+    return [Fault(type(problem).__name__)] * len(items)
 
 
 class Desk:

@@ -300,6 +300,12 @@ class MalformedRequest(BadRequest):
     code = "request.malformed"
 
 
+class BodyIncomplete(BadRequest):
+    """The caller went away before the whole body had come."""
+
+    code = "request.body_incomplete"
+
+
 class MalformedJson(BadRequest):
     """The body announces JSON and is not."""
 

@@ -51,7 +51,7 @@ def parse_days(value: object) -> int | None:
 
 def parse_status(value: object) -> Status:
     """A status by its name in any case or its number. Raises ``InvalidStatus``."""
-    text = str(value).strip() if isinstance(value, str | int) else ""
+    text = str(value).strip() if isinstance(value, str | int) and str(value).isascii() else ""
     if re.fullmatch(r"[1-5]", text):
         return Status(int(text))
     try:

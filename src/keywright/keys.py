@@ -24,6 +24,10 @@ MAX_KEY_LENGTH = 255
 MIN_ENTROPY_BITS = 64.0
 _NONCE_BYTES = 12
 _MIN_SECRET_BYTES = 16
+#: White space as Python knows it, without the control characters that are none for people.
+_WHITE_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001)))).translate(
+    dict.fromkeys([*range(0x1C, 0x20), 0x85])
+)
 #: Control characters (C0, DEL, C1) and lone surrogates.
 _UNUSABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -71,7 +75,7 @@ def normalize_key(text: str) -> str:
     Raises ``InvalidLicenseKey`` for a key that is empty, over 255 characters, or has control
     characters or lone surrogates in it.
     """
-    key = text.strip()
+    key = text.strip(_WHITE_SPACE)
     if not 1 <= len(key) <= MAX_KEY_LENGTH or _UNUSABLE.search(key):
         raise InvalidLicenseKey
     return key
@@ -90,7 +94,8 @@ def is_drawable(recipe: Generator) -> bool:
 def mask(key: str) -> str:
     """What may be shown of a key in a log: at most the last four characters, never over a quarter."""
     shown = min(4, len(key) // 4)
-    return f"…{key[len(key) - shown :]}"
+    end = key[len(key) - shown :]
+    return f"…{end if end.isprintable() else '?' * shown}"
 
 
 def new_token() -> str:

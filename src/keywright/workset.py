@@ -156,9 +156,9 @@ class Workset:
                 taken.append(license)
             else:
                 given_up.append(license)
-        self.tx.save_licenses(rewritten)
+        self.tx.save_licenses(rewritten, self._before)
         self.tx.save_places_taken(taken)
-        self.tx.save_places_given_up(given_up)
+        self.tx.save_places_given_up(given_up, self._before)
 
 
 def _is_rewritten(before: License, after: License) -> bool:

@@ -118,7 +118,7 @@ def test_a_changed_license_is_found_in_its_new_state_under_its_new_key_only(stor
     changed = replace(FULL_LICENSE, key="new", status=Status.ACTIVE, expires_at=None, updated_at=NOW)
     with storage.write() as tx:
         tx.save_new_licenses([FULL_LICENSE])
-        tx.save_licenses([changed])
+        tx.save_licenses([changed], {changed.id: FULL_LICENSE})
     with storage.read() as tx:
         assert tx.find_licenses([FULL_LICENSE.key, "new"]) == {"new": changed}
         assert tx.list_licenses(ANY, after_id=0, limit=10) == [changed]
@@ -131,7 +131,7 @@ def test_taking_and_giving_up_places_changes_the_counter_and_the_expiry(storage:
         tx.save_places_taken([taken])
         assert tx.find_licenses([KEY]) == {KEY: taken}
         given_up = replace(taken, times_activated=0)
-        tx.save_places_given_up([given_up])
+        tx.save_places_given_up([given_up], {taken.id: taken})
         assert tx.find_licenses([KEY]) == {KEY: given_up}
 
 

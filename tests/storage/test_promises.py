@@ -82,8 +82,9 @@ def test_the_database_itself_rejects_a_counter_above_the_limit(storage: Storage)
 def test_the_database_itself_rejects_a_counter_below_0(storage: Storage) -> None:
     with storage.write() as tx:
         tx.save_new_licenses([a_license()])
+    before = {1: a_license(times_activated_max=2)}
     with pytest.raises(RejectedByDatabase), storage.write() as tx:
-        tx.save_places_given_up([a_license(times_activated=-1, times_activated_max=2)])
+        tx.save_places_given_up([a_license(times_activated=-1, times_activated_max=2)], before)
 
 
 @pytest.mark.parametrize("fields", [{}, {"expires_at": LATER}, {"valid_for_days": 9}])

@@ -138,7 +138,7 @@ def show(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
     output.print_heading("Activations" if record.activations else "No activations")
     if record.activations:
         rows = [_activation_row(one) for one in record.activations]
-        output.print_table(("token", "label", "state"), rows)
+        output.print_table(("id", "token", "label", "state"), rows)
     output.print_heading("Latest events")
     output.print_table(("at", "event", "activation", "by", "from"), [_event_row(one) for one in events])
 
@@ -178,8 +178,10 @@ def list_licenses(
         return
     query = c.ListLicenses(where=where, page=1, per_page=limit or _ROWS_OF_A_TABLE)
     page: LicensePage = here.ask(query)
-    columns = ("id", "license key", "status", "activations", "expires at", "product", "order", "user")
-    output.print_table(columns, [_license_row(here, one, show_keys=show_keys) for one in page.records])
+    of_shop = [name for name in _OF_SHOP if any(_number_of(name, one) is not None for one in page.records)]
+    columns = ("id", "license key", "status", "activations", "expires at", *of_shop)
+    rows = [_license_row(here, one, of_shop, show_keys=show_keys) for one in page.records]
+    output.print_table(columns, rows)
     more = " (--limit shows more)" if len(page.records) < page.total else ""
     output.print_line(f"{len(page.records):,} of {page.total:,} licenses{more}")
 
@@ -350,18 +352,33 @@ def _print_license(here: Installation, record: LicenseRecord, done: str, *, as_j
     output.print_fields(output.license_fields(record.license, here.now))
 
 
-def _license_row(here: Installation, record: LicenseRecord, *, show_keys: bool) -> tuple[object, ...]:
+_OF_SHOP = ("product", "order", "user")
+
+
+def _number_of(name: str, record: LicenseRecord) -> int | None:
+    number: int | None = getattr(record.license, f"{name}_id")
+    return number
+
+
+def _license_row(
+    here: Installation, record: LicenseRecord, of_shop: list[str], *, show_keys: bool
+) -> tuple[object, ...]:
     one = record.license
     key = one.key if show_keys else keys.mask(one.key)
     state = (output.status_name(one), output.places(one), output.expiry(one, here.now))
-    return (one.id, key, *state, one.product_id, one.order_id, one.user_id)
+    return (one.id, key, *state, *(_number_of(name, record) for name in of_shop))
 
 
 def _activation_row(one: Activation) -> tuple[object, ...]:
     ended = one.deactivated_at
     since = one.updated_at or one.created_at
     state = f"active since {fields.write_time(since)}"
-    return (one.token, one.label, state if ended is None else f"given up at {fields.write_time(ended)}")
+    return (
+        one.id,
+        one.token,
+        one.label,
+        state if ended is None else f"given up at {fields.write_time(ended)}",
+    )
 
 
 def _event_row(one: Event) -> tuple[object, ...]:

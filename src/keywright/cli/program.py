@@ -2,9 +2,10 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+import typer.main
 
 from keywright.cli import api_keys, generators, licenses, server, users
 from keywright.cli.options import epilog, paragraphs
@@ -77,9 +78,21 @@ def _wrong_usage(problem: typer.TyperException) -> int:
     message = " ".join(problem.format_message().replace(": Value error, ", ": ").split())
     context = getattr(problem, "ctx", None)
     if message:
-        command = context.command_path if context else "keywright"
-        _failed(f"{message.rstrip('.')}. See `{command} --help`.")
+        command = context.command_path if context else _command_of(sys.argv)
+        _failed(f"{message.rstrip('.?')}. See `{command} --help`.")
     return problem.exit_code
+
+
+def _command_of(words: Sequence[str]) -> str:
+    """The command that was called, as far as the words before the first option tell."""
+    command: Any = typer.main.get_command(app)
+    path = ["keywright"]
+    for word in words[1:]:
+        command = getattr(command, "commands", {}).get(word)
+        if command is None:
+            break
+        path.append(word)
+    return " ".join(path)
 
 
 def _unexpected(problem: Exception) -> int:

@@ -10,7 +10,11 @@ from keywright.cli.installation import Installation
 from keywright.cli.options import WrongUsage, command, parse_name, with_installation_made
 from keywright.model import Role
 
-app = typer.Typer(name="user", no_args_is_help=True, help="Let people sign in to the administration pages.")
+app = typer.Typer(
+    name="user",
+    no_args_is_help=True,
+    help="Make people known who will sign in to the administration pages, which are still to come.",
+)
 
 MIN_PASSWORD_LENGTH = 12
 

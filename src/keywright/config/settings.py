@@ -156,7 +156,7 @@ class Settings(BaseSettings):
     )
     queue_limit: Whole = Field(
         default=4096,
-        description="The most calls that may wait at once; others are answered 503.",
+        description="The most changes, and the most questions, that may wait at once; others get 503.",
         json_schema_extra={"allowed": "an integer of at least 1"},
         ge=1,
     )

@@ -1,8 +1,9 @@
 """The one place where the parts are put together."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 from starlette.applications import Starlette
@@ -21,6 +22,8 @@ from keywright.storage import Storage
 ANSWERS_KEPT = timedelta(hours=48)
 _FORGET_EVERY = timedelta(hours=1)
 
+log = logging.getLogger(__name__)
+
 
 def create_app(settings: Settings, storage: Storage) -> Edge:
     """The ASGI application over an open database. Its lifespan opens and closes the desk."""
@@ -30,13 +33,15 @@ def create_app(settings: Settings, storage: Storage) -> Edge:
         desk = Desk(Batches(storage), most_waiting=settings.queue_limit)
         app.state.desk = edge.desk = desk
         forgetting = asyncio.create_task(_forget_answers(desk))
-        yield
-        forgetting.cancel()
-        with suppress(asyncio.CancelledError):
-            await forgetting
-        await desk.close()
+        try:
+            yield
+        finally:
+            forgetting.cancel()
+            await asyncio.wait([forgetting])
+            await desk.close()
 
     starlette = Starlette(routes=pages.ROUTES, lifespan=lifespan, exception_handlers=pages.HANDLERS)
+    starlette.router.redirect_slashes = False
     starlette.state.settings = settings
     edge = Edge(settings, starlette)
     return edge
@@ -46,6 +51,10 @@ async def _forget_answers(desk: Desk) -> None:
     origin = Origin("keywright", "", "")
     while True:
         now = datetime.now(UTC).replace(microsecond=0)
-        with suppress(KeywrightError):
-            await desk.change(ForgetAnswers(now=now, origin=origin, before=now - ANSWERS_KEPT))
+        try:
+            while await desk.change(ForgetAnswers(now=now, origin=origin, before=now - ANSWERS_KEPT)):
+                # Others come in between.
+                await asyncio.sleep(0)
+        except KeywrightError as fault:
+            log.warning("old answers could not be forgotten: %s", fault)
         await asyncio.sleep(_FORGET_EVERY.total_seconds())

@@ -5,6 +5,7 @@ import binascii
 import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import parse_qsl
 
 from keywright.errors import CredentialsInvalid, CredentialsMissing, InvalidParameters
 
@@ -22,8 +23,9 @@ def credentials(
     ``CredentialsInvalid`` for a Basic header that is none, ``InvalidParameters`` when the query names
     one twice or the header came twice.
     """
-    if b"consumer_" in raw_query:
-        doubled = [name for name in _NAMES if raw_query.count(name.encode() + b"=") > 1]
+    if b"consumer" in raw_query:
+        names = [name for name, _ in parse_qsl(raw_query.decode("latin-1"), keep_blank_values=True)]
+        doubled = [name for name in _NAMES if names.count(name) > 1]
         if doubled:
             raise InvalidParameters({name: "was sent more than once" for name in doubled})
     if len(authorization) > 1:
@@ -67,6 +69,9 @@ def client_address(peer: str, forwarded_for: Sequence[bytes], trusted: Sequence[
         try:
             parsed = ipaddress.ip_address(hop.strip())
         except ValueError:
+            break
+        if "%" in hop:
+            # A zone can be any text, and means nothing here.
             break
         address = str(getattr(parsed, "ipv4_mapped", None) or parsed)
         if not _is_within(address, trusted):

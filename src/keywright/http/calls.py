@@ -1,7 +1,7 @@
 """One call of the v2 interface: what was asked, by whom, and how it is answered."""
 
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from keywright.model import Caller, KeptAnswer, LicenseRecord, Origin
 
 REPLAYED: problems.Headers = ((b"idempotency-replayed", b"true"),)
 _MOST_VISIBLE = 255
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 class Answer(msgspec.Struct):
@@ -25,7 +26,7 @@ class Answer(msgspec.Struct):
     status: int
     body: bytes
     headers: problems.Headers = ()
-    pieces: AsyncIterator[bytes] | None = None
+    pieces: AsyncGenerator[bytes, None] | None = None
     license_id: int | None = None
 
 
@@ -134,7 +135,7 @@ def _digest(command: Command) -> bytes:
     asked = msgspec.structs.asdict(command)
     for name in Command.__struct_fields__:
         del asked[name]
-    return hashlib.sha256(wire.encode([type(command).__name__, asked])).digest()
+    return hashlib.sha256(_encode_sorted([type(command).__name__, asked])).digest()
 
 
 def _license_id(outcome: Any) -> int | None:

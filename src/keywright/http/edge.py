@@ -4,7 +4,10 @@ It takes a request apart, finds out who calls, has the v2 interface answer it (o
 pages), turns every error into the contract's shape, and writes one line to the log.
 """
 
+import asyncio
 import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from time import monotonic, perf_counter
 
 import structlog
@@ -18,7 +21,7 @@ from keywright.desk import Desk
 from keywright.http import auth, parameters, problems, v2, wire
 from keywright.http.calls import Answer, Call
 from keywright.http.limits import FailureLimit, source_of
-from keywright.model import Caller
+from keywright.model import Caller, Permissions
 
 #: The most bytes of path and query together.
 MAX_ADDRESS = 8192
@@ -68,7 +71,7 @@ class Edge:
         call = Call(scope, receive, dict(scope["headers"]))
         answer = await self._answer(call, words)
         try:
-            await _send(send, answer)
+            await _send(call, send, answer)
         finally:
             _write_line(call, answer.status, answer.license_id, started)
 
@@ -95,12 +98,14 @@ class Edge:
         return None
 
     async def _answer(self, call: Call, words: list[str]) -> Answer:
-        address = None
+        address, is_text = None, True
         try:
             method = call.scope["method"]
             found = v2.find_address(words)
             if found is not None:
-                address, call.key = found
+                address, key = found
+                call.key = key.encode("utf-8", "replace").decode()
+                is_text = key.isascii() or call.key == key
                 if (expected := address.actions.get(method)) is not None:
                     call.operation, call.sayings = expected.operation, expected.sayings
             await self._understand(call, address)
@@ -111,6 +116,8 @@ class Edge:
             else:
                 action = v2.find_action(address, method)
                 self._check(call, action)
+                if not is_text:
+                    raise e.UnknownLicense(call.key)
                 answer = await action.answer(call)
         except e.KeywrightError as error:
             self._count(call, error, is_core=address is not None and address.is_core)
@@ -123,11 +130,11 @@ class Edge:
 
     async def _understand(self, call: Call, address: v2.Address | None) -> None:
         """Read what every call has: its query, its client's address, and its caller."""
-        scope, headers = call.scope, call.headers
+        scope = call.scope
         call.desk = self.desk  # type: ignore[assignment]
         call.body_limit = self._settings.body_limit
         client = scope.get("client")
-        forwarded_for = _all(scope, b"x-forwarded-for") if self._trusted else []
+        forwarded_for = _all(call, b"x-forwarded-for") if self._trusted else []
         call.address = auth.client_address(client[0] if client else "", forwarded_for, self._trusted)
         query = scope["query_string"]
         if len(scope["raw_path"]) + len(query) > MAX_ADDRESS:
@@ -136,7 +143,9 @@ class Edge:
             call.query = parameters.from_query(query)
         if scope["method"] == "OPTIONS":
             return
-        authorization = _all(scope, b"authorization") if b"authorization" in headers else []
+        authorization = _all(call, b"authorization")
+        if authorization or b"consumer" in query:
+            self._bad_credentials.check(source_of(call.address), monotonic())
         given = auth.credentials(call.query, query, authorization)
         if given is not None:
             call.caller = await self._caller(call, *given)
@@ -144,8 +153,6 @@ class Edge:
             raise e.CredentialsMissing
 
     async def _caller(self, call: Call, consumer_key: str, consumer_secret: str) -> Caller:
-        source = source_of(call.address)
-        self._bad_credentials.check(source, monotonic())
         found = await call.desk.ask(FindApiKey(consumer_key_hash=keys.hash_consumer_key(consumer_key)))
         return access.caller_of(found, consumer_secret)
 
@@ -222,17 +229,37 @@ def _refusal(error: e.KeywrightError, sayings: problems.Sayings) -> Answer:
     return Answer(*problems.write(error, sayings), problems.headers(error))
 
 
-async def _send(send: Send, answer: Answer) -> None:
+async def _send(call: Call, send: Send, answer: Answer) -> None:
     headers = [_JSON, *_ALWAYS, *answer.headers]
     if answer.pieces is not None:
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        async for piece in answer.pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-        return
+        if call.scope["http_version"] != "1.0":
+            await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+            await _send_pieces(call, send, answer.pieces)
+            return
+        # It knows no pieces.
+        answer.body = b"".join([piece async for piece in answer.pieces])
     headers.append((b"content-length", b"%d" % len(answer.body)))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body})
+
+
+async def _send_pieces(call: Call, send: Send, pieces: AsyncGenerator[bytes, None]) -> None:
+    """Send the body piece by piece, as long as somebody is there."""
+    gone = asyncio.ensure_future(_until_gone(call.receive))
+    try:
+        async with aclosing(pieces):
+            async for piece in pieces:
+                if gone.done() or call.scope["method"] == "HEAD":
+                    break
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    finally:
+        gone.cancel()
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _write_line(call: Call, status: int, license_id: int | None, started: float) -> None:
@@ -259,19 +286,26 @@ def _milliseconds(started: float) -> float:
     return round((perf_counter() - started) * 1000, 3)
 
 
-def _all(scope: Scope, wanted: bytes) -> list[bytes]:
+def _all(call: Call, wanted: bytes) -> list[bytes]:
     """Every header of that name, in the order they came."""
-    return [value for name, value in scope["headers"] if name == wanted]
+    if wanted not in call.headers:
+        return []
+    return [value for name, value in call.scope["headers"] if name == wanted]
 
 
 def _is_prefetch(call: Call) -> bool:
-    return any(b"prefetch" in call.headers.get(name, b"").lower() for name in _PREFETCH_HEADERS)
+    return any(b"prefetch" in value.lower() for name in _PREFETCH_HEADERS for value in _all(call, name))
 
 
 def _sources(call: Call) -> tuple[str, ...]:
-    """Who is to blame for an unknown key: the address, and the API key."""
+    """Who is to blame for an unknown key: the address, and the API key.
+
+    A client key is shipped inside programs: what one customer does with it is not the others' doing.
+    """
     source = source_of(call.address)
-    return (source,) if call.caller is None else (source, f"api_key:{call.caller.api_key_id}")
+    if call.caller is None or call.caller.permissions is Permissions.CLIENT:
+        return (source,)
+    return (source, call.actor)
 
 
 def _split(setting: str) -> list[str]:

@@ -1,6 +1,6 @@
 """The calls about licenses: a handler reads the call, asks the desk, and answers."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -95,7 +95,7 @@ async def create_license(call: Call) -> Answer:
 
 async def update_license(call: Call) -> Answer:
     """Change the given fields of a license."""
-    body = await call.body()
+    body = await _changes_sent(call)
     asked = {name: value for name, value in call.query.items() if name in _KNOWN} | body
     for name in asked:
         if name not in _WRITABLE:
@@ -133,6 +133,14 @@ _ACTIVATION_PARSERS: dict[str, Any] = {
 _KNOWN = _WRITABLE.keys() | _NOT_WRITABLE
 
 
+async def _changes_sent(call: Call) -> parameters.Parameters:
+    try:
+        return await call.body()
+    except e.MalformedForm:
+        # The contract's word for a body that says nothing.
+        raise e.NothingToChange from None
+
+
 def _license_key(asked: Mapping[str, Any]) -> str:
     key = asked.get("license_key")
     if not isinstance(key, str):
@@ -144,8 +152,8 @@ def _token(asked: Mapping[str, Any]) -> str | None:
     token = asked.get("token")
     if token is None or token == "":
         return None
-    if not isinstance(token, str):
-        raise e.InvalidParameters({"token": "must be a text"})
+    if not isinstance(token, str) or not fields.is_storable(token):
+        raise e.InvalidParameters({"token": "must be a text, without null characters"})
     return token
 
 
@@ -210,11 +218,14 @@ def _address_of_page(call: Call, number: int) -> str:
         for name, value in parse_qsl(call.scope["query_string"].decode("latin-1"))
         if name not in ("page", "consumer_key", "consumer_secret")
     ]
-    path = call.scope["raw_path"].decode("ascii")
+    # One slash: two would name another host.
+    path = "/" + call.scope["raw_path"].decode("ascii").lstrip("/")
     return f"{path}?{urlencode([*query, ('page', str(number))], safe='/')}"
 
 
-async def _stream(call: Call, where: LicenseFilter, first: tuple[LicenseRecord, ...]) -> AsyncIterator[bytes]:
+async def _stream(
+    call: Call, where: LicenseFilter, first: tuple[LicenseRecord, ...]
+) -> AsyncGenerator[bytes, None]:
     """The list piece by piece, each piece from its own moment, so that nothing is held up or piled up."""
     yield b'{"success":true,"data":[' + wire.some_licenses(first)
     last = first

@@ -31,7 +31,8 @@ class FailureLimit:
         """This source has failed once more."""
         if self._per_minute == 0:
             return
-        self._failures[source] = (self._owed(source, now) + 1, now)
+        owed = min(self._owed(source, now), float(self._per_minute))
+        self._failures[source] = (owed + 1, now)
         self._failures.move_to_end(source)
         if len(self._failures) > _MOST_SOURCES:
             self._failures.popitem(last=False)

@@ -1,25 +1,31 @@
 """What came with a request: parameters from the query, a form, multipart or JSON, as one mapping."""
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import Headers
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.types import Receive
 
 from keywright.errors import (
+    BodyIncomplete,
     BodyTooLarge,
     EncodedBody,
     InvalidParameters,
     MalformedForm,
     MalformedJson,
+    RequestTooSlow,
 )
 
 Parameters = dict[str, Any]
 
+#: How long a request's body may take to arrive, in seconds.
+BODY_TIMEOUT = 10
 _MOST_FIELDS = 1000
 _DEEPEST = 32
 _META = re.compile(r"meta\[([^\[\]]*)\]")
@@ -69,9 +75,10 @@ def read(asked: Mapping[str, Any], parsers: Mapping[str, Callable[[object], Any]
 
 
 async def from_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> Parameters:
-    """The parameters of a body of at most ``limit`` bytes; none when it is not an object or a form.
+    """The parameters of a body of at most ``limit`` bytes; none when it is empty, or JSON and no object.
 
-    Raises ``EncodedBody``, ``BodyTooLarge``, ``MalformedJson`` or ``MalformedForm``.
+    Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete``, ``RequestTooSlow``, ``MalformedJson`` or
+    ``MalformedForm``.
     """
     encoding = headers.get(b"content-encoding", b"identity").strip().lower()
     if encoding not in (b"", b"identity"):
@@ -85,9 +92,10 @@ async def from_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int
     is_object = body.lstrip()[:1] == b"{"
     if kind == b"application/json" or kind.endswith(b"+json") or is_object:
         return _json(body)
-    if kind == b"application/x-www-form-urlencoded":
-        return _from_pairs(_pairs(body))
-    return {}
+    if body and kind != b"application/x-www-form-urlencoded":
+        # Taking it for nothing could turn "give up this place" into "give up every place".
+        raise MalformedForm
+    return _from_pairs(_pairs(body))
 
 
 async def _read(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> bytes:
@@ -95,21 +103,34 @@ async def _read(headers: Mapping[bytes, bytes], receive: Receive, limit: int) ->
     if announced.isdigit() and int(announced) > limit:
         raise BodyTooLarge
     body = bytearray()
-    while True:
-        message = await receive()
-        body += message.get("body", b"")
-        if len(body) > limit:
-            raise BodyTooLarge
-        if not message.get("more_body", False):
-            return bytes(body)
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    # What has come may lack the parameter that says how much to change.
+                    raise BodyIncomplete
+                body += message.get("body", b"")
+                if len(body) > limit:
+                    raise BodyTooLarge
+                if not message.get("more_body", False):
+                    return bytes(body)
+    except TimeoutError:
+        raise RequestTooSlow from None
 
 
 async def _multipart(headers: Mapping[bytes, bytes], body: bytes) -> list[tuple[str, str]]:
     async def whole() -> AsyncGenerator[bytes, None]:
         yield body
 
+    # The boundary and nothing else: the client does not choose which of Python's codecs runs here.
+    _, options = parse_options_header(headers[b"content-type"])
+    boundary = options.get(b"boundary", b"")
+    if not re.fullmatch(rb"[ -!#-\[\]-~]{1,70}", boundary):
+        raise MalformedForm
+    kind = b'multipart/form-data; boundary="%b"' % boundary
     parser = MultiPartParser(
-        Headers(raw=list(headers.items())), whole(), max_files=_MOST_FIELDS, max_fields=_MOST_FIELDS
+        Headers(raw=[(b"content-type", kind)]), whole(), max_files=_MOST_FIELDS, max_fields=_MOST_FIELDS
     )
     try:
         form = await parser.parse()

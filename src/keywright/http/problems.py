@@ -85,6 +85,7 @@ PROBLEMS: dict[type[e.KeywrightError], Problem] = {
         403, "rest_forbidden", "A prefetch must not change anything. Send an ordinary request."
     ),
     e.MalformedRequest: Problem(400, "bad_request", "The request is not well-formed HTTP."),
+    e.BodyIncomplete: Problem(400, "bad_request", "The request body did not arrive completely."),
     e.MalformedJson: Problem(400, "rest_invalid_json", "Invalid JSON body passed."),
     e.MalformedForm: Problem(400, "rest_invalid_form", "Invalid form body passed."),
     e.BodyTooLarge: Problem(413, "rest_body_too_large", "The request body is too large."),
@@ -106,6 +107,8 @@ PROBLEMS: dict[type[e.KeywrightError], Problem] = {
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
+#: What is still to come of such a request is not waited for.
+CLOSE = (b"connection", b"close")
 _CHALLENGE = (b"www-authenticate", b'Basic realm="Keywright", charset="UTF-8"')
 
 
@@ -130,6 +133,8 @@ def headers(error: e.KeywrightError) -> Headers:
             return ((b"allow", ", ".join(error.allowed).encode()),)
         case e.RateLimited() | e.Unavailable():
             return ((b"retry-after", b"%d" % error.retry_after),)
+        case e.RequestTooSlow() | e.BodyTooLarge() | e.BodyIncomplete():
+            return (CLOSE,)
         case e.IdempotencyKeyBusy():
             return ((b"retry-after", b"1"),)
     return ()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from keywright import errors as e
 from keywright.config import Settings
@@ -30,12 +30,14 @@ class _Protocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol, with limits on headers and refusals in the interface's shape."""
 
     _is_in_headers = False
+    _is_refused = False
+    #: Bytes of the headers that are complete, and of what came since anything was.
+    _header_bytes = 0
     _arrived = 0
     _patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._is_in_headers = True
         self._wait_for_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -43,40 +45,51 @@ class _Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            return
         self._arrived += len(data)
         super().data_received(data)
-        if self._is_in_headers:
-            if self._arrived > MAX_HEADERS:
-                self._refuse(e.HeadersTooLarge())
-            elif self._patience is None:
-                self._wait_for_headers()
+        if self._arrived > MAX_HEADERS:
+            self._refuse(e.HeadersTooLarge())
+        elif self._is_in_headers and self._patience is None:
+            self._wait_for_headers()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._is_in_headers = True
+        self._header_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # What follows a body in pieces looks like headers too (RFC 9112 §7.1.2), and is nobody's to believe.
+        if self._is_in_headers:
+            self._header_bytes += len(name) + len(value) + 4
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._is_in_headers = False
-        if self._arrived > MAX_HEADERS:
-            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-            if size > MAX_HEADERS:
-                self._refuse(e.HeadersTooLarge())
-                return
+        if self._is_refused:
+            return
+        if self._header_bytes + len(self.url) > MAX_HEADERS:
+            self._refuse(e.HeadersTooLarge())
+            return
         self._arrived = 0
         self._headers_are_here()
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         self._arrived = 0
-        if self.cycle is not None:
+        if not self._is_refused:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if self.cycle is not None:
+        if not self._is_refused:
             super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(e.MalformedRequest())
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """An upgrade that is not taken needs no word in the log."""
 
     def _wait_for_headers(self) -> None:
         self._patience = self.loop.call_later(HEADERS_TIMEOUT, self._give_up)
@@ -88,14 +101,27 @@ class _Protocol(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         self._patience = None
-        if self._arrived == 0:
-            self.transport.close()
+        if self._is_answering():
+            self._wait_for_headers()
         elif self._is_in_headers:
             self._refuse(e.RequestTooSlow())
+        else:
+            self.transport.close()
+
+    def _is_answering(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
 
     def _refuse(self, error: e.KeywrightError) -> None:
-        """Answer what never became a request, and hang up."""
+        """Answer what never became a request, and hang up.
+
+        An earlier request of this connection gets its own answer; the connection ends with that.
+        """
+        self._is_refused = True
         if self.transport.is_closing():
+            return
+        if self._is_answering():
+            self.cycle.keep_alive = False
             return
         status, body = problems.write(error, problems.NO_SAYINGS)
         head = (

@@ -147,9 +147,9 @@ def find_action(address: Address, method: str) -> Action:
 
 
 def decoded(words: list[bytes]) -> list[str]:
-    """The words of a path, each percent-decoded once."""
+    """The words of a path, each percent-decoded once; what is not UTF-8 becomes lone surrogates."""
     return [
-        unquote_to_bytes(word).decode("utf-8", "replace") if b"%" in word else word.decode("latin-1")
+        unquote_to_bytes(word).decode("utf-8", "surrogateescape") if b"%" in word else word.decode("latin-1")
         for word in words
     ]
 

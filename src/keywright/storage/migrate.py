@@ -28,6 +28,8 @@ def migrate(storage: sqlite.SqliteStorage, key_ring: KeyRing) -> None:
     another secret; ``StoreUnavailable`` when the file cannot be opened.
     """
     try:
+        if storage.path.exists() and _is_current(storage.path, key_ring):
+            return
         with storage.exclusively():
             if not storage.path.exists():
                 sqlite.create_file(storage.path)
@@ -37,6 +39,15 @@ def migrate(storage: sqlite.SqliteStorage, key_ring: KeyRing) -> None:
             _check_secret(storage.path, key_ring)
     except (sqlite3.Error, SQLAlchemyError) as problem:
         raise StoreUnavailable(f"{storage.path} cannot be used: {problem}") from problem
+
+
+def _is_current(path: Path, key_ring: KeyRing) -> bool:
+    """Whether there is nothing to do; looking needs no lock."""
+    if revision_of(path) != HEAD:
+        return False
+    with closing(sqlite.connect(path, "ro")) as connection:
+        row = connection.execute("SELECT secret_mark FROM installation").fetchone()
+    return row is not None and row[0] == key_ring.secret_mark
 
 
 def revision_of(path: Path) -> str | None:

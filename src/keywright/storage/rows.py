@@ -85,7 +85,6 @@ def license_values(license: License) -> Values:
         "status": license.status,
         "times_activated": license.times_activated,
         "times_activated_max": license.times_activated_max,
-        "places": places(license),
         "created_at": seconds(license.created_at),
         "created_by": license.created_by,
         "updated_at": seconds(license.updated_at),
@@ -103,10 +102,19 @@ def counter_values(license: License) -> Values:
     }
 
 
-def places(license: License) -> int | None:
-    """The most that ``times_activated`` may be from now on; None without a limit."""
-    limit = license.times_activated_max
-    return None if limit is None else max(limit, license.times_activated)
+def places(after: License, before: License | None) -> int | None:
+    """The most that ``times_activated`` may be from now on; None without a limit.
+
+    It is the limit, or what was taken already when the limit was lowered below it: no more than the
+    license as it was ``before`` allowed.
+    """
+    limit = after.times_activated_max
+    if limit is None or before is None:
+        return limit
+    taken = after.times_activated
+    if before.times_activated_max is not None:
+        taken = min(taken, max(before.times_activated, before.times_activated_max))
+    return max(limit, taken)
 
 
 def activation_of(row: Sequence[Any]) -> Activation:

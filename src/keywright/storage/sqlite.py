@@ -59,9 +59,6 @@ class SqliteStorage:
     several threads sees to that (the desk does).
     """
 
-    #: Reading costs less than handing it to another thread.
-    answers_in_place = True
-
     def __init__(self, path: Path, key_ring: KeyRing) -> None:
         self.path = path
         self._key_ring = key_ring
@@ -88,7 +85,7 @@ class SqliteStorage:
 
         Raises ``StoreBusy`` when another process is writing and ``wait`` is False,
         ``StoreUnavailable`` when the file cannot be written, ``RejectedByDatabase`` when the database
-        turned something else down; in each case nothing was changed.
+        turned something else down; in each case nothing is acknowledged.
         """
         with self.exclusively(wait=wait):
             try:
@@ -104,7 +101,10 @@ class SqliteStorage:
 
     @contextmanager
     def exclusively(self, *, wait: bool = True) -> Iterator[None]:
-        """Hold the one-writer lock, across threads and processes. Raises ``StoreBusy``."""
+        """Hold the one-writer lock, which no other process (or other storage object) has meanwhile.
+
+        Raises ``StoreBusy`` when it is not free, ``StoreUnavailable`` when there can be no lock file.
+        """
         try:
             self._lock.acquire(timeout=LOCK_TIMEOUT if wait else 0, poll_interval=_LOCK_POLL)
         except Timeout:

@@ -4,7 +4,7 @@
 counts, ``save_x`` writes.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -23,6 +23,8 @@ from keywright.model import (
 )
 from keywright.storage import queries, rows
 from keywright.storage.schema import api_keys, generators, kept_answers, users
+
+_MOST_FORGOTTEN = 5_000
 
 
 class Numbers(Protocol):
@@ -174,12 +176,14 @@ class Writing(Reading):
 
     def save_new_licenses(self, new: Sequence[License]) -> None:
         """Insert; the database rejects a key that is taken."""
-        values = [self._license_values(one) | {"id": one.id} for one in new]
+        values = [self._license_values(one, None) | {"id": one.id} for one in new]
         self._execute_many(queries.INSERT_LICENSE, values)
 
-    def save_licenses(self, changed: Sequence[License]) -> None:
-        """Update everything, the key too; the database rejects a key that is taken."""
-        values = [self._license_values(one) | {"at_id": one.id} for one in changed]
+    def save_licenses(self, changed: Sequence[License], before: Mapping[int, License]) -> None:
+        """Update everything, the key too; the database rejects a key that is taken, and a counter that rose
+        above the limit it had ``before`` (by id).
+        """
+        values = [self._license_values(one, before[one.id]) | {"at_id": one.id} for one in changed]
         self._execute_many(queries.UPDATE_LICENSE, values)
 
     def save_places_taken(self, changed: Sequence[License]) -> None:
@@ -187,9 +191,9 @@ class Writing(Reading):
         values = [rows.counter_values(one) for one in changed]
         self._execute_many(queries.UPDATE_COUNTER, values)
 
-    def save_places_given_up(self, changed: Sequence[License]) -> None:
-        """Update what giving up places changes."""
-        values = [rows.counter_values(one) | {"places": rows.places(one)} for one in changed]
+    def save_places_given_up(self, changed: Sequence[License], before: Mapping[int, License]) -> None:
+        """Update what giving up places changes, since ``before`` (by id)."""
+        values = [rows.counter_values(one) | {"places": rows.places(one, before[one.id])} for one in changed]
         self._execute_many(queries.UPDATE_COUNTER_AND_PLACES, values)
 
     def delete_licenses(self, license_ids: Collection[int]) -> None:
@@ -224,8 +228,9 @@ class Writing(Reading):
         self._connection.execute(queries.INSERT_KEPT_ANSWER, values)
 
     def delete_kept_answers(self, before: datetime) -> int:
-        """Forget the answers kept before this moment; returns how many they were."""
-        query = delete(kept_answers).where(kept_answers.c.kept_at < rows.seconds(before))
+        """Forget some thousand of the answers kept before this moment; returns how many they were."""
+        old = select(kept_answers.c.scope).where(kept_answers.c.kept_at < rows.seconds(before))
+        query = delete(kept_answers).where(kept_answers.c.scope.in_(old.limit(_MOST_FORGOTTEN)))
         return self._connection.execute(query).rowcount
 
     def save_new_generator(self, generator: Generator) -> int:
@@ -262,8 +267,9 @@ class Writing(Reading):
         result = self._connection.execute(insert(table).values(values))
         return int(result.inserted_primary_key[0])  # type: ignore[index]
 
-    def _license_values(self, license: License) -> rows.Values:
+    def _license_values(self, license: License, before: License | None) -> rows.Values:
         return rows.license_values(license) | {
+            "places": rows.places(license, before),
             "fingerprint": self._key_ring.fingerprint(license.key),
             "sealed_key": self._key_ring.seal_key(license.key, license.id),
         }

@@ -175,7 +175,7 @@ LISTING = (
 IDEMPOTENCY_KEY: Schema = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "Makes a repetition harmless: for 24 hours at least, the same call with the same key is "
+    "description": "Makes a repetition harmless: for 48 hours, the same call with the same key is "
     "answered what it was answered first, with `Idempotency-Replayed: true`, and changes nothing more. "
     "Take a new one, such as a UUID, for every new call.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]*$"},
