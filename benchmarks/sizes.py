@@ -9,7 +9,7 @@ from benchmarks import servers, wrk
 from benchmarks.installations import Filled, read_through
 
 _CONNECTIONS = 64
-_ROUNDS = 7
+_ROUNDS = 9
 
 
 class Sizes(msgspec.Struct, frozen=True):

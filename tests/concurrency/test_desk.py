@@ -78,11 +78,18 @@ def storage(tmp_path: Path) -> Iterator[Observed]:
 
 
 def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run an asynchronous test to its end."""
+    """Run an asynchronous test to its end; nothing may fail unseen on its event loop."""
 
     @wraps(test)
     def run(**fixtures: Any) -> None:
-        asyncio.run(test(**fixtures))
+        unseen: list[dict[str, Any]] = []
+
+        async def watched() -> None:
+            asyncio.get_running_loop().set_exception_handler(lambda _, problem: unseen.append(problem))
+            await test(**fixtures)
+
+        asyncio.run(watched())
+        assert unseen == []
 
     return run
 
@@ -277,6 +284,7 @@ async def test_a_long_command_is_decided_aside_while_questions_go_on(storage: Ob
     assert await desk.change(forget_answers(LATER)) == 0
     assert storage.writes[3:] == ["aside"]
     await desk.close()
+    assert [one.name for one in threading.enumerate() if one.name.startswith("desk")] == []
 
 
 @in_a_loop

@@ -96,7 +96,7 @@ def test_addresses_of_one_ipv6_network_count_together(anyone: Client, known: str
 def test_rotating_addresses_do_not_help_an_api_key(
     guarded: RunningServer, anyone: Client, known: str
 ) -> None:
-    client = basic(*guarded.api_key(Permissions.CLIENT))
+    client = basic(*guarded.api_key(Permissions.READ))
 
     def guess(attempt: int) -> Reply:
         headers = {**at(f"198.51.100.{attempt + 1}"), "Authorization": client}
@@ -104,6 +104,19 @@ def test_rotating_addresses_do_not_help_an_api_key(
 
     assert_limited(until_limited(guess, 404))
     assert anyone.validate(known, headers=at("198.51.100.250")).status == 200
+
+
+def test_a_client_key_that_is_shipped_to_many_is_not_stopped_by_one(
+    guarded: RunningServer, anyone: Client, known: str
+) -> None:
+    client = basic(*guarded.api_key(Permissions.CLIENT))
+
+    def guess(attempt: int) -> Reply:
+        return anyone.validate(a_key(), headers={**at("198.51.100.251"), "Authorization": client})
+
+    assert_limited(until_limited(guess, 404))
+    elsewhere = {**at("198.51.100.252"), "Authorization": client}
+    assert anyone.validate(known, headers=elsewhere).status == 200
 
 
 def test_licenses_of_another_product_count_as_unknown_keys(

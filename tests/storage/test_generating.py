@@ -139,6 +139,12 @@ def test_a_small_recipe_gives_the_keys_that_are_left_and_no_more(batches: Batche
     assert license_count(storage) == 4
 
 
+def test_keys_that_come_up_twice_are_drawn_anew(batches: Batches, storage: Storage) -> None:
+    number = a_tiny_one(batches, "".join(chr(ord("0") + n) for n in range(64)))
+    (records,) = batches.change([generate(number, 50)])
+    assert len({record.license.key for record in records}) == len(records) == license_count(storage) == 50
+
+
 def test_generate_makes_all_or_none(batches: Batches, storage: Storage) -> None:
     number = a_tiny_one(batches)
     (refusal,) = batches.change([generate(number, 5)])

@@ -14,7 +14,7 @@ from keywright.batches import Batches
 from keywright.errors import StoreBusy
 from keywright.model import LicenseFilter
 from keywright.storage import Storage, sqlite
-from tests.makers import KEY, a_license, a_storage, create
+from tests.makers import KEY, KEY_RING, a_license, a_storage, create
 
 ROOT = Path(__file__).parents[2]
 ANY = LicenseFilter()
@@ -155,19 +155,25 @@ def test_two_objects_in_one_process_exclude_each_other_too(storage: Storage, tmp
             pass
 
 
-def test_opening_and_closing_a_database_wait_for_its_writer(
-    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_opening_a_database_that_is_up_to_date_waits_for_nobody(storage: Storage, tmp_path: Path) -> None:
+    with storage.write(), closing(a_storage(tmp_path)) as other, other.read() as tx:
+        assert tx.count_licenses(ANY) == 0
+
+
+def test_making_the_tables_and_closing_the_log_wait_for_the_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.05)
-    other = a_storage(tmp_path)
-    with other.write():
-        pass
-    with storage.write():
-        with pytest.raises(StoreBusy):
+    with closing(sqlite.SqliteStorage(tmp_path / "keywright.db", KEY_RING)) as storage:
+        with storage.exclusively(), pytest.raises(StoreBusy):
             a_storage(tmp_path)
-        with pytest.raises(StoreBusy):
+        assert not storage.path.exists()
+        other = a_storage(tmp_path)
+        with other.write():
+            pass
+        with storage.write(), pytest.raises(StoreBusy):
             other.close()
-    other.close()
+        other.close()
 
 
 def test_a_block_that_fails_gives_the_lock_back(storage: Storage, tmp_path: Path) -> None:

@@ -113,6 +113,14 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
         open_storage(f"sqlite:///{tmp_path}/file/data/keywright.db", KEY_RING)
 
 
+def test_a_database_whose_making_was_interrupted_is_finished(tmp_path: Path) -> None:
+    a_storage(tmp_path).close()
+    a_database(tmp_path / "keywright.db", "DELETE FROM installation")
+    a_storage(tmp_path).close()
+    with pytest.raises(StoreError, match="another secret"):
+        a_storage(tmp_path, OTHER_RING)
+
+
 def test_a_database_written_with_another_secret_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
     a_storage(tmp_path).close()
     before = (tmp_path / "keywright.db").read_bytes()

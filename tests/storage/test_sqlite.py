@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from keywright.batches import Batches
+from keywright.commands import CheckStore
 from keywright.errors import StoreBusy, StoreUnavailable
 from keywright.model import LicenseFilter
 from keywright.storage import Reading, Storage, sqlite
@@ -157,7 +158,7 @@ def test_an_answer_to_a_change_that_did_not_last_is_not_kept(storage: Storage) -
 
 
 def test_a_database_that_vanished_is_unavailable_for_questions_and_changes(
-    storage: Storage, tmp_path: Path
+    storage: Storage, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     storage.close()
     hidden = tmp_path / "hidden.db"
@@ -166,9 +167,20 @@ def test_a_database_that_vanished_is_unavailable_for_questions_and_changes(
     assert isinstance(batches.ask([validate()])[0], StoreUnavailable)
     assert isinstance(batches.change([create()])[0], StoreUnavailable)
     assert not storage.path.exists()
+    assert [one.message.split(":")[0] for one in caplog.records] == [
+        "the database cannot be read",
+        "the database cannot be written",
+    ]
     hidden.rename(storage.path)
     assert batches.change([create()])[0].license.key == KEY
     assert batches.ask([validate()])[0].license.key == KEY
+
+
+def test_a_database_that_was_overwritten_does_not_answer(storage: Storage) -> None:
+    storage.close()
+    storage.path.write_bytes(b"dear diary\n" * 10_000)
+    (outcome,) = Batches(storage).ask([CheckStore()])
+    assert isinstance(outcome, StoreUnavailable)
 
 
 def test_closing_moves_the_log_into_the_database_and_allows_opening_again(storage: Storage) -> None:

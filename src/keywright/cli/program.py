@@ -79,7 +79,8 @@ def _wrong_usage(problem: typer.TyperException) -> int:
     context = getattr(problem, "ctx", None)
     if message:
         command = context.command_path if context else _command_of(sys.argv)
-        _failed(f"{message.rstrip('.?')}. See `{command} --help`.")
+        end = "" if message.endswith("?") else "."
+        _failed(f"{message.rstrip('.')}{end} See `{command} --help`.")
     return problem.exit_code
 
 

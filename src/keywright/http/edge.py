@@ -104,8 +104,8 @@ class Edge:
             found = v2.find_address(words)
             if found is not None:
                 address, key = found
-                call.key = key.encode("utf-8", "replace").decode()
-                is_text = key.isascii() or call.key == key
+                call.key = key if key.isascii() else v2.shown(key)
+                is_text = call.key == key
                 if (expected := address.actions.get(method)) is not None:
                     call.operation, call.sayings = expected.operation, expected.sayings
             await self._understand(call, address)

@@ -152,8 +152,8 @@ def _token(asked: Mapping[str, Any]) -> str | None:
     token = asked.get("token")
     if token is None or token == "":
         return None
-    if not isinstance(token, str) or not fields.is_storable(token):
-        raise e.InvalidParameters({"token": "must be a text, without null characters"})
+    if not isinstance(token, str):
+        raise e.InvalidParameters({"token": "must be a text"})
     return token
 
 

@@ -109,8 +109,9 @@ class _Protocol(HttpToolsProtocol):
             self.transport.close()
 
     def _is_answering(self) -> bool:
+        """Whether a request that came whole still waits for its answer."""
         cycle: RequestResponseCycle | None = self.cycle
-        return cycle is not None and not cycle.response_complete
+        return cycle is not None and not cycle.response_complete and not cycle.more_body
 
     def _refuse(self, error: e.KeywrightError) -> None:
         """Answer what never became a request, and hang up.

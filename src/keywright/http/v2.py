@@ -154,6 +154,11 @@ def decoded(words: list[bytes]) -> list[str]:
     ]
 
 
+def shown(word: str) -> str:
+    """The word with U+FFFD for what is not UTF-8 in it."""
+    return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def words_of_rest_route(value: bytes) -> list[str]:
     """The words of a ``rest_route`` parameter as it stands in the query, decoded once.
 

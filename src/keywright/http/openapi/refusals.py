@@ -38,13 +38,14 @@ WHEN: dict[type[e.KeywrightError], str] = {
     e.MethodNotAllowed: "The address has other methods, and `Allow` lists them.",
     e.PrefetchRefused: "The call says that it is a browser's prefetch.",
     e.MalformedRequest: "The bytes that came are not HTTP.",
+    e.BodyIncomplete: "The caller went away before the whole body had come.",
     e.MalformedJson: "The body announces JSON and is not.",
     e.MalformedForm: "The query or the body is not a form, or has over 1,000 fields.",
     e.BodyTooLarge: "The body is over the limit, which is a setting (1 MiB).",
     e.AddressTooLong: "Path and query have over 8 KiB.",
     e.EncodedBody: "The body is compressed.",
     e.HeadersTooLarge: "The request line and headers have over 32 KiB.",
-    e.RequestTooSlow: "The request's headers did not arrive in time.",
+    e.RequestTooSlow: "The request's headers or its body did not arrive within 10 seconds.",
     e.Fault: "Something is wrong on our side.",
     e.RejectedByDatabase: "Something is wrong on our side.",
     e.QueueFull: "More calls are waiting than the server takes.",
@@ -77,4 +78,4 @@ ANY_CALL: Errors = (
 #: … when it changes something.
 ANY_CHANGE: Errors = (e.IdempotencyKeyBusy, e.IdempotencyKeyReused, e.RejectedByDatabase)
 #: … when it has a body.
-ANY_BODY: Errors = (e.BodyTooLarge, e.EncodedBody, e.MalformedJson)
+ANY_BODY: Errors = (e.BodyTooLarge, e.BodyIncomplete, e.EncodedBody, e.MalformedJson)
