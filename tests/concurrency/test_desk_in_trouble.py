@@ -1,0 +1,71 @@
+"""The desk when its own thread fails it, and when a batch has to be decided one by one."""
+
+import asyncio
+from concurrent.futures import Executor, Future
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keywright import desk as front
+from keywright.batches import Batches
+from keywright.desk import Desk
+from keywright.errors import Fault, RejectedByDatabase, StoreBusy
+from keywright.model import LicenseRecord
+from tests.makers import LATER, a_storage, activate, create, forget_answers, update
+
+
+class NoThreads(Executor):
+    """A system that has no thread to give."""
+
+    def submit(self, *_: Any, **__: Any) -> Future[Any]:
+        raise RuntimeError("can't start new thread")
+
+
+def test_a_desk_that_gets_no_thread_says_so_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        desk = Desk(Batches(storage), most_waiting=10)
+        monkeypatch.setattr(front, "ThreadPoolExecutor", lambda *_, **__: NoThreads())
+        with pytest.raises(Fault):
+            await asyncio.wait_for(desk.change(forget_answers(LATER)), 10)
+        made = await asyncio.wait_for(desk.change(create()), 10)
+        assert isinstance(made, LicenseRecord)
+        await asyncio.wait_for(desk.close(), 10)
+
+    with closing(a_storage(tmp_path)) as storage:
+        asyncio.run(scenario())
+
+
+def test_a_rejected_batch_is_decided_one_by_one_aside_and_not_on_the_event_loop(tmp_path: Path) -> None:
+    bad = update(no_such_field=1)
+
+    async def scenario() -> list[Any]:
+        desk = Desk(Batches(storage), most_waiting=10)
+        calls = (desk.change(one) for one in (activate(), bad, activate()))
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        await desk.close()
+        return outcomes
+
+    with closing(a_storage(tmp_path)) as storage:
+        batches = Batches(storage)
+        batches.change([create()])
+        with pytest.raises(StoreBusy):
+            batches.change([activate(), bad], wait=False)
+        first, fault, last = asyncio.run(scenario())
+        assert (first.license.times_activated, type(fault), last.license.times_activated) == (1, Fault, 2)
+
+
+def test_the_second_judge_is_not_talked_round_by_another_change_in_the_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(a_storage(tmp_path)) as storage:
+        batches = Batches(storage)
+        batches.change([create(limit=1)])
+        monkeypatch.setattr("keywright.rules.require_free_place", lambda license: None)
+        outcomes = batches.change([activate(), activate(), update(order_id=5)])
+        assert [type(one) for one in outcomes] == [LicenseRecord, RejectedByDatabase, LicenseRecord]
+        with storage.read() as tx:
+            assert len(tx.list_active([1])[1]) == 1
