@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from keywright.config import (
     Settings,
     is_debugging,
+    load_secret,
     read_settings,
     settings_in_force,
     without_password,
@@ -266,3 +267,15 @@ def test_details_are_wanted_when_the_variable_says_so(
 ) -> None:
     monkeypatch.setenv("KEYWRIGHT_DEBUG", value)
     assert is_debugging() is wanted
+
+
+def test_the_secret_in_force_is_shown_as_there_and_where_it_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = read_settings({"data_dir": str(tmp_path)})
+    load_secret(settings)
+    (shown,) = [one for one in settings_in_force(settings) if one.name == "secret"]
+    assert shown.source == str(tmp_path / "secret")
+    assert shown.value is not None
+    assert (tmp_path / "secret").read_text().strip() not in str(shown.value)

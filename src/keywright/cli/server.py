@@ -72,6 +72,7 @@ def serve(
         serve_until_stopped(settings, storage, when_ready=say_ready)
     finally:
         storage.close()
+    output.print_line("Keywright has stopped.")
 
 
 def init(*, data_dir: DataDir = None, database_url: DatabaseUrl = None, config: ConfigFile = None) -> None:

@@ -43,7 +43,7 @@ def settings_in_force(settings: Settings) -> list[Setting]:
         Setting(
             name,
             _shown(settings, name),
-            settings.source_of(name),
+            _source(settings, name),
             field.description or "",
             _allowed(name),
         )
@@ -158,11 +158,17 @@ def _allowed(name: str) -> str:
     return str(extra["allowed"]) if isinstance(extra, dict) else ""
 
 
+def _source(settings: Settings, name: str) -> str:
+    if name == "secret" and settings.secret is None and settings.secret_file.exists():
+        return str(settings.secret_file)
+    return settings.source_of(name)
+
+
 def _shown(settings: Settings, name: str) -> str | int | bool | list[str] | None:
     value = getattr(settings, name)
     if name == "database_url":
         return without_password(settings.database_url_in_force)
-    if isinstance(value, SecretStr):
+    if isinstance(value, SecretStr) or (name == "secret" and settings.secret_file.exists()):
         return _MASK
     if isinstance(value, tuple):
         return [str(item) for item in value]
