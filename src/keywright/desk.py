@@ -142,6 +142,13 @@ class _Lane(Generic[Item]):
             self._emptied.set_result(None)
 
 
+def _value(outcome: Outcome) -> Outcome:
+    """The outcome's value; an error is raised."""
+    if isinstance(outcome, KeywrightError):
+        raise outcome
+    return outcome
+
+
 def _all_faulty(problem: Exception, items: Sequence[object]) -> list[Outcome]:
     log.error("the desk could not serve a batch", exc_info=problem)
     return [Fault(type(problem).__name__)] * len(items)
@@ -164,17 +171,11 @@ class Desk:
         """
         if command.retry is not None:
             return await self._change_once(command, command.retry.scope)
-        outcome = await self._changes.submit(command)
-        if isinstance(outcome, KeywrightError):
-            raise outcome
-        return outcome
+        return _value(await self._changes.submit(command))
 
     async def ask(self, query: Query) -> Any:
         """The answer; raises the refusal that the question met, or a fault."""
-        outcome = await self._questions.submit(query)
-        if isinstance(outcome, KeywrightError):
-            raise outcome
-        return outcome
+        return _value(await self._questions.submit(query))
 
     async def close(self) -> None:
         """Take no more calls; return when all that were accepted are answered."""
@@ -191,10 +192,7 @@ class Desk:
         future = self._changes.submit(command)
         self._running.add(scope)
         future.add_done_callback(lambda _: self._running.discard(scope))
-        outcome = await future
-        if isinstance(outcome, KeywrightError):
-            raise outcome
-        return outcome
+        return _value(await future)
 
     def _change(self, commands: Sequence[Command], wait: bool) -> list[Outcome]:
         return self._batches.change(commands, wait=wait)

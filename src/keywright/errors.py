@@ -15,9 +15,6 @@ class KeywrightError(Exception):
     code: ClassVar[str] = "error"
 
 
-# --- a command was understood, and declined ---------------------------------------------------------
-
-
 class Refusal(KeywrightError):
     """The command was understood and declined; nothing was changed by it."""
 
@@ -220,9 +217,6 @@ class UnknownApiKey(Refusal):
     code = "api_key.unknown"
 
 
-# --- the caller may not -----------------------------------------------------------------------------
-
-
 class AccessDenied(KeywrightError):
     """Who is calling is not known, or may not do this."""
 
@@ -261,9 +255,6 @@ class RateLimited(AccessDenied):
     def __init__(self, retry_after: int) -> None:
         super().__init__(retry_after)
         self.retry_after = retry_after
-
-
-# --- the request could not be understood ------------------------------------------------------------
 
 
 class BadRequest(KeywrightError):
@@ -346,9 +337,6 @@ class EncodedBody(BadRequest):
     """The body is compressed; bodies are taken as they are."""
 
     code = "request.encoded_body"
-
-
-# --- a fault of ours --------------------------------------------------------------------------------
 
 
 class Fault(KeywrightError):

@@ -1,4 +1,4 @@
-"""What each command about a license does, and what each question about one is answered.
+"""What each command about a license does.
 
 A function here takes one command and the workset of its batch, applies the rules, and leaves what
 should be saved in the workset; it returns the outcome's value or raises a refusal.

@@ -2,11 +2,9 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import closing, contextmanager
-from functools import wraps
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,22 +13,17 @@ from keywright.commands import Command, Query
 from keywright.desk import MOST_AT_ONCE, Desk
 from keywright.errors import (
     Fault,
-    IdempotencyKeyBusy,
-    LimitReached,
     QueueFull,
-    RejectedByDatabase,
     ShuttingDown,
     StoreBusy,
     StoreUnavailable,
     UnknownLicense,
 )
-from keywright.model import KeptAnswer
-from keywright.storage import Reading, Writing, sqlite
+from keywright.storage import sqlite
+from tests.concurrency.desks import Observed, a_desk, in_a_loop, results, started, turns
 from tests.makers import (
     KEY,
-    KEY_RING,
     LATER,
-    a_retry,
     a_storage,
     activate,
     create,
@@ -41,33 +34,6 @@ from tests.makers import (
 )
 
 
-class Observed(sqlite.SqliteStorage):
-    """A database that tells which transactions there were, and can hold up those of other threads."""
-
-    def __init__(self, folder: Path) -> None:
-        a_storage(folder).close()
-        super().__init__(folder / "keywright.db", KEY_RING)
-        self.writes: list[str] = []
-        self.reads = 0
-        self.go_on = threading.Event()
-        self.go_on.set()
-
-    @contextmanager
-    def write(self, *, wait: bool = True) -> Iterator[Writing]:
-        is_aside = threading.current_thread() is not threading.main_thread()
-        self.writes.append("aside" if is_aside else "in place")
-        if is_aside:
-            self.go_on.wait(timeout=10)
-        with super().write(wait=wait) as tx:
-            yield tx
-
-    @contextmanager
-    def read(self) -> Iterator[Reading]:
-        self.reads += 1
-        with super().read() as tx:
-            yield tx
-
-
 @pytest.fixture
 def storage(tmp_path: Path) -> Iterator[Observed]:
     with closing(Observed(tmp_path)) as storage:
@@ -75,41 +41,6 @@ def storage(tmp_path: Path) -> Iterator[Observed]:
         storage.writes.clear()
         yield storage
         storage.go_on.set()
-
-
-def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run an asynchronous test to its end; nothing may fail unseen on its event loop."""
-
-    @wraps(test)
-    def run(**fixtures: Any) -> None:
-        unseen: list[dict[str, Any]] = []
-
-        async def watched() -> None:
-            asyncio.get_running_loop().set_exception_handler(lambda _, problem: unseen.append(problem))
-            await test(**fixtures)
-
-        asyncio.run(watched())
-        assert unseen == []
-
-    return run
-
-
-def a_desk(storage: sqlite.SqliteStorage, most_waiting: int = 1000) -> Desk:
-    return Desk(Batches(storage), most_waiting=most_waiting)
-
-
-async def turns(number: int) -> None:
-    """Let everyone else have that many turns of the event loop."""
-    for _ in range(number):
-        await asyncio.sleep(0)
-
-
-def started(*calls: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
-    return [asyncio.ensure_future(call) for call in calls]
-
-
-async def results(*calls: Coroutine[Any, Any, Any]) -> list[Any]:
-    return await asyncio.gather(*calls, return_exceptions=True)
 
 
 @in_a_loop
@@ -206,12 +137,12 @@ async def test_a_caller_that_went_away_while_its_call_is_decided_does_not_stop_t
 @in_a_loop
 async def test_a_full_queue_refuses_at_once_and_recovers(storage: Observed) -> None:
     desk = a_desk(storage, most_waiting=2)
-    calls = started(*(desk.change(activate()) for _ in range(4)))
+    calls = started(*(desk.change(activate()) for _ in range(4)), desk.ask(validate()))
     await turns(1)
-    assert desk.waiting == 2
-    assert [one.done() for one in calls] == [False, False, True, True]
+    assert desk.waiting == 3
+    assert [one.done() for one in calls] == [False, False, True, True, False]
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    assert [type(one) for one in outcomes[2:]] == [QueueFull, QueueFull]
+    assert [isinstance(one, QueueFull) for one in outcomes] == [False, False, True, True, False]
     assert desk.waiting == 0
     assert (await desk.change(activate())).license.times_activated == 3
 
@@ -335,7 +266,7 @@ async def test_a_database_that_vanished_is_told_to_each_caller_and_may_come_back
 
 @in_a_loop
 async def test_what_nobody_thought_of_is_a_fault_for_each_caller_and_the_desk_goes_on(
-    storage: Observed,
+    storage: Observed, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(Batches):
         def change(self, commands: Sequence[Command], *, wait: bool = True) -> list[Outcome]:
@@ -351,50 +282,6 @@ async def test_what_nobody_thought_of_is_a_fault_for_each_caller_and_the_desk_go
         )
         assert [type(one) for one in outcomes] == [Fault, Fault, Fault]
         assert "internals" not in str(outcomes)
+    assert {one.message for one in caplog.records} == {"the desk could not serve a batch"}
+    assert "RuntimeError: internals" in caplog.text
     await desk.close()
-
-
-@in_a_loop
-async def test_the_same_call_twice_at_once_is_busy_and_later_answered_from_memory(storage: Observed) -> None:
-    desk = a_desk(storage)
-    first, second, other = await results(
-        desk.change(activate(retry=a_retry("call"))),
-        desk.change(activate(retry=a_retry("call"))),
-        desk.change(activate(retry=a_retry("another call"))),
-    )
-    assert (first.license.times_activated, other.license.times_activated) == (1, 2)
-    assert isinstance(second, IdempotencyKeyBusy)
-    assert isinstance(await desk.change(activate(retry=a_retry("call"))), KeptAnswer)
-
-
-@in_a_loop
-async def test_a_refused_call_is_no_longer_running(storage: Observed) -> None:
-    desk = a_desk(storage)
-    await desk.change(create("full", 1))
-    await desk.change(activate("full"))
-    with pytest.raises(LimitReached):
-        await desk.change(activate("full", retry=a_retry("call")))
-    assert (await desk.change(activate("full", retry=a_retry("call")))).status == 404
-    with pytest.raises(RejectedByDatabase):
-        await desk.change(create("bad", order_id=2**63, retry=a_retry("bad")))
-    with pytest.raises(RejectedByDatabase):
-        await desk.change(create("bad", order_id=2**63, retry=a_retry("bad")))
-
-
-@in_a_loop
-async def test_a_call_that_a_full_queue_refused_is_not_running(storage: Observed) -> None:
-    desk = a_desk(storage, most_waiting=1)
-    _, refused = await results(desk.change(activate()), desk.change(activate(retry=a_retry("call"))))
-    assert isinstance(refused, QueueFull)
-    assert (await desk.change(activate(retry=a_retry("call")))).license.times_activated == 2
-
-
-@in_a_loop
-async def test_a_caller_that_went_away_and_asks_again_gets_the_first_answer(storage: Observed) -> None:
-    desk = a_desk(storage)
-    (gone,) = started(desk.change(activate(retry=a_retry("call"))))
-    await turns(1)
-    gone.cancel()
-    await turns(1)
-    assert isinstance(await desk.change(activate(retry=a_retry("call"))), KeptAnswer)
-    assert (await desk.ask(validate())).license.times_activated == 1

@@ -82,6 +82,18 @@ def test_a_refusal_is_kept_too(batches: Batches) -> None:
     assert (again.status, again.body) == (404, b"LimitReached")
 
 
+def test_an_unknown_key_is_kept_for_an_api_key_and_not_for_strangers(
+    batches: Batches, storage: Storage
+) -> None:
+    by_stranger, by_api_key = a_retry("stranger"), a_retry("api key")
+    batches.change([activate("no", retry=by_stranger), activate("no", by=7, retry=by_api_key)])
+    with storage.read() as tx:
+        assert set(tx.find_kept_answers([by_stranger.scope, by_api_key.scope])) == {by_api_key.scope}
+    batches.change([create("no")])
+    outcomes = batches.change([activate("no", retry=by_stranger), activate("no", by=7, retry=by_api_key)])
+    assert [type(one) for one in outcomes] == [LicenseRecord, KeptAnswer]
+
+
 def test_the_same_call_with_other_parameters_is_refused(batches: Batches, storage: Storage) -> None:
     batches.change([activate(**once("call", b"label=a"))])
     outcomes = batches.change([activate(**once("call", b"label=b")), activate(**once("call", b"label=a"))])

@@ -18,7 +18,7 @@ async def healthz(_request: Request) -> Response:
 
 
 async def readyz(request: Request) -> Response:
-    """The database answers and has the schema that this version needs."""
+    """The database answers; the server never starts on one whose schema it does not know."""
     try:
         await request.app.state.desk.ask(CheckStore())
     except e.KeywrightError as error:

@@ -39,6 +39,8 @@ LOCK_TIMEOUT = 20.0
 _LOCK_POLL = 0.005
 #: What one connection keeps of the file in memory, in KiB.
 _CACHE_KIB = 16 * 1024
+#: What the database says of a value; everything else it says is about itself.
+_REJECTIONS = (exc.IntegrityError, exc.DataError, exc.ProgrammingError, exc.InterfaceError)
 _MOUNTS = Path("/proc/self/mounts")
 _NETWORK_FILE_SYSTEMS = frozenset(
     "nfs nfs4 cifs smb3 smbfs afs ncpfs lustre gpfs glusterfs fuse.glusterfs fuse.sshfs ceph".split()
@@ -92,12 +94,12 @@ class SqliteStorage:
                 writer = self._opened_writer(wait=wait)
                 with writer.begin():
                     yield Writing(writer, self._key_ring, _Numbers(writer))
-            except exc.OperationalError as problem:
+            except (*_REJECTIONS, OverflowError, UnicodeError) as problem:
+                raise RejectedByDatabase(str(problem)) from problem
+            except exc.DBAPIError as problem:
                 # After a failed write or sync nothing that this connection believes can be trusted.
                 self._drop_writer()
                 raise _unavailable(problem) from problem
-            except (exc.DBAPIError, OverflowError, UnicodeError) as problem:
-                raise RejectedByDatabase(str(problem)) from problem
 
     @contextmanager
     def exclusively(self, *, wait: bool = True) -> Iterator[None]:
@@ -222,7 +224,7 @@ def _engine(path: Path, mode: str) -> Engine:
     return engine
 
 
-def _unavailable(problem: exc.OperationalError) -> StoreUnavailable | StoreBusy:
+def _unavailable(problem: exc.DBAPIError) -> StoreUnavailable | StoreBusy:
     code = getattr(problem.orig, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreBusy("another program holds SQLite's lock")

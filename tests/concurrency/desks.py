@@ -1,0 +1,87 @@
+"""Desks for tests: on a database that can be observed, in an event loop where nothing fails unseen."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from keywright.batches import Batches
+from keywright.desk import Desk
+from keywright.errors import KeywrightError
+from keywright.storage import Reading, Writing, sqlite
+from tests.makers import KEY_RING, a_storage
+
+
+class Observed(sqlite.SqliteStorage):
+    """A database that tells which transactions there were, and can hold up those of other threads."""
+
+    def __init__(self, folder: Path) -> None:
+        a_storage(folder).close()
+        super().__init__(folder / "keywright.db", KEY_RING)
+        self.writes: list[str] = []
+        self.reads = 0
+        self.go_on = threading.Event()
+        self.go_on.set()
+
+    @contextmanager
+    def write(self, *, wait: bool = True) -> Iterator[Writing]:
+        is_aside = threading.current_thread() is not threading.main_thread()
+        self.writes.append("aside" if is_aside else "in place")
+        if is_aside:
+            self.go_on.wait(timeout=10)
+        with super().write(wait=wait) as tx:
+            yield tx
+
+    @contextmanager
+    def read(self) -> Iterator[Reading]:
+        self.reads += 1
+        with super().read() as tx:
+            yield tx
+
+
+def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run an asynchronous test to its end; nothing may fail unseen on its event loop."""
+
+    @wraps(test)
+    def run(**fixtures: Any) -> None:
+        unseen: list[dict[str, Any]] = []
+
+        async def watched() -> None:
+            asyncio.get_running_loop().set_exception_handler(lambda _, problem: unseen.append(problem))
+            await test(**fixtures)
+
+        asyncio.run(watched())
+        assert unseen == []
+
+    return run
+
+
+def a_desk(storage: sqlite.SqliteStorage, most_waiting: int = 1000) -> Desk:
+    return Desk(Batches(storage), most_waiting=most_waiting)
+
+
+async def turns(number: int) -> None:
+    """Let everyone else have that many turns of the event loop."""
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+def started(*calls: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
+    return [asyncio.ensure_future(call) for call in calls]
+
+
+async def results(*calls: Coroutine[Any, Any, Any]) -> list[Any]:
+    """What each call returned or raised; an error must never come back as a value."""
+
+    async def result(call: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            value = await call
+        except KeywrightError as error:
+            return error
+        assert not isinstance(value, Exception)
+        return value
+
+    return await asyncio.gather(*map(result, calls))

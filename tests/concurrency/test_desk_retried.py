@@ -1,0 +1,67 @@
+"""The same call, sent again while the first is still at the desk or after it."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from keywright.batches import Batches
+from keywright.errors import IdempotencyKeyBusy, LimitReached, QueueFull, RejectedByDatabase
+from keywright.model import KeptAnswer
+from keywright.storage import Storage
+from tests.concurrency.desks import a_desk, in_a_loop, results, started, turns
+from tests.makers import a_retry, a_storage, activate, create, validate
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Iterator[Storage]:
+    with closing(a_storage(tmp_path)) as storage:
+        Batches(storage).change([create()])
+        yield storage
+
+
+@in_a_loop
+async def test_the_same_call_twice_at_once_is_busy_and_later_answered_from_memory(storage: Storage) -> None:
+    desk = a_desk(storage)
+    first, second, other = await results(
+        desk.change(activate(retry=a_retry("call"))),
+        desk.change(activate(retry=a_retry("call"))),
+        desk.change(activate(retry=a_retry("another call"))),
+    )
+    assert (first.license.times_activated, other.license.times_activated) == (1, 2)
+    assert isinstance(second, IdempotencyKeyBusy)
+    assert isinstance(await desk.change(activate(retry=a_retry("call"))), KeptAnswer)
+
+
+@in_a_loop
+async def test_a_refused_call_is_no_longer_running(storage: Storage) -> None:
+    desk = a_desk(storage)
+    await desk.change(create("full", 1))
+    await desk.change(activate("full"))
+    with pytest.raises(LimitReached):
+        await desk.change(activate("full", retry=a_retry("call")))
+    assert (await desk.change(activate("full", retry=a_retry("call")))).status == 404
+    with pytest.raises(RejectedByDatabase):
+        await desk.change(create("bad", order_id=2**63, retry=a_retry("bad")))
+    with pytest.raises(RejectedByDatabase):
+        await desk.change(create("bad", order_id=2**63, retry=a_retry("bad")))
+
+
+@in_a_loop
+async def test_a_call_that_a_full_queue_refused_is_not_running(storage: Storage) -> None:
+    desk = a_desk(storage, most_waiting=1)
+    _, refused = await results(desk.change(activate()), desk.change(activate(retry=a_retry("call"))))
+    assert isinstance(refused, QueueFull)
+    assert (await desk.change(activate(retry=a_retry("call")))).license.times_activated == 2
+
+
+@in_a_loop
+async def test_a_caller_that_went_away_and_asks_again_gets_the_first_answer(storage: Storage) -> None:
+    desk = a_desk(storage)
+    (gone,) = started(desk.change(activate(retry=a_retry("call"))))
+    await turns(1)
+    gone.cancel()
+    await turns(1)
+    assert isinstance(await desk.change(activate(retry=a_retry("call"))), KeptAnswer)
+    assert (await desk.ask(validate())).license.times_activated == 1
