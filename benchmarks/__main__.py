@@ -98,9 +98,8 @@ def bench(
     ] = None,
 ) -> None:
     """Measure, and print what was found; status 1 when a place was given out twice or not at all."""
-    parts = _parts(only)
-    parts |= {"sizes"} if with_sizes else set()
-    parts |= {"contention"} if with_contention else set()
+    added = {"sizes": with_sizes, "contention": with_contention}
+    parts = _parts(only) | {part for part, is_added in added.items() if is_added}
     if parts - {"startup", "listing", "contention"}:
         wrk.require()
     with tempfile.TemporaryDirectory(prefix="keywright-bench-", ignore_cleanup_errors=True) as name:
