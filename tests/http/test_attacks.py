@@ -3,6 +3,7 @@
 import json
 import re
 import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -155,3 +156,17 @@ def test_a_doubled_header_cannot_hide_a_prefetch(server: RunningServer, vendor: 
 
 def test_an_address_with_a_slash_at_its_end_is_no_redirect(vendor: Client) -> None:
     assert vendor.get("/healthz/").status == 404
+
+
+def test_what_does_not_arrive_within_ten_seconds_is_not_waited_for(server: RunningServer) -> None:
+    late = {
+        b"GET / HTTP/1.1\r\nHost: x\r\nX": b"HTTP/1.1 408 ",
+        post(core("validate", "x"), b"{ ")[:-1]: b"HTTP/1.1 408 ",
+        b"": b"",
+    }
+    # All at once: each takes the ten seconds.
+    with ThreadPoolExecutor(len(late)) as threads:
+        answers = list(threads.map(lambda sent: exchange(server, sent), late))
+    for answer, start in zip(answers, late.values(), strict=True):
+        assert answer[: len(start)] == start
+        assert bool(answer) == bool(start)
