@@ -91,7 +91,8 @@ class PostgresServer:
         self._data = self.folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
         self._settings = {"max_connections": "100", "shared_buffers": "64MB", **settings}
-        self._run("initdb", "--username=keywright", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+        options = ("--username=keywright", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+        self._run("initdb", *options)
 
     def start(self) -> None:
         """Start, and return when it takes connections."""
@@ -162,8 +163,9 @@ class PostgresServer:
 
     def drop_database(self, name: str) -> None:
         """Drop it, whoever is connected."""
+        words = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+            connection.execute(words.format(sql.Identifier(name)))
 
     def _signal(self, number: int) -> subprocess.Popen[bytes]:
         assert self._process is not None

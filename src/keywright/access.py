@@ -8,7 +8,7 @@ import msgspec
 from keywright import keys
 from keywright.errors import CredentialsInvalid, UnknownApiKey, UserExists
 from keywright.model import ApiKey, Caller, Permissions, Role, User
-from keywright.storage import Storage
+from keywright.storage import Storage, Writing, ask, change
 
 _NO_SECRET = bytes(32)
 
@@ -41,22 +41,20 @@ def issue_api_key(
         created_at=now,
         revoked_at=None,
     )
-    with storage.write() as tx:
-        number = tx.save_new_api_key(api_key, keys.hash_consumer_key(consumer_key))
+    key_hash = keys.hash_consumer_key(consumer_key)
+    number = change(storage, lambda tx: tx.save_new_api_key(api_key, key_hash))
     return IssuedApiKey(msgspec.structs.replace(api_key, id=number), consumer_key, consumer_secret)
 
 
 def list_api_keys(storage: Storage) -> list[ApiKey]:
     """Every API key, revoked ones included, oldest first."""
-    with storage.read() as tx:
-        return tx.list_api_keys()
+    return ask(storage, lambda tx: tx.list_api_keys())
 
 
 def revoke_api_key(storage: Storage, api_key_id: int, now: datetime) -> None:
     """End an API key at once. Raises ``UnknownApiKey`` when none in force has this number."""
-    with storage.write() as tx:
-        if not tx.revoke_api_key(api_key_id, now):
-            raise UnknownApiKey
+    if not change(storage, lambda tx: tx.revoke_api_key(api_key_id, now)):
+        raise UnknownApiKey
 
 
 def caller_of(api_key: ApiKey | None, consumer_secret: str) -> Caller:
@@ -92,7 +90,10 @@ def create_user(storage: Storage, name: str, role: Role, password: str, now: dat
     from argon2 import PasswordHasher
 
     user = User(0, name, role, PasswordHasher().hash(password), now)
-    with storage.write() as tx:
+
+    def save(tx: Writing) -> int:
         if tx.find_user(name) is not None:
             raise UserExists(name)
-        return msgspec.structs.replace(user, id=tx.save_new_user(user))
+        return tx.save_new_user(user)
+
+    return msgspec.structs.replace(user, id=change(storage, save))

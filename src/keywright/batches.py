@@ -6,6 +6,7 @@ raised, because the others of the batch have theirs.
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from keywright import commands as c
@@ -16,11 +17,12 @@ from keywright.errors import (
     KeywrightError,
     Refusal,
     StoreBusy,
+    StoreConflict,
     Unavailable,
     UnknownLicense,
 )
 from keywright.model import KeptAnswer
-from keywright.storage import Storage
+from keywright.storage import Reading, Storage, Writing, ask, change
 from keywright.workset import Workset
 
 Outcome = Any
@@ -42,6 +44,11 @@ class Batches:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
+    @property
+    def is_local(self) -> bool:
+        """Whether outcomes come at once, without a wait for a network."""
+        return self._storage.is_local
+
     def change(self, commands: Sequence[c.Command], *, wait: bool = True) -> list[Outcome]:
         """Decide the commands in order; when this returns, what they changed is durable.
 
@@ -50,28 +57,24 @@ class Batches:
         when another process is writing, or the commands have to be decided one at a time.
         """
         try:
-            return self._changed(commands, wait=wait)
+            return change(self._storage, partial(_decide, commands), wait=wait)
         except StoreBusy as fault:
             if not wait:
                 raise
             return [fault] * len(commands)
+        except StoreConflict as conflict:
+            # Somebody holds what one of them needs; the others need not suffer for that.
+            return self._changed_one_by_one(commands, conflict, wait=wait)
         except Unavailable as fault:
             log.error("the database cannot be written: %s", fault)
             return [fault] * len(commands)
         except Exception as problem:
-            if len(commands) == 1:
-                return [_fault(problem, commands[0])]
-            if not wait:
-                # One transaction each takes long; the caller may want to be elsewhere for that.
-                raise StoreBusy from problem
-            return [self.change([one])[0] for one in commands]
+            return self._changed_one_by_one(commands, problem, wait=wait)
 
     def ask(self, queries: Sequence[c.Query]) -> list[Outcome]:
         """Answer the questions from one moment of the database."""
         try:
-            with self._storage.read() as tx:
-                read = reporting.Readset(tx, queries)
-                return [_outcome(reporting.ANSWERS[type(one)], read, one) for one in queries]
+            return ask(self._storage, partial(_answer, queries))
         except Unavailable as fault:
             log.error("the database cannot be read: %s", fault)
             return [fault] * len(queries)
@@ -80,16 +83,31 @@ class Batches:
                 return [self.ask([one])[0] for one in queries]
             return [_fault(problem, queries[0])]
 
-    def _changed(self, commands: Sequence[c.Command], *, wait: bool) -> list[Outcome]:
-        with self._storage.write(wait=wait) as tx:
-            work = Workset(tx, commands)
-            scopes = [one.retry.scope for one in commands if one.retry is not None]
-            if scopes:
-                outcomes = _decide_with_answers(work, commands, tx.find_kept_answers(scopes))
-            else:
-                outcomes = [_outcome(_DECISIONS[type(one)], work, one) for one in commands]
-            work.save()
-        return outcomes
+    def _changed_one_by_one(
+        self, commands: Sequence[c.Command], problem: Exception, *, wait: bool
+    ) -> list[Outcome]:
+        if len(commands) == 1:
+            return [_fault(problem, commands[0])]
+        if not wait:
+            # One transaction each takes long; the caller may want to be elsewhere for that.
+            raise StoreBusy from problem
+        return [self.change([one])[0] for one in commands]
+
+
+def _decide(commands: Sequence[c.Command], tx: Writing) -> list[Outcome]:
+    work = Workset(tx, commands)
+    scopes = [one.retry.scope for one in commands if one.retry is not None]
+    if scopes:
+        outcomes = _decide_with_answers(work, commands, tx.find_kept_answers(scopes))
+    else:
+        outcomes = [_outcome(_DECISIONS[type(one)], work, one) for one in commands]
+    work.save()
+    return outcomes
+
+
+def _answer(queries: Sequence[c.Query], tx: Reading) -> list[Outcome]:
+    read = reporting.Readset(tx, queries)
+    return [_outcome(reporting.ANSWERS[type(one)], read, one) for one in queries]
 
 
 def _decide_with_answers(
@@ -127,5 +145,8 @@ def _outcome(decide: Any, with_what: Any, command: c.Command | c.Query) -> Outco
 
 
 def _fault(problem: Exception, command: c.Command | c.Query) -> KeywrightError:
-    log.error("could not %s", type(command).__name__, exc_info=problem)
+    if isinstance(problem, Unavailable):
+        log.error("could not %s: %s", type(command).__name__, problem)
+    else:
+        log.error("could not %s", type(command).__name__, exc_info=problem)
     return problem if isinstance(problem, Fault) else Fault(type(problem).__name__)

@@ -41,8 +41,15 @@ _Batch = list[tuple[Item, "asyncio.Future[Outcome]"]]
 class _Lane(Generic[Item]):
     """Calls of one kind, served in the order they came."""
 
-    def __init__(self, perform: Callable[[Sequence[Item], bool], list[Outcome]], most_waiting: int) -> None:
+    def __init__(
+        self,
+        perform: Callable[[Sequence[Item], bool], list[Outcome]],
+        *,
+        most_waiting: int,
+        is_in_place: bool,
+    ) -> None:
         self._perform = perform
+        self._is_in_place = is_in_place
         self._most_waiting = most_waiting
         self._waiting: deque[tuple[Item, asyncio.Future[Outcome]]] = deque()
         self._seen = 0
@@ -100,7 +107,7 @@ class _Lane(Generic[Item]):
 
     def _serve(self, batch: _Batch[Item]) -> None:
         items = [item for item, _ in batch]
-        if isinstance(items[0], _LONG):
+        if isinstance(items[0], _LONG) or not self._is_in_place:
             self._aside = self._loop.create_task(self._serve_in_thread(batch, items))
             return
         try:
@@ -159,8 +166,9 @@ class Desk:
 
     def __init__(self, batches: Batches, *, most_waiting: int) -> None:
         self._batches = batches
-        self._changes: _Lane[Command] = _Lane(self._change, most_waiting)
-        self._questions: _Lane[Query] = _Lane(self._ask, most_waiting)
+        lane = partial(_Lane, most_waiting=most_waiting, is_in_place=batches.is_local)
+        self._changes: _Lane[Command] = lane(self._change)
+        self._questions: _Lane[Query] = lane(self._ask)
         self._running: set[bytes] = set()
 
     async def change(self, command: Command) -> Any:

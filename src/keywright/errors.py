@@ -376,6 +376,20 @@ class StoreBusy(Unavailable):
     code = "fault.store_busy"
 
 
+class StoreConflict(Unavailable):
+    """The database undid the transaction because of another one, or because the connection broke; nothing
+    was changed, and running it again may succeed.
+    """
+
+    code = "fault.store_conflict"
+
+
+class FateUnknown(Unavailable):
+    """The connection broke while the change was being made durable: it may have happened or not."""
+
+    code = "fault.fate_unknown"
+
+
 class RejectedByDatabase(Fault):
     """The database itself turned a write down; the whole transaction is undone."""
 

@@ -121,3 +121,8 @@ def _with_place_taken(license: License, now: datetime) -> License:
 
 def _ended(activation: Activation, now: datetime) -> Activation:
     return replace(activation, deactivated_at=now, updated_at=now)
+
+
+def by_age(activation: Activation) -> tuple[datetime, int]:
+    """What sorts activations oldest first; numbers alone do not where several servers give them."""
+    return (activation.created_at, activation.id)

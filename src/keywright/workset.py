@@ -5,6 +5,7 @@ saved once.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from keywright import rules
 from keywright.commands import Command, DeactivateAll, LicenseCommand, UpdateLicense
 from keywright.errors import UnknownLicense, UnknownToken
 from keywright.model import Activation, Event, License
@@ -80,7 +81,7 @@ class Workset:
     def active_records(self, license: License) -> list[Activation]:
         """The license's active records, oldest first; only for a license that a command empties."""
         records = self._records.get(license.id, {}).values()
-        return sorted((one for one in records if one.deactivated_at is None), key=_by_id)
+        return sorted((one for one in records if one.deactivated_at is None), key=rules.by_age)
 
     def add_license(self, license: License) -> None:
         """A new license."""
@@ -174,7 +175,3 @@ def _is_rewritten(before: License, after: License) -> bool:
         or before.user_id != after.user_id
         or (before.expires_at != after.expires_at and before.expires_at is not None)
     )
-
-
-def _by_id(activation: Activation) -> int:
-    return activation.id

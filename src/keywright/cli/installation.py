@@ -57,15 +57,24 @@ def opened(
     """The installation that these options name. Where there is none, it is made if ``is_made`` says so,
     else ``ConfigurationError`` is raised: whoever asks for a list has named the wrong place.
     """
-    from keywright.config import has_database, is_debugging, open_installation, read_settings
+    from keywright.config import (
+        has_database,
+        is_debugging,
+        open_installation,
+        read_settings,
+        without_password,
+    )
 
     _show_warnings(is_debugging=is_debugging())
     settings = read_settings(options, config_file)
     if not has_database(settings):
-        missing = f"there is no installation in {settings.data_dir.absolute()}"
+        missing, option = f"there is no installation in {settings.data_dir.absolute()}", "--data-dir"
+        if settings.database_url is not None:
+            place = without_password(settings.database_url)
+            missing, option = f"there is no installation in {place}", "--database-url"
         if not is_made:
             raise ConfigurationError(
-                f"{missing}. Name the right place with --data-dir, or make one with `keywright init`."
+                f"{missing}. Name the right place with {option}, or make one with `keywright init`."
             )
         log.warning("%s yet; it is made now", missing)
     storage = open_installation(settings)

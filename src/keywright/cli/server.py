@@ -81,23 +81,28 @@ def init(*, data_dir: DataDir = None, database_url: DatabaseUrl = None, config: 
     Nothing that exists is changed, but the database is brought up to date. `keywright serve` does the
     same by itself.
     """
-    from keywright.config import load_secret, make_data_dir, open_installation, read_settings
+    from keywright.config import (
+        has_database,
+        load_secret,
+        make_data_dir,
+        open_installation,
+        read_settings,
+    )
 
     settings = read_settings({"data_dir": data_dir, "database_url": database_url}, config)
-    database = _database_file(settings)
-    there = {path: path.exists() for path in (settings.data_dir, settings.secret_file, database)}
     make_data_dir(settings)
+    said = {True: "was there already", False: "is made"}
+    has_secret, was_made = settings.secret_file.exists(), said[has_database(settings)]
     load_secret(settings)
     open_installation(settings).close()
-    said = {path: "was there already" if was_there else "is made" for path, was_there in there.items()}
-    secret = f"{settings.secret_file.absolute()}  {said[settings.secret_file]}"
+    secret = f"{settings.secret_file.absolute()}  {said[has_secret]}"
     if settings.secret is not None:
         secret = f"given by {settings.source_of('secret')}"
     output.print_fields(
         [
-            ("data directory", f"{settings.data_dir.absolute()}  {said[settings.data_dir]}"),
+            ("data directory", settings.data_dir.absolute()),
             ("secret", secret),
-            ("database", f"{database.absolute()}  {said[database]}"),
+            ("database", f"{_database_in_words(settings)}  {was_made}"),
         ]
     )
     output.print_line("\nKeep a copy of the secret in a safe place: the database cannot be read without it.")
@@ -179,10 +184,11 @@ def _line_for(data_dir: str | None, database_url: str | None, config: Path | Non
     return lambda command: f"{program} {command}{options}"
 
 
-def _database_file(settings: "Settings") -> Path:
-    from keywright.storage import database_path
+def _database_in_words(settings: "Settings") -> str:
+    from keywright.storage import database_path, without_password
 
-    return database_path(settings.database_url_in_force)
+    path = database_path(settings.database_url_in_force)
+    return without_password(settings.database_url_in_force) if path is None else str(path.absolute())
 
 
 def _in_words(value: str | int | bool | list[str] | None) -> str | None:

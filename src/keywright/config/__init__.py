@@ -11,8 +11,8 @@ from keywright.config.sources import (
     is_debugging,
     read_settings,
     settings_in_force,
-    without_password,
 )
+from keywright.storage import without_password
 
 __all__ = [
     "Network",

@@ -6,10 +6,11 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
+from keywright import storage
 from keywright.config.settings import MIN_SECRET_LENGTH, Settings
 from keywright.errors import ConfigurationError
 from keywright.keys import KeyRing
-from keywright.storage import Storage, database_path, open_storage
+from keywright.storage import Storage, open_storage
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +27,8 @@ def make_data_dir(settings: Settings) -> None:
 
 
 def has_database(settings: Settings) -> bool:
-    """Whether the database was made already."""
-    return database_path(settings.database_url_in_force).exists()
+    """Whether the database was made already. Raises ``StoreUnavailable`` when its server does not answer."""
+    return storage.has_database(settings.database_url_in_force)
 
 
 def load_secret(settings: Settings) -> bytes:
@@ -46,8 +47,8 @@ def load_secret(settings: Settings) -> bytes:
     if text is None:
         if is_used:
             raise ConfigurationError(
-                f"{path} is missing, and the database cannot be read without it. "
-                "Restore that file from a backup, or give the secret as KEYWRIGHT_SECRET."
+                f"{path} is missing, and the database cannot be read without it. Restore that file from a "
+                "backup or copy it from where the database was made, or give the secret as KEYWRIGHT_SECRET."
             )
         text = _make_secret(path)
     if len(text) < MIN_SECRET_LENGTH:

@@ -14,6 +14,7 @@ from pydantic_settings import EnvSettingsSource
 
 from keywright.config.settings import PREFIX, Settings
 from keywright.errors import ConfigurationError
+from keywright.storage import without_password
 
 #: Read from the current directory when no other file is named.
 DEFAULT_FILE = "keywright.toml"
@@ -69,14 +70,6 @@ def read_settings(options: Mapping[str, object] | None = None, config_file: Path
 def is_debugging() -> bool:
     """Whether the details of unexpected problems are wanted (``KEYWRIGHT_DEBUG=1``)."""
     return os.environ.get("KEYWRIGHT_DEBUG", "") not in ("", "0")
-
-
-def without_password(url: str) -> str:
-    """The URL as it may be shown."""
-    scheme, mark, rest = url.partition("://") if "://" in url else ("", "", url)
-    if "@" in rest and scheme != "sqlite":
-        rest = f"…@{rest.rpartition('@')[2]}"
-    return f"{scheme}{mark}{re.sub('(?<=password=)[^&]*', '…', rest)}"
 
 
 def _from_options(options: Mapping[str, object]) -> _Given:

@@ -32,6 +32,7 @@ _NO_ROUTE = "rest_no_route"
 _NO_ROUTE_SENTENCE = "No route was found matching the URL and request method."
 _INTERNAL = "Something went wrong on our side. The request was not carried out."
 _UNAVAILABLE = "The service is not available right now. Please try again."
+_FATE_UNKNOWN = "It is not known whether the request was carried out. Please look, or try again."
 
 PROBLEMS: dict[type[e.KeywrightError], Problem] = {
     e.UnknownLicense: Problem(404, _DATA, "License Key: {e.key} could not be found."),
@@ -103,6 +104,8 @@ PROBLEMS: dict[type[e.KeywrightError], Problem] = {
     e.ShuttingDown: Problem(503, "service_unavailable", _UNAVAILABLE),
     e.StoreUnavailable: Problem(503, "service_unavailable", _UNAVAILABLE),
     e.StoreBusy: Problem(503, "service_unavailable", _UNAVAILABLE),
+    e.StoreConflict: Problem(503, "service_unavailable", _UNAVAILABLE),
+    e.FateUnknown: Problem(503, "service_unavailable", _FATE_UNKNOWN),
 }
 
 Headers = tuple[tuple[bytes, bytes], ...]

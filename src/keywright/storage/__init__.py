@@ -1,52 +1,88 @@
 """Where licenses are kept.
 
-``open_storage`` is the way in; ``storage.read()`` and ``storage.write()`` are transactions.
+``open_storage`` is the way in; ``ask`` and ``change`` run a function in a transaction, and run it again
+when the database asks for that.
 """
 
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from keywright.errors import ConfigurationError
 from keywright.keys import KeyRing
-from keywright.storage.migrate import migrate
+from keywright.storage.again import ask, change
+from keywright.storage.migrate import migrate_postgres, migrate_sqlite, state_of
+from keywright.storage.postgres import PostgresStorage, Session
 from keywright.storage.sqlite import SqliteStorage, refuse_network_file_system
 from keywright.storage.transactions import Reading, Writing
+from keywright.storage.urls import without_password
 
-__all__ = ["Reading", "Storage", "Writing", "database_path", "open_storage"]
+__all__ = [
+    "Reading",
+    "Storage",
+    "Writing",
+    "ask",
+    "change",
+    "database_path",
+    "has_database",
+    "open_storage",
+    "without_password",
+]
 
 #: What the rest of the program sees of a database.
-Storage = SqliteStorage
+Storage = SqliteStorage | PostgresStorage
 
 
-def database_path(url: str) -> Path:
-    """The file that a ``sqlite:///`` URL names. Raises ``ConfigurationError`` for any other URL."""
+def database_path(url: str) -> Path | None:
+    """The file that a ``sqlite:///`` URL names, None for a PostgreSQL server's URL.
+
+    Raises ``ConfigurationError`` for any other URL.
+    """
     parts = urlsplit(url)
+    if parts.scheme in ("postgresql", "postgres"):
+        return None
     if parts.scheme != "sqlite" or parts.netloc or len(parts.path) < 2 or parts.query or parts.fragment:
         raise ConfigurationError(
-            f"the database URL {_without_password(url)!r} cannot be used. "
-            "Write sqlite:///relative/path.db or sqlite:////absolute/path.db."
+            f"the database URL {without_password(url)!r} cannot be used. Write sqlite:///relative/path.db, "
+            "sqlite:////absolute/path.db or postgresql://user@host/database."
         )
     return Path(unquote(parts.path[1:]))
+
+
+def has_database(url: str) -> bool:
+    """Whether the database was made already. Raises what ``open_storage`` raises."""
+    path = database_path(url)
+    if path is not None:
+        return path.exists()
+    with closing(Session(url)) as session, session.transaction() as connection:
+        return state_of(connection, without_password(url)).revision is not None
 
 
 def open_storage(url: str, key_ring: KeyRing) -> Storage:
     """Open the database, make it if there is none, and bring its schema up to date.
 
-    A database that exists is copied into ``backups`` beside it before a migration changes it. Raises
-    ``ConfigurationError`` for a URL that names no database, ``StoreError`` for one that this version
-    or this secret cannot use, ``StoreUnavailable`` when it cannot be reached.
+    An SQLite database that exists is copied into ``backups`` beside it before a migration changes it.
+    Raises ``ConfigurationError`` for a URL that names no database, ``StoreError`` for one that this
+    version or this secret cannot use, ``StoreUnavailable`` when it cannot be reached.
     """
     path = database_path(url)
+    if path is None:
+        return _open_postgres(url, key_ring)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as problem:
         raise ConfigurationError(f"{path.parent} cannot be made: {problem.strerror}") from problem
     refuse_network_file_system(path.parent)
     storage = SqliteStorage(path, key_ring)
-    migrate(storage, key_ring)
+    migrate_sqlite(storage, key_ring)
     return storage
 
 
-def _without_password(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    return f"{scheme}{separator}…@{rest.rpartition('@')[2]}" if "@" in rest else url
+def _open_postgres(url: str, key_ring: KeyRing) -> PostgresStorage:
+    storage = PostgresStorage(url, key_ring)
+    try:
+        migrate_postgres(storage, key_ring)
+    except BaseException:
+        storage.close()
+        raise
+    return storage

@@ -1,4 +1,8 @@
-"""Bring a database's schema up to date, carefully."""
+"""Bring a database's schema up to date, carefully.
+
+Every revision leaves the previous release's code able to work: while instances are updated one after the
+other, old and new ones share the database. What the oldest usable code is stands in the database itself.
+"""
 
 from __future__ import annotations
 
@@ -7,91 +11,171 @@ import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from sqlalchemy import Connection, Row, TextClause, insert, inspect, text, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from keywright.errors import StoreError, StoreUnavailable
+from keywright.errors import RejectedByDatabase, StoreConflict, StoreError, StoreUnavailable
 from keywright.keys import KeyRing
-from keywright.storage import sqlite
+from keywright.storage import postgres, sqlite
+from keywright.storage.again import again
+from keywright.storage.schema import installation, metadata
 
 #: The newest revision in ``migrations/versions``; a test compares them.
-HEAD = "0001"
+HEAD = "0002"
+#: The oldest revision whose code works with HEAD's schema: that of the previous release.
+OLDEST_CODE = "0001"
 _SCRIPTS = "keywright.storage:migrations"
+_VERSION = text("SELECT version_num FROM alembic_version")
+_LOCK = "LOCK TABLE alembic_version IN ACCESS EXCLUSIVE MODE"
 
 log = logging.getLogger(__name__)
 
 
-def migrate(storage: sqlite.SqliteStorage, key_ring: KeyRing) -> None:
+class State(NamedTuple):
+    """What a database says of itself; all None when it has no tables yet."""
+
+    revision: str | None = None
+    oldest_code: str | None = None
+    secret_mark: str | None = None
+
+
+def migrate_sqlite(storage: sqlite.SqliteStorage, key_ring: KeyRing) -> None:
     """Make the tables, or change them to what this version needs, holding the one-writer lock.
 
-    Raises ``StoreError`` for a database of a newer version, of another program, or sealed with
-    another secret; ``StoreUnavailable`` when the file cannot be opened.
+    A database that exists is copied first. Raises ``StoreError`` for a database of a newer version, of
+    another program, or sealed with another secret; ``StoreUnavailable`` when the file cannot be opened.
     """
+    path = storage.path
     try:
-        if storage.path.exists() and _is_current(storage.path, key_ring):
+        if path.exists() and _is_current(state_of_file(path), key_ring, str(path)):
             return
         with storage.exclusively():
-            if not storage.path.exists():
-                sqlite.create_file(storage.path)
-            revision = revision_of(storage.path)
-            if revision != HEAD:
-                _upgrade(storage.path, revision)
-            _check_secret(storage.path, key_ring)
+            if not path.exists():
+                sqlite.create_file(path)
+            revision = state_of_file(path).revision
+            if revision is not None and revision < HEAD:
+                log.info("saved a copy before the migration: %s", _back_up(path, revision))
+            with closing(_connected(path)) as connection, connection.begin():
+                _bring_up_to_date(connection, key_ring, str(path))
     except (sqlite3.Error, SQLAlchemyError) as problem:
-        raise StoreUnavailable(f"{storage.path} cannot be used: {problem}") from problem
+        raise StoreUnavailable(f"{path} cannot be used: {problem}") from problem
 
 
-def _is_current(path: Path, key_ring: KeyRing) -> bool:
-    """Whether there is nothing to do; looking needs no lock."""
-    if revision_of(path) != HEAD:
+def migrate_postgres(storage: postgres.PostgresStorage, key_ring: KeyRing) -> None:
+    """Make the tables, or change them to what this version needs; any number of processes may try at
+    once, one of them does it.
+
+    Raises what ``migrate_sqlite`` raises.
+    """
+
+    def with_what_is_there() -> bool:
+        with storage.exclusively() as connection:
+            return _is_current(state_of(connection), key_ring, storage.name)
+
+    def under_lock() -> None:
+        with storage.exclusively() as connection:
+            # One transaction for all of it: whoever comes meanwhile waits, and then finds it done.
+            connection.exec_driver_sql("SET LOCAL lock_timeout = '60s'")
+            connection.exec_driver_sql(
+                "CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL, "
+                "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+            )
+            connection.exec_driver_sql(_LOCK)
+            _bring_up_to_date(connection, key_ring, storage.name)
+
+    try:
+        if not again(with_what_is_there):
+            again(under_lock)
+    except (RejectedByDatabase, StoreConflict) as problem:
+        raise StoreError(
+            f"the tables cannot be made or changed in {storage.name}: {problem}. The role needs the right "
+            "to create tables there."
+        ) from problem
+
+
+def state_of_file(path: Path) -> State:
+    """What an SQLite database says of itself. Raises ``StoreError`` for another program's."""
+    with closing(_connected(path, "ro")) as connection, connection.begin():
+        return state_of(connection, str(path))
+
+
+def state_of(connection: Connection, name: str = "this database") -> State:
+    """What the database says of itself. Raises ``StoreError`` for another program's."""
+    tables = set(inspect(connection).get_table_names())
+    if "installation" not in tables:
+        # An empty table of revisions is of a migration that has just begun.
+        if tables & metadata.tables.keys() or ("alembic_version" in tables and _first(connection, _VERSION)):
+            raise StoreError(f"{name} is a database of another program; it was left alone.")
+        return State()
+    if "alembic_version" not in tables:
+        raise StoreError(f"{name} is a database of another program; it was left alone.")
+    version, row = _first(connection, _VERSION), _first(connection, text("SELECT * FROM installation"))
+    said = {} if row is None else row._mapping
+    return State(version and version[0], said.get("oldest_code"), said.get("secret_mark"))
+
+
+def _first(connection: Connection, query: TextClause) -> Row[Any] | None:
+    return connection.execute(query).first()
+
+
+def _is_current(state: State, key_ring: KeyRing, name: str) -> bool:
+    """Whether there is nothing to do; looking needs no lock. Raises ``StoreError`` for a newer one."""
+    if state.revision is None or state.revision < HEAD or state.secret_mark is None:
         return False
-    with closing(sqlite.connect(path, "ro")) as connection:
-        row = connection.execute("SELECT secret_mark FROM installation").fetchone()
-    return row is not None and row[0] == key_ring.secret_mark
+    _check_code(state, name)
+    _check_secret(state, key_ring, name)
+    return True
 
 
-def revision_of(path: Path) -> str | None:
-    """The schema revision of a database, or None when it has no tables yet."""
-    with closing(sqlite.connect(path, "ro")) as connection:
-        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-        if not tables:
-            return None
-        if not {"alembic_version", "installation"} <= tables:
-            raise StoreError(f"{path} is a database of another program; it was left alone.")
-        row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-        return None if row is None else str(row[0])
+def _bring_up_to_date(connection: Connection, key_ring: KeyRing, name: str) -> None:
+    state = state_of(connection, name)
+    if state.revision is None or state.revision < HEAD:
+        _upgrade(connection)
+        connection.execute(update(installation).values(oldest_code=OLDEST_CODE))
+        state = state_of(connection, name)
+    _check_code(state, name)
+    if state.secret_mark is None:
+        now = int(datetime.now(UTC).timestamp())
+        values = {"id": 1, "secret_mark": key_ring.secret_mark, "created_at": now, "oldest_code": OLDEST_CODE}
+        connection.execute(insert(installation).values(values))
+    else:
+        _check_secret(state, key_ring, name)
 
 
-def _upgrade(path: Path, revision: str | None) -> None:
+def _check_code(state: State, name: str) -> None:
+    if state.revision is None or state.revision <= HEAD:
+        return
+    if state.oldest_code is None or state.oldest_code > HEAD:
+        raise StoreError(
+            f"{name} was made by a newer Keywright (its schema is {state.revision!r}, this version "
+            f"knows up to {HEAD!r}). Install that version, or restore a backup."
+        )
+    log.warning("%s was updated by a newer Keywright; this version still works with it", name)
+
+
+def _check_secret(state: State, key_ring: KeyRing, name: str) -> None:
+    if state.secret_mark != key_ring.secret_mark:
+        raise StoreError(
+            f"{name} was written with another secret, and its license keys cannot be read with "
+            "this one. Use the secret that belongs to this database."
+        )
+
+
+def _upgrade(connection: Connection) -> None:
     # Imported here: it takes a third of a second and ten megabytes, and is needed once a release.
     from alembic import command
     from alembic.config import Config
-    from alembic.script import ScriptDirectory
-    from alembic.util import CommandError
-    from sqlalchemy import create_engine, pool
 
     config = Config()
     config.set_main_option("script_location", _SCRIPTS)
-    if revision is not None:
-        try:
-            ScriptDirectory.from_config(config).get_revision(revision)
-        except CommandError:
-            raise StoreError(
-                f"{path} was made by a newer Keywright (its schema is {revision!r}, this version "
-                f"knows up to {HEAD!r}). Install that version, or restore a backup."
-            ) from None
-        log.info("saved a copy before the migration: %s", _back_up(path, revision))
-    engine = create_engine(
-        "sqlite://",
-        creator=lambda: sqlite.connect(path, "rw"),
-        poolclass=pool.NullPool,
-        hide_parameters=True,
-    )
-    with engine.connect() as connection:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-        connection.commit()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _connected(path: Path, mode: str = "rw") -> Connection:
+    return sqlite.engine(path, mode).connect()
 
 
 def _back_up(path: Path, revision: str) -> Path:
@@ -101,19 +185,3 @@ def _back_up(path: Path, revision: str) -> Path:
     copy = folder / f"{path.stem}-schema-{revision}-{stamp}{path.suffix}"
     sqlite.copy(path, copy)
     return copy
-
-
-def _check_secret(path: Path, key_ring: KeyRing) -> None:
-    with closing(sqlite.connect(path, "rw")) as connection:
-        row = connection.execute("SELECT secret_mark FROM installation").fetchone()
-        if row is None:
-            now = int(datetime.now(UTC).timestamp())
-            connection.execute(
-                "INSERT INTO installation (id, secret_mark, created_at) VALUES (1, ?, ?)",
-                (key_ring.secret_mark, now),
-            )
-        elif row[0] != key_ring.secret_mark:
-            raise StoreError(
-                f"{path} was written with another secret, and its license keys cannot be read with "
-                "this one. Use the secret file that belongs to this database."
-            )

@@ -19,8 +19,7 @@ from keywright.model import (
     User,
 )
 from keywright.storage import schema
-
-Values = dict[str, Any]
+from keywright.storage.many import Values
 
 # What is read for each noun, in the order of its fields (see the functions below).
 LICENSE = [

@@ -14,6 +14,7 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
+    Sequence,
     SmallInteger,
     String,
     Table,
@@ -160,11 +161,17 @@ sequences = Table(
     PrimaryKeyConstraint("name"),
 )
 
-#: One row: which secret the sealed keys were written with.
+#: One row: which secret the sealed keys were written with, and who may use the database.
 installation = Table(
     "installation",
     metadata,
     Column("id", Id, primary_key=True, autoincrement=False),
     Column("secret_mark", String(16), nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    # The oldest schema revision whose code works with this database; None: only the newest.
+    Column("oldest_code", String(32)),
 )
+
+# Where PostgreSQL takes numbers from; SQLite, which has one writer, has the table above.
+license_numbers = Sequence("license_numbers", metadata=metadata)
+activation_numbers = Sequence("activation_numbers", metadata=metadata)

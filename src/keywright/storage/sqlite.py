@@ -61,6 +61,9 @@ class SqliteStorage:
     several threads sees to that (the desk does).
     """
 
+    #: Its answers come at once: waiting for them in another thread would take longer.
+    is_local = True
+
     def __init__(self, path: Path, key_ring: KeyRing) -> None:
         self.path = path
         self._key_ring = key_ring
@@ -74,7 +77,7 @@ class SqliteStorage:
         """One moment of the database. Raises ``StoreUnavailable``."""
         try:
             if self._reader is None:
-                self._reader = _engine(self.path, "ro").connect()
+                self._reader = engine(self.path, "ro").connect()
             with self._reader.begin():
                 yield Reading(self._reader, self._key_ring)
         except exc.DBAPIError as problem:
@@ -127,7 +130,7 @@ class SqliteStorage:
 
     def _opened_writer(self, *, wait: bool) -> Connection:
         if self._writer is None:
-            self._writer = _engine(self.path, "rw").connect()
+            self._writer = engine(self.path, "rw").connect()
             self._busy_timeout = -1
         # Only a program that is not Keywright can hold SQLite's own lock while we hold ours.
         milliseconds = int(LOCK_TIMEOUT * 1000) if wait else 0
@@ -208,8 +211,9 @@ def _octal(escape: re.Match[str]) -> str:
     return chr(int(escape[1], 8))
 
 
-def _engine(path: Path, mode: str) -> Engine:
-    engine = create_engine(
+def engine(path: Path, mode: str) -> Engine:
+    """An engine whose every connection is ``connect``'s, without a pool."""
+    made = create_engine(
         "sqlite://",
         creator=lambda: connect(path, mode),
         poolclass=pool.NullPool,
@@ -217,11 +221,11 @@ def _engine(path: Path, mode: str) -> Engine:
     )
     begin = "BEGIN" if mode == "ro" else "BEGIN IMMEDIATE"
 
-    @event.listens_for(engine, "begin")
+    @event.listens_for(made, "begin")
     def _begin(connection: Connection) -> None:
         connection.exec_driver_sql(begin)
 
-    return engine
+    return made
 
 
 def _unavailable(problem: exc.DBAPIError) -> StoreUnavailable | StoreBusy:

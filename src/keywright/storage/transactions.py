@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, Executable, Select, Table, delete, insert, select, update
+from sqlalchemy import Connection, Select, Table, delete, insert, select, update
 
+from keywright import rules
 from keywright.keys import KeyRing
 from keywright.model import (
     Activation,
@@ -22,6 +23,7 @@ from keywright.model import (
     User,
 )
 from keywright.storage import queries, rows
+from keywright.storage.many import Change, Lookup, Values
 from keywright.storage.schema import api_keys, generators, kept_answers, users
 
 _MOST_FORGOTTEN = 5_000
@@ -46,7 +48,7 @@ class Reading:
 
     def find_licenses(self, keys: Iterable[str]) -> dict[str, License]:
         """The licenses that have these keys, by key."""
-        return self._licenses_by_key(keys, queries.licenses_with)
+        return self._licenses_by_key(keys, queries.LICENSES_WITH)
 
     def list_licenses(self, where: LicenseFilter, *, after_id: int, limit: int) -> list[License]:
         """At most ``limit`` matching licenses with larger numbers than ``after_id``, oldest first."""
@@ -63,21 +65,20 @@ class Reading:
 
     def list_activations(self, license_ids: Iterable[int]) -> dict[int, list[Activation]]:
         """Every record of these licenses, by license, oldest first."""
-        return self._by_license(queries.activations_of, license_ids)
+        return self._by_license(queries.ACTIVATIONS_OF, license_ids)
 
     def list_active(self, license_ids: Iterable[int]) -> dict[int, list[Activation]]:
         """Every active record of these licenses, by license, oldest first."""
-        return self._by_license(queries.active_of, license_ids)
+        return self._by_license(queries.ACTIVE_OF, license_ids)
 
     def find_activations(self, tokens: Iterable[tuple[int, str]]) -> list[Activation]:
         """The records with these tokens, each only within its license."""
-        found: dict[tuple[int, str], Activation] = {}
-        for some in queries.in_sizes(list(tokens)):
-            values: dict[str, Any] = {}
-            for i, (license_id, token) in enumerate(some):
-                values[f"v{i}"], values[f"t{i}"] = license_id, token
-            for row in self._connection.execute(queries.activations_with(len(some)), values):
-                found[row.license_id, row.token] = rows.activation_of(row)
+        # No database needs to be asked for a text that none can hold.
+        possible = [pair for pair in tokens if "\0" not in pair[1]]
+        found = {
+            (row.license_id, row.token): rows.activation_of(row)
+            for row in queries.ACTIVATIONS_WITH.rows(self._connection, possible)
+        }
         return list(found.values())
 
     def find_kept_answers(self, scopes: Iterable[bytes]) -> dict[bytes, KeptAnswer]:
@@ -85,7 +86,7 @@ class Reading:
         unseal = self._key_ring.unseal
         return {
             row.scope: KeptAnswer(row.request_digest, row.status, unseal(row.sealed_body, row.scope))
-            for row in self._rows_with(queries.answers_kept, scopes)
+            for row in self._rows_with(queries.ANSWERS_KEPT, scopes)
         }
 
     def find_generator(self, generator_id: int) -> Generator | None:
@@ -120,7 +121,7 @@ class Reading:
         query = queries.latest_events(license_id, limit)
         return [rows.event_of(row) for row in self._connection.execute(query)]
 
-    def _licenses_by_key(self, keys: Iterable[str], query: queries.SizedQuery) -> dict[str, License]:
+    def _licenses_by_key(self, keys: Iterable[str], query: Lookup) -> dict[str, License]:
         fingerprint = self._key_ring.fingerprint
         key_of = {fingerprint(key): key for key in keys}
         found = {}
@@ -129,14 +130,12 @@ class Reading:
             found[key] = rows.license_of(row, key)
         return found
 
-    def _by_license(
-        self, query: queries.SizedQuery, license_ids: Iterable[int]
-    ) -> dict[int, list[Activation]]:
+    def _by_license(self, query: Lookup, license_ids: Iterable[int]) -> dict[int, list[Activation]]:
         found: dict[int, list[Activation]] = {}
         for row in self._rows_with(query, license_ids):
             found.setdefault(row[2], []).append(rows.activation_of(row))
         for records in found.values():
-            records.sort(key=_by_id)
+            records.sort(key=rules.by_age)
         return found
 
     def _unsealed(self, query: Select[Any]) -> list[License]:
@@ -146,13 +145,8 @@ class Reading:
             for row in self._connection.execute(query)
         ]
 
-    def _rows_with(self, query: queries.SizedQuery, values: Iterable[Any]) -> list[Any]:
-        found: list[Any] = []
-        for some in queries.in_sizes(list(values)):
-            size = len(some)
-            named = dict(zip(queries.names("v", size), some, strict=True))
-            found += self._connection.execute(query(size), named).all()
-        return found
+    def _rows_with(self, query: Lookup, values: Iterable[Any]) -> list[Any]:
+        return query.rows(self._connection, [(value,) for value in values])
 
 
 class Writing(Reading):
@@ -172,49 +166,48 @@ class Writing(Reading):
 
     def lock_licenses(self, keys: Iterable[str]) -> dict[str, License]:
         """The licenses that have these keys, by key, locked in id order until the end."""
-        return self._licenses_by_key(keys, queries.licenses_locked)
+        return self._licenses_by_key(keys, queries.LICENSES_LOCKED)
 
     def save_new_licenses(self, new: Sequence[License]) -> None:
         """Insert; the database rejects a key that is taken."""
         values = [self._license_values(one, None) | {"id": one.id} for one in new]
-        self._execute_many(queries.INSERT_LICENSE, values)
+        self._change(queries.INSERT_LICENSES, values)
 
     def save_licenses(self, changed: Sequence[License], before: Mapping[int, License]) -> None:
         """Update everything, the key too; the database rejects a key that is taken, and a counter that rose
         above the limit it had ``before`` (by id).
         """
         values = [self._license_values(one, before[one.id]) | {"at_id": one.id} for one in changed]
-        self._execute_many(queries.UPDATE_LICENSE, values)
+        self._change(queries.UPDATE_LICENSES, values)
 
     def save_places_taken(self, changed: Sequence[License]) -> None:
         """Update what taking a place changes; the table's CHECK judges the new counter."""
         values = [rows.counter_values(one) for one in changed]
-        self._execute_many(queries.UPDATE_COUNTER, values)
+        self._change(queries.UPDATE_COUNTERS, values)
 
     def save_places_given_up(self, changed: Sequence[License], before: Mapping[int, License]) -> None:
         """Update what giving up places changes, since ``before`` (by id)."""
         values = [rows.counter_values(one) | {"places": rows.places(one, before[one.id])} for one in changed]
-        self._execute_many(queries.UPDATE_COUNTER_AND_PLACES, values)
+        self._change(queries.UPDATE_COUNTERS_AND_PLACES, values)
 
     def delete_licenses(self, license_ids: Collection[int]) -> None:
         """Delete these licenses and their activations; their events stay."""
-        gone = [{"at_id": license_id} for license_id in license_ids]
-        self._execute_many(queries.DELETE_ACTIVATIONS, gone)
-        self._execute_many(queries.DELETE_LICENSE, gone)
+        self._change(queries.DELETE_ACTIVATIONS, [{"at_license_id": number} for number in license_ids])
+        self._change(queries.DELETE_LICENSES, [{"at_id": number} for number in license_ids])
 
     def save_new_activations(self, new: Sequence[Activation]) -> None:
         """Insert."""
         values = [rows.activation_values(one) for one in new]
-        self._execute_many(queries.INSERT_ACTIVATION, values)
+        self._change(queries.INSERT_ACTIVATIONS, values)
 
     def save_activations(self, changed: Sequence[Activation]) -> None:
         """Update what reactivating and deactivating change."""
         values = [rows.activation_changes(one) for one in changed]
-        self._execute_many(queries.UPDATE_ACTIVATION, values)
+        self._change(queries.UPDATE_ACTIVATIONS, values)
 
     def save_events(self, happened: Sequence[Event]) -> None:
         """Add to the record of what happened."""
-        self._execute_many(queries.INSERT_EVENT, [rows.event_values(one) for one in happened])
+        self._change(queries.INSERT_EVENTS, [rows.event_values(one) for one in happened])
 
     def save_kept_answer(self, scope: bytes, answer: KeptAnswer, now: datetime) -> None:
         """Keep the answer to a call; the body is sealed, for it holds a license key."""
@@ -225,7 +218,7 @@ class Writing(Reading):
             "sealed_body": self._key_ring.seal(answer.body, scope),
             "kept_at": rows.seconds(now),
         }
-        self._connection.execute(queries.INSERT_KEPT_ANSWER, values)
+        self._change(queries.INSERT_KEPT_ANSWERS, [values])
 
     def delete_kept_answers(self, before: datetime) -> int:
         """Forget some thousand of the answers kept before this moment; returns how many they were."""
@@ -259,21 +252,16 @@ class Writing(Reading):
         """Insert, and return the number that the user has from now on."""
         return self._insert(users, rows.values_of(user))
 
-    def _execute_many(self, statement: Executable, values: list[rows.Values]) -> None:
-        if values:
-            self._connection.execute(statement, values)
+    def _change(self, change: Change, rows: Sequence[Values]) -> None:
+        change.execute(self._connection, rows)
 
-    def _insert(self, table: Table, values: rows.Values) -> int:
+    def _insert(self, table: Table, values: Values) -> int:
         result = self._connection.execute(insert(table).values(values))
         return int(result.inserted_primary_key[0])  # type: ignore[index]
 
-    def _license_values(self, license: License, before: License | None) -> rows.Values:
+    def _license_values(self, license: License, before: License | None) -> Values:
         return rows.license_values(license) | {
             "places": rows.places(license, before),
             "fingerprint": self._key_ring.fingerprint(license.key),
             "sealed_key": self._key_ring.seal_key(license.key, license.id),
         }
-
-
-def _by_id(activation: Activation) -> int:
-    return activation.id

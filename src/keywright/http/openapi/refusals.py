@@ -52,6 +52,8 @@ WHEN: dict[type[e.KeywrightError], str] = {
     e.ShuttingDown: "The server is stopping.",
     e.StoreUnavailable: "The database cannot be reached, or refuses to write.",
     e.StoreBusy: "Another program is writing to the database.",
+    e.StoreConflict: "Another change came in between, again and again; nothing was changed.",
+    e.FateUnknown: "The connection to the database broke in the last moment: it was changed, or it was not.",
 }
 
 #: What any request may meet, whatever it asks for.
@@ -74,8 +76,9 @@ ANY_CALL: Errors = (
     e.ShuttingDown,
     e.StoreUnavailable,
     e.StoreBusy,
+    e.StoreConflict,
 )
 #: … when it changes something.
-ANY_CHANGE: Errors = (e.IdempotencyKeyBusy, e.IdempotencyKeyReused, e.RejectedByDatabase)
+ANY_CHANGE: Errors = (e.IdempotencyKeyBusy, e.IdempotencyKeyReused, e.RejectedByDatabase, e.FateUnknown)
 #: … when it has a body.
 ANY_BODY: Errors = (e.BodyTooLarge, e.BodyIncomplete, e.EncodedBody, e.MalformedJson)

@@ -1,0 +1,60 @@
+"""Transactions that the database asks to be run again."""
+
+import random
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeVar
+
+from keywright.errors import StoreConflict
+from keywright.storage.transactions import Reading, Writing
+
+#: How often a transaction is run again before it is given up.
+MOST_REPEATS = 5
+_FIRST_PAUSE = 0.005
+
+Result = TypeVar("Result")
+
+
+class Transactions(Protocol):
+    """A storage."""
+
+    def read(self) -> AbstractContextManager[Reading]:
+        """One moment of the database."""
+
+    def write(self, *, wait: bool = True) -> AbstractContextManager[Writing]:
+        """A transaction that changes things."""
+
+
+def again(transact: Callable[[], Result]) -> Result:
+    """What ``transact`` returns; after a ``StoreConflict`` it is called again, at most five times more.
+
+    In between is a pause of random length, at most 5 ms and twice as long each time, so that those who
+    met do not meet again.
+    """
+    for repeat in range(MOST_REPEATS):
+        try:
+            return transact()
+        except StoreConflict:
+            time.sleep(random.uniform(0, _FIRST_PAUSE * 2**repeat))  # noqa: S311
+    return transact()
+
+
+def change(storage: Transactions, work: Callable[[Writing], Result], *, wait: bool = True) -> Result:
+    """What ``work`` returns, durable; it is called again when the database undid what it did."""
+
+    def transact() -> Result:
+        with storage.write(wait=wait) as tx:
+            return work(tx)
+
+    return again(transact)
+
+
+def ask(storage: Transactions, question: Callable[[Reading], Result]) -> Result:
+    """What ``question`` returns; it is called again when the connection broke."""
+
+    def transact() -> Result:
+        with storage.read() as tx:
+            return question(tx)
+
+    return again(transact)
