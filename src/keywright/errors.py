@@ -406,3 +406,9 @@ class StoreError(KeywrightError):
     """The database is not one that this version can use; the text says what to do."""
 
     code = "store"
+
+
+class WorkerFailed(KeywrightError):
+    """A server process ended before it was ready; the log says why."""
+
+    code = "worker"

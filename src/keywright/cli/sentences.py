@@ -96,9 +96,10 @@ SENTENCES: dict[type[BaseException], Callable[[Any], str]] = {
     ),
     e.StoreBusy: lambda _: "another program has been writing to the database for too long. Try again.",
     e.Unavailable: lambda x: (
-        f"the database failed ({str(x) or x.code}). Look at its disk and its permissions, then try again."
+        f"the database failed ({str(x) or x.code}). Look whether it runs and can be written, then try again."
     ),
     e.Fault: _fault,
+    e.WorkerFailed: lambda _: "a server process could not start; the log says why.",
     # These two say it themselves.
     e.ConfigurationError: str,
     e.StoreError: str,

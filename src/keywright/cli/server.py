@@ -4,6 +4,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ import typer
 from keywright import __version__
 from keywright.cli import output
 from keywright.cli.options import AsJson, ConfigFile, DatabaseUrl, DataDir, command
+from keywright.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from keywright.config import Settings
@@ -40,6 +42,12 @@ _Port = Annotated[
     int | None,
     typer.Option(metavar="PORT", min=0, max=65535, help="The port to listen on; the setting port."),
 ]
+_Workers = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, max=256, help="How many server processes, on PostgreSQL; the setting workers."
+    ),
+]
 _IsDemo = Annotated[
     bool, typer.Option("--demo", help="Fill an empty database with a license to try, and print how to.")
 ]
@@ -49,6 +57,7 @@ def serve(
     *,
     host: _Host = None,
     port: _Port = None,
+    workers: _Workers = None,
     is_demo: _IsDemo = False,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
@@ -62,16 +71,23 @@ def serve(
     from keywright import logs
     from keywright.config import open_installation, read_settings
     from keywright.http.server import serve as serve_until_stopped
+    from keywright.http.server import serve_with_workers
 
-    options = {"host": host, "port": port, "data_dir": data_dir, "database_url": database_url}
-    settings = read_settings(options, config)
+    given = {"host": host, "port": port, "workers": workers}
+    settings = read_settings(given | {"data_dir": data_dir, "database_url": database_url}, config)
     logs.configure(level=settings.log_level, is_json=settings.is_log_json(is_terminal=sys.stderr.isatty()))
     say_ready = partial(print_ready, settings, _line_for(data_dir, database_url, config), is_demo=is_demo)
-    storage = open_installation(settings)
-    try:
-        serve_until_stopped(settings, storage, when_ready=say_ready)
-    finally:
-        storage.close()
+    with closing(open_installation(settings)) as storage:
+        if settings.workers == 1:
+            serve_until_stopped(settings, storage, when_ready=say_ready)
+        elif storage.is_local:
+            raise ConfigurationError(
+                f"{settings.workers} workers (from {settings.source_of('workers')}) need PostgreSQL: an "
+                "SQLite database has one server process. Set database_url to a postgresql:// URL, or take "
+                "one worker."
+            )
+    if settings.workers > 1:
+        serve_with_workers(settings, partial(open_installation, settings), when_ready=say_ready)
     output.print_line("Keywright has stopped.")
 
 
@@ -153,6 +169,7 @@ def print_ready(settings: "Settings", line: Callable[[str], str], base_url: str,
             ("reference", f"{base_url}/openapi/v2"),
             ("data directory", settings.data_dir.absolute()),
             ("database", without_password(settings.database_url_in_force)),
+            *([("server processes", settings.workers)] if settings.workers > 1 else []),
         ]
     )
     credentials = (demo and demo.credentials) or "CONSUMER_KEY:CONSUMER_SECRET"

@@ -100,8 +100,33 @@ class Settings(BaseSettings):
     )
     database_url: Annotated[str | None, BeforeValidator(_url)] = Field(
         default=None,
-        description=f"The database. Without it: the SQLite file {_DATABASE_NAME} in data_dir.",
-        json_schema_extra={"allowed": "a URL such as sqlite:////absolute/path.db"},
+        description=(
+            f"The database. Without it: the SQLite file {_DATABASE_NAME} in data_dir. A PostgreSQL URL is "
+            "passed to libpq as it is, with several hosts, too."
+        ),
+        json_schema_extra={
+            "allowed": "a URL such as sqlite:////absolute/path.db or postgresql://user:password@host/database"
+        },
+    )
+    read_database_url: Annotated[str | None, BeforeValidator(_url)] = Field(
+        default=None,
+        description=(
+            "Replicas of a PostgreSQL database, which answer questions as long as they have every change; "
+            "changes go to database_url."
+        ),
+        json_schema_extra={"allowed": "a URL such as postgresql://user:password@replica1,replica2/database"},
+    )
+    read_lag_limit: Whole = Field(
+        default=1000,
+        description="How far behind, in milliseconds, a replica may be without being left alone for a while.",
+        json_schema_extra={"allowed": "an integer of at least 0"},
+    )
+    workers: Whole = Field(
+        default=1,
+        description="How many server processes there are; more than one needs PostgreSQL.",
+        json_schema_extra={"allowed": "an integer from 1 to 256"},
+        ge=1,
+        le=256,
     )
     host: Annotated[str, BeforeValidator(_trimmed)] = Field(
         default="127.0.0.1",
@@ -168,12 +193,18 @@ class Settings(BaseSettings):
     )
     unknown_key_limit: Whole = Field(
         default=600,
-        description="How many unknown license keys an address may send in a minute; 0 is no limit.",
+        description=(
+            "How many unknown license keys an address may send in a minute, as each server process counts "
+            "them; 0 is no limit."
+        ),
         json_schema_extra={"allowed": "an integer of at least 0"},
     )
     bad_credentials_limit: Whole = Field(
         default=120,
-        description="How many wrong API credentials an address may send in a minute; 0 is no limit.",
+        description=(
+            "How many wrong API credentials an address may send in a minute, as each server process counts "
+            "them; 0 is no limit."
+        ),
         json_schema_extra={"allowed": "an integer of at least 0"},
     )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = Field(

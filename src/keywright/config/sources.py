@@ -141,7 +141,7 @@ def _complaint(name: str, value: object, source: str) -> str:
 
 def _written(name: str, value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    if name == "database_url":
+    if name.endswith("database_url"):
         text = without_password(text)
     return text if re.fullmatch(r"[\w.:/+-]+", text) else repr(text)
 
@@ -161,6 +161,8 @@ def _shown(settings: Settings, name: str) -> str | int | bool | list[str] | None
     value = getattr(settings, name)
     if name == "database_url":
         return without_password(settings.database_url_in_force)
+    if name == "read_database_url" and settings.read_database_url is not None:
+        return without_password(settings.read_database_url)
     if isinstance(value, SecretStr) or (name == "secret" and settings.secret_file.exists()):
         return _MASK
     if isinstance(value, tuple):
