@@ -3,14 +3,18 @@
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 from rich.console import Console
 
-from benchmarks import contention, machine, processes, sizes, throughput, wrk
+from benchmarks import contention, machine, sizes, throughput, wrk
+from benchmarks import processes as process
+from benchmarks.databases import Database, Postgres, a_server
 from benchmarks.installations import Filled, fill
 from benchmarks.report import Report, save, show
 
@@ -20,7 +24,7 @@ _PARTS = (*_ALWAYS, "sizes", "contention")
 _LONGEST = 3600
 _HELP = (
     "Measure how fast Keywright is on this machine.\n\n"
-    "wrk sends requests about random keys to a server with default settings, on a temporary SQLite "
+    "wrk sends requests about random keys to a server with default settings, on a temporary "
     "database of licenses with three activations each. Every rate is compared with that of a constant "
     "answer of the same size from the same server."
 )
@@ -43,13 +47,14 @@ def _say(message: str) -> None:
 class _Bench:
     """Installations are made when the first measurement needs them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, database: Database) -> None:
         self.folder = folder
+        self.database = database
         self._filled: dict[int, Filled] = {}
 
     def filled(self, licenses: int) -> Filled:
         if licenses not in self._filled:
-            self._filled[licenses] = fill(self.folder, licenses, _say)
+            self._filled[licenses] = fill(self.folder, self.database, licenses, _say)
         return self._filled[licenses]
 
     def measure(self, report: Report, parts: frozenset[str]) -> None:
@@ -59,16 +64,29 @@ class _Bench:
                 self.filled(report.licenses), sorted(cases), report.seconds, report.rounds, _say
             )
         if "startup" in parts:
-            report.start_up = processes.measure_start_up(self.filled(report.licenses), self.folder, _say)
+            report.start_up = process.measure_start_up(self.filled(report.licenses), self.folder, _say)
         if "listing" in parts:
-            enough = max(report.licenses, processes.LISTED)
-            report.listing = processes.measure_listing(self.filled(enough), _say)
+            enough = max(report.licenses, process.LISTED)
+            report.listing = process.measure_listing(self.filled(enough), _say)
         if "sizes" in parts:
             large = report.licenses if report.licenses > _SMALL else _LARGE
             both = self.filled(large), self.filled(_SMALL)
             report.sizes = sizes.compare(*both, report.seconds, _say)
         if "contention" in parts:
-            report.contention = contention.measure(self.folder, _say)
+            report.contention = contention.measure(self.folder, self.database, _say)
+
+
+@contextmanager
+def _running(database: str, workers: int) -> Iterator[Database]:
+    if database == "sqlite":
+        yield Database()
+        return
+    server = a_server()
+    try:
+        server.start()
+        yield Postgres(server, workers)
+    finally:
+        server.remove()
 
 
 def bench(
@@ -81,6 +99,12 @@ def bench(
     ] = 5,
     rounds: Annotated[
         int, typer.Option(metavar="R", min=1, max=100, help="How often; medians are shown.")
+    ] = 1,
+    database: Annotated[
+        Literal["sqlite", "postgresql"], typer.Option(help="Where the licenses are kept.")
+    ] = "sqlite",
+    processes: Annotated[
+        int, typer.Option(metavar="N", min=1, max=64, help="How many server processes, on PostgreSQL.")
     ] = 1,
     only: Annotated[
         str | None,
@@ -102,10 +126,13 @@ def bench(
     parts = _parts(only) | {part for part, is_added in added.items() if is_added}
     if parts - {"startup", "listing", "contention"}:
         wrk.require()
+    if processes > 1 and database == "sqlite":
+        raise typer.BadParameter("an SQLite database has one server process", param_hint="--processes")
     with tempfile.TemporaryDirectory(prefix="keywright-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        report = Report(machine.look_around(folder), licenses, seconds, rounds)
-        _Bench(folder).measure(report, parts)
+        with _running(database, processes) as chosen:
+            report = Report(machine.look_around(folder), chosen.name, processes, licenses, seconds, rounds)
+            _Bench(folder, chosen).measure(report, parts)
     show(report, Console())
     if json_file is not None:
         save(report, json_file)

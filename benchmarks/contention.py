@@ -9,13 +9,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+import psycopg
 
 from benchmarks import servers
 from benchmarks.attempts import Result
+from benchmarks.databases import Database
 from benchmarks.installations import insert_limited, opened
+from keywright.config import Settings
+from keywright.storage import database_path
 
 _PROCESSES = 4
 _CONNECTIONS = 64
@@ -44,8 +49,9 @@ _CONTRADICTIONS = {
     "no two activations share their token": (
         "SELECT token FROM activations GROUP BY token HAVING COUNT(*) > 1"
     ),
-    "each activation has its license": "PRAGMA foreign_key_check",
-    "the file is sound": "SELECT * FROM pragma_integrity_check WHERE integrity_check != 'ok'",
+    "each activation has its license": (
+        "SELECT id FROM activations WHERE license_id NOT IN (SELECT id FROM licenses)"
+    ),
 }
 
 
@@ -76,17 +82,17 @@ class Contention(msgspec.Struct, frozen=True):
         return sum(number for status, number in self.answers_by_status.items() if status >= 500)
 
 
-def measure(folder: Path, say: Callable[[str], None]) -> Contention:
+def measure(folder: Path, database: Database, say: Callable[[str], None]) -> Contention:
     """Let the clients loose on a fresh installation, and look at what they were told and what is kept."""
     say(f"{_ATTEMPTS:,} attempts on {_KEYS} licenses with {_LIMIT} places each …")
     keys = [f"LAST-PLACES-{i:03d}" for i in range(_KEYS)]
     data_dir = folder / "contention"
-    with opened(data_dir) as storage:
-        database = storage.path
+    database.prepare(data_dir)
+    with opened(data_dir, database) as storage:
         insert_limited(storage, keys, _LIMIT)
     with servers.started(servers.keywright(), data_dir) as server:
         results = _let_loose(server.url, keys)
-    return _judged(results, keys, database)
+    return _judged(results, keys, database.settings(data_dir))
 
 
 def _let_loose(url: str, keys: list[str]) -> list[Result]:
@@ -140,7 +146,7 @@ def _client(url: str) -> Iterator[_Client]:
             process.kill()
 
 
-def _judged(results: list[Result], keys: list[str], database: Path) -> Contention:
+def _judged(results: list[Result], keys: list[str], settings: Settings) -> Contention:
     told: dict[str, list[int]] = {key: [] for key in keys}
     for key, _, taken in results:
         if taken is not None:
@@ -152,16 +158,28 @@ def _judged(results: list[Result], keys: list[str], database: Path) -> Contentio
         successes=sum(status == 200 for _, status, _ in results),
         odd_keys=[key for key in keys if sorted(told[key]) != expected],
         answers_by_status=dict(sorted(Counter(status for _, status, _ in results).items())),
-        contradictions=contradictions(database),
+        contradictions=contradictions(settings),
     )
 
 
-def contradictions(database: Path) -> list[str]:
+def contradictions(settings: Settings) -> list[str]:
     """What the database holds and should not, in words."""
     found = []
-    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+    with _connected(settings) as execute:
         for rule, query in _CONTRADICTIONS.items():
-            rows = connection.execute(query).fetchmany(10)
+            rows = execute(query).fetchmany(10)
             if rows:
                 found.append(f"not so: {rule} ({', '.join(str(row[0]) for row in rows)})")
     return found
+
+
+@contextmanager
+def _connected(settings: Settings) -> Iterator[Callable[[str], Any]]:
+    """Runs a query on the database itself."""
+    if settings.database_url is not None:
+        with psycopg.connect(settings.database_url) as server:
+            yield lambda query: server.execute(query.encode())
+        return
+    file = database_path(settings.database_url_in_force)
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
+        yield connection.execute

@@ -1,17 +1,17 @@
 """Temporary installations that hold many licenses."""
 
 import random
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.databases import Database
 from keywright.access import issue_api_key
 from keywright.batches import Batches
 from keywright.commands import Validate
-from keywright.config import Settings, open_installation
+from keywright.config import open_installation
 from keywright.http import wire
 from keywright.model import (
     Activation,
@@ -45,6 +45,7 @@ class Filled(NamedTuple):
     """An installation and what is known about it."""
 
     data_dir: Path
+    database: Database
     licenses: int
     consumer_key: str
     consumer_secret: str
@@ -62,22 +63,23 @@ def key_of(index: int) -> str:
 
 
 @contextmanager
-def opened(data_dir: Path) -> Iterator[Storage]:
+def opened(data_dir: Path, database: Database) -> Iterator[Storage]:
     """The storage of the installation in this directory, made when there is none."""
-    storage = open_installation(Settings.model_validate({"data_dir": data_dir}))
+    storage = open_installation(database.settings(data_dir))
     try:
         yield storage
     finally:
         storage.close()
 
 
-def fill(folder: Path, licenses: int, say: Callable[[str], None]) -> Filled:
+def fill(folder: Path, database: Database, licenses: int, say: Callable[[str], None]) -> Filled:
     """Make an installation below the folder, with so many licenses of three activations each."""
     data_dir = folder / f"{licenses}-licenses"
     say(f"making {licenses:,} licenses with {ACTIVATIONS} activations each …")
     now = datetime.now(UTC).replace(microsecond=0)
     chance = random.Random(licenses)
-    with opened(data_dir) as storage:
+    database.prepare(data_dir)
+    with opened(data_dir, database) as storage:
         issued = issue_api_key(storage, "benchmark", Permissions.READ_WRITE, now)
         for start in range(0, licenses, _LICENSES_PER_TRANSACTION):
             some = range(start, min(licenses, start + _LICENSES_PER_TRANSACTION))
@@ -87,8 +89,10 @@ def fill(folder: Path, licenses: int, say: Callable[[str], None]) -> Filled:
         places = _write_places(storage, licenses, folder / f"{licenses}-places", chance)
         constant_file = folder / f"{licenses}-constant.json"
         constant_key = _write_constant(storage, chance.sample(range(licenses), 101), constant_file)
+    database.settle(data_dir)
     return Filled(
         data_dir,
+        database,
         licenses,
         issued.consumer_key,
         issued.consumer_secret,
@@ -104,10 +108,10 @@ def copied(filled: Filled) -> Iterator[Filled]:
     """The same installation in another directory, which is removed afterwards."""
     copy = filled.data_dir.with_name(f"{filled.data_dir.name}-copy")
     try:
-        shutil.copytree(filled.data_dir, copy)
+        filled.database.copy(filled.data_dir, copy)
         yield filled._replace(data_dir=copy)
     finally:
-        shutil.rmtree(copy, ignore_errors=True)
+        filled.database.remove(copy)
 
 
 def read_through(filled: Filled) -> None:

@@ -18,6 +18,8 @@ class Report(msgspec.Struct):
     """What was measured; None was not asked for."""
 
     machine: Machine
+    database: str
+    processes: int
     licenses: int
     seconds: int
     rounds: int
@@ -43,7 +45,11 @@ def show(report: Report, console: Console) -> None:
 
 
 def _throughput(report: Report, measured: Throughput) -> Table:
-    title = f"{report.licenses:,} licenses, {report.seconds} s each; the ratio is to the constant answer"
+    processes = "one server process" if report.processes == 1 else f"{report.processes} server processes"
+    title = (
+        f"{report.database}, {processes}, {report.licenses:,} licenses, {report.seconds} s each; "
+        "the ratio is to the constant answer"
+    )
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     table.add_column("answer")
     for name in ("connections", "requests/s", "p50 ms", "p99 ms", "non-2xx", "CPU µs", "ratio"):

@@ -37,6 +37,11 @@ function requests.activate()
   end
 end
 
+function requests.hot()
+  local path = "/activate/" .. random_key() .. "?label="
+  return function() return get(path .. LABELS[math.random(#LABELS)]) end
+end
+
 -- Given: a file with lines of "key token" of active places, which of them to use, and how many places
 -- are given up before the first of them is taken back: so many that no request overtakes, on another
 -- connection, the one that it follows.

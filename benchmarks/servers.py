@@ -30,22 +30,30 @@ class Server(NamedTuple):
     url: str
 
     def memory(self, what: str) -> float | None:
-        """``VmRSS`` (now) or ``VmHWM`` (the most so far) in MiB; None where there is no /proc."""
+        """``VmRSS`` (now) or ``VmHWM`` (the most so far) of all its processes in MiB; None where there is
+        no /proc.
+        """
         try:
-            lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+            lines = [line for file in self._files("status") for line in file.read_text().splitlines()]
         except OSError:
             return None
-        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{what}:"))
+        return sum(int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{what}:"))
 
     def processor_seconds(self) -> float | None:
         """Processor time so far, in user and system mode; None where there is no /proc."""
         try:
-            stat = Path(f"/proc/{self.process.pid}/stat").read_text()
+            stats = [file.read_text() for file in self._files("stat")]
         except OSError:
             return None
         # proc(5): utime and stime are the 14th and 15th fields; the 2nd may have spaces in it.
-        fields = stat.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        fields = [stat.rpartition(")")[2].split() for stat in stats]
+        return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
+
+    def _files(self, name: str) -> list[Path]:
+        """That file of the process and of its workers. Raises ``OSError`` where there is no /proc."""
+        folder = Path(f"/proc/{self.process.pid}")
+        children = (folder / "task" / str(self.process.pid) / "children").read_text().split()
+        return [folder / name, *(Path("/proc") / child / name for child in children)]
 
 
 def keywright(*arguments: str) -> list[str]:

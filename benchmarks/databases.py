@@ -1,0 +1,81 @@
+"""Where the measured installations keep their licenses: SQLite files, or a PostgreSQL server of our own."""
+
+import shutil
+from pathlib import Path
+
+import psycopg
+
+from keywright.config import Settings
+from tools.postgres import PostgresServer
+
+#: A server that makes every commit durable, as one in production does.
+_SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "4GB", "checkpoint_timeout": "30min"}
+
+
+class Database:
+    """SQLite: the file in an installation's data directory."""
+
+    name = "SQLite"
+
+    def settings(self, data_dir: Path) -> Settings:
+        """The settings of the installation in this directory."""
+        return Settings.model_validate({"data_dir": data_dir})
+
+    def prepare(self, data_dir: Path) -> None:
+        """Before an installation is made there."""
+
+    def settle(self, data_dir: Path) -> None:
+        """After an installation was filled."""
+
+    def copy(self, data_dir: Path, copy: Path) -> None:
+        """Copy an installation that nobody uses."""
+        shutil.copytree(data_dir, copy)
+
+    def remove(self, data_dir: Path) -> None:
+        """Remove an installation that nobody uses."""
+        shutil.rmtree(data_dir, ignore_errors=True)
+
+
+class Postgres(Database):
+    """A database of its own for each installation, on one server; the installation's settings file names
+    it.
+    """
+
+    name = "PostgreSQL"
+
+    def __init__(self, server: PostgresServer, workers: int) -> None:
+        self._server = server
+        self._workers = workers
+
+    def settings(self, data_dir: Path) -> Settings:
+        url = self._server.url((data_dir / "database").read_text())
+        return Settings.model_validate({"data_dir": data_dir, "database_url": url})
+
+    def prepare(self, data_dir: Path) -> None:
+        data_dir.mkdir(parents=True)
+        self._use(data_dir, self._server.create_database())
+
+    def settle(self, data_dir: Path) -> None:
+        url = self._server.url((data_dir / "database").read_text())
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("VACUUM ANALYZE")
+            connection.execute("CHECKPOINT")
+
+    def copy(self, data_dir: Path, copy: Path) -> None:
+        shutil.copytree(data_dir, copy)
+        self._use(copy, self._server.create_database((data_dir / "database").read_text()))
+        self.settle(copy)
+
+    def remove(self, data_dir: Path) -> None:
+        self._server.drop_database((data_dir / "database").read_text())
+        super().remove(data_dir)
+
+    def _use(self, data_dir: Path, name: str) -> None:
+        (data_dir / "database").write_text(name)
+        settings = f'database_url = "{self._server.url(name)}"\nworkers = {self._workers}\n'
+        (data_dir / "keywright.toml").write_text(settings)
+
+
+def a_server() -> PostgresServer:
+    """A PostgreSQL server; whoever asked starts and removes it."""
+    return PostgresServer(**_SETTINGS)
