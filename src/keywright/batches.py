@@ -72,9 +72,10 @@ class Batches:
             return self._changed_one_by_one(commands, problem, wait=wait)
 
     def ask(self, queries: Sequence[c.Query]) -> list[Outcome]:
-        """Answer the questions from one moment of the database."""
+        """Answer the questions, each from one moment of the database."""
+        is_single = all(type(one) in reporting.SINGLE for one in queries)
         try:
-            return ask(self._storage, partial(_answer, queries))
+            return ask(self._storage, partial(_answer, queries), is_single=is_single)
         except Unavailable as fault:
             log.error("the database cannot be read: %s", fault)
             return [fault] * len(queries)

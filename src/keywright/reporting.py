@@ -15,17 +15,12 @@ class Readset:
     """What a batch of questions is about: loaded once for all of them."""
 
     def __init__(self, tx: Reading, queries: Sequence[c.Query]) -> None:
-        """Load what the validations among these need: one query per table."""
+        """Load what the validations among these need."""
         self.tx = tx
         asked = [one for one in queries if type(one) is c.Validate]
-        self._licenses = tx.find_licenses({one.key for one in asked}) if asked else {}
-        wanted = [(one, license) for one in asked if (license := self._licenses.get(one.key))]
-        everything = {license.id for one, license in wanted if one.token is None}
-        self._records = tx.list_activations(everything)
-        tokens = {(license.id, one.token) for one, license in wanted if one.token is not None}
-        for record in tx.find_activations(tokens) if tokens else ():
-            if record.license_id not in everything:
-                self._records.setdefault(record.license_id, []).append(record)
+        whole = {one.key for one in asked if one.token is None}
+        named = {(one.key, one.token) for one in asked if one.token is not None}
+        self._licenses, self._records = tx.find_records(whole, named) if asked else ({}, {})
 
     def get_license(self, query: c.Validate) -> License:
         """The license that the question is about. Raises ``UnknownLicense``."""
@@ -85,6 +80,8 @@ def _with_activations(tx: Reading, licenses: Sequence[License]) -> tuple[License
     return tuple(LicenseRecord(one, tuple(records.get(one.id, ()))) for one in licenses)
 
 
+#: Answered by one statement, which sees one moment of the database by itself.
+SINGLE = frozenset({c.Validate, c.GetGenerator, c.ListGenerators, c.FindApiKey, c.CheckStore})
 #: Which function answers which question.
 ANSWERS: dict[type[c.Query], Callable[[Readset, Any], Any]] = {
     c.Validate: validate,

@@ -19,8 +19,8 @@ Result = TypeVar("Result")
 class Transactions(Protocol):
     """A storage."""
 
-    def read(self) -> AbstractContextManager[Reading]:
-        """One moment of the database."""
+    def read(self, *, is_single: bool = False) -> AbstractContextManager[Reading]:
+        """One moment of the database; with ``is_single``, perhaps another one for each statement."""
 
     def write(self, *, wait: bool = True) -> AbstractContextManager[Writing]:
         """A transaction that changes things."""
@@ -50,11 +50,14 @@ def change(storage: Transactions, work: Callable[[Writing], Result], *, wait: bo
     return again(transact)
 
 
-def ask(storage: Transactions, question: Callable[[Reading], Result]) -> Result:
-    """What ``question`` returns; it is called again when the connection broke."""
+def ask(storage: Transactions, question: Callable[[Reading], Result], *, is_single: bool = False) -> Result:
+    """What ``question`` returns; it is called again when the connection broke.
+
+    With ``is_single``, no two of its statements have to agree with each other, which may be faster.
+    """
 
     def transact() -> Result:
-        with storage.read() as tx:
+        with storage.read(is_single=is_single) as tx:
             return question(tx)
 
     return again(transact)

@@ -21,6 +21,7 @@ from sqlalchemy import (
     Select,
     String,
     Table,
+    TableValuedAlias,
     Text,
     Update,
     and_,
@@ -62,12 +63,9 @@ class Lookup:
 
     def rows(self, connection: Connection, wanted: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The rows, each at least once; ``wanted`` has a value for every column."""
-        found: list[Any] = []
         if is_postgres(connection):
-            for some in _runs(wanted, MOST_ROWS):
-                values = {f"v{i}": _array(list(values)) for i, values in enumerate(zip(*some, strict=True))}
-                found += connection.execute(self._at_once, values).all()
-            return found
+            return rows_at_once(connection, self._at_once, wanted)
+        found: list[Any] = []
         for some in _runs(wanted, MOST_NAMED):
             size = 1 << (len(some) - 1).bit_length()
             filled = [*some, *[some[0]] * (size - len(some))]
@@ -85,11 +83,29 @@ def _one_of(columns: Sequence[Column[Any]], size: int) -> ColumnElement[bool]:
 
 
 def _matching(query: Select[Any], columns: Sequence[Column[Any]]) -> Select[Any]:
-    arrays = [cast(bindparam(f"v{i}", type_=Text), ARRAY(one.type)) for i, one in enumerate(columns)]
     if len(columns) == 1:
-        return query.where(columns[0] == func.any(arrays[0]))
-    wanted = func.unnest(*arrays).table_valued(*(one.name for one in columns)).render_derived("wanted")
-    return query.where(*(one == wanted.c[one.name] for one in columns))
+        return query.where(columns[0] == func.any(_given_array(0, columns[0])))
+    table = wanted(*columns)
+    return query.where(*(one == table.c[one.name] for one in columns))
+
+
+def wanted(*columns: Column[Any]) -> TableValuedAlias:
+    """A table of the combinations that ``rows_at_once`` is given: a column of the same name for each."""
+    arrays = (_given_array(i, one) for i, one in enumerate(columns))
+    return func.unnest(*arrays).table_valued(*(one.name for one in columns)).render_derived("wanted")
+
+
+def rows_at_once(connection: Connection, query: Select[Any], wanted: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The rows of a query with ``wanted`` in it, on PostgreSQL."""
+    found: list[Any] = []
+    for some in _runs(wanted, MOST_ROWS):
+        values = {f"v{i}": _array(values) for i, values in enumerate(zip(*some, strict=True))}
+        found += connection.execute(query, values).all()
+    return found
+
+
+def _given_array(number: int, column: Column[Any]) -> ColumnElement[Any]:
+    return cast(bindparam(f"v{number}", type_=Text), ARRAY(column.type))
 
 
 def _array(values: Sequence[Any]) -> str:

@@ -106,7 +106,8 @@ def state_of(connection: Connection, name: str = "this database") -> State:
     tables = set(inspect(connection).get_table_names())
     if "installation" not in tables:
         # An empty table of revisions is of a migration that has just begun.
-        if tables & metadata.tables.keys() or ("alembic_version" in tables and _first(connection, _VERSION)):
+        is_begun = "alembic_version" in tables and not _first(connection, _VERSION)
+        if _in_the_way(connection, tables - {"alembic_version"} if is_begun else tables):
             raise StoreError(f"{name} is a database of another program; it was left alone.")
         return State()
     if "alembic_version" not in tables:
@@ -114,6 +115,13 @@ def state_of(connection: Connection, name: str = "this database") -> State:
     version, row = _first(connection, _VERSION), _first(connection, text("SELECT * FROM installation"))
     said = {} if row is None else row._mapping
     return State(version and version[0], said.get("oldest_code"), said.get("secret_mark"))
+
+
+def _in_the_way(connection: Connection, tables: set[str]) -> set[str]:
+    """The tables of other programs: on a PostgreSQL server they may stay beside ours."""
+    if connection.dialect.name == "sqlite":
+        return tables
+    return tables & {*metadata.tables, "alembic_version"}
 
 
 def _first(connection: Connection, query: TextClause) -> Row[Any] | None:

@@ -1,7 +1,7 @@
 """What is special about PostgreSQL: connections that break and are made again, commits whose fate is
 unknown, many writers at once.
 
-One object keeps one connection for changes and one for questions: callers meet in batches before they
+One object keeps one connection for changes and one or two for questions: callers meet in batches before they
 come here, so more would only wait for each other. The URL goes to libpq as it is
 (https://www.postgresql.org/docs/current/libpq-connect.html), several hosts and
 ``target_session_attrs=read-write`` included: after a failover, the next connection finds the new primary.
@@ -84,13 +84,17 @@ class PostgresStorage:
         self.name = without_password(url)
         self._key_ring = key_ring
         self._reading = Session(url, isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        self._answering = Session(url, isolation_level="AUTOCOMMIT")
         self._writing = Session(url)
         self._numbers: dict[str, list[int]] = {}
 
     @contextmanager
-    def read(self) -> Iterator[Reading]:
-        """One moment of the database. Raises ``StoreConflict`` and ``StoreUnavailable``."""
-        with self._reading.transaction() as connection:
+    def read(self, *, is_single: bool = False) -> Iterator[Reading]:
+        """One moment of the database, or one for each statement, which saves two ways to the server and
+        back. Raises ``StoreConflict`` and ``StoreUnavailable``.
+        """
+        session = self._answering if is_single else self._reading
+        with session.transaction() as connection:
             yield Reading(connection, self._key_ring)
 
     @contextmanager
@@ -113,6 +117,7 @@ class PostgresStorage:
     def close(self) -> None:
         """Close the connections."""
         self._reading.close()
+        self._answering.close()
         self._writing.close()
 
 

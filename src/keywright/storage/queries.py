@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, func, select
+from sqlalchemy import ColumnElement, Select, and_, bindparam, func, select
 
 from keywright.model import LicenseFilter
 from keywright.storage import rows
-from keywright.storage.many import Lookup, deleting, inserting, updating
+from keywright.storage.many import Lookup, deleting, inserting, updating, wanted
 from keywright.storage.schema import activations, api_keys, events, kept_answers, licenses
 
 _ACTIVATIONS = select(*rows.ACTIVATION)
@@ -20,6 +20,18 @@ ACTIVATIONS_OF = Lookup(_ACTIVATIONS, activations.c.license_id)
 ACTIVE_OF = Lookup(_ACTIVATIONS.where(activations.c.deactivated_at.is_(None)), activations.c.license_id)
 ACTIVATIONS_WITH = Lookup(_ACTIVATIONS, activations.c.license_id, activations.c.token)
 ANSWERS_KEPT = Lookup(select(kept_answers), kept_answers.c.scope)
+
+_RECORD = select(*rows.LICENSE, *(one.label(f"of_{one.name}") for one in rows.ACTIVATION))
+_IS_ITS = activations.c.license_id == licenses.c.id
+#: Licenses with each of their records, or with a row of nothing. What one statement says is of one moment.
+RECORDS = Lookup(_RECORD.select_from(licenses.outerjoin(activations, _IS_ITS)), licenses.c.fingerprint)
+_NAMED = wanted(licenses.c.fingerprint, activations.c.token)
+#: Licenses with the one record that has a token, or with a row of nothing. Only for PostgreSQL.
+RECORDS_NAMED = _RECORD.select_from(
+    _NAMED.join(licenses, licenses.c.fingerprint == _NAMED.c.fingerprint).outerjoin(
+        activations, and_(_IS_ITS, activations.c.token == _NAMED.c.token)
+    )
+)
 
 API_KEY_IN_FORCE = select(*rows.API_KEY).where(
     api_keys.c.key_hash == bindparam("key_hash"), api_keys.c.revoked_at.is_(None)

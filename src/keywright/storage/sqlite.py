@@ -73,7 +73,7 @@ class SqliteStorage:
         self._busy_timeout = -1
 
     @contextmanager
-    def read(self) -> Iterator[Reading]:
+    def read(self, *, is_single: bool = False) -> Iterator[Reading]:
         """One moment of the database. Raises ``StoreUnavailable``."""
         try:
             if self._reader is None:

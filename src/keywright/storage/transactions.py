@@ -23,7 +23,7 @@ from keywright.model import (
     User,
 )
 from keywright.storage import queries, rows
-from keywright.storage.many import Change, Lookup, Values
+from keywright.storage.many import Change, Lookup, Values, is_postgres, rows_at_once
 from keywright.storage.schema import api_keys, generators, kept_answers, users
 
 _MOST_FORGOTTEN = 5_000
@@ -49,6 +49,21 @@ class Reading:
     def find_licenses(self, keys: Iterable[str]) -> dict[str, License]:
         """The licenses that have these keys, by key."""
         return self._licenses_by_key(keys, queries.LICENSES_WITH)
+
+    def find_records(
+        self, keys: Collection[str], places: Collection[tuple[str, str]]
+    ) -> tuple[dict[str, License], dict[int, list[Activation]]]:
+        """The licenses that have these keys, and all their activations, by license and oldest first; and
+        those of ``places`` (license keys and tokens) with the activation that has the token.
+        """
+        if is_postgres(self._connection):
+            return self._records_at_once(keys, places)
+        found = self.find_licenses({*keys, *(key for key, _ in places)})
+        records = self.list_activations([found[key].id for key in keys if key in found])
+        named = {(found[key].id, token) for key, token in places if key in found and key not in keys}
+        for record in self.find_activations(named):
+            records.setdefault(record.license_id, []).append(record)
+        return found, records
 
     def list_licenses(self, where: LicenseFilter, *, after_id: int, limit: int) -> list[License]:
         """At most ``limit`` matching licenses with larger numbers than ``after_id``, oldest first."""
@@ -120,6 +135,28 @@ class Reading:
         """The latest ``limit`` events of a license, latest first."""
         query = queries.latest_events(license_id, limit)
         return [rows.event_of(row) for row in self._connection.execute(query)]
+
+    def _records_at_once(
+        self, keys: Collection[str], places: Collection[tuple[str, str]]
+    ) -> tuple[dict[str, License], dict[int, list[Activation]]]:
+        """A statement for either kind: each license is read with its activations, in one moment."""
+        fingerprint = self._key_ring.fingerprint
+        key_of = {fingerprint(key): key for key in {*keys, *(key for key, _ in places)}}
+        found = self._rows_with(queries.RECORDS, map(fingerprint, keys))
+        named = [(fingerprint(key), token.replace("\0", "")) for key, token in places if key not in keys]
+        if named:
+            found += rows_at_once(self._connection, queries.RECORDS_NAMED, named)
+        licenses: dict[str, License] = {}
+        records: dict[int, dict[str, Activation]] = {}
+        size = len(rows.LICENSE)
+        for row in found:
+            key = key_of[row[0]]
+            if key not in licenses:
+                licenses[key] = rows.license_of(row[:size], key)
+            if row[size] is not None:
+                record = rows.activation_of(row[size:])
+                records.setdefault(record.license_id, {})[record.token] = record
+        return licenses, {number: sorted(some.values(), key=rules.by_age) for number, some in records.items()}
 
     def _licenses_by_key(self, keys: Iterable[str], query: Lookup) -> dict[str, License]:
         fingerprint = self._key_ring.fingerprint
