@@ -7,6 +7,7 @@ raised, because the others of the batch have theirs.
 import logging
 from collections.abc import Sequence
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from keywright import commands as c
@@ -27,6 +28,9 @@ from keywright.workset import Workset
 
 Outcome = Any
 
+#: How long commands are tried one at a time while somebody else holds what some of them need, in seconds.
+_PATIENCE = 4.0
+
 log = logging.getLogger(__name__)
 
 
@@ -43,6 +47,10 @@ class Batches:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
+
+    def interrupt(self, *, writing: bool) -> None:
+        """Make an end of a change, or of an answer, that another thread waits for."""
+        self._storage.interrupt(writing=writing)
 
     @property
     def is_local(self) -> bool:
@@ -92,7 +100,24 @@ class Batches:
         if not wait:
             # One transaction each takes long; the caller may want to be elsewhere for that.
             raise StoreBusy from problem
+        if isinstance(problem, StoreConflict):
+            return self._changed_around_locks(commands, problem)
         return [self.change([one])[0] for one in commands]
+
+    def _changed_around_locks(self, commands: Sequence[c.Command], conflict: StoreConflict) -> list[Outcome]:
+        """Decide one at a time, without waiting for a license twice, nor for long altogether."""
+        end = monotonic() + _PATIENCE
+        held: set[str | None] = set()
+        outcomes: list[Outcome] = []
+        for one in commands:
+            key = one.key if isinstance(one, c.LicenseCommand) else None
+            if (key is not None and key in held) or monotonic() > end:
+                outcomes.append(conflict)
+                continue
+            outcomes += self.change([one])
+            if isinstance(outcomes[-1], StoreConflict):
+                held.add(key)
+        return outcomes
 
 
 def _decide(commands: Sequence[c.Command], tx: Writing) -> list[Outcome]:

@@ -27,6 +27,8 @@ from keywright.errors import (
 
 #: The most that are decided together.
 MOST_AT_ONCE = 128
+#: How long an answer from a database elsewhere is waited for, in seconds; then the connection is broken.
+_PATIENCE = 10.0
 #: Commands so long that they are decided alone, in another thread, while questions go on.
 _LONG = (GenerateLicenses, ForgetAnswers)
 
@@ -46,10 +48,11 @@ class _Lane(Generic[Item]):
         perform: Callable[[Sequence[Item], bool], list[Outcome]],
         *,
         most_waiting: int,
-        is_in_place: bool,
+        interrupt: Callable[[], None] | None,
     ) -> None:
+        """``interrupt`` breaks an answer off that does not come; without it, answers are near."""
         self._perform = perform
-        self._is_in_place = is_in_place
+        self._interrupt = interrupt
         self._most_waiting = most_waiting
         self._waiting: deque[tuple[Item, asyncio.Future[Outcome]]] = deque()
         self._seen = 0
@@ -58,6 +61,7 @@ class _Lane(Generic[Item]):
         self._loop = asyncio.get_running_loop()
         self._thread: ThreadPoolExecutor | None = None
         self._aside: asyncio.Task[None] | None = None
+        self._patience: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
@@ -107,7 +111,7 @@ class _Lane(Generic[Item]):
 
     def _serve(self, batch: _Batch[Item]) -> None:
         items = [item for item, _ in batch]
-        if isinstance(items[0], _LONG) or not self._is_in_place:
+        if isinstance(items[0], _LONG) or self._interrupt is not None:
             self._aside = self._loop.create_task(self._serve_in_thread(batch, items))
             return
         try:
@@ -122,11 +126,24 @@ class _Lane(Generic[Item]):
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="desk")
         call = partial(self._outcomes, items, wait=True)
+        if not isinstance(items[0], _LONG):
+            self._be_patient()
         try:
             outcomes = await self._loop.run_in_executor(self._thread, call)
         except Exception as problem:
             outcomes = _all_faulty(problem, items)
+        if self._patience is not None:
+            self._patience.cancel()
         self._finish(batch, outcomes)
+
+    def _be_patient(self) -> None:
+        if self._interrupt is not None:
+            self._patience = self._loop.call_later(_PATIENCE, self._lose_patience, self._interrupt)
+
+    def _lose_patience(self, interrupt: Callable[[], None]) -> None:
+        log.error("the database has not answered for %.0f s; its connections are broken", _PATIENCE)
+        interrupt()
+        self._be_patient()
 
     def _outcomes(self, items: list[Item], *, wait: bool) -> list[Outcome]:
         try:
@@ -166,9 +183,14 @@ class Desk:
 
     def __init__(self, batches: Batches, *, most_waiting: int) -> None:
         self._batches = batches
-        lane = partial(_Lane, most_waiting=most_waiting, is_in_place=batches.is_local)
-        self._changes: _Lane[Command] = lane(self._change)
-        self._questions: _Lane[Query] = lane(self._ask)
+        lane = partial(_Lane, most_waiting=most_waiting)
+        is_near, interrupt = batches.is_local, batches.interrupt
+        self._changes: _Lane[Command] = lane(
+            self._change, interrupt=None if is_near else partial(interrupt, writing=True)
+        )
+        self._questions: _Lane[Query] = lane(
+            self._ask, interrupt=None if is_near else partial(interrupt, writing=False)
+        )
         self._running: set[bytes] = set()
 
     async def change(self, command: Command) -> Any:

@@ -384,6 +384,12 @@ class StoreConflict(Unavailable):
     code = "fault.store_conflict"
 
 
+class LockTimeout(StoreConflict):
+    """Another transaction holds what this one needs, and has not let go of it; nothing was changed."""
+
+    code = "fault.lock_timeout"
+
+
 class FateUnknown(Unavailable):
     """The connection broke while the change was being made durable: it may have happened or not."""
 

@@ -105,6 +105,7 @@ PROBLEMS: dict[type[e.KeywrightError], Problem] = {
     e.StoreUnavailable: Problem(503, "service_unavailable", _UNAVAILABLE),
     e.StoreBusy: Problem(503, "service_unavailable", _UNAVAILABLE),
     e.StoreConflict: Problem(503, "service_unavailable", _UNAVAILABLE),
+    e.LockTimeout: Problem(503, "service_unavailable", _UNAVAILABLE),
     e.FateUnknown: Problem(503, "service_unavailable", _FATE_UNKNOWN),
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
-from keywright.errors import StoreConflict
+from keywright.errors import LockTimeout, StoreConflict
 from keywright.storage.transactions import Reading, Writing
 
 #: How often a transaction is run again before it is given up.
@@ -27,7 +27,8 @@ class Transactions(Protocol):
 
 
 def again(transact: Callable[[], Result]) -> Result:
-    """What ``transact`` returns; after a ``StoreConflict`` it is called again, at most five times more.
+    """What ``transact`` returns; after a ``StoreConflict`` it is called again, at most five times more, and
+    once after a ``LockTimeout``, which has been waited for already.
 
     In between is a pause of random length, at most 5 ms and twice as long each time, so that those who
     met do not meet again.
@@ -35,6 +36,9 @@ def again(transact: Callable[[], Result]) -> Result:
     for repeat in range(MOST_REPEATS):
         try:
             return transact()
+        except LockTimeout:
+            if repeat:
+                raise
         except StoreConflict:
             time.sleep(random.uniform(0, _FIRST_PAUSE * 2**repeat))  # noqa: S311
     return transact()

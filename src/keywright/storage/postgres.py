@@ -7,7 +7,8 @@ come here, so more would only wait for each other. The URL goes to libpq as it i
 ``target_session_attrs=read-write`` included: after a failover, the next connection finds the new primary.
 """
 
-import logging
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic
@@ -21,6 +22,7 @@ from sqlalchemy import Connection, RootTransaction, bindparam, create_engine, ex
 from keywright.errors import (
     ConfigurationError,
     FateUnknown,
+    LockTimeout,
     RejectedByDatabase,
     StoreConflict,
     StoreUnavailable,
@@ -44,8 +46,8 @@ DEFAULTS = {
 #: there is one, whatever the server's default is. Every query has its index; a plan that was made while
 #: its table was empty, and reads all of it, must not stay when it has grown.
 _SESSION = """
-SELECT set_config('lock_timeout', '2s', false),
-       set_config('idle_in_transaction_session_timeout', '15s', false),
+SELECT set_config('lock_timeout', '1s', false),
+       set_config('idle_in_transaction_session_timeout', '10s', false),
        set_config('enable_seqscan', 'off', false),
        set_config('synchronous_commit',
                   CASE WHEN setting IN ('off', 'local') THEN 'on' ELSE setting END, false)
@@ -54,9 +56,10 @@ FROM pg_settings WHERE name = 'synchronous_commit'
 #: After a connection could not be made, everybody is told so for that long, in seconds.
 _PAUSE = 0.25
 #: Asked for again, these may succeed (https://www.postgresql.org/docs/current/errcodes-appendix.html):
-#: serialization failure, deadlock, lock not available, a unique value that another transaction inserted
-#: meanwhile, and a server that has become a standby.
-_CONFLICTS = frozenset({"40001", "40P01", "55P03", "23505", "25006"})
+#: serialization failure, deadlock, a unique value that another transaction inserted meanwhile, and a
+#: server that has become a standby.
+_CONFLICTS = frozenset({"40001", "40P01", "23505", "25006"})
+_LOCK_NOT_AVAILABLE = "55P03"
 #: What the server says when it is about to hang up.
 _GOODBYES = ("08", "57P")
 #: What it says of a value: data exceptions, integrity constraints, syntax and access.
@@ -66,8 +69,6 @@ _MOST_NUMBERS = 128
 _NEW_NUMBERS = select(func.nextval(bindparam("name"))).select_from(
     func.generate_series(1, bindparam("amount"))
 )
-
-log = logging.getLogger(__name__)
 
 
 class PostgresStorage:
@@ -114,6 +115,13 @@ class PostgresStorage:
         with self._writing.transaction() as connection:
             yield connection
 
+    def interrupt(self, *, writing: bool) -> None:
+        """Break the connection for changes, or those for questions; from another thread than that which waits
+        for an answer, and gets an error instead.
+        """
+        for session in (self._writing,) if writing else (self._reading, self._answering):
+            session.interrupt()
+
     def close(self) -> None:
         """Close the connections."""
         self._reading.close()
@@ -137,6 +145,7 @@ class Session:
         )
         self._connection: Connection | None = None
         self._raw: psycopg.Connection[Any]
+        self._plug: socket.socket | None = None
         self._problem = ""
         self._not_before = 0.0
 
@@ -161,9 +170,19 @@ class Session:
     def close(self) -> None:
         """Hang up."""
         connection, self._connection = self._connection, None
+        plug, self._plug = self._plug, None
+        if plug is not None:
+            plug.close()
         if connection is not None:
             with suppress(exc.DBAPIError):
                 connection.close()
+
+    def interrupt(self) -> None:
+        """Break the connection; for another thread than that which uses it."""
+        plug = self._plug
+        if plug is not None:
+            with suppress(OSError):
+                plug.shutdown(socket.SHUT_RDWR)
 
     def _opened(self) -> Connection:
         if self._connection is not None:
@@ -188,6 +207,8 @@ class Session:
             raise
         connection.add_notice_handler(self._hear)
         self._raw = connection
+        # A descriptor of our own, which stays this connection's whatever libpq closes and others open.
+        self._plug = socket.socket(fileno=os.dup(connection.fileno()))
         return connection
 
     def _hear(self, notice: psycopg.errors.Diagnostic) -> None:
@@ -243,6 +264,8 @@ def _undone(problem: exc.DBAPIError) -> StoreConflict | StoreUnavailable | Rejec
     """What an error inside a transaction means. In each case, nothing was changed."""
     state = _sqlstate(problem)
     words = _in_words(problem)
+    if state == _LOCK_NOT_AVAILABLE:
+        return LockTimeout(words)
     if state in _CONFLICTS or state.startswith(_GOODBYES):
         return StoreConflict(words)
     if state.startswith(_REJECTIONS) or isinstance(problem, exc.DataError):

@@ -121,6 +121,9 @@ class SqliteStorage:
         finally:
             self._lock.release()
 
+    def interrupt(self, *, writing: bool) -> None:
+        """Nothing here waits for somebody who may never answer."""
+
     def close(self) -> None:
         """Close the file; what the log holds is moved into the database."""
         self._drop_reader()

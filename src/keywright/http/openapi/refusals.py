@@ -53,6 +53,7 @@ WHEN: dict[type[e.KeywrightError], str] = {
     e.StoreUnavailable: "The database cannot be reached, or refuses to write.",
     e.StoreBusy: "Another program is writing to the database.",
     e.StoreConflict: "Another change came in between, again and again; nothing was changed.",
+    e.LockTimeout: "Another change of the license takes too long.",
     e.FateUnknown: "The connection to the database broke in the last moment: it was changed, or it was not.",
 }
 
@@ -79,6 +80,12 @@ ANY_CALL: Errors = (
     e.StoreConflict,
 )
 #: … when it changes something.
-ANY_CHANGE: Errors = (e.IdempotencyKeyBusy, e.IdempotencyKeyReused, e.RejectedByDatabase, e.FateUnknown)
+ANY_CHANGE: Errors = (
+    e.IdempotencyKeyBusy,
+    e.IdempotencyKeyReused,
+    e.RejectedByDatabase,
+    e.FateUnknown,
+    e.LockTimeout,
+)
 #: … when it has a body.
 ANY_BODY: Errors = (e.BodyTooLarge, e.BodyIncomplete, e.EncodedBody, e.MalformedJson)
