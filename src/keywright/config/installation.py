@@ -66,7 +66,12 @@ def open_installation(settings: Settings) -> Storage:
     """
     make_data_dir(settings)
     key_ring = KeyRing(load_secret(settings))
-    return open_storage(settings.database_url_in_force, key_ring)
+    return open_storage(
+        settings.database_url_in_force,
+        key_ring,
+        read_url=settings.read_database_url,
+        read_lag_limit=settings.read_lag_limit,
+    )
 
 
 def _read_secret(path: Path) -> str | None:

@@ -12,7 +12,9 @@ from keywright.errors import ConfigurationError
 from keywright.keys import KeyRing
 from keywright.storage.again import ask, change
 from keywright.storage.migrate import migrate_postgres, migrate_sqlite, state_of
-from keywright.storage.postgres import PostgresStorage, Session
+from keywright.storage.postgres import PostgresStorage
+from keywright.storage.replica import Replica
+from keywright.storage.session import Session
 from keywright.storage.sqlite import SqliteStorage, refuse_network_file_system
 from keywright.storage.transactions import Reading, Writing
 from keywright.storage.urls import without_password
@@ -58,16 +60,22 @@ def has_database(url: str) -> bool:
         return state_of(connection, without_password(url)).revision is not None
 
 
-def open_storage(url: str, key_ring: KeyRing) -> Storage:
+def open_storage(
+    url: str, key_ring: KeyRing, *, read_url: str | None = None, read_lag_limit: int = 1_000
+) -> Storage:
     """Open the database, make it if there is none, and bring its schema up to date.
 
-    An SQLite database that exists is copied into ``backups`` beside it before a migration changes it.
+    Questions go to the replica that ``read_url`` names, as long as it is not behind (``read_lag_limit``
+    in milliseconds, see ``Replica``). An SQLite database that exists is copied into ``backups`` beside it before a migration changes it.
     Raises ``ConfigurationError`` for a URL that names no database, ``StoreError`` for one that this
     version or this secret cannot use, ``StoreUnavailable`` when it cannot be reached.
     """
     path = database_path(url)
     if path is None:
-        return _open_postgres(url, key_ring)
+        replica = None if read_url is None else Replica(read_url, lag_limit=read_lag_limit)
+        return _open_postgres(PostgresStorage(url, key_ring, replica), key_ring)
+    if read_url is not None:
+        raise ConfigurationError("only a PostgreSQL database has replicas: unset read_database_url.")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as problem:
@@ -78,8 +86,7 @@ def open_storage(url: str, key_ring: KeyRing) -> Storage:
     return storage
 
 
-def _open_postgres(url: str, key_ring: KeyRing) -> PostgresStorage:
-    storage = PostgresStorage(url, key_ring)
+def _open_postgres(storage: PostgresStorage, key_ring: KeyRing) -> PostgresStorage:
     try:
         migrate_postgres(storage, key_ring)
     except BaseException:

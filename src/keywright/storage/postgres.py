@@ -1,69 +1,21 @@
-"""What is special about PostgreSQL: connections that break and are made again, commits whose fate is
-unknown, many writers at once.
+"""What is special about PostgreSQL: many writers at once, numbers from sequences, replicas.
 
-One object keeps one connection for changes and one or two for questions: callers meet in batches before they
-come here, so more would only wait for each other. The URL goes to libpq as it is
-(https://www.postgresql.org/docs/current/libpq-connect.html), several hosts and
-``target_session_attrs=read-write`` included: after a failover, the next connection finds the new primary.
+One object keeps one connection for changes and one or two for questions: callers meet in batches before
+they come here, so more would only wait for each other.
 """
 
-import os
-import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from time import monotonic
-from typing import Any
+from contextlib import contextmanager
 
-import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.pq import TransactionStatus
-from sqlalchemy import Connection, RootTransaction, bindparam, create_engine, exc, func, pool, select
+from sqlalchemy import Connection, bindparam, func, select
 
-from keywright.errors import (
-    ConfigurationError,
-    FateUnknown,
-    LockTimeout,
-    RejectedByDatabase,
-    StoreConflict,
-    StoreUnavailable,
-)
+from keywright.errors import Unavailable
 from keywright.keys import KeyRing
+from keywright.storage.replica import Replica
+from keywright.storage.session import Session
 from keywright.storage.transactions import Reading, Writing
 from keywright.storage.urls import without_password
 
-#: What a connection has unless the URL says otherwise, in seconds and milliseconds: a host that does
-#: not answer is given up soon, and so is a connection whose other end has silently gone.
-DEFAULTS = {
-    "connect_timeout": "3",
-    "keepalives_idle": "3",
-    "keepalives_interval": "1",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "6000",
-    "application_name": "keywright",
-}
-#: A session that stands still inside a transaction must not hold its locks for ever; a lock that is not
-#: free soon is waited for again. An acknowledged commit is on disk, and on the synchronous standby where
-#: there is one, whatever the server's default is. Every query has its index; a plan that was made while
-#: its table was empty, and reads all of it, must not stay when it has grown.
-_SESSION = """
-SELECT set_config('lock_timeout', '1s', false),
-       set_config('idle_in_transaction_session_timeout', '10s', false),
-       set_config('enable_seqscan', 'off', false),
-       set_config('synchronous_commit',
-                  CASE WHEN setting IN ('off', 'local') THEN 'on' ELSE setting END, false)
-FROM pg_settings WHERE name = 'synchronous_commit'
-"""
-#: After a connection could not be made, everybody is told so for that long, in seconds.
-_PAUSE = 0.25
-#: Asked for again, these may succeed (https://www.postgresql.org/docs/current/errcodes-appendix.html):
-#: serialization failure, deadlock, a unique value that another transaction inserted meanwhile, and a
-#: server that has become a standby.
-_CONFLICTS = frozenset({"40001", "40P01", "23505", "25006"})
-_LOCK_NOT_AVAILABLE = "55P03"
-#: What the server says when it is about to hang up.
-_GOODBYES = ("08", "57P")
-#: What it says of a value: data exceptions, integrity constraints, syntax and access.
-_REJECTIONS = ("22", "23", "42")
 _MOST_NUMBERS = 128
 
 _NEW_NUMBERS = select(func.nextval(bindparam("name"))).select_from(
@@ -81,12 +33,13 @@ class PostgresStorage:
     #: Its answers come over a network: whoever has other things to do waits in another thread.
     is_local = False
 
-    def __init__(self, url: str, key_ring: KeyRing) -> None:
+    def __init__(self, url: str, key_ring: KeyRing, replica: Replica | None = None) -> None:
         self.name = without_password(url)
         self._key_ring = key_ring
         self._reading = Session(url, isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._answering = Session(url, isolation_level="AUTOCOMMIT")
         self._writing = Session(url)
+        self._replica = replica
         self._numbers: dict[str, list[int]] = {}
 
     @contextmanager
@@ -94,9 +47,19 @@ class PostgresStorage:
         """One moment of the database, or one for each statement, which saves two ways to the server and
         back. Raises ``StoreConflict`` and ``StoreUnavailable``.
         """
-        session = self._answering if is_single else self._reading
-        with session.transaction() as connection:
-            yield Reading(connection, self._key_ring)
+        replica = self._replica
+        session = None if replica is None else replica.session(self._answering, is_single=is_single)
+        if session is None:
+            session = self._answering if is_single else self._reading
+            replica = None
+        try:
+            with session.transaction() as connection:
+                yield Reading(connection, self._key_ring)
+        except Unavailable:
+            if replica is not None:
+                # Asked again, the primary answers.
+                replica.rest()
+            raise
 
     @contextmanager
     def write(self, *, wait: bool = True) -> Iterator[Writing]:
@@ -121,168 +84,16 @@ class PostgresStorage:
         """
         for session in (self._writing,) if writing else (self._reading, self._answering):
             session.interrupt()
+        if self._replica is not None and not writing:
+            self._replica.interrupt()
 
     def close(self) -> None:
         """Close the connections."""
         self._reading.close()
         self._answering.close()
         self._writing.close()
-
-
-class Session:
-    """One connection, made when it is needed, and again after it broke."""
-
-    def __init__(self, url: str, **options: Any) -> None:
-        """Raises ``ConfigurationError`` for a URL that libpq does not understand."""
-        self._warnings: list[str] = []
-        parameters = _parameters(url)
-        self._engine = create_engine(
-            "postgresql+psycopg://",
-            creator=lambda: self._connect(parameters),
-            poolclass=pool.NullPool,
-            hide_parameters=True,
-            execution_options=options,
-        )
-        self._connection: Connection | None = None
-        self._raw: psycopg.Connection[Any]
-        self._plug: socket.socket | None = None
-        self._problem = ""
-        self._not_before = 0.0
-
-    @contextmanager
-    def transaction(self) -> Iterator[Connection]:
-        """A transaction, committed when the block ends without an exception."""
-        connection = self._opened()
-        try:
-            transaction = connection.begin()
-            yield connection
-        except exc.DBAPIError as problem:
-            self._undo(problem)
-            raise _undone(problem) from problem
-        except (OverflowError, UnicodeError) as problem:
-            self._undo()
-            raise RejectedByDatabase(str(problem)) from problem
-        except BaseException:
-            self._undo()
-            raise
-        self._commit(transaction)
-
-    def close(self) -> None:
-        """Hang up."""
-        connection, self._connection = self._connection, None
-        plug, self._plug = self._plug, None
-        if plug is not None:
-            plug.close()
-        if connection is not None:
-            with suppress(exc.DBAPIError):
-                connection.close()
-
-    def interrupt(self) -> None:
-        """Break the connection; for another thread than that which uses it."""
-        plug = self._plug
-        if plug is not None:
-            with suppress(OSError):
-                plug.shutdown(socket.SHUT_RDWR)
-
-    def _opened(self) -> Connection:
-        if self._connection is not None:
-            return self._connection
-        if monotonic() < self._not_before:
-            raise StoreUnavailable(self._problem)
-        try:
-            self._connection = self._engine.connect()
-        except exc.DBAPIError as problem:
-            self._problem = _in_words(problem)
-            self._not_before = monotonic() + _PAUSE
-            raise StoreUnavailable(self._problem) from problem
-        return self._connection
-
-    def _connect(self, parameters: str) -> psycopg.Connection[Any]:
-        connection = psycopg.connect(parameters, autocommit=True)
-        try:
-            connection.execute(_SESSION)
-            connection.autocommit = False
-        except BaseException:
-            connection.close()
-            raise
-        connection.add_notice_handler(self._hear)
-        self._raw = connection
-        # A descriptor of our own, which stays this connection's whatever libpq closes and others open.
-        self._plug = socket.socket(fileno=os.dup(connection.fileno()))
-        return connection
-
-    def _hear(self, notice: psycopg.errors.Diagnostic) -> None:
-        if notice.severity_nonlocalized == "WARNING":
-            self._warnings.append(notice.message_primary or "")
-
-    def _undo(self, problem: exc.DBAPIError | None = None) -> None:
-        connection = self._connection
-        if connection is None:
-            return
-        try:
-            transaction = connection.get_transaction()
-            if transaction is not None:
-                transaction.rollback()
-        except exc.DBAPIError:
-            self.close()
-            return
-        state = _sqlstate(problem) if problem is not None else ""
-        if self._raw.closed or state == "25006" or state.startswith(_GOODBYES):
-            self.close()
-
-    def _commit(self, transaction: RootTransaction) -> None:
-        if self._raw.info.transaction_status == TransactionStatus.INERROR:
-            # A COMMIT would be answered with ROLLBACK, and nobody would notice.
-            self.close()
-            raise StoreConflict("the transaction had failed")
-        self._warnings.clear()
-        try:
-            transaction.commit()
-        except exc.DBAPIError as problem:
-            self.close()
-            if _sqlstate(problem) in {"40001", "40P01"}:
-                raise StoreConflict(_in_words(problem)) from problem
-            raise FateUnknown(_in_words(problem)) from problem
-        except BaseException:
-            self.close()
-            raise
-        if self._warnings:
-            # The wait for the synchronous standby was cut short: committed here, perhaps nowhere else.
-            self.close()
-            raise FateUnknown("; ".join(self._warnings))
-
-
-def _parameters(url: str) -> str:
-    try:
-        given = conninfo_to_dict(url)
-    except psycopg.ProgrammingError as problem:
-        raise ConfigurationError(f"the database URL cannot be used: {problem}") from problem
-    return make_conninfo(url, **{name: value for name, value in DEFAULTS.items() if name not in given})
-
-
-def _undone(problem: exc.DBAPIError) -> StoreConflict | StoreUnavailable | RejectedByDatabase:
-    """What an error inside a transaction means. In each case, nothing was changed."""
-    state = _sqlstate(problem)
-    words = _in_words(problem)
-    if state == _LOCK_NOT_AVAILABLE:
-        return LockTimeout(words)
-    if state in _CONFLICTS or state.startswith(_GOODBYES):
-        return StoreConflict(words)
-    if state.startswith(_REJECTIONS) or isinstance(problem, exc.DataError):
-        return RejectedByDatabase(words)
-    if not state and isinstance(problem, exc.OperationalError | exc.InterfaceError):
-        # The connection broke.
-        return StoreConflict(words)
-    return StoreUnavailable(words)
-
-
-def _sqlstate(problem: exc.DBAPIError) -> str:
-    return getattr(problem.orig, "sqlstate", None) or ""
-
-
-def _in_words(problem: exc.DBAPIError) -> str:
-    """The first line of what the server said; the others may hold values."""
-    return str(problem.orig).strip().partition("\n")[0]
+        if self._replica is not None:
+            self._replica.close()
 
 
 class _Numbers:
