@@ -26,7 +26,7 @@ from psycopg import sql
 UNPRIVILEGED = "nobody"
 _PATIENCE = 30.0
 #: For tests: what is written need not survive the machine.
-FAST = {"fsync": "off", "full_page_writes": "off"}
+FAST: dict[str, Any] = {"fsync": "off", "full_page_writes": "off"}
 _numbers = count(1)
 
 StopMode = Literal["smart", "fast", "immediate"]
@@ -84,15 +84,20 @@ def free_port() -> int:
 class PostgresServer:
     """One server in a folder of its own, on ``127.0.0.1`` and a socket in that folder; stopped at first."""
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(self, *, standby_of: "PostgresServer | None" = None, **settings: str) -> None:
+        """With ``standby_of``, a copy of that running server, which follows it."""
         self.folder = a_folder()
         self.port = free_port()
         self.log = self.folder / "log"
         self._data = self.folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
         self._settings = {"max_connections": "100", "shared_buffers": "64MB", **settings}
-        options = ("--username=keywright", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
-        self._run("initdb", *options)
+        if standby_of is None:
+            options = ("--username=keywright", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+            self._run("initdb", *options)
+        else:
+            source = ("--dbname", standby_of.url("postgres"), "--checkpoint=fast", "--no-sync")
+            self._run("pg_basebackup", *source, "--write-recovery-conf")
 
     def start(self) -> None:
         """Start, and return when it takes connections."""
@@ -183,7 +188,7 @@ class PostgresServer:
 
 
 @contextmanager
-def running(**settings: str) -> Iterator[PostgresServer]:
+def running(**settings: Any) -> Iterator[PostgresServer]:
     """A server for as long as the block runs."""
     server = PostgresServer(**settings)
     try:

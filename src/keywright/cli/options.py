@@ -35,7 +35,7 @@ DatabaseUrl = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="Another database, such as sqlite:////srv/keywright.db.",
+        help="Another database: sqlite:////srv/keywright.db, postgresql://user@host/keywright.",
         rich_help_panel=_PANEL,
     ),
 ]

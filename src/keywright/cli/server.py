@@ -31,6 +31,7 @@ def add_to(app: typer.Typer) -> None:
         "keywright serve --host 0.0.0.0 --port 80",
     )(serve)
     command(app)(init)
+    command(app, "keywright copy postgresql://keywright@db.example/keywright")(copy)
     command(app, "keywright config", "KEYWRIGHT_PORT=9000 keywright config --json")(config)
     command(app)(version)
 
@@ -123,6 +124,37 @@ def init(*, data_dir: DataDir = None, database_url: DatabaseUrl = None, config: 
     )
     output.print_line("\nKeep a copy of the secret in a safe place: the database cannot be read without it.")
     output.print_line(f"Start the server:  {_line_for(data_dir, database_url, config)('serve')}")
+
+
+def copy(
+    to: Annotated[
+        str, typer.Argument(metavar="URL", help="The other database, without anything in it: postgresql://…")
+    ],
+    *,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    config: ConfigFile = None,
+) -> None:
+    """Copy everything into another database: from SQLite to PostgreSQL, when one file is not enough.
+
+    Licenses, activations, their numbers, events, generators, API keys and users are copied, all or
+    nothing, and the other database belongs to the same secret. Stop the server first: what changes
+    afterwards is not in the copy.
+    """
+    from keywright.config import has_database, open_copy, open_installation, read_settings, without_password
+    from keywright.storage import copy as copy_database
+
+    settings = read_settings({"data_dir": data_dir, "database_url": database_url}, config)
+    if not has_database(settings):
+        raise ConfigurationError(f"there is nothing to copy in {_database_in_words(settings)}.")
+    copied: list[tuple[str, object]] = []
+    with closing(open_installation(settings)) as source, closing(open_copy(settings, to)) as target:
+        copy_database(
+            source, target, lambda table, rows: copied.append((table.replace("_", " "), f"{rows:,}"))
+        )
+    output.print_fields(copied)
+    output.print_line(f"\nEverything is copied to {without_password(to)}.")
+    output.print_line("From now on, start with that as database_url, and with the same secret.")
 
 
 def config(

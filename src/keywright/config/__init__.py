@@ -4,7 +4,13 @@ way into its database.
 This package is the only reader of the environment.
 """
 
-from keywright.config.installation import has_database, load_secret, make_data_dir, open_installation
+from keywright.config.installation import (
+    has_database,
+    load_secret,
+    make_data_dir,
+    open_copy,
+    open_installation,
+)
 from keywright.config.settings import Network, Settings
 from keywright.config.sources import (
     Setting,
@@ -22,6 +28,7 @@ __all__ = [
     "is_debugging",
     "load_secret",
     "make_data_dir",
+    "open_copy",
     "open_installation",
     "read_settings",
     "settings_in_force",

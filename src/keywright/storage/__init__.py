@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 from keywright.errors import ConfigurationError
 from keywright.keys import KeyRing
 from keywright.storage.again import ask, change
+from keywright.storage.copying import copy
 from keywright.storage.migrate import migrate_postgres, migrate_sqlite, state_of
 from keywright.storage.postgres import PostgresStorage
 from keywright.storage.replica import Replica
@@ -25,6 +26,7 @@ __all__ = [
     "Writing",
     "ask",
     "change",
+    "copy",
     "database_path",
     "has_database",
     "open_storage",
@@ -66,7 +68,8 @@ def open_storage(
     """Open the database, make it if there is none, and bring its schema up to date.
 
     Questions go to the replica that ``read_url`` names, as long as it is not behind (``read_lag_limit``
-    in milliseconds, see ``Replica``). An SQLite database that exists is copied into ``backups`` beside it before a migration changes it.
+    in milliseconds, see ``Replica``). An SQLite database that exists is copied into ``backups`` beside it
+    before a migration changes it.
     Raises ``ConfigurationError`` for a URL that names no database, ``StoreError`` for one that this
     version or this secret cannot use, ``StoreUnavailable`` when it cannot be reached.
     """

@@ -69,8 +69,14 @@ class PostgresStorage:
         cannot be reached or refuses, ``RejectedByDatabase`` when it turned a value down: in each case
         nothing was changed. Raises ``FateUnknown`` when the answer to the commit did not come.
         """
-        with self._writing.transaction() as connection:
-            yield Writing(connection, self._key_ring, _Numbers(connection, self._numbers))
+        try:
+            with self._writing.transaction() as connection:
+                yield Writing(connection, self._key_ring, _Numbers(connection, self._numbers))
+        except BaseException:
+            # A crash takes back what a sequence gave to a transaction that was not committed, and the
+            # sequence gives it again.
+            self._numbers.clear()
+            raise
 
     @contextmanager
     def exclusively(self) -> Iterator[Connection]:

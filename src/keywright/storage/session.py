@@ -67,6 +67,7 @@ class Session:
     def __init__(self, url: str, **options: Any) -> None:
         """Raises ``ConfigurationError`` for a URL that libpq does not understand."""
         self._warnings: list[str] = []
+        self._only_asks = "isolation_level" in options
         parameters = _parameters(url)
         self._engine = create_engine(
             "postgresql+psycopg://",
@@ -172,7 +173,7 @@ class Session:
             transaction.commit()
         except exc.DBAPIError as problem:
             self.close()
-            if _sqlstate(problem) in {"40001", "40P01"}:
+            if self._only_asks or _sqlstate(problem) in {"40001", "40P01"}:
                 raise StoreConflict(_in_words(problem)) from problem
             raise FateUnknown(_in_words(problem)) from problem
         except BaseException:
@@ -196,6 +197,7 @@ def _undone(problem: exc.DBAPIError) -> StoreConflict | StoreUnavailable | Rejec
     """What an error inside a transaction means. In each case, nothing was changed."""
     state = _sqlstate(problem)
     words = _in_words(problem)
+    _forget_values(problem, words)
     if state == _LOCK_NOT_AVAILABLE:
         return LockTimeout(words)
     if state in _CONFLICTS or state.startswith(_GOODBYES):
@@ -206,6 +208,13 @@ def _undone(problem: exc.DBAPIError) -> StoreConflict | StoreUnavailable | Rejec
         # The connection broke.
         return StoreConflict(words)
     return StoreUnavailable(words)
+
+
+def _forget_values(problem: exc.DBAPIError, words: str) -> None:
+    """Whoever writes the error with its cause into a log finds ``words`` there, and no row's values."""
+    problem.args = (words,)
+    if problem.orig is not None:
+        problem.orig.args = (words,)
 
 
 def _sqlstate(problem: exc.DBAPIError) -> str:

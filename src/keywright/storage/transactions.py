@@ -46,6 +46,11 @@ class Reading:
         self._connection = connection
         self._key_ring = key_ring
 
+    @property
+    def connection(self) -> Connection:
+        """What it goes over; for this package."""
+        return self._connection
+
     def find_licenses(self, keys: Iterable[str]) -> dict[str, License]:
         """The licenses that have these keys, by key."""
         return self._licenses_by_key(keys, queries.LICENSES_WITH)

@@ -1,0 +1,96 @@
+"""Everything goes along when an installation moves to another database."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from keywright import access
+from keywright.batches import Batches
+from keywright.errors import StoreError
+from keywright.model import Permissions, Role
+from keywright.storage import Storage, copy, open_storage
+from keywright.storage.schema import metadata
+from tests.databases import a_postgres_url
+from tests.makers import (
+    KEY_RING,
+    NOW,
+    a_retry,
+    activate,
+    create,
+    create_generator,
+    deactivate_all,
+    delete,
+    generate,
+    url_of,
+    validate,
+)
+
+_ITS_OWN = ("installation", "sequences")
+
+
+@pytest.fixture
+def urls(tmp_path: Path) -> Iterator[dict[str, str]]:
+    with a_postgres_url() as url:
+        yield {"sqlite": url_of(tmp_path / "data"), "postgresql": url}
+
+
+def fill(storage: Storage) -> None:
+    batches = Batches(storage)
+    batches.change([create("A", 3), create("gone"), create_generator()])
+    batches.change([activate("A", label="Anna's “laptop” \\", meta_data={"os": "linux"}), activate("A")])
+    batches.change([deactivate_all("A"), delete("gone"), activate("A", retry=a_retry("once"))])
+    batches.change([generate(1, 2_100)])
+    access.issue_api_key(storage, "shop", Permissions.READ_WRITE, NOW)
+    access.create_user(storage, "ada", Role.READER, "a long password", NOW)
+
+
+def contents(storage: Storage) -> dict[str, list[dict[str, Any]]]:
+    """Every row of every table."""
+    with storage.read() as tx:
+        return {
+            table.name: [
+                dict(row._mapping)
+                for row in tx.connection.execute(select(table).order_by(*table.primary_key))
+            ]
+            for table in metadata.sorted_tables
+            if table.name not in _ITS_OWN
+        }
+
+
+@pytest.mark.parametrize(("source", "target"), [("sqlite", "postgresql"), ("postgresql", "sqlite")])
+def test_every_row_is_copied_and_the_numbers_go_on(urls: dict[str, str], source: str, target: str) -> None:
+    said: dict[str, int] = {}
+    with (
+        closing(open_storage(urls[source], KEY_RING)) as old,
+        closing(open_storage(urls[target], KEY_RING)) as new,
+    ):
+        fill(old)
+        copy(old, new, said.__setitem__)
+        before = contents(old)
+        assert contents(new) == before
+        assert said == {name: len(rows) for name, rows in before.items()}
+        batches = Batches(new)
+        (record,) = batches.ask([validate("A")])
+        assert next(one.label for one in record.activations) == "Anna's “laptop” \\"
+        record, made, generator = batches.change([activate("A"), create("B"), create_generator()])
+        assert record.license.times_activated == 2
+        assert record.activations[0].id > max(row["id"] for row in before["activations"])
+        assert made.license.id > max(row["id"] for row in before["licenses"])
+        assert generator.id == 2
+        assert access.issue_api_key(new, "other", Permissions.READ, NOW).api_key.id == 2
+
+
+def test_nothing_is_copied_where_something_is_already(urls: dict[str, str]) -> None:
+    with (
+        closing(open_storage(urls["sqlite"], KEY_RING)) as old,
+        closing(open_storage(urls["postgresql"], KEY_RING)) as new,
+    ):
+        fill(old)
+        Batches(new).change([create("mine")])
+        with pytest.raises(StoreError, match=r"there are (licenses|events) already"):
+            copy(old, new, lambda *_: None)
+        assert len(contents(new)["licenses"]) == 1

@@ -1,0 +1,182 @@
+"""Questions answered by a real standby of a real server: never with the past."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg
+import pytest
+
+from keywright.batches import Batches
+from keywright.errors import ConfigurationError, StoreUnavailable
+from keywright.model import LicenseRecord
+from keywright.storage import open_storage
+from keywright.storage.postgres import PostgresStorage
+from tests.makers import KEY_RING, activate, create, validate
+from tests.server import wait_until
+from tools.postgres import FAST, PostgresServer
+
+
+@pytest.fixture(scope="module")
+def primary() -> Iterator[PostgresServer]:
+    server = PostgresServer(**FAST)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(scope="module")
+def standby(primary: PostgresServer) -> Iterator[PostgresServer]:
+    server = PostgresServer(standby_of=primary, **FAST)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+class Replicated:
+    """Two instances on the same primary; both ask the standby."""
+
+    def __init__(self, primary: PostgresServer, standby: PostgresServer, lag_limit: int = 1_000) -> None:
+        self.standby = standby
+        self.name = primary.create_database()
+        self.storages: list[PostgresStorage] = []
+        for _ in range(2):
+            storage = open_storage(
+                primary.url(self.name),
+                KEY_RING,
+                read_url=standby.url(self.name),
+                read_lag_limit=lag_limit,
+            )
+            assert isinstance(storage, PostgresStorage)
+            self.storages.append(storage)
+        self.one, self.other = map(Batches, self.storages)
+
+    def asked_at_standby(self) -> int:
+        """How often the standby has been asked for licenses."""
+        with psycopg.connect(self.standby.url(self.name), autocommit=True) as connection:
+            connection.execute("SELECT pg_stat_force_next_flush()")
+            row = connection.execute(
+                "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'uq_licenses_fingerprint'"
+            ).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def pause_replay(self) -> None:
+        with psycopg.connect(self.standby.url("postgres"), autocommit=True) as connection:
+            connection.execute("SELECT pg_wal_replay_pause()")
+            wait_until(
+                lambda: (
+                    connection.execute("SELECT pg_get_wal_replay_pause_state()").fetchone() == ("paused",)
+                ),
+                "the pause",
+            )
+
+    def resume_replay(self) -> None:
+        with psycopg.connect(self.standby.url("postgres"), autocommit=True) as connection:
+            connection.execute("SELECT pg_wal_replay_resume()")
+
+
+@pytest.fixture
+def replicated(primary: PostgresServer, standby: PostgresServer) -> Iterator[Replicated]:
+    made = Replicated(primary, standby)
+    yield made
+    for storage in made.storages:
+        storage.close()
+
+
+def taken(batches: Batches) -> int:
+    (record,) = batches.ask([validate("A")])
+    assert isinstance(record, LicenseRecord), record
+    assert len(record.activations) == record.license.times_activated
+    return record.license.times_activated
+
+
+def test_a_change_through_one_instance_is_seen_through_the_other_at_once(replicated: Replicated) -> None:
+    replicated.one.change([create("A")])
+    for number in range(1, 300):
+        replicated.one.change([activate("A")])
+        assert taken(replicated.other) == number
+
+
+def test_the_standby_answers_when_it_has_everything(replicated: Replicated) -> None:
+    replicated.one.change([create("A")])
+
+    def is_asked() -> bool:
+        taken(replicated.other)
+        return replicated.asked_at_standby() > 0
+
+    wait_until(is_asked, "an answer from the standby")
+
+
+def test_a_standby_that_is_behind_is_passed_over(replicated: Replicated) -> None:
+    replicated.one.change([create("A"), activate("A")])
+    assert taken(replicated.other) == 1
+    replicated.pause_replay()
+    try:
+        for number in range(2, 6):
+            replicated.one.change([activate("A")])
+            assert taken(replicated.one) == taken(replicated.other) == number
+    finally:
+        replicated.resume_replay()
+
+
+def test_a_standby_that_is_far_behind_is_left_alone_for_a_while(
+    primary: PostgresServer, standby: PostgresServer
+) -> None:
+    replicated = Replicated(primary, standby, lag_limit=0)
+    replicated.one.change([create("A")])
+    replicated.pause_replay()
+    try:
+        replicated.one.change([activate("A")])
+        assert taken(replicated.other) == 1
+        began = time.monotonic()
+        assert [taken(replicated.other) for _ in range(20)] == [1] * 20
+        # Every look at it would take some milliseconds.
+        assert time.monotonic() - began < 5
+        replica = replicated.storages[1]._replica
+        assert replica is not None
+        assert replica._not_before > began
+    finally:
+        replicated.resume_replay()
+        for storage in replicated.storages:
+            storage.close()
+
+
+def test_without_the_standby_the_primary_answers(primary: PostgresServer) -> None:
+    gone = PostgresServer(standby_of=primary, **FAST)
+    try:
+        gone.start()
+        replicated = Replicated(primary, gone)
+        replicated.one.change([create("A"), activate("A")])
+        assert taken(replicated.other) == 1
+        gone.kill()
+        assert taken(replicated.other) == 1
+        assert taken(replicated.one) == 1
+        for storage in replicated.storages:
+            storage.close()
+    finally:
+        gone.remove()
+
+
+def test_a_change_is_never_decided_at_the_standby(primary: PostgresServer, standby: PostgresServer) -> None:
+    name = primary.create_database()
+    open_storage(primary.url(name), KEY_RING).close()
+    swapped = PostgresStorage(standby.url(name), KEY_RING)
+    wait_until(lambda: _has_database(standby, name), "the database at the standby")
+    with closing(swapped):
+        (outcome,) = Batches(swapped).change([create("A")])
+    assert isinstance(outcome, StoreUnavailable) or type(outcome).__name__ == "StoreConflict"
+
+
+def _has_database(server: PostgresServer, name: str) -> bool:
+    with psycopg.connect(server.url("postgres")) as connection:
+        query = "SELECT 1 FROM pg_database WHERE datname = %s"
+        return connection.execute(query, (name,)).fetchone() is not None
+
+
+def test_a_replica_of_an_sqlite_database_is_refused(tmp_path: object) -> None:
+    with pytest.raises(ConfigurationError, match="only a PostgreSQL database"):
+        open_storage(f"sqlite:///{tmp_path}/a.db", KEY_RING, read_url="postgresql://replica/db")
