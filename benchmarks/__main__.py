@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NoReturn
 import typer
 from rich.console import Console
 
-from benchmarks import contention, machine, sizes, throughput, wrk
+from benchmarks import capacity, contention, machine, sizes, throughput, wrk
 from benchmarks import processes as process
 from benchmarks.databases import Database, Postgres, a_server
 from benchmarks.installations import Filled, fill
@@ -20,7 +20,7 @@ from benchmarks.report import Report, save, show
 
 _SMALL, _LARGE = 10_000, 1_000_000
 _ALWAYS = (*throughput.CASES, "startup", "listing")
-_PARTS = (*_ALWAYS, "sizes", "contention")
+_PARTS = (*_ALWAYS, "sizes", "contention", "capacity")
 _LONGEST = 3600
 _HELP = (
     "Measure how fast Keywright is on this machine.\n\n"
@@ -72,6 +72,10 @@ class _Bench:
             large = report.licenses if report.licenses > _SMALL else _LARGE
             both = self.filled(large), self.filled(_SMALL)
             report.sizes = sizes.compare(*both, report.seconds, _say)
+        if "capacity" in parts and isinstance(self.database, Postgres):
+            report.capacity = capacity.measure(
+                self.filled(report.licenses), self.database, report.seconds, _say
+            )
         if "contention" in parts:
             report.contention = contention.measure(self.folder, self.database, _say)
 
@@ -126,6 +130,8 @@ def bench(
     parts = _parts(only) | {part for part, is_added in added.items() if is_added}
     if parts - {"startup", "listing", "contention"}:
         wrk.require()
+    if "capacity" in parts and database == "sqlite":
+        raise typer.BadParameter("capacity is about PostgreSQL", param_hint="--only")
     if processes > 1 and database == "sqlite":
         raise typer.BadParameter("an SQLite database has one server process", param_hint="--processes")
     with tempfile.TemporaryDirectory(prefix="keywright-bench-", ignore_cleanup_errors=True) as name:

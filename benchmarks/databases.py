@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -9,7 +10,7 @@ from keywright.config import Settings
 from tools.postgres import PostgresServer
 
 #: A server that makes every commit durable, as one in production does.
-_SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "4GB", "checkpoint_timeout": "30min"}
+_SETTINGS: dict[str, Any] = {"shared_buffers": "512MB", "max_wal_size": "4GB", "checkpoint_timeout": "30min"}
 
 
 class Database:
@@ -44,35 +45,35 @@ class Postgres(Database):
     name = "PostgreSQL"
 
     def __init__(self, server: PostgresServer, workers: int) -> None:
-        self._server = server
+        self.server = server
         self._workers = workers
 
     def settings(self, data_dir: Path) -> Settings:
-        url = self._server.url((data_dir / "database").read_text())
+        url = self.server.url((data_dir / "database").read_text())
         return Settings.model_validate({"data_dir": data_dir, "database_url": url})
 
     def prepare(self, data_dir: Path) -> None:
         data_dir.mkdir(parents=True)
-        self._use(data_dir, self._server.create_database())
+        self._use(data_dir, self.server.create_database())
 
     def settle(self, data_dir: Path) -> None:
-        url = self._server.url((data_dir / "database").read_text())
+        url = self.server.url((data_dir / "database").read_text())
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE")
             connection.execute("CHECKPOINT")
 
     def copy(self, data_dir: Path, copy: Path) -> None:
         shutil.copytree(data_dir, copy)
-        self._use(copy, self._server.create_database((data_dir / "database").read_text()))
+        self._use(copy, self.server.create_database((data_dir / "database").read_text()))
         self.settle(copy)
 
     def remove(self, data_dir: Path) -> None:
-        self._server.drop_database((data_dir / "database").read_text())
+        self.server.drop_database((data_dir / "database").read_text())
         super().remove(data_dir)
 
     def _use(self, data_dir: Path, name: str) -> None:
         (data_dir / "database").write_text(name)
-        settings = f'database_url = "{self._server.url(name)}"\nworkers = {self._workers}\n'
+        settings = f'database_url = "{self.server.url(name)}"\nworkers = {self._workers}\n'
         (data_dir / "keywright.toml").write_text(settings)
 
 

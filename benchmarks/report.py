@@ -7,6 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.capacity import ACTIVATIONS, VALIDATIONS, Capacity
 from benchmarks.contention import Contention
 from benchmarks.machine import Machine
 from benchmarks.processes import Listing, StartUp
@@ -28,6 +29,7 @@ class Report(msgspec.Struct):
     listing: Listing | None = None
     sizes: Sizes | None = None
     contention: Contention | None = None
+    capacity: Capacity | None = None
 
 
 def save(report: Report, file: Path) -> None:
@@ -42,6 +44,8 @@ def show(report: Report, console: Console) -> None:
     console.print(_figures(report))
     if report.contention is not None:
         console.print(_contention(report.contention))
+    if report.capacity is not None:
+        console.print(_capacity(report.capacity))
 
 
 def _throughput(report: Report, measured: Throughput) -> Table:
@@ -125,6 +129,21 @@ def _contention(found: Contention) -> Table:
     statuses = (f"{status}: {number:,}" for status, number in found.answers_by_status.items())
     table.add_row("answers by status", ", ".join(statuses))
     table.add_row("contradictions in the database", "\n".join(found.contradictions) or "none")
+    return table
+
+
+def _capacity(found: Capacity) -> Table:
+    title = f"What {VALIDATIONS:,} validations and {ACTIVATIONS:,} activations a second need"
+    table = Table(title=title, title_justify="left", show_header=False)
+    for name, cost in (("a validation", found.validate), ("an activation", found.activate)):
+        table.add_row(f"{name}: processor time of Keywright", f"{cost.keywright_us:.0f} µs")
+        table.add_row(f"{name}: processor time of PostgreSQL", f"{cost.postgres_us:.0f} µs")
+    table.add_row("an activation: write-ahead log", f"{found.activate.log_bytes:,.0f} bytes")
+    table.add_row("an activation: growth of the database", f"{found.growth_bytes:,.0f} bytes")
+    table.add_section()
+    table.add_row("cores for Keywright, several machines or one", f"{found.cores('keywright_us'):.1f}")
+    table.add_row("cores for PostgreSQL", f"{found.cores('postgres_us'):.1f}")
+    table.add_row("write-ahead log", f"{found.log_per_second / 1e6:.1f} MB/s")
     return table
 
 

@@ -172,6 +172,12 @@ class PostgresServer:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(words.format(sql.Identifier(name)))
 
+    @property
+    def pid(self) -> int:
+        """The number of its first process."""
+        assert self._process is not None
+        return self._process.pid
+
     def _signal(self, number: int) -> subprocess.Popen[bytes]:
         assert self._process is not None
         # Each of them leads a group of its own.

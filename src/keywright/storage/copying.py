@@ -32,7 +32,9 @@ def copy(source: Storage, target: Storage, say: Callable[[str, int], None]) -> N
         old, new = reading.connection, writing.connection
         for table in _TABLES:
             if new.execute(select(table).limit(1)).first() is not None:
-                raise StoreError(f"there are {table.name.replace('_', ' ')} already where you want to copy to.")
+                raise StoreError(
+                    f"there are {table.name.replace('_', ' ')} already where you want to copy to."
+                )
         for table in _TABLES:
             say(table.name, _copy_table(table, old, new))
         for kind in _KINDS:

@@ -1,0 +1,91 @@
+"""What an answer costs, in processor time and in bytes written, and what many of them would need.
+
+Costs, unlike rates, can be added up: a machine of another size, or several, come from them by
+multiplication.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+import psutil
+import psycopg
+
+from benchmarks import servers, wrk
+from benchmarks.databases import Postgres
+from benchmarks.installations import Filled, copied
+
+_CONNECTIONS = 64
+#: What is calculated for, per second.
+VALIDATIONS, ACTIVATIONS = 100_000, 5_000
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """Of one answer: processor time of Keywright and of PostgreSQL, and write-ahead log."""
+
+    per_second: float
+    keywright_us: float
+    postgres_us: float
+    log_bytes: float
+
+
+class Capacity(msgspec.Struct, frozen=True):
+    """The costs, and by how much the database grows with each activation."""
+
+    validate: Cost
+    activate: Cost
+    growth_bytes: float
+
+    def cores(self, which: str) -> float:
+        """How many processor cores the calculated load needs: ``keywright_us`` or ``postgres_us``."""
+        one, other = getattr(self.validate, which), getattr(self.activate, which)
+        return (VALIDATIONS * one + ACTIVATIONS * other) / 1e6
+
+    @property
+    def log_per_second(self) -> float:
+        """How many bytes of write-ahead log the calculated load makes in a second."""
+        return ACTIVATIONS * self.activate.log_bytes
+
+
+def measure(filled: Filled, database: Postgres, seconds: int, say: Callable[[str], None]) -> Capacity:
+    """Drive a copy of the installation, and look at what the processes used."""
+    with copied(filled) as copy, servers.running(copy) as server:
+        costs = []
+        size = _ask(database, copy, "SELECT pg_database_size(current_database())")
+        for case in ("validate", "activate"):
+            wrk.drive(server, copy, case, _CONNECTIONS, 1)
+            before = _processor_seconds(database), _log_position(database, copy)
+            load = wrk.drive(server, copy, case, _CONNECTIONS, seconds)
+            after = _processor_seconds(database), _log_position(database, copy)
+            # The warm-up, a second of the same, is in these figures, too.
+            answers = load.requests + load.per_second
+            costs.append(
+                Cost(
+                    load.per_second,
+                    load.processor_us or 0.0,
+                    (after[0] - before[0]) * 1e6 / answers,
+                    (after[1] - before[1]) / answers,
+                )
+            )
+            say(f"{case}: {load.per_second:,.0f}/s, PostgreSQL {costs[-1].postgres_us:.0f} µs each")
+        activations = load.requests + 2 * load.per_second
+        grown = _ask(database, copy, "SELECT pg_database_size(current_database())") - size
+    return Capacity(costs[0], costs[1], grown / activations)
+
+
+def _processor_seconds(database: Postgres) -> float:
+    """Of all of PostgreSQL's processes that are running; those of a connection live as long as it."""
+    main = psutil.Process(database.server.pid)
+    times = [one.cpu_times() for one in (main, *main.children())]
+    seconds: float = sum(one.user + one.system for one in times)
+    return seconds
+
+
+def _log_position(database: Postgres, filled: Filled) -> int:
+    return _ask(database, filled, "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
+
+
+def _ask(database: Postgres, filled: Filled, query: str) -> int:
+    with psycopg.connect(str(database.settings(filled.data_dir).database_url)) as connection:
+        row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return int(row[0])
