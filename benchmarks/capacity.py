@@ -76,8 +76,7 @@ def _processor_seconds(database: Postgres) -> float:
     """Of all of PostgreSQL's processes that are running; those of a connection live as long as it."""
     main = psutil.Process(database.server.pid)
     times = [one.cpu_times() for one in (main, *main.children())]
-    seconds: float = sum(one.user + one.system for one in times)
-    return seconds
+    return sum([float(one.user + one.system) for one in times])
 
 
 def _log_position(database: Postgres, filled: Filled) -> int:
