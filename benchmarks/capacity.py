@@ -37,7 +37,8 @@ class Capacity(msgspec.Struct, frozen=True):
 
     def cores(self, which: str) -> float:
         """How many processor cores the calculated load needs: ``keywright_us`` or ``postgres_us``."""
-        one, other = getattr(self.validate, which), getattr(self.activate, which)
+        one: float = getattr(self.validate, which)
+        other: float = getattr(self.activate, which)
         return (VALIDATIONS * one + ACTIVATIONS * other) / 1e6
 
     @property
