@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 from keywright.batches import Batches, Outcome
 from keywright.commands import Command, ForgetAnswers, GenerateLicenses, Query
 from keywright.errors import (
+    FateUnknown,
     Fault,
     IdempotencyKeyBusy,
     KeywrightError,
@@ -130,6 +131,10 @@ class _Lane(Generic[Item]):
             self._be_patient()
         try:
             outcomes = await self._loop.run_in_executor(self._thread, call)
+        except asyncio.CancelledError:
+            # The event loop comes to an end before its time; nobody will hear what the thread says.
+            self._finish(batch, [FateUnknown("the server ended")] * len(batch))
+            raise
         except Exception as problem:
             outcomes = _all_faulty(problem, items)
         if self._patience is not None:

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -144,7 +144,9 @@ class Workers:
 
 
 def _tell(writer: int) -> None:
-    os.write(writer, b".")
+    # A parent that is stopping does not listen any more; it has another way to say so.
+    with suppress(BrokenPipeError):
+        os.write(writer, b".")
     os.close(writer)
 
 

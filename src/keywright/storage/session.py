@@ -38,16 +38,20 @@ DEFAULTS = {
 }
 #: A session that stands still inside a transaction must not hold its locks for ever; a lock that is not
 #: free soon is waited for again. An acknowledged commit is on disk, and on the synchronous standby where
-#: there is one, whatever the server's default is. Every query has its index; a plan that was made while
-#: its table was empty, and reads all of it, must not stay when it has grown.
+#: there is one, whatever the server's default is; where it is not, a warning says so. Every query has its
+#: index; a plan that was made while its table was empty, and reads all of it, must not stay when it has
+#: grown.
 _SESSION = """
 SELECT set_config('lock_timeout', '1s', false),
        set_config('idle_in_transaction_session_timeout', '10s', false),
        set_config('enable_seqscan', 'off', false),
+       set_config('client_min_messages', 'warning', false),
        set_config('synchronous_commit',
                   CASE WHEN setting IN ('off', 'local') THEN 'on' ELSE setting END, false)
 FROM pg_settings WHERE name = 'synchronous_commit'
 """
+#: How long a server may take for the statement above, in seconds.
+_SETUP_TIMEOUT = 3.0
 #: After a connection could not be made, everybody is told so for that long, in seconds.
 _PAUSE = 0.25
 #: Asked for again, these may succeed (https://www.postgresql.org/docs/current/errcodes-appendix.html):
@@ -59,6 +63,15 @@ _LOCK_NOT_AVAILABLE = "55P03"
 _GOODBYES = ("08", "57P")
 #: What it says of a value: data exceptions, integrity constraints, syntax and access.
 _REJECTIONS = ("22", "23", "42")
+
+
+class _Connection(psycopg.Connection[Any]):
+    """A connection whose server answers within ``timeout`` seconds or not at all; None is for ever."""
+
+    timeout: float | None = _SETUP_TIMEOUT
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        return super().wait(gen, interval, self.timeout if timeout is None else timeout)
 
 
 class Session:
@@ -79,6 +92,7 @@ class Session:
         self._connection: Connection | None = None
         self._raw: psycopg.Connection[Any]
         self._plug: socket.socket | None = None
+        self._is_interrupted = False
         self._problem = ""
         self._not_before = 0.0
 
@@ -91,6 +105,8 @@ class Session:
             yield connection
         except exc.DBAPIError as problem:
             self._undo(problem)
+            if self._is_interrupted:
+                raise StoreUnavailable(_in_words(problem)) from problem
             raise _undone(problem) from problem
         except (OverflowError, UnicodeError) as problem:
             self._undo()
@@ -111,7 +127,8 @@ class Session:
                 connection.close()
 
     def interrupt(self) -> None:
-        """Break the connection; for another thread than that which uses it."""
+        """Break the connection; for another thread than that which uses it, and does not try again."""
+        self._is_interrupted = True
         plug = self._plug
         if plug is not None:
             with suppress(OSError):
@@ -125,23 +142,29 @@ class Session:
         try:
             self._connection = self._engine.connect()
         except exc.DBAPIError as problem:
+            self.close()
             self._problem = _in_words(problem)
             self._not_before = monotonic() + _PAUSE
             raise StoreUnavailable(self._problem) from problem
         return self._connection
 
     def _connect(self, parameters: str) -> psycopg.Connection[Any]:
-        connection = psycopg.connect(parameters, autocommit=True)
+        connection = _Connection.connect(parameters, autocommit=True)
         try:
             connection.execute(_SESSION)
             connection.autocommit = False
+            # A descriptor of our own, which stays this connection's whatever libpq closes and others open.
+            self._plug = socket.socket(fileno=os.dup(connection.fileno()))
+        except OSError as problem:
+            connection.close()
+            raise psycopg.OperationalError(f"no descriptor: {problem.strerror}") from problem
         except BaseException:
             connection.close()
             raise
+        connection.timeout = None
         connection.add_notice_handler(self._hear)
         self._raw = connection
-        # A descriptor of our own, which stays this connection's whatever libpq closes and others open.
-        self._plug = socket.socket(fileno=os.dup(connection.fileno()))
+        self._is_interrupted = False
         return connection
 
     def _hear(self, notice: psycopg.errors.Diagnostic) -> None:
