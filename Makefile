@@ -14,7 +14,7 @@ compile = pip compile --quiet --universal --python-version 3.11 --no-python-down
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev serve test lint format bench lock clean
+.PHONY: help setup setup-dev serve test lint format bench drill lock clean
 
 help:
 	@echo 'Keywright, a license server.  The targets:'
@@ -26,7 +26,8 @@ help:
 	@echo '  make lint        check style, types and who imports whom'
 	@echo '  make format      put the code into the one format, and mend what can be mended by itself'
 	@echo '  make bench       measure how fast it is on this machine'
-	@echo '  make setup-dev   make .venv with what these four need, too'
+	@echo '  make drill       let a PostgreSQL cluster fail under load, and look for what was lost'
+	@echo '  make setup-dev   make .venv with what these five need, too'
 	@echo
 	@echo '  make lock        renew the pinned dependencies from pyproject.toml; ARGS=--upgrade takes newer ones'
 	@echo '  make clean       remove .venv and everything else that can be made again'
@@ -58,6 +59,9 @@ format: setup-dev
 
 bench: setup-dev
 	@$(python) -m benchmarks $(ARGS)
+
+drill: setup-dev
+	@$(python) -m drill $(ARGS)
 
 lock:
 	@echo 'Renewing requirements.lock and requirements-dev.lock ...'

@@ -5,7 +5,7 @@ raised, because the others of the batch have theirs.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -16,6 +16,7 @@ from keywright.errors import (
     Fault,
     IdempotencyKeyReused,
     KeywrightError,
+    LockTimeout,
     Refusal,
     StoreBusy,
     StoreConflict,
@@ -28,6 +29,10 @@ from keywright.workset import Workset
 
 Outcome = Any
 
+#: How long a license that somebody holds is not waited for again, in seconds.
+_LEFT_ALONE = 1.0
+#: How long after a complaint about the database there is no other, in seconds.
+_SILENCE = 1.0
 #: How long commands are tried one at a time while somebody else holds what some of them need, in seconds.
 _PATIENCE = 4.0
 
@@ -47,6 +52,9 @@ class Batches:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
+        #: Licenses that another transaction held when they were wanted, and until when they are left alone.
+        self._held: dict[str, float] = {}
+        self._silent_until = 0.0
 
     def interrupt(self, *, writing: bool) -> None:
         """Make an end of a change, or of an answer, that another thread waits for."""
@@ -64,6 +72,23 @@ class Batches:
         at a time. Raises ``StoreBusy``, with nothing done, when ``wait`` is False and it would take long:
         when another process is writing, or the commands have to be decided one at a time.
         """
+        if self._held:
+            now = monotonic()
+            self._held = {key: until for key, until in self._held.items() if until > now}
+        return self._changed_but(self._held.keys(), commands, LockTimeout("held a moment ago"), wait=wait)
+
+    def _changed_but(
+        self, held: Set[str], commands: Sequence[c.Command], fault: StoreConflict, *, wait: bool
+    ) -> list[Outcome]:
+        """Decide what is not about these licenses; the rest meets the fault."""
+        if not held:
+            return self._changed(commands, wait=wait)
+        is_held = [bool(_keys_of(one) & held) for one in commands]
+        free = [one for one, is_it in zip(commands, is_held, strict=True) if not is_it]
+        decided = iter(self._changed(free, wait=wait) if free else ())
+        return [fault if is_it else next(decided) for is_it in is_held]
+
+    def _changed(self, commands: Sequence[c.Command], *, wait: bool) -> list[Outcome]:
         try:
             return change(self._storage, partial(_decide, commands), wait=wait)
         except StoreBusy as fault:
@@ -74,7 +99,7 @@ class Batches:
             # Somebody holds what one of them needs; the others need not suffer for that.
             return self._changed_one_by_one(commands, conflict, wait=wait)
         except Unavailable as fault:
-            log.error("the database cannot be written: %s", fault)
+            self._complain("the database cannot be written: %s", fault)
             return [fault] * len(commands)
         except Exception as problem:
             return self._changed_one_by_one(commands, problem, wait=wait)
@@ -85,7 +110,7 @@ class Batches:
         try:
             return ask(self._storage, partial(_answer, queries), is_single=is_single)
         except Unavailable as fault:
-            log.error("the database cannot be read: %s", fault)
+            self._complain("the database cannot be read: %s", fault)
             return [fault] * len(queries)
         except Exception as problem:
             if len(queries) > 1:
@@ -105,26 +130,43 @@ class Batches:
         return [self.change([one])[0] for one in commands]
 
     def _changed_around_locks(self, commands: Sequence[c.Command], conflict: StoreConflict) -> list[Outcome]:
-        """Decide one at a time, without waiting for a license twice, nor for long altogether."""
+        """Decide together what concerns licenses that nobody holds; what nobody holds and still fails, one
+        at a time, but not for long altogether.
+        """
+        held = self._held_keys(commands)
+        if held:
+            self._held |= dict.fromkeys(held, monotonic() + _LEFT_ALONE)
+            return self._changed_but(held, commands, conflict, wait=True)
         end = monotonic() + _PATIENCE
-        held: set[str | None] = set()
-        outcomes: list[Outcome] = []
-        for one in commands:
-            key = one.key if isinstance(one, c.LicenseCommand) else None
-            if (key is not None and key in held) or monotonic() > end:
-                outcomes.append(conflict)
-                continue
-            outcomes += self.change([one])
-            if isinstance(outcomes[-1], StoreConflict):
-                held.add(key)
-        return outcomes
+        return [self.change([one])[0] if monotonic() < end else conflict for one in commands]
+
+    def _complain(self, what: str, fault: Unavailable) -> None:
+        """Say it in the log; but not for every batch of a long outage."""
+        if monotonic() >= self._silent_until:
+            self._silent_until = monotonic() + _SILENCE
+            log.error(what, fault)
+
+    def _held_keys(self, commands: Sequence[c.Command]) -> set[str]:
+        keys = {key for one in commands for key in _keys_of(one)}
+        try:
+            return change(self._storage, lambda tx: tx.find_held_keys(keys))
+        except Unavailable:
+            return set()
+
+
+def _keys_of(command: c.Command) -> set[str]:
+    """The licenses that a command locks."""
+    if not isinstance(command, c.LicenseCommand):
+        return set()
+    renamed = command.changes.get("key") if isinstance(command, c.UpdateLicense) else None
+    return {command.key} if renamed is None else {command.key, renamed}
 
 
 def _decide(commands: Sequence[c.Command], tx: Writing) -> list[Outcome]:
     work = Workset(tx, commands)
     scopes = [one.retry.scope for one in commands if one.retry is not None]
     if scopes:
-        outcomes = _decide_with_answers(work, commands, tx.find_kept_answers(scopes))
+        outcomes = _decide_with_answers(work, commands, tx.lock_kept_answers(scopes))
     else:
         outcomes = [_outcome(_DECISIONS[type(one)], work, one) for one in commands]
     work.save()

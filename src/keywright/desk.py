@@ -29,7 +29,9 @@ from keywright.errors import (
 #: The most that are decided together.
 MOST_AT_ONCE = 128
 #: How long an answer from a database elsewhere is waited for, in seconds; then the connection is broken.
-_PATIENCE = 10.0
+_PATIENCE = 7.0
+#: The same for commands that are long by themselves.
+_LONG_PATIENCE = 60.0
 #: Commands so long that they are decided alone, in another thread, while questions go on.
 _LONG = (GenerateLicenses, ForgetAnswers)
 
@@ -127,8 +129,7 @@ class _Lane(Generic[Item]):
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="desk")
         call = partial(self._outcomes, items, wait=True)
-        if not isinstance(items[0], _LONG):
-            self._be_patient()
+        self._be_patient(_LONG_PATIENCE if isinstance(items[0], _LONG) else _PATIENCE)
         try:
             outcomes = await self._loop.run_in_executor(self._thread, call)
         except asyncio.CancelledError:
@@ -141,14 +142,14 @@ class _Lane(Generic[Item]):
             self._patience.cancel()
         self._finish(batch, outcomes)
 
-    def _be_patient(self) -> None:
+    def _be_patient(self, seconds: float) -> None:
         if self._interrupt is not None:
-            self._patience = self._loop.call_later(_PATIENCE, self._lose_patience, self._interrupt)
+            self._patience = self._loop.call_later(seconds, self._lose_patience, seconds, self._interrupt)
 
-    def _lose_patience(self, interrupt: Callable[[], None]) -> None:
-        log.error("the database has not answered for %.0f s; its connections are broken", _PATIENCE)
+    def _lose_patience(self, seconds: float, interrupt: Callable[[], None]) -> None:
+        log.error("the database has not answered for %.0f s; its connections are broken", seconds)
         interrupt()
-        self._be_patient()
+        self._be_patient(_PATIENCE)
 
     def _outcomes(self, items: list[Item], *, wait: bool) -> list[Outcome]:
         try:

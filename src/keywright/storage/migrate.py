@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, TextClause, insert, inspect, text, update
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from keywright.errors import RejectedByDatabase, StoreConflict, StoreError, StoreUnavailable
 from keywright.keys import KeyRing
@@ -60,7 +60,9 @@ def migrate_sqlite(storage: sqlite.SqliteStorage, key_ring: KeyRing) -> None:
             with closing(_connected(path)) as connection, connection.begin():
                 _bring_up_to_date(connection, key_ring, str(path))
     except (sqlite3.Error, SQLAlchemyError) as problem:
-        raise StoreUnavailable(f"{path} cannot be used: {problem}") from problem
+        # What SQLAlchemy adds to the database's words are lines of its own.
+        said = problem.orig if isinstance(problem, DBAPIError) else problem
+        raise StoreUnavailable(f"{path} cannot be used: {said}") from problem
 
 
 def migrate_postgres(storage: postgres.PostgresStorage, key_ring: KeyRing) -> None:

@@ -29,7 +29,7 @@ from keywright.errors import (
 #: What a connection has unless the URL says otherwise, in seconds and milliseconds: a host that does
 #: not answer is given up soon, and so is a connection whose other end has silently gone.
 DEFAULTS = {
-    "connect_timeout": "3",
+    "connect_timeout": "2",
     "keepalives_idle": "3",
     "keepalives_interval": "1",
     "keepalives_count": "3",
@@ -55,9 +55,10 @@ _SETUP_TIMEOUT = 3.0
 #: After a connection could not be made, everybody is told so for that long, in seconds.
 _PAUSE = 0.25
 #: Asked for again, these may succeed (https://www.postgresql.org/docs/current/errcodes-appendix.html):
-#: serialization failure, deadlock, a unique value that another transaction inserted meanwhile, and a
-#: server that has become a standby.
-_CONFLICTS = frozenset({"40001", "40P01", "23505", "25006"})
+#: serialization failure, deadlock, and a unique value that another transaction inserted meanwhile.
+_CONFLICTS = frozenset({"40001", "40P01", "23505"})
+#: So may these on another connection: the server has become a standby; a table's columns have changed.
+_OUTDATED = frozenset({"25006", "0A000"})
 _LOCK_NOT_AVAILABLE = "55P03"
 #: What the server says when it is about to hang up.
 _GOODBYES = ("08", "57P")
@@ -143,7 +144,8 @@ class Session:
             self._connection = self._engine.connect()
         except exc.DBAPIError as problem:
             self.close()
-            self._problem = _in_words(problem)
+            # One line for each host that was tried.
+            self._problem = "; ".join(line.strip(" -\t") for line in str(problem.orig).strip().splitlines())
             self._not_before = monotonic() + _PAUSE
             raise StoreUnavailable(self._problem) from problem
         return self._connection
@@ -183,7 +185,7 @@ class Session:
             self.close()
             return
         state = _sqlstate(problem) if problem is not None else ""
-        if self._raw.closed or state == "25006" or state.startswith(_GOODBYES):
+        if self._raw.closed or state in _OUTDATED or state.startswith(_GOODBYES):
             self.close()
 
     def _commit(self, transaction: RootTransaction) -> None:
@@ -223,7 +225,7 @@ def _undone(problem: exc.DBAPIError) -> StoreConflict | StoreUnavailable | Rejec
     _forget_values(problem, words)
     if state == _LOCK_NOT_AVAILABLE:
         return LockTimeout(words)
-    if state in _CONFLICTS or state.startswith(_GOODBYES):
+    if state in _CONFLICTS | _OUTDATED or state.startswith(_GOODBYES):
         return StoreConflict(words)
     if state.startswith(_REJECTIONS) or isinstance(problem, exc.DataError):
         return RejectedByDatabase(words)

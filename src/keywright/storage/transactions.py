@@ -103,11 +103,7 @@ class Reading:
 
     def find_kept_answers(self, scopes: Iterable[bytes]) -> dict[bytes, KeptAnswer]:
         """The answers that were kept for these calls, by scope."""
-        unseal = self._key_ring.unseal
-        return {
-            row.scope: KeptAnswer(row.request_digest, row.status, unseal(row.sealed_body, row.scope))
-            for row in self._rows_with(queries.ANSWERS_KEPT, scopes)
-        }
+        return self._answers_by_scope(scopes, queries.ANSWERS_KEPT)
 
     def find_generator(self, generator_id: int) -> Generator | None:
         """The generator with this number."""
@@ -163,6 +159,13 @@ class Reading:
                 records.setdefault(record.license_id, {})[record.token] = record
         return licenses, {number: sorted(some.values(), key=rules.by_age) for number, some in records.items()}
 
+    def _answers_by_scope(self, scopes: Iterable[bytes], query: Lookup) -> dict[bytes, KeptAnswer]:
+        unseal = self._key_ring.unseal
+        return {
+            row.scope: KeptAnswer(row.request_digest, row.status, unseal(row.sealed_body, row.scope))
+            for row in self._rows_with(query, scopes)
+        }
+
     def _licenses_by_key(self, keys: Iterable[str], query: Lookup) -> dict[str, License]:
         fingerprint = self._key_ring.fingerprint
         key_of = {fingerprint(key): key for key in keys}
@@ -209,6 +212,18 @@ class Writing(Reading):
     def lock_licenses(self, keys: Iterable[str]) -> dict[str, License]:
         """The licenses that have these keys, by key, locked in id order until the end."""
         return self._licenses_by_key(keys, queries.LICENSES_LOCKED)
+
+    def find_held_keys(self, keys: Collection[str]) -> set[str]:
+        """Which of these licenses another transaction has locked; the others are locked now."""
+        if not is_postgres(self._connection):
+            return set()
+        return self.find_licenses(keys).keys() - self._licenses_by_key(keys, queries.LICENSES_FREE).keys()
+
+    def lock_kept_answers(self, scopes: Iterable[bytes]) -> dict[bytes, KeptAnswer]:
+        """The answers that were kept for these calls, by scope; when this transaction has ended, they are as
+        durable as what it changed itself.
+        """
+        return self._answers_by_scope(scopes, queries.ANSWERS_LOCKED)
 
     def save_new_licenses(self, new: Sequence[License]) -> None:
         """Insert; the database rejects a key that is taken."""

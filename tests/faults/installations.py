@@ -1,0 +1,93 @@
+"""Databases with licenses in them, for Keywrights that have trouble with their connection."""
+
+import os
+from collections import Counter
+from contextlib import closing
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from keywright.batches import Batches
+from keywright.keys import KeyRing
+from keywright.storage import open_storage
+from tests.databases import execute
+from tests.makers import create
+from tests.server import NO_LIMITS
+from tools.postgres import PostgresServer
+
+SECRET = "a secret of tests with 32 letters"
+KEY_RING = KeyRing(SECRET.encode())
+#: How the sessions of every Keywright call themselves.
+SESSIONS = "application_name LIKE 'keywright%'"
+
+
+def rounds(full: int) -> pytest.MarkDecorator:
+    """Run the test once; or, where the full figures are wanted (``LONG_PROOFS=1``), that many times."""
+    is_long = os.environ.get("LONG_PROOFS", "") not in ("", "0")
+    return pytest.mark.parametrize("round_number", range(1, full + 1 if is_long else 2))
+
+
+class Database:
+    """A new database on the server, with tables and some licenses without a limit."""
+
+    def __init__(self, server: PostgresServer, *, licenses: int = 4) -> None:
+        self.server = server
+        self.name = server.create_database()
+        self.url = server.url(self.name)
+        self.keys = [f"CANARY-{number}" for number in range(licenses)]
+        with closing(open_storage(self.url, KEY_RING)) as storage:
+            Batches(storage).change([create(key) for key in self.keys])
+
+    def settings(self, *, port: int | None = None, **parameters: str) -> dict[str, Any]:
+        """The settings of a Keywright on this database, reached through ``port``; more for its URL."""
+        query = "&".join(f"{name}={value}" for name, value in parameters.items())
+        url = self.server.url(self.name, port=port)
+        return {"database_url": f"{url}?{query}", "secret": SECRET, **NO_LIMITS}
+
+    def sql(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """What the database itself says, or does, without waiting for a standby."""
+        options = "-csynchronous_commit=local -cdefault_transaction_read_only=off"
+        return execute(f"{self.url}?options={quote(options)}", query, *values)
+
+    def labels(self) -> Counter[str]:
+        """How many activations have which label."""
+        return Counter(label for (label,) in self.sql("SELECT label FROM activations"))
+
+    def set(self, name: str, value: str | None) -> None:
+        """Change a setting of the server while it runs; None is what it was before."""
+        change = f"SET {name} = '{value}'" if value is not None else f"RESET {name}"
+        self.sql(f"ALTER SYSTEM {change}")
+        self.sql("SELECT pg_reload_conf()")
+
+    def sessions(self, condition: str) -> list[int]:
+        """The process numbers of Keywright's sessions of which this is true in ``pg_stat_activity``."""
+        query = f"""SELECT pid FROM pg_stat_activity
+                    WHERE datname = current_database() AND {SESSIONS} AND {condition}"""  # noqa: S608
+        return [pid for (pid,) in self.sql(query)]
+
+    def hang_up(self) -> None:
+        """End every session of a Keywright, as an administrator would."""
+        for pid in self.sessions("TRUE"):
+            self.sql("SELECT pg_terminate_backend(%s)", pid)
+
+    def assert_sound(self) -> None:
+        """Every counter is the number of active records, every activation has its license and its event,
+        no number was given twice.
+        """
+        assert self._wrong_counters() == []
+        assert self.sql("SELECT id FROM activations GROUP BY id HAVING count(*) > 1") == []
+        orphans = "SELECT token FROM activations WHERE license_id NOT IN (SELECT id FROM licenses)"
+        assert self.sql(orphans) == []
+        events = """SELECT activation_id FROM activations FULL JOIN events
+                    ON events.activation_id = activations.id AND events.license_id = activations.license_id
+                    WHERE (activation_id IS NULL) <> (activations.id IS NULL) AND
+                          coalesce(name, 'license.activated') = 'license.activated'"""
+        assert self.sql(events) == []
+
+    def _wrong_counters(self) -> list[tuple[Any, ...]]:
+        return self.sql(
+            """SELECT l.id, l.times_activated, count(a.token), l.times_activated_max FROM licenses l
+               LEFT JOIN activations a ON a.license_id = l.id AND a.deactivated_at IS NULL GROUP BY l.id
+               HAVING l.times_activated <> count(a.token) OR l.times_activated > l.times_activated_max"""
+        )

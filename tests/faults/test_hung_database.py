@@ -1,0 +1,98 @@
+"""A database that does not answer, and does not hang up either."""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tests.faults.installations import Database
+from tests.faults.judge import assert_right
+from tests.faults.load import Call, Load, Programs, assert_answers_in_shape, loaded, longest_wait
+from tests.faults.proxy import Proxy, proxied
+from tests.faults.watch import watched
+from tests.server import RunningServer
+
+#: How long a call may wait for its answer, in seconds.
+LONGEST_WAIT = 15.0
+#: How long after the database answers again the next call may succeed.
+RECOVERY = 5.0
+#: Whoever asks whether the process is alive is answered at once.
+AT_ONCE = 1.0
+
+
+def freeze_statements(proxy: Proxy) -> None:
+    """Connections are made, and no statement with values is answered."""
+    proxy.freezing_at = b"P"
+
+
+def freeze_sessions(proxy: Proxy) -> None:
+    """Whoever connects is let in, and nothing is answered."""
+    proxy.freezing_at = b"Q"
+
+
+TROUBLES: list[Callable[[Proxy], None]] = [
+    Proxy.blackhole,
+    Proxy.freeze,
+    freeze_statements,
+    freeze_sessions,
+]
+
+
+@contextmanager
+def calling(server: RunningServer, store: Database, *, programs: int) -> Iterator[Load]:
+    """Programs whose calls are answered in time and in shape, whatever the block does; in the end, they
+    succeed.
+    """
+    with loaded(server, store.keys, Programs(programs, programs)) as load, watched(server) as watch:
+        yield load
+        assert load.wait_for_successes(1) < RECOVERY
+        load.wait_for_successes()
+        journal = load.finish()
+        print(f"{len(journal)} calls, the longest {longest_wait(journal):.1f} s")
+    assert set(watch.statuses("/healthz")) == {200}
+    assert watch.longest("/healthz") < AT_ONCE
+    assert set(watch.statuses("/readyz")) <= {200, 503}
+    assert watch.longest("/readyz") < LONGEST_WAIT
+    assert longest_wait(journal) < LONGEST_WAIT
+    assert_answers_in_shape(journal)
+
+
+def test_a_database_that_stands_still_holds_nobody_up_for_long(
+    keywright: RunningServer, store: Database
+) -> None:
+    with calling(keywright, store, programs=4) as load:
+        began = time.monotonic()
+        store.server.pause()
+        try:
+            load.wait_for_refusal(began)
+        finally:
+            store.server.resume()
+    assert_right(load.journal, store)
+
+
+def test_a_network_that_swallows_everything_holds_nobody_up_for_long(store: Database, tmp_path: Path) -> None:
+    journal: list[Call] = []
+    with ExitStack() as stack:
+        proxies = [stack.enter_context(proxied(store.server.port)) for _ in TROUBLES]
+
+        def start(proxy: Proxy) -> RunningServer:
+            server = RunningServer(tmp_path / str(proxy.port), **store.settings(port=proxy.port))
+            stack.callback(server.stop)
+            return server
+
+        with ThreadPoolExecutor() as pool:
+            servers = list(pool.map(start, proxies))
+        with ExitStack() as calls:
+            loads = [calls.enter_context(calling(server, store, programs=2)) for server in servers]
+            began = time.monotonic()
+            for trouble, proxy in zip(TROUBLES, proxies, strict=True):
+                trouble(proxy)
+            for load in loads:
+                load.wait_for_refusal(began)
+            for proxy in proxies:
+                # What is frozen stays so; who connects now has no trouble.
+                proxy.thaw()
+        for load in loads:
+            journal += load.journal
+    assert_right(journal, store)

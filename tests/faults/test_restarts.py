@@ -1,0 +1,82 @@
+"""PostgreSQL ends and comes back while programs are calling; Keywright stays."""
+
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+
+from keywright.errors import StoreConflict
+from keywright.storage import Storage, change, open_storage
+from tests.faults.installations import KEY_RING, Database, rounds
+from tests.faults.judge import assert_right
+from tests.faults.load import assert_answers_in_shape, loaded
+from tests.faults.watch import Watch, watched
+from tests.server import RunningServer, wait_until
+from tools import postgres as servers
+from tools.postgres import FAST, PostgresServer
+
+#: How long after the server takes connections the next call may succeed, in seconds.
+RECOVERY = 5.0
+
+ENDS: list[Callable[[PostgresServer], None]] = [
+    lambda server: server.stop("immediate"),
+    lambda server: server.kill(),
+    lambda server: server.stop("fast"),
+]
+
+
+@rounds(17)
+def test_nothing_acknowledged_is_lost_when_the_database_restarts_under_load(
+    keywright: RunningServer, store: Database, round_number: int
+) -> None:
+    recoveries = []
+    with loaded(keywright, store.keys) as load, watched(keywright) as watch:
+        for end in ENDS:
+            end(store.server)
+            wait_for(watch, 503)
+            store.server.start()
+            recoveries.append(load.wait_for_successes(1))
+            wait_for(watch, 200)
+            load.wait_for_successes()
+        journal = load.finish()
+        assert set(watch.statuses("/healthz")) == {200}
+    print(
+        f"round {round_number}: {len(journal)} calls, recovered after",
+        *(f"{one:.2f} s" for one in recoveries),
+    )
+    assert max(recoveries) <= RECOVERY
+    assert 503 in {answer.status for call in journal for answer in call.answers}
+    assert_answers_in_shape(journal)
+    assert_right(journal, store)
+
+
+def wait_for(watch: Watch, status: int) -> None:
+    """Until ``/readyz`` has answered that, asked from now on."""
+    now = time.monotonic()
+    wait_until(lambda: status in watch.statuses("/readyz", since=now), f"/readyz to say {status}")
+
+
+def test_a_number_that_a_crash_took_back_is_not_given_twice() -> None:
+    # What was fetched by a transaction that came to nothing may not be on the disk.
+    with servers.running(**FAST, wal_writer_delay="10s") as server:
+        store = Database(server)
+        with (
+            closing(open_storage(store.url, KEY_RING)) as one,
+            closing(open_storage(store.url, KEY_RING)) as other,
+        ):
+            take_numbers_and_crash(one, server)
+            server.start()
+            given = [*numbers(one, 5), *numbers(other, 5), *numbers(one, 5)]
+            assert len(set(given)) == 15
+
+
+def take_numbers_and_crash(storage: Storage, server: PostgresServer) -> None:
+    with suppress(StoreConflict), storage.write() as tx:
+        # One of those that are fetched for the second is left.
+        _ = tx.next_id("activation"), tx.next_id("activation")
+        server.stop("immediate")
+        # The connection has ended.
+        tx.lock_licenses(["a key"])
+
+
+def numbers(storage: Storage, amount: int) -> list[int]:
+    return change(storage, lambda tx: [tx.next_id("activation") for _ in range(amount)])
