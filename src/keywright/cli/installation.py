@@ -15,6 +15,7 @@ from keywright.errors import ConfigurationError, KeywrightError
 from keywright.model import LicenseRecord, Origin
 
 if TYPE_CHECKING:
+    from keywright.doctor import Finding
     from keywright.storage import Storage
 
 #: Commands come from the machine that the database is on.
@@ -43,6 +44,12 @@ class Installation:
     def ask(self, query: c.Query) -> Any:
         """The answer to a question."""
         return _value(self._batches.ask([query]))
+
+    def mend(self, finding: "Finding") -> None:
+        """Mend what the doctor found."""
+        from keywright.doctor import mend
+
+        mend(self.storage, finding, self.now, Origin(actor=_actor(), ip_address=_HERE, user_agent=""))
 
     def get_license(self, key: str) -> LicenseRecord:
         """The license with this key and all its activations. Raises ``UnknownLicense``."""

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Connection, Table, bindparam, func, select, text, update
 
 from keywright.errors import StoreError
+from keywright.storage.inspecting import last_number
 from keywright.storage.many import inserting, is_postgres
 from keywright.storage.postgres import PostgresStorage
 from keywright.storage.schema import installation, metadata, sequences
@@ -38,7 +39,7 @@ def copy(source: Storage, target: Storage, say: Callable[[str, int], None]) -> N
         for table in _TABLES:
             say(table.name, _copy_table(table, old, new))
         for kind in _KINDS:
-            _set_last(new, kind, _last(old, kind))
+            _set_last(new, kind, last_number(reading, kind))
         if is_postgres(new):
             _go_on_counting(new)
 
@@ -60,15 +61,6 @@ def _copy_table(table: Table, old: Connection, new: Connection) -> int:
         change.execute(new, rows)
         copied += len(rows)
     return copied
-
-
-def _last(connection: Connection, kind: str) -> int:
-    """The last number given to a license or an activation."""
-    if is_postgres(connection):
-        words = f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {kind}_numbers"  # noqa: S608
-        return int(connection.execute(text(words)).scalar_one())
-    query = select(sequences.c.last_id).where(sequences.c.name == kind)
-    return int(connection.execute(query).scalar_one())
 
 
 def _set_last(connection: Connection, kind: str, last: int) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, func, select
+from sqlalchemy import ColumnElement, Select, and_, bindparam, func, select, update
 
 from keywright.model import LicenseFilter
 from keywright.storage import rows
@@ -52,6 +52,23 @@ UPDATE_ACTIVATIONS = updating(activations, ["license_id", "token"], ["updated_at
 DELETE_ACTIVATIONS = deleting(activations, "license_id")
 INSERT_EVENTS = inserting(events, without="id")
 INSERT_KEPT_ANSWERS = inserting(kept_answers)
+
+
+COUNTER_LOCKED = (
+    select(licenses.c.times_activated, licenses.c.times_activated_max)
+    .where(licenses.c.id == bindparam("at_id"))
+    .with_for_update()
+)
+ACTIVE_COUNTED = (
+    select(func.count())
+    .select_from(activations)
+    .where(activations.c.license_id == bindparam("at_id"), activations.c.deactivated_at.is_(None))
+)
+RECOUNT = (
+    update(licenses)
+    .where(licenses.c.id == bindparam("at_id"))
+    .values(times_activated=bindparam("taken"), places=bindparam("room"))
+)
 
 
 def listed(where: LicenseFilter) -> Select[Any]:

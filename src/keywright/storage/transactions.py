@@ -51,6 +51,11 @@ class Reading:
         """What it goes over; for this package."""
         return self._connection
 
+    @property
+    def key_ring(self) -> KeyRing:
+        """What reads sealed keys; for this package."""
+        return self._key_ring
+
     def find_licenses(self, keys: Iterable[str]) -> dict[str, License]:
         """The licenses that have these keys, by key."""
         return self._licenses_by_key(keys, queries.LICENSES_WITH)
@@ -246,6 +251,15 @@ class Writing(Reading):
         """Update what giving up places changes, since ``before`` (by id)."""
         values = [rows.counter_values(one) | {"places": rows.places(one, before[one.id])} for one in changed]
         self._change(queries.UPDATE_COUNTERS_AND_PLACES, values)
+
+    def recount(self, license_id: int) -> tuple[int, int]:
+        """Set a license's counter to the number of its active activations; returns what it was and is."""
+        row = self._connection.execute(queries.COUNTER_LOCKED, {"at_id": license_id}).one()
+        active = int(self._connection.execute(queries.ACTIVE_COUNTED, {"at_id": license_id}).scalar_one())
+        limit = row.times_activated_max
+        values = {"at_id": license_id, "taken": active, "room": None if limit is None else max(limit, active)}
+        self._connection.execute(queries.RECOUNT, values)
+        return int(row.times_activated), active
 
     def delete_licenses(self, license_ids: Collection[int]) -> None:
         """Delete these licenses and their activations; their events stay."""

@@ -1,0 +1,93 @@
+"""``keywright doctor``."""
+
+import sys
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from keywright.cli import output
+from keywright.cli.installation import Installation
+from keywright.cli.options import AsJson, command, with_installation
+
+if TYPE_CHECKING:
+    from keywright.doctor import Examined, Finding
+
+_EVERY = 1.0
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    add = command(
+        app, "keywright doctor", "keywright doctor --repair", "keywright doctor --json | jq .findings"
+    )
+    add(with_installation(doctor))
+
+
+def doctor(
+    here: Installation,
+    *,
+    is_repaired: Annotated[
+        bool, typer.Option("--repair", help="Mend what can be mended without losing anything: counters.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Look whether everything in the database is as it has to be; beside a running server, too.
+
+    Every counter is the number of active activations and within the limit, every license key can be read
+    and is found, every activation has its license, the events tell the story, no number is given twice,
+    and an SQLite file is sound. Nothing is changed without --repair.
+
+    Status 0: nothing is wrong, or everything was mended. Status 1: something is wrong.
+    """
+    from keywright.doctor import Examined, examine
+
+    began, said_at, seen = monotonic(), monotonic(), Examined()
+
+    def progress(so_far: Examined) -> None:
+        nonlocal said_at, seen
+        seen = so_far
+        if sys.stderr.isatty() and monotonic() > said_at + _EVERY:
+            said_at = monotonic()
+            print(f"{so_far.licenses:,} licenses …", file=sys.stderr)
+
+    findings: list[tuple[Finding, bool]] = []
+    for finding in examine(here.storage, progress):
+        is_mended = is_repaired and finding.is_mendable
+        if is_mended:
+            here.mend(finding)
+        findings.append((finding, is_mended))
+        if not as_json:
+            output.print_line(_line(finding, is_mended=is_mended))
+    is_well = all(is_mended for _, is_mended in findings)
+    if as_json:
+        output.print_json(_json(findings, seen, is_well=is_well))
+    else:
+        verdict = "everything is as it has to be" if is_well else "something is wrong, see above"
+        looked = f"{seen.licenses:,} licenses, {seen.activations:,} activations"
+        output.print_line(f"Looked at {looked} in {monotonic() - began:.1f} s: {verdict}.")
+    if not is_well:
+        raise typer.Exit(1)
+
+
+def _line(finding: "Finding", *, is_mended: bool) -> str:
+    what = f"{finding.what[:1].upper()}{finding.what[1:]}"
+    return f"{what}. {'It is mended.' if is_mended else finding.advice}"
+
+
+def _json(findings: list[tuple["Finding", bool]], seen: "Examined", *, is_well: bool) -> dict[str, object]:
+    return {
+        "is_well": is_well,
+        "licenses": seen.licenses,
+        "activations": seen.activations,
+        "findings": [
+            {
+                "code": one.code,
+                "license_id": one.license_id,
+                "what": one.what,
+                "advice": one.advice,
+                "is_mended": is_mended,
+            }
+            for one, is_mended in findings
+        ],
+    }

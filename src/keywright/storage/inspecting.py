@@ -1,0 +1,134 @@
+"""What a database says about its licenses, read for comparison: counters beside what they count, keys
+beside the fingerprints under which they are found. Nothing here changes anything.
+"""
+
+from collections import defaultdict
+from typing import Any
+
+import msgspec
+from sqlalchemy import Select, func, select, text
+
+from keywright.storage.many import is_postgres
+from keywright.storage.schema import activations, events, licenses, sequences
+from keywright.storage.transactions import Reading
+
+_LICENSES = select(
+    licenses.c.id,
+    licenses.c.fingerprint,
+    licenses.c.sealed_key,
+    licenses.c.times_activated,
+    licenses.c.times_activated_max,
+    licenses.c.places,
+).order_by(licenses.c.id)
+_COUNTS = select(
+    activations.c.license_id,
+    func.count(),
+    func.count().filter(activations.c.deactivated_at.is_(None)),
+).group_by(activations.c.license_id)
+_EVENTS = select(events.c.license_id, events.c.name, func.count()).group_by(
+    events.c.license_id, events.c.name
+)
+_DOUBLED = select(activations.c.id).group_by(activations.c.id).having(func.count() > 1).limit(100)
+
+
+class Inspected(msgspec.Struct, frozen=True):
+    """A license: what stands in its row, and what is there."""
+
+    id: int
+    is_key_sound: bool
+    times_activated: int
+    times_activated_max: int | None
+    places: int | None
+    #: Its records, and those of them that are active.
+    records: int
+    active: int
+    #: How often what happened, by the event's name.
+    events: dict[str, int]
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """Some licenses in the order of their numbers, and the numbers of licenses that have activations
+    between theirs and do not exist.
+    """
+
+    licenses: list[Inspected]
+    strays: list[int]
+    #: Everything up to this number was looked at.
+    last_id: int
+
+
+def inspect(tx: Reading, *, after_id: int, limit: int) -> Piece:
+    """The next ``limit`` licenses after that number; fewer at the end. All of one moment."""
+    connection = tx.connection
+    rows = connection.execute(_LICENSES.where(licenses.c.id > after_id).limit(limit)).all()
+    is_last = len(rows) < limit
+    last_id = 2**63 - 1 if is_last else int(rows[-1].id)
+    counts = {
+        row[0]: (row[1], row[2])
+        for row in connection.execute(_within(_COUNTS, activations, after_id, last_id))
+    }
+    happened: dict[int, dict[str, int]] = defaultdict(dict)
+    for license_id, name, times in connection.execute(_within(_EVENTS, events, after_id, last_id)):
+        happened[license_id][name] = times
+    inspected = [
+        Inspected(
+            row.id,
+            _is_sound(tx.key_ring, row),
+            row.times_activated,
+            row.times_activated_max,
+            row.places,
+            *counts.get(row.id, (0, 0)),
+            happened[row.id],
+        )
+        for row in rows
+    ]
+    strays = sorted(counts.keys() - {row.id for row in rows})
+    return Piece(inspected, strays, last_id)
+
+
+def doubled_numbers(tx: Reading) -> list[int]:
+    """Numbers that more than one activation has; at most a hundred."""
+    return [int(number) for number in tx.connection.execute(_DOUBLED).scalars()]
+
+
+def numbers_behind(tx: Reading) -> list[str]:
+    """The kinds (``license``, ``activation``) of which the next number was given already."""
+    connection = tx.connection
+    largest = {
+        "license": select(func.coalesce(func.max(licenses.c.id), 0)),
+        "activation": select(func.coalesce(func.max(activations.c.id), 0)),
+    }
+    return [
+        kind
+        for kind, query in largest.items()
+        if last_number(tx, kind) < int(connection.execute(query).scalar_one())
+    ]
+
+
+def last_number(tx: Reading, kind: str) -> int:
+    """The last number that was given to a ``license`` or an ``activation``; 0 before the first."""
+    if is_postgres(tx.connection):
+        words = f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {kind}_numbers"  # noqa: S608
+        return int(tx.connection.execute(text(words)).scalar_one())
+    query = select(sequences.c.last_id).where(sequences.c.name == kind)
+    return int(tx.connection.execute(query).scalar_one())
+
+
+def damage(tx: Reading) -> list[str]:
+    """What SQLite itself finds wrong with its file; PostgreSQL looks after its files by itself."""
+    if is_postgres(tx.connection):
+        return []
+    found = tx.connection.execute(text("PRAGMA quick_check(20)")).scalars().all()
+    return [line for line in found if line != "ok"]
+
+
+def _within(query: Select[Any], table: Any, after_id: int, last_id: int) -> Select[Any]:
+    return query.where(table.c.license_id > after_id, table.c.license_id <= last_id)
+
+
+def _is_sound(key_ring: Any, row: Any) -> bool:
+    try:
+        key = key_ring.unseal_key(row.sealed_key, row.id)
+    except ValueError:
+        return False
+    return bool(key_ring.fingerprint(key) == row.fingerprint)

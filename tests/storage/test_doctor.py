@@ -1,0 +1,132 @@
+"""The doctor finds what is wrong, and mends what can be mended; each rule is broken on purpose."""
+
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import text
+
+from keywright import doctor
+from keywright.batches import Batches
+from keywright.doctor import Examined, Finding
+from keywright.storage import Storage
+from tests.makers import (
+    NOW,
+    activate,
+    an_origin,
+    create,
+    create_generator,
+    deactivate_all,
+    delete,
+    generate,
+    reactivate,
+    rename,
+    update,
+    validate,
+)
+
+Broken = Callable[[str], None]
+
+
+@pytest.fixture
+def sold(storage: Storage) -> Storage:
+    """A database in which much has happened, the right way."""
+    batches = Batches(storage)
+    batches.change([create("A", 3), create("B"), create("gone"), create_generator()])
+    first, *_ = batches.change([activate("A"), activate("A"), activate("B"), activate("gone")])
+    batches.change([deactivate_all("A"), reactivate(first.activations[0].token, "A"), delete("gone")])
+    batches.change([update("B", times_activated_max=None), rename("B", "C"), generate(1, 20)])
+    return storage
+
+
+@pytest.fixture
+def broken(sold: Storage) -> Broken:
+    """Changes the database behind its back."""
+
+    def change(statement: str) -> None:
+        with sold.write() as tx:
+            tx.connection.execute(text(statement))
+
+    return change
+
+
+def findings(storage: Storage) -> list[Finding]:
+    return list(doctor.examine(storage, lambda _: None))
+
+
+def codes(storage: Storage) -> list[str]:
+    return [one.code for one in findings(storage)]
+
+
+def test_a_database_that_was_only_used_has_nothing_wrong(sold: Storage) -> None:
+    seen: list[Examined] = []
+    assert list(doctor.examine(sold, seen.append)) == []
+    assert seen[-1] == Examined(licenses=22, activations=3)
+
+
+def test_everything_is_looked_at_piece_by_piece(sold: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_AT_ONCE", 4)
+    seen: list[Examined] = []
+    assert list(doctor.examine(sold, seen.append)) == []
+    assert len(seen) == 6
+    assert seen[-1] == Examined(licenses=22, activations=3)
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("UPDATE licenses SET times_activated = 2 WHERE id = 1", ["counter.wrong"]),
+        ("UPDATE licenses SET times_activated = 0 WHERE id = 1", ["counter.wrong"]),
+        (
+            "UPDATE activations SET deactivated_at = 1 WHERE deactivated_at IS NULL AND license_id = 1",
+            ["counter.wrong", "events.incomplete"],
+        ),
+        (
+            "UPDATE licenses SET sealed_key = (SELECT sealed_key FROM licenses WHERE id = 2) WHERE id = 1",
+            ["key.unsound"],
+        ),
+        ("DELETE FROM events WHERE name = 'license.created' AND license_id = 1", ["events.incomplete"]),
+        ("DELETE FROM events WHERE name = 'license.reactivated'", ["events.incomplete"]),
+        ("UPDATE activations SET id = 1", ["activation.doubled"]),
+    ],
+)
+def test_what_is_broken_is_found(sold: Storage, broken: Broken, statement: str, expected: list[str]) -> None:
+    broken(statement)
+    assert codes(sold) == expected
+
+
+def test_a_number_that_was_given_already_is_found(sold: Storage, broken: Broken, database: str) -> None:
+    if database == "sqlite":
+        broken("UPDATE sequences SET last_id = 1 WHERE name = 'license'")
+    else:
+        broken("SELECT setval('license_numbers', 1)")
+    assert codes(sold) == ["license.numbers"]
+
+
+def test_a_counter_is_mended_from_the_active_records(sold: Storage, broken: Broken) -> None:
+    broken("UPDATE licenses SET times_activated = 3 WHERE id = 1")
+    (finding,) = findings(sold)
+    assert finding.what == "license 1 counts 3 active places, and has 1 active activations"
+    assert finding.is_mendable
+    doctor.mend(sold, finding, NOW, an_origin(actor="cli:ada"))
+    assert findings(sold) == []
+    (record,) = Batches(sold).ask([validate("A")])
+    assert record.license.times_activated == 1
+    with sold.read() as tx:
+        event = tx.list_events(1, limit=1)[0]
+    assert (event.name, event.actor, event.details) == (
+        "license.recounted",
+        "cli:ada",
+        {"times_activated": [3, 1]},
+    )
+    assert [type(one).__name__ for one in Batches(sold).change([activate("A")] * 3)] == [
+        "LicenseRecord",
+        "LicenseRecord",
+        "LimitReached",
+    ]
+
+
+def test_what_cannot_be_mended_is_left_alone(sold: Storage, broken: Broken) -> None:
+    broken("DELETE FROM events WHERE name = 'license.created' AND license_id = 1")
+    (finding,) = findings(sold)
+    with pytest.raises(ValueError, match="cannot be mended"):
+        doctor.mend(sold, finding, NOW, an_origin())
