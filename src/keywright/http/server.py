@@ -1,4 +1,4 @@
-"""Run the application under uvicorn, with limits on what a client may send before it is understood."""
+"""Run the application under uvicorn, in one process or several."""
 
 import asyncio
 import gc
@@ -10,12 +10,11 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from keywright import errors as e
 from keywright.config import Settings
-from keywright.http import problems
 from keywright.http.app import create_app
+from keywright.http.protocol import Protocol
 from keywright.http.workers import Workers
 from keywright.storage import Storage
 
@@ -23,117 +22,6 @@ from keywright.storage import Storage
 _GRACE = 30
 #: The most connections that wait to be accepted.
 _BACKLOG = 2048
-#: The most bytes of request line and headers together.
-MAX_HEADERS = 32 * 1024
-#: How long a request's headers may take to arrive, in seconds.
-HEADERS_TIMEOUT = 10
-
-
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol, with limits on headers and refusals in the interface's shape."""
-
-    _is_in_headers = False
-    _is_refused = False
-    #: Bytes of the headers that are complete, and of what came since anything was.
-    _header_bytes = 0
-    _arrived = 0
-    _patience: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._wait_for_headers()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._headers_are_here()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        if self._is_refused:
-            return
-        self._arrived += len(data)
-        super().data_received(data)
-        if self._arrived > MAX_HEADERS:
-            self._refuse(e.HeadersTooLarge())
-        elif self._is_in_headers and self._patience is None:
-            self._wait_for_headers()
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._is_in_headers = True
-        self._header_bytes = 0
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        # What follows a body in pieces looks like headers too (RFC 9112 §7.1.2), and is nobody's to believe.
-        if self._is_in_headers:
-            self._header_bytes += len(name) + len(value) + 4
-            super().on_header(name, value)
-
-    def on_headers_complete(self) -> None:
-        self._is_in_headers = False
-        if self._is_refused:
-            return
-        if self._header_bytes + len(self.url) > MAX_HEADERS:
-            self._refuse(e.HeadersTooLarge())
-            return
-        self._arrived = 0
-        self._headers_are_here()
-        super().on_headers_complete()
-
-    def on_body(self, body: bytes) -> None:
-        self._arrived = 0
-        if not self._is_refused:
-            super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        if not self._is_refused:
-            super().on_message_complete()
-
-    def send_400_response(self, msg: str) -> None:
-        self._refuse(e.MalformedRequest())
-
-    def _unsupported_upgrade_warning(self) -> None:
-        """An upgrade that is not taken needs no word in the log."""
-
-    def _wait_for_headers(self) -> None:
-        self._patience = self.loop.call_later(HEADERS_TIMEOUT, self._give_up)
-
-    def _headers_are_here(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
-
-    def _give_up(self) -> None:
-        self._patience = None
-        if self._is_answering():
-            self._wait_for_headers()
-        elif self._is_in_headers:
-            self._refuse(e.RequestTooSlow())
-        else:
-            self.transport.close()
-
-    def _is_answering(self) -> bool:
-        """Whether a request that came whole still waits for its answer."""
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is not None and not cycle.response_complete and not cycle.more_body
-
-    def _refuse(self, error: e.KeywrightError) -> None:
-        """Answer what never became a request, and hang up.
-
-        An earlier request of this connection gets its own answer; the connection ends with that.
-        """
-        self._is_refused = True
-        if self.transport.is_closing():
-            return
-        if self._is_answering():
-            self.cycle.keep_alive = False
-            return
-        status, body = problems.write(error, problems.NO_SAYINGS)
-        head = (
-            b"content-type: application/json; charset=UTF-8\r\ncache-control: no-store\r\n"
-            b"x-content-type-options: nosniff\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
-        )
-        self.transport.write(STATUS_LINE[status] + head % len(body) + body)
-        self.transport.close()
 
 
 class _Server(uvicorn.Server):
@@ -206,7 +94,7 @@ def _run(
     when_ready: Callable[[], None],
     parent: int | None = None,
 ) -> None:
-    http: Any = _Protocol
+    http: Any = Protocol
     config = uvicorn.Config(
         create_app(settings, storage),
         loop="uvloop" if os.name == "posix" else "asyncio",

@@ -1,0 +1,154 @@
+"""HTTP/1 as it is read: uvicorn's, with limits on what a client may send before it is understood, and
+nothing that could be read in two ways.
+"""
+
+import asyncio
+from collections.abc import Iterator
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from keywright import errors as e
+from keywright.http import problems
+
+#: The most bytes of request line and headers together.
+MAX_HEADERS = 32 * 1024
+#: How long a request's headers may take to arrive, in seconds.
+HEADERS_TIMEOUT = 10
+
+
+class Protocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol, with limits on headers and refusals in the interface's shape."""
+
+    _is_in_headers = False
+    _is_refused = False
+    #: Bytes of the headers that are complete, and of what came since anything was.
+    _header_bytes = 0
+    _arrived = 0
+    _patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait_for_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._headers_are_here()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            return
+        self._arrived += len(data)
+        self._feed(data)
+        if self._arrived > MAX_HEADERS:
+            self._refuse(e.HeadersTooLarge())
+        elif self._is_in_headers and self._patience is None:
+            self._wait_for_headers()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._is_in_headers = True
+        self._header_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # What follows a body in pieces looks like headers too (RFC 9112 §7.1.2), and is nobody's to believe.
+        if self._is_in_headers:
+            self._header_bytes += len(name) + len(value) + 4
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._is_in_headers = False
+        if self._is_refused or self.parser.should_upgrade():
+            # An upgrade: read again without that wish, see ``_feed``.
+            return
+        if self._header_bytes + len(self.url) > MAX_HEADERS:
+            self._refuse(e.HeadersTooLarge())
+            return
+        self._arrived = 0
+        self._headers_are_here()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._arrived = 0
+        if not self._is_refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if not self._is_refused and not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(e.MalformedRequest())
+
+    def _feed(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            self._refuse(e.MalformedRequest())
+        except httptools.HttpParserUpgrade as upgrade:
+            self._go_on_without_upgrade(data[upgrade.args[0] :])
+
+    def _go_on_without_upgrade(self, rest: bytes) -> None:
+        """Read the request as if it had not asked for another protocol, which a server need not speak (RFC
+        9110 §7.8). The parser takes what follows such a head for that protocol: to it, the body is no body.
+        """
+        method: bytes = self.parser.get_method()
+        if method == b"CONNECT":
+            self._refuse(e.MalformedRequest())
+            return
+        head = [b"%b %b HTTP/%b" % (method, self.url, self.parser.get_http_version().encode())]
+        head += (b"%b: %b" % (name, value) for name, value in _without_upgrade(self.headers))
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._feed(b"\r\n".join([*head, b"", rest]))
+
+    def _wait_for_headers(self) -> None:
+        self._patience = self.loop.call_later(HEADERS_TIMEOUT, self._give_up)
+
+    def _headers_are_here(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _give_up(self) -> None:
+        self._patience = None
+        if self._is_answering():
+            self._wait_for_headers()
+        elif self._is_in_headers:
+            self._refuse(e.RequestTooSlow())
+        else:
+            self.transport.close()
+
+    def _is_answering(self) -> bool:
+        """Whether a request that came whole still waits for its answer."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete and not cycle.more_body
+
+    def _refuse(self, error: e.KeywrightError) -> None:
+        """Answer what never became a request, and hang up.
+
+        An earlier request of this connection gets its own answer; the connection ends with that.
+        """
+        self._is_refused = True
+        if self.transport.is_closing():
+            return
+        if self._is_answering():
+            self.cycle.keep_alive = False
+            return
+        status, body = problems.write(error, problems.NO_SAYINGS)
+        head = (
+            b"content-type: application/json; charset=UTF-8\r\ncache-control: no-store\r\n"
+            b"x-content-type-options: nosniff\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+        )
+        self.transport.write(STATUS_LINE[status] + head % len(body) + body)
+        self.transport.close()
+
+
+def _without_upgrade(headers: list[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    for name, value in headers:
+        if name == b"connection":
+            options = [option.strip() for option in value.split(b",")]
+            yield name, b", ".join(one for one in options if one.lower() != b"upgrade")
+        elif name != b"upgrade":
+            yield name, value

@@ -1,0 +1,78 @@
+"""``keywright doctor`` and ``keywright copy``: what they say, and their status."""
+
+import json
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from tests.cli.conftest import Keywright
+from tests.databases import a_postgres_url
+
+DATABASES = ("sqlite",)
+
+
+@pytest.fixture
+def used(keywright: Keywright) -> Keywright:
+    keywright("license", "create", "--key", "A", "--max", "3")
+    keywright("license", "activate", "A")
+    return keywright
+
+
+def miscount(keywright: Keywright) -> None:
+    with closing(sqlite3.connect(keywright.data_dir / "keywright.db")) as connection:
+        connection.execute("UPDATE licenses SET times_activated = 2")
+        connection.commit()
+
+
+def test_a_sound_database_is_said_to_be_sound(used: Keywright) -> None:
+    said = used("doctor")
+    assert said.startswith("Looked at 1 licenses, 1 activations in ")
+    assert said.endswith(": everything is as it has to be.\n")
+    assert used.json("doctor") == {"is_well": True, "licenses": 1, "activations": 1, "findings": []}
+
+
+def test_what_is_wrong_is_said_and_is_the_status(used: Keywright) -> None:
+    miscount(used)
+    done = used.run("doctor", "--data-dir", str(used.data_dir))
+    assert done.status == 1
+    wrong, summary = done.out.splitlines()
+    assert wrong == (
+        "License 1 counts 2 active places, and has 1 active activations. Run `keywright doctor --repair`."
+    )
+    assert summary.endswith(": something is wrong, see above.")
+    done = used.run("doctor", "--json", "--data-dir", str(used.data_dir))
+    assert done.status == 1
+    found = json.loads(done.out)
+    assert [(one["code"], one["license_id"]) for one in found["findings"]] == [("counter.wrong", 1)]
+
+
+def test_what_is_mended_is_well_again(used: Keywright) -> None:
+    miscount(used)
+    mended, _ = used("doctor", "--repair").splitlines()
+    assert mended == "License 1 counts 2 active places, and has 1 active activations. It is mended."
+    assert used.json("doctor")["is_well"] is True
+    assert used.json("license", "show", "A")["events"][0]["name"] == "license.recounted"
+
+
+def test_everything_is_copied_to_another_database(used: Keywright) -> None:
+    with a_postgres_url(empty=True) as url:
+        said = used("copy", url)
+        assert "licenses      1" in said
+        assert "Everything is copied to postgresql://…@" in said
+        assert "keywright@" not in said
+        there = ("--database-url", url)
+        assert used.json("license", "show", "A", *there)["timesActivated"] == 1
+        assert used.json("doctor", *there)["is_well"] is True
+        assert "already where you want to copy to" in used.refused("copy", url)
+
+
+def test_nothing_can_be_copied_where_nothing_is(keywright: Keywright) -> None:
+    (keywright.data_dir / "keywright.db").unlink()
+    assert keywright.refused("copy", "sqlite:///other.db").startswith("there is nothing to copy in ")
+
+
+def test_the_other_database_has_to_be_one(used: Keywright) -> None:
+    assert used.refused("copy", "mysql://root:pw@host/x").startswith(
+        "the database URL 'mysql://…@host/x' cannot be used"
+    )

@@ -1,0 +1,208 @@
+"""What the how-to pages say of databases and of the files in deploy/ is so: their commands run."""
+
+import json
+import os
+import signal
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import yaml  # type: ignore[import-untyped]
+from psycopg.conninfo import conninfo_to_dict
+
+from drill import patroni
+from drill.places import Place, Ports
+from keywright.config import read_settings
+from tests.deploy.programs import program
+from tests.deploy.proxies import DEPLOY
+from tests.docs.test_documents import DOCUMENTS, ROOT, blocks
+from tests.server import KEYWRIGHT, environment, wait_until
+from tools import postgres
+
+HOW_TO = ROOT / "docs" / "how-to"
+_OF_THE_URL = "passfile=/etc/keywright/pgpass&sslmode=verify-full&sslrootcert=/etc/keywright/ca.pem"
+
+
+def shell(script: str, folder: Path, **more: str) -> str:
+    """What a block of commands prints."""
+    done = subprocess.run(
+        ["sh", "-e", "-c", script],
+        check=False,
+        cwd=folder,
+        env={**environment(), **more},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+class PostgresPage:
+    """docs/how-to/use-postgresql.md, with a server of these tests instead of db.example.com."""
+
+    def __init__(self, server: postgres.PostgresServer, folder: Path) -> None:
+        page = HOW_TO / "use-postgresql.md"
+        self.folder = folder
+        self.server = server
+        # The server's administrator is called keywright already.
+        self.sql = "".join(blocks(page, "sql")).replace("E keywright L", "E seller L")
+        self.sql = self.sql.replace("OWNER keywright", "OWNER seller")
+        self.settings = self._here(blocks(page, "toml")[0])
+        self.commands = [self._here(one) for one in blocks(page, "sh")]
+        self.config = folder / "etc" / "keywright.toml"
+        self.config.parent.mkdir()
+
+    def command(self, word: str) -> str:
+        """The one block with this word."""
+        (found,) = [one for one in self.commands if word in one]
+        return found
+
+    def _here(self, text: str) -> str:
+        for there, here in {
+            "db.example.com": f"127.0.0.1:{self.server.port}",
+            "keywright@": "seller@",
+            f"?{_OF_THE_URL}": "",
+            "/etc/keywright/": f"{self.folder}/etc/",
+            "/var/lib/keywright": f"{self.folder}/data",
+            "/backup/": f"{self.folder}/",
+            ".venv/bin/keywright": KEYWRIGHT,
+        }.items():
+            text = text.replace(there, here)
+        return text
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresPage]:
+    with postgres.running(**postgres.FAST) as server:
+        page = PostgresPage(server, tmp_path_factory.mktemp("page"))
+        with psycopg.connect(server.url("postgres"), autocommit=True) as administrator:
+            for statement in page.sql.split(";\n"):
+                administrator.execute(statement.encode())
+        yield page
+
+
+def test_the_postgresql_page_runs_from_its_first_command_to_its_last(page: PostgresPage) -> None:
+    with psycopg.connect(page.server.url("postgres"), autocommit=True) as administrator:
+        administrator.execute("CREATE DATABASE restored OWNER seller")
+    page.config.write_text(page.settings)
+    assert "127.0.0.1" in shell(page.command(" init "), page.folder)
+    old = f"--data-dir {page.folder}/data"
+    sell = f"{KEYWRIGHT} license create --key MOVED-1 --max 3 {old}"
+    shell(sell, page.folder)
+    shell(page.command(" copy "), page.folder)
+    assert_serves(page, page.command(" serve "))
+    tools = {"PATH": f"{postgres.binaries()}:{os.environ['PATH']}"}
+    shell(page.command("pg_dump"), page.folder, **tools)
+    shell(page.command("pg_restore").replace("/keywright'", "/restored'"), page.folder, **tools)
+    url = conninfo_to_dict(tomllib.loads(page.settings)["database_url"])
+    restored = f"postgresql://seller@127.0.0.1:{url['port']}/restored"
+    shown = shell(f"{KEYWRIGHT} license show MOVED-1 {old} --database-url {restored}", page.folder)
+    assert "1 of 3" in shown
+
+
+def assert_serves(page: PostgresPage, command: str) -> None:
+    """It starts as the page says, but on a free port, and takes a place."""
+    log = page.folder / "log"
+    with log.open("wb") as output:
+        words = [*command.split(), "--port", "0"]
+        process = subprocess.Popen(words, cwd=page.folder, env=environment(), stdout=output, stderr=output)
+    try:
+        wait_until(lambda: " is ready at " in log.read_text(), "the server")
+        taken = f"{KEYWRIGHT} license activate MOVED-1 --config {page.config}"
+        shell(taken, page.folder)
+        with psycopg.connect(page.server.url("postgres")) as asking:
+            question = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'keywright'"
+            found = asking.execute(question).fetchone()
+        assert found is not None
+        # Four processes with at most three connections each.
+        assert 4 <= found[0] <= 12
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
+def test_the_role_of_the_page_may_do_nothing_else(page: PostgresPage) -> None:
+    with psycopg.connect(page.server.url("postgres")) as administrator:
+        rights = "rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls"
+        query = f"SELECT {rights} FROM pg_roles WHERE rolname = 'seller'"  # noqa: S608
+        assert administrator.execute(query).fetchone() == (False,) * 5
+
+
+def test_libpq_takes_every_database_url_of_the_documents() -> None:
+    found = [tomllib.loads(text) for document in DOCUMENTS for text in blocks(document, "toml")]
+    urls = [
+        value for one in found for name, value in one.items() if name in ("database_url", "read_database_url")
+    ]
+    assert len(urls) >= 5
+    for url in urls:
+        assert conninfo_to_dict(url)["dbname"] == "keywright"
+
+
+def test_the_cluster_of_the_page_is_the_one_that_is_drilled() -> None:
+    (text,) = blocks(HOW_TO / "use-a-patroni-cluster.md", "yaml")
+    advised = yaml.safe_load(text)
+    place = Place("one", "127.0.0.1", "127.0.0.1", "127.0.0.1", Ports(1, 2, 3, 4))
+    drilled = json.loads(patroni.configuration(place, [], "/", synchronous=True))["bootstrap"]["dcs"]
+    parameters = advised["postgresql"].pop("parameters")
+    assert parameters.items() <= drilled["postgresql"].pop("parameters").items()
+    assert advised == drilled
+    assert advised["loop_wait"] + 2 * advised["retry_timeout"] <= advised["ttl"]
+
+
+# --- the files in deploy/ -------------------------------------------------------------------------
+
+
+def test_every_file_to_deploy_is_explained_on_a_page() -> None:
+    pages = "".join(page.read_text() for page in HOW_TO.glob("*.md"))
+    files = {file.name for file in DEPLOY.iterdir() if file.is_file()}
+    assert {"nginx.conf", "haproxy.cfg", "Caddyfile", "keywright.service", "compose.yaml"} <= files
+    for name in files - {".gitignore", "Dockerfile.dockerignore"}:
+        assert f"deploy/{name}" in pages
+
+
+def test_every_file_that_a_page_copies_is_there() -> None:
+    commands = "".join(text for page in HOW_TO.glob("*.md") for text in blocks(page, "sh"))
+    named = {word for word in commands.split() if word.startswith("deploy/")}
+    there = {word for word in named if not word.startswith("deploy/secrets")}
+    assert there
+    assert all((ROOT / word).is_file() for word in there)
+
+
+def test_what_a_page_shows_of_nginx_is_what_the_file_does() -> None:
+    lines = {line.strip() for line in (DEPLOY / "nginx.conf").read_text().splitlines()}
+    shown = [line.strip() for page in HOW_TO.glob("*.md") for text in blocks(page, "nginx")
+             for line in text.splitlines()]  # fmt: skip
+    own = [line for line in shown if line not in lines]
+    assert own == ["location /wp-json/lmfwc/ {", "proxy_pass http://127.0.0.1:8000;"]
+
+
+def test_the_secrets_of_the_containers_are_made_as_the_page_says(tmp_path: Path) -> None:
+    program("openssl")
+    (block,) = [one for one in blocks(HOW_TO / "run-in-containers.md", "sh") if "umask" in one]
+    (tmp_path / "deploy").mkdir()
+    made = [line for line in block.splitlines() if not line.startswith("sudo chown ")]
+    shell("\n".join(made), tmp_path)
+    secrets = tmp_path / "deploy" / "secrets"
+    settings = read_settings({}, secrets / "keywright.toml")
+    assert settings.secret is not None
+    url = conninfo_to_dict(settings.database_url or "")
+    assert url["password"] == (secrets / "postgres-password").read_text()
+    assert (url["host"], url["user"], url["dbname"]) == ("postgres", "keywright", "keywright")
+    assert all(file.stat().st_mode & 0o077 == 0 for file in secrets.iterdir())
+
+
+def test_the_copy_of_an_sqlite_database_is_made_as_the_page_says(tmp_path: Path) -> None:
+    program("sqlite3")
+    (block,) = [one for one in blocks(HOW_TO / "run-on-a-server.md", "sh") if "sqlite3" in one]
+    shell(f"{KEYWRIGHT} license create --key KEPT --data-dir {tmp_path}/data", tmp_path)
+    here = block.replace("/var/lib/keywright", f"{tmp_path}/data").replace("/backup", f"{tmp_path}")
+    shell(here, tmp_path)
+    (tmp_path / "data" / "keywright.db").rename(tmp_path / "lost.db")
+    (tmp_path / "keywright.db").rename(tmp_path / "data" / "keywright.db")
+    for rest in (tmp_path / "data").glob("keywright.db-*"):
+        rest.unlink()
+    shown = shell(f"{KEYWRIGHT} license show KEPT --data-dir {tmp_path}/data", tmp_path)
+    assert "KEPT" in shown

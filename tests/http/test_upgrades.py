@@ -1,0 +1,85 @@
+"""A wish for another protocol is not heard, and does not change how a request is read: what is a body stays
+a body, and never becomes a request of its own.
+"""
+
+import fcntl
+import socket
+import struct
+import termios
+import time
+from itertools import product
+
+import pytest
+
+from tests.http.asking import V2, Client, core
+from tests.server import RunningServer
+
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+def framed(framing: str, body: bytes) -> tuple[str, bytes]:
+    """The header that says how long the body is, and the body as it is sent."""
+    return {
+        "length": (f"Content-Length: {len(body)}\r\n", body),
+        "chunked": ("Transfer-Encoding: chunked\r\n", b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)),
+        "none": ("", b""),
+    }[framing]
+
+
+def statuses(server: RunningServer, pieces: list[bytes]) -> list[bytes]:
+    """Send the pieces, each in a segment of its own; the status of every answer until the server hangs up."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for piece in pieces:
+            connection.sendall(piece)
+            # What is awaited is that the server has read so far: it answers nothing yet.
+            wait_until_read(connection)
+        answers = connection.makefile("rb").read()
+    return [one.split(b" ", 1)[0] for one in answers.split(b"HTTP/1.1 ")[1:]]
+
+
+def wait_until_read(connection: socket.socket) -> None:
+    """Return when the other side has taken everything (tcp(7), SIOCOUTQ) and had a turn."""
+    while struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, b"\0" * 4))[0]:
+        time.sleep(0.001)
+    time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("method", "wish", "framing"),
+    list(product(("GET", "POST"), ("websocket", "h2c", "foo"), ("length", "chunked", "none"))),
+)
+def test_a_body_is_never_read_as_a_request(
+    server: RunningServer, vendor: Client, method: str, wish: str, framing: str
+) -> None:
+    key = vendor.license()
+    hidden = f"GET {V2}{core('activate', key)} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    header, body = framed(framing, hidden)
+    head = (
+        f"{method} {V2}{core('validate', key)} HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\n"
+        f"Upgrade: {wish}\r\nContent-Type: text/plain\r\n{header}\r\n"
+    ).encode()
+    first = b"400" if method == "POST" and framing != "none" else b"200"
+    for pieces in ([head + body + HEALTH], [head, body, HEALTH]):
+        assert statuses(server, pieces) == [first, b"200"]
+    assert vendor.counter(key) == 0
+
+
+def test_a_body_is_heard_although_another_protocol_was_wished_for(
+    server: RunningServer, vendor: Client
+) -> None:
+    key = vendor.license()
+    tokens = [vendor.activate(key).data["activationData"]["token"] for _ in range(2)]
+    body = f"token={tokens[0]}".encode()
+    head = (
+        f"POST {V2}{core('deactivate', key)} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+        f"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n"
+        f"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {len(body)}\r\n\r\n"
+    ).encode()
+    assert statuses(server, [head, body, HEALTH]) == [b"200", b"200"]
+    assert vendor.counter(key) == 1
+
+
+def test_a_tunnel_is_refused(server: RunningServer) -> None:
+    request = b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n"
+    assert statuses(server, [request + HEALTH]) == [b"400"]
