@@ -8,7 +8,7 @@ import pytest
 
 from keywright import errors as e
 from keywright.config import read_settings
-from keywright.http import edge, problems, protocol
+from keywright.http import edge, problems, protocol, server
 from tests.deploy.programs import program
 from tests.deploy.proxies import DEPLOY, KINDS, Certificate
 from tests.server import KEYWRIGHT
