@@ -45,7 +45,7 @@ serve: setup
 	@exec $(venv)/bin/keywright serve --demo $(ARGS)
 
 test: setup-dev
-	@$(python) -m pytest $(ARGS)
+	@$(python) -m pytest -n 2 --dist worksteal $(ARGS)
 
 lint: setup-dev
 	$(venv)/bin/ruff check

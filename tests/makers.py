@@ -23,7 +23,8 @@ from keywright.model import (
     Status,
     User,
 )
-from keywright.storage import Storage, open_storage
+from keywright.storage import open_storage
+from keywright.storage.sqlite import SqliteStorage
 
 NOW = datetime(2026, 1, 15, 12, 30, 45, tzinfo=UTC)
 LATER = datetime(2026, 1, 16, 8, 0, 0, tzinfo=UTC)
@@ -228,9 +229,11 @@ def url_of(folder: Path) -> str:
     return f"sqlite:///{folder}/keywright.db"
 
 
-def a_storage(folder: Path, key_ring: KeyRing = KEY_RING) -> Storage:
+def a_storage(folder: Path, key_ring: KeyRing = KEY_RING) -> SqliteStorage:
     """The SQLite database in this folder, made if there is none; the caller closes it."""
-    return open_storage(url_of(folder), key_ring)
+    storage = open_storage(url_of(folder), key_ring)
+    assert isinstance(storage, SqliteStorage)
+    return storage
 
 
 def all_errors(root: type[KeywrightError] = KeywrightError) -> Iterator[type[KeywrightError]]:

@@ -8,17 +8,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from filelock import FileLock
 
 from keywright import access
 from keywright.config import Settings, open_installation
 from keywright.model import Permissions
-from keywright.storage import Storage
+from keywright.storage import Storage, database_path
+from tests.databases import a_postgres_url, execute
 
 #: The command, as it is installed beside this Python.
 KEYWRIGHT = str(Path(sys.executable).with_name("keywright"))
@@ -26,7 +28,7 @@ _PATIENCE = 30.0
 _ADDRESS = re.compile(r"http://(?:127\.0\.0\.1|\[::\]):(\d+)")
 
 #: Who may fail as often as a test suite does.
-NO_LIMITS = {"unknown_key_limit": 0, "bad_credentials_limit": 0}
+NO_LIMITS: dict[str, Any] = {"unknown_key_limit": 0, "bad_credentials_limit": 0}
 
 
 def wait_until(condition: Callable[[], Any], what: str) -> None:
@@ -46,11 +48,13 @@ def environment(**settings: object) -> dict[str, str]:
 
 
 class RunningServer:
-    """``keywright serve`` on a free port. ``settings`` are those of keywright.config.Settings."""
+    """``keywright serve`` on a free port. ``settings`` are those of keywright.config.Settings; without
+    ``database_url``, the database is a file in ``data_dir``.
+    """
 
     def __init__(self, data_dir: Path, **settings: object) -> None:
         self.data_dir = data_dir
-        self.database = data_dir / "keywright.db"
+        self.database_url = str(settings.get("database_url") or f"sqlite:///{data_dir}/keywright.db")
         self.settings = {"log_format": "json", **settings}
         self.port = 0
         self._log = data_dir.parent / f"{data_dir.name}.log"
@@ -82,6 +86,11 @@ class RunningServer:
     def log(self) -> str:
         """All that the server has written, to stdout and stderr, in all its lives."""
         return self._log.read_text(encoding="utf-8") if self._log.exists() else ""
+
+    @property
+    def pid(self) -> int:
+        """The process that was started."""
+        return self._process.pid
 
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
@@ -117,21 +126,33 @@ class RunningServer:
 
     @contextmanager
     def _storage(self) -> Iterator[Storage]:
-        with closing(open_installation(Settings(data_dir=self.data_dir))) as storage:
+        with closing(open_installation(Settings(data_dir=self.data_dir, **self._place))) as storage:
             yield storage
 
     def cli(self, *arguments: str) -> str:
         """Run a command on the same data directory, and return what it prints."""
         command = [KEYWRIGHT, *arguments, "--data-dir", str(self.data_dir)]
         done = subprocess.run(
-            command, cwd=self.data_dir.parent, env=environment(), capture_output=True, check=False
+            command,
+            cwd=self.data_dir.parent,
+            env=environment(**self._place),
+            capture_output=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode()
 
+    @property
+    def _place(self) -> dict[str, Any]:
+        """The settings that say which database it is, and what its keys are sealed with."""
+        return {name: value for name, value in self.settings.items() if name in ("database_url", "secret")}
+
     def sql(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """What the database itself says."""
-        with closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as connection:
+        """What the database itself says; ``?`` stands for a value."""
+        path = database_path(self.database_url)
+        if path is None:
+            return execute(self.database_url, query.replace("?", "%s"), *values)
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
             return connection.execute(query, values).fetchall()
 
     def count(self, table: str) -> int:
@@ -140,9 +161,19 @@ class RunningServer:
 
     @contextmanager
     def holding_changes(self) -> Iterator[None]:
-        """As if another process were writing: every change waits until the block ends."""
-        with FileLock(f"{self.database}.lock"):
+        """As if another process were writing: every change of a license waits until the block ends.
+
+        On PostgreSQL it waits for two seconds at most, and is refused then.
+        """
+        path = database_path(self.database_url)
+        if path is not None:
+            with FileLock(f"{path}.lock"):
+                yield
+            return
+        with closing(psycopg.connect(self.database_url)) as connection:
+            connection.execute("LOCK TABLE licenses IN EXCLUSIVE MODE")
             yield
+            connection.rollback()
 
     def assert_consistent(self) -> None:
         """Every counter is the number of active records and within its limit; nothing is an orphan."""
@@ -154,7 +185,8 @@ class RunningServer:
         assert wrong == []
         orphans = "SELECT count(*) FROM activations WHERE license_id NOT IN (SELECT id FROM licenses)"
         assert self.sql(orphans) == [(0,)]
-        assert self.sql("PRAGMA integrity_check") == [("ok",)]
+        if database_path(self.database_url) is not None:
+            assert self.sql("PRAGMA integrity_check") == [("ok",)]
 
 
 def _now() -> datetime:
@@ -162,10 +194,13 @@ def _now() -> datetime:
 
 
 @contextmanager
-def running(data_dir: Path, **settings: object) -> Iterator[RunningServer]:
-    """A server for as long as the block runs."""
-    server = RunningServer(data_dir, **settings)
-    try:
+def running(data_dir: Path, database: str = "sqlite", **settings: object) -> Iterator[RunningServer]:
+    """A server for as long as the block runs, on a new database of this kind; or, with ``database_url``,
+    on that one.
+    """
+    with ExitStack() as stack:
+        if database == "postgresql" and "database_url" not in settings:
+            settings["database_url"] = stack.enter_context(a_postgres_url(empty=True))
+        server = RunningServer(data_dir, **settings)
+        stack.callback(server.stop)
         yield server
-    finally:
-        server.stop()

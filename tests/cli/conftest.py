@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ import pytest
 
 from keywright.cli import main
 from keywright.config import Settings, open_installation
+from tests.databases import a_postgres_url
+from tests.makers import SECRET
 from tests.server import KEYWRIGHT, environment
 
 
@@ -83,9 +86,21 @@ def nothing_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def keywright(tmp_path: Path, empty_installation: Path, capsys: pytest.CaptureFixture[str]) -> Keywright:
+def keywright(
+    database: str,
+    tmp_path: Path,
+    empty_installation: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Keywright]:
     """The program on an empty installation."""
-    return Keywright(Path(shutil.copytree(empty_installation, tmp_path / "data")), capsys)
+    if database == "sqlite":
+        yield Keywright(Path(shutil.copytree(empty_installation, tmp_path / "data")), capsys)
+        return
+    with a_postgres_url() as url:
+        monkeypatch.setenv("KEYWRIGHT_DATABASE_URL", url)
+        monkeypatch.setenv("KEYWRIGHT_SECRET", SECRET.decode())
+        yield Keywright(tmp_path / "data", capsys)
 
 
 @pytest.fixture

@@ -12,21 +12,21 @@ import pytest
 from argon2 import PasswordHasher
 
 from keywright import access, keys
-from keywright.config import Settings, open_installation
+from keywright.config import open_installation, read_settings
 from keywright.model import ApiKey, Role, User
 from tests.cli.conftest import Keywright
-from tests.server import KEYWRIGHT, environment, wait_until
+from tests.server import KEYWRIGHT, wait_until
 
 PASSWORD = "correct horse battery"
 
 
 def found_api_key(data_dir: Path, consumer_key: str) -> ApiKey | None:
-    with closing(open_installation(Settings(data_dir=data_dir))) as storage, storage.read() as tx:
+    with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage, storage.read() as tx:
         return tx.find_api_key(keys.hash_consumer_key(consumer_key))
 
 
 def found_user(data_dir: Path, name: str) -> User | None:
-    with closing(open_installation(Settings(data_dir=data_dir))) as storage, storage.read() as tx:
+    with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage, storage.read() as tx:
         return tx.find_user(name)
 
 
@@ -139,7 +139,7 @@ def at_a_terminal(data_dir: Path, answers: dict[str, str]) -> tuple[int, str]:
         stdin=terminal,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=environment(),
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
         start_new_session=True,
     ) as process:
         assert process.stdout is not None

@@ -9,7 +9,7 @@ import pytest
 
 from keywright import commands as c
 from keywright.batches import Batches
-from keywright.config import Settings, open_installation
+from keywright.config import open_installation, read_settings
 from keywright.http import wire
 from keywright.keys import mask
 from keywright.model import LicenseRecord
@@ -21,7 +21,7 @@ TOKEN = re.compile(r"\b[0-9a-f]{40}\b")
 
 def stored(keywright: Keywright, key: str = KEY) -> LicenseRecord:
     """The license as the operations see it."""
-    with closing(open_installation(Settings(data_dir=keywright.data_dir))) as storage:
+    with closing(open_installation(read_settings({"data_dir": keywright.data_dir}))) as storage:
         record: LicenseRecord = Batches(storage).ask([c.Validate(key=key)])[0]
     return record
 

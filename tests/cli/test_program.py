@@ -21,6 +21,7 @@ from tests.cli.conftest import Keywright, run
 from tests.makers import all_errors
 from tests.server import KEYWRIGHT, environment
 
+DATABASES = ("sqlite",)
 KEY = "ABCDE-FGHIJ-12345"
 
 
@@ -39,7 +40,7 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 
 def test_every_command_that_was_promised_is_there() -> None:
     promised = {
-        *("serve", "init", "config", "version"),
+        *("serve", "init", "copy", "doctor", "config", "version"),
         *("apikey create", "apikey list", "apikey revoke"),
         *("license create", "license show", "license list", "license update", "license delete"),
         *("license activate", "license deactivate"),
@@ -134,7 +135,7 @@ def test_only_serve_init_and_create_make_an_installation(nowhere: Keywright) -> 
     creating = {("license", "create"), ("generator", "create"), ("apikey", "create"), ("user", "create")}
     leaves = {path for path, one in COMMANDS.items() if not hasattr(one, "commands")}
     own = {("serve",), ("init",), ("config",), ("version",)}
-    arguments = {"KEY": ["x"], "ID": ["1"]}
+    arguments = {"KEY": ["x"], "ID": ["1"], "URL": ["postgresql://host/target"]}
     extra = {"generate": ["--amount", "1"], "update": ["--max", "1"], "deactivate": ["--all"]}
     for path in leaves - creating - own:
         given = [
@@ -144,7 +145,8 @@ def test_only_serve_init_and_create_make_an_installation(nowhere: Keywright) -> 
             for value in arguments[one.metavar]
         ]
         said = nowhere.refused(*path, *given, *extra.get(path[-1], []))
-        assert said.startswith(f"there is no installation in {nowhere.data_dir}. "), path
+        nothing = "nothing to copy" if path == ("copy",) else "no installation"
+        assert said.startswith(f"there is {nothing} in {nowhere.data_dir}"), path
         assert not nowhere.data_dir.exists()
 
 

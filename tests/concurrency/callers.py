@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -58,9 +59,14 @@ class Callers:
 
 @contextmanager
 def calling(
-    server: "RunningServer", plans: Sequence[Sequence[str]], *, connections: int, repeating: bool = False
+    servers: "Sequence[RunningServer]",
+    plans: Sequence[Sequence[str]],
+    *,
+    connections: int,
+    repeating: bool = False,
 ) -> Iterator[Callers]:
-    """A process for each plan (a list of paths), each with that many connections.
+    """A process for each plan (a list of paths), each with that many connections, to each of the servers in
+    turn.
 
     With ``repeating`` they begin again at the end of the plan, and end when the server closes.
     """
@@ -72,7 +78,8 @@ def calling(
                 command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             )
             processes.append(process)
-            what = {"port": server.port, "paths": plan, "connections": connections, "repeating": repeating}
+            ports = [server.port for server in servers]
+            what = {"ports": ports, "paths": plan, "connections": connections, "repeating": repeating}
             assert process.stdin is not None
             process.stdin.write(json.dumps(what) + "\n")
             process.stdin.flush()
@@ -89,7 +96,8 @@ def calling(
 async def _make_calls(plan: dict[str, Any]) -> list[Entry]:
     paths = iter(_again_and_again(plan["paths"]) if plan["repeating"] else plan["paths"])
     journal: list[Entry] = []
-    await asyncio.gather(*(_use_connection(plan["port"], paths, journal) for _ in range(plan["connections"])))
+    ports = islice(cycle(plan["ports"]), plan["connections"])
+    await asyncio.gather(*(_use_connection(port, paths, journal) for port in ports))
     return journal
 
 

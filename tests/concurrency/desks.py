@@ -6,21 +6,24 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from keywright.batches import Batches
 from keywright.desk import Desk
 from keywright.errors import KeywrightError
-from keywright.storage import Reading, Writing, sqlite
-from tests.makers import KEY_RING, a_storage
+from keywright.storage import Reading, Storage, Writing
+from tests.databases import a_postgres_url
+from tests.makers import url_of
 
 
-class Observed(sqlite.SqliteStorage):
+class Observed:
     """A database that tells which transactions there were, and can hold up those of other threads."""
 
-    def __init__(self, folder: Path) -> None:
-        a_storage(folder).close()
-        super().__init__(folder / "keywright.db", KEY_RING)
+    def __init__(self, storage: Storage) -> None:
+        self.inner = storage
+        self.is_local = storage.is_local
+        #: Where short changes are made.
+        self.place = "in place" if storage.is_local else "aside"
         self.writes: list[str] = []
         self.reads = 0
         self.go_on = threading.Event()
@@ -32,14 +35,27 @@ class Observed(sqlite.SqliteStorage):
         self.writes.append("aside" if is_aside else "in place")
         if is_aside:
             self.go_on.wait(timeout=10)
-        with super().write(wait=wait) as tx:
+        with self.inner.write(wait=wait) as tx:
             yield tx
 
     @contextmanager
-    def read(self) -> Iterator[Reading]:
+    def read(self, *, is_single: bool = False) -> Iterator[Reading]:
         self.reads += 1
-        with super().read() as tx:
+        with self.inner.read(is_single=is_single) as tx:
             yield tx
+
+    def interrupt(self, *, writing: bool) -> None:
+        self.inner.interrupt(writing=writing)
+
+
+@contextmanager
+def a_url(database: str, folder: Path) -> Iterator[str]:
+    """The URL of a new database of this kind."""
+    if database == "sqlite":
+        yield url_of(folder)
+        return
+    with a_postgres_url() as url:
+        yield url
 
 
 def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -59,8 +75,8 @@ def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
     return run
 
 
-def a_desk(storage: sqlite.SqliteStorage, most_waiting: int = 1000) -> Desk:
-    return Desk(Batches(storage), most_waiting=most_waiting)
+def a_desk(storage: Storage | Observed, most_waiting: int = 1000) -> Desk:
+    return Desk(Batches(cast(Storage, storage)), most_waiting=most_waiting)
 
 
 async def turns(number: int) -> None:

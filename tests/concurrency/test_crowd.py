@@ -11,7 +11,9 @@ import uvloop
 from keywright.batches import Batches
 from keywright.desk import Desk
 from keywright.errors import LimitReached
-from tests.makers import a_storage, activate, create, validate
+from keywright.storage import open_storage
+from tests.concurrency.desks import a_url
+from tests.makers import KEY_RING, activate, create, validate
 
 LIMIT = 5
 KEYS = [f"key {n}" for n in range(20)]
@@ -42,11 +44,15 @@ async def a_crowd(desk: Desk) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 def test_a_crowd_gets_every_place_once_and_no_more(
-    tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
+    database: str, tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     async def main() -> list[tuple[str, int]]:
         return await a_crowd(Desk(Batches(storage), most_waiting=1000))
 
-    with closing(a_storage(tmp_path)) as storage, asyncio.Runner(loop_factory=new_loop) as runner:
+    with (
+        a_url(database, tmp_path) as url,
+        closing(open_storage(url, KEY_RING)) as storage,
+        asyncio.Runner(loop_factory=new_loop) as runner,
+    ):
         got = runner.run(main())
     assert sorted(got) == sorted((key, place) for key in KEYS for place in range(1, LIMIT + 1))

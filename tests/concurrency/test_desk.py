@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,10 +19,11 @@ from keywright.errors import (
     StoreUnavailable,
     UnknownLicense,
 )
-from keywright.storage import sqlite
-from tests.concurrency.desks import Observed, a_desk, in_a_loop, results, started, turns
+from keywright.storage import open_storage, sqlite
+from tests.concurrency.desks import Observed, a_desk, a_url, in_a_loop, results, started, turns
 from tests.makers import (
     KEY,
+    KEY_RING,
     LATER,
     a_storage,
     activate,
@@ -34,13 +35,34 @@ from tests.makers import (
 )
 
 
-@pytest.fixture
-def storage(tmp_path: Path) -> Iterator[Observed]:
-    with closing(Observed(tmp_path)) as storage:
-        Batches(storage).change([create()])
-        storage.writes.clear()
+@contextmanager
+def observed(database: str, folder: Path) -> Iterator[Observed]:
+    """A database with a license."""
+    with a_url(database, folder) as url, closing(open_storage(url, KEY_RING)) as inner:
+        Batches(inner).change([create()])
+        storage = Observed(inner)
         yield storage
         storage.go_on.set()
+
+
+@pytest.fixture
+def storage(database: str, tmp_path: Path) -> Iterator[Observed]:
+    with observed(database, tmp_path) as storage:
+        yield storage
+
+
+@pytest.fixture
+def near(tmp_path: Path) -> Iterator[Observed]:
+    """A database whose answers come at once."""
+    with observed("sqlite", tmp_path) as storage:
+        yield storage
+
+
+@pytest.fixture
+def far(tmp_path: Path) -> Iterator[Observed]:
+    """A database at the other end of a network."""
+    with observed("postgresql", tmp_path) as storage:
+        yield storage
 
 
 @in_a_loop
@@ -48,7 +70,7 @@ async def test_calls_that_arrive_together_share_a_transaction(storage: Observed)
     desk = a_desk(storage)
     outcomes = await results(*(desk.change(activate()) for _ in range(100)))
     assert sorted(one.license.times_activated for one in outcomes) == list(range(1, 101))
-    assert storage.writes == ["in place"]
+    assert storage.writes == [storage.place]
 
 
 @in_a_loop
@@ -66,7 +88,7 @@ async def test_calls_join_while_the_loop_still_brings_new_ones(storage: Observed
         calls += started(desk.change(activate()))
         await turns(1)
     await asyncio.gather(*calls)
-    assert storage.writes == ["in place"]
+    assert storage.writes == [storage.place]
 
 
 @in_a_loop
@@ -77,13 +99,13 @@ async def test_no_more_than_the_most_are_decided_together(storage: Observed) -> 
 
 
 @in_a_loop
-async def test_a_lone_call_is_served_at_once(storage: Observed) -> None:
-    desk = a_desk(storage)
+async def test_a_lone_call_is_served_at_once(near: Observed) -> None:
+    desk = a_desk(near)
     change, question = started(desk.change(activate()), desk.ask(validate()))
     await turns(5)
     assert change.done()
     assert question.done()
-    assert storage.writes == ["in place"]
+    assert near.writes == ["in place"]
 
 
 @in_a_loop
@@ -195,12 +217,12 @@ async def test_closing_an_idle_desk_is_done_at_once_and_can_be_repeated(storage:
 
 
 @in_a_loop
-async def test_a_long_command_is_decided_aside_while_questions_go_on(storage: Observed) -> None:
+async def test_a_long_command_is_decided_aside_while_questions_go_on(near: Observed) -> None:
     there_before = set(threading.enumerate())
-    desk = a_desk(storage)
+    desk = a_desk(near)
     number = (await desk.change(create_generator())).id
-    storage.writes.clear()
-    storage.go_on.clear()
+    near.writes.clear()
+    near.go_on.clear()
     before, long, after = started(
         desk.change(activate()), desk.change(generate(number, 3)), desk.change(activate())
     )
@@ -209,41 +231,41 @@ async def test_a_long_command_is_decided_aside_while_questions_go_on(storage: Ob
     await before
     assert not long.done()
     assert not after.done()
-    storage.go_on.set()
+    near.go_on.set()
     assert len(await long) == 3
     assert (await after).license.times_activated == 2
-    assert storage.writes == ["in place", "aside", "in place"]
+    assert near.writes == ["in place", "aside", "in place"]
     assert await desk.change(forget_answers(LATER)) == 0
-    assert storage.writes[3:] == ["aside"]
+    assert near.writes[3:] == ["aside"]
     await desk.close()
     assert {one for one in threading.enumerate() if one.name.startswith("desk")} <= there_before
 
 
 @in_a_loop
 async def test_waiting_for_another_process_happens_aside_while_questions_go_on(
-    storage: Observed, tmp_path: Path
+    near: Observed, tmp_path: Path
 ) -> None:
-    desk = a_desk(storage)
+    desk = a_desk(near)
     with closing(a_storage(tmp_path)) as other:
         with other.write():
             calls = started(*(desk.change(activate()) for _ in range(3)))
             assert (await desk.ask(validate())).license.times_activated == 0
             await turns(5)
-            assert storage.writes == ["in place", "aside"]
+            assert near.writes == ["in place", "aside"]
             assert not any(one.done() for one in calls)
         outcomes = await asyncio.gather(*calls)
         assert [one.license.times_activated for one in outcomes] == [1, 2, 3]
         assert (await desk.change(activate())).license.times_activated == 4
-    assert storage.writes == ["in place", "aside", "in place"]
+    assert near.writes == ["in place", "aside", "in place"]
     await desk.close()
 
 
 @in_a_loop
 async def test_waiting_in_vain_is_told_to_each_caller_and_the_desk_goes_on(
-    storage: Observed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    near: Observed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.05)
-    desk = a_desk(storage)
+    desk = a_desk(near)
     with closing(a_storage(tmp_path)) as other:
         with other.write():
             outcomes = await results(desk.change(activate()), desk.change(activate()))
@@ -253,13 +275,15 @@ async def test_waiting_in_vain_is_told_to_each_caller_and_the_desk_goes_on(
 
 
 @in_a_loop
-async def test_a_database_that_vanished_is_told_to_each_caller_and_may_come_back(storage: Observed) -> None:
-    desk = a_desk(storage)
-    storage.close()
-    hidden = storage.path.rename(storage.path.with_suffix(".hidden"))
+async def test_a_database_that_vanished_is_told_to_each_caller_and_may_come_back(near: Observed) -> None:
+    desk = a_desk(near)
+    assert isinstance(near.inner, sqlite.SqliteStorage)
+    near.inner.close()
+    path = near.inner.path
+    hidden = path.rename(path.with_suffix(".hidden"))
     outcomes = await results(desk.change(activate()), desk.change(activate()), desk.ask(validate()))
     assert {type(one) for one in outcomes} == {StoreUnavailable}
-    hidden.rename(storage.path)
+    hidden.rename(path)
     assert (await desk.change(activate())).license.times_activated == 1
     assert (await desk.ask(validate())).license.times_activated == 1
 
@@ -275,7 +299,7 @@ async def test_what_nobody_thought_of_is_a_fault_for_each_caller_and_the_desk_go
         def ask(self, queries: Sequence[Query]) -> list[Outcome]:
             raise RuntimeError("internals")
 
-    desk = Desk(Broken(storage), most_waiting=9)
+    desk = Desk(Broken(storage.inner), most_waiting=9)
     for _ in range(2):
         outcomes = await results(
             desk.change(activate()), desk.change(forget_answers(LATER)), desk.ask(validate())

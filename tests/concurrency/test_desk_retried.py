@@ -9,14 +9,14 @@ import pytest
 from keywright.batches import Batches
 from keywright.errors import IdempotencyKeyBusy, LimitReached, QueueFull, RejectedByDatabase
 from keywright.model import KeptAnswer
-from keywright.storage import Storage
-from tests.concurrency.desks import a_desk, in_a_loop, results, started, turns
-from tests.makers import a_retry, a_storage, activate, create, validate
+from keywright.storage import Storage, open_storage
+from tests.concurrency.desks import a_desk, a_url, in_a_loop, results, started, turns
+from tests.makers import KEY_RING, a_retry, activate, create, validate
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> Iterator[Storage]:
-    with closing(a_storage(tmp_path)) as storage:
+def storage(database: str, tmp_path: Path) -> Iterator[Storage]:
+    with a_url(database, tmp_path) as url, closing(open_storage(url, KEY_RING)) as storage:
         Batches(storage).change([create()])
         yield storage
 

@@ -4,7 +4,6 @@ import json
 import random
 import signal
 import socket
-from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +12,16 @@ from typing import Any
 import pytest
 
 from tests.concurrency.callers import Entry, calling
+from tests.concurrency.selling import (
+    acknowledged,
+    activate_path,
+    assert_well,
+    events_in,
+    sell_out,
+    shuffled,
+    tokens_in,
+    wait_for_load,
+)
 from tests.http.asking import (
     V2,
     Client,
@@ -25,23 +34,18 @@ from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with running(tmp_path_factory.mktemp("server") / "data", **NO_LIMITS) as server:
+def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with running(tmp_path_factory.mktemp("server") / "data", database, **NO_LIMITS) as server:
         yield server
-    assert_well(server)
+        assert_well(server)
 
 
 @pytest.fixture
-def mortal(tmp_path: Path) -> Iterator[RunningServer]:
+def mortal(database: str, tmp_path: Path) -> Iterator[RunningServer]:
     """A server that the test may end."""
-    with running(tmp_path / "data", **NO_LIMITS) as server:
+    with running(tmp_path / "data", database, **NO_LIMITS) as server:
         yield server
-    assert_well(server)
-
-
-def assert_well(server: RunningServer) -> None:
-    server.assert_consistent()
-    assert '"level":"error"' not in server.log
+        assert_well(server)
 
 
 @pytest.fixture(scope="module")
@@ -56,67 +60,15 @@ def program(server: RunningServer) -> Iterator[Client]:
         yield client
 
 
-def activate_path(key: str) -> str:
-    return V2 + core("activate", key)
-
-
-def tokens_in(server: RunningServer, product: int) -> set[str]:
-    """The active places of a product's licenses, as the database has them."""
-    query = """SELECT token FROM activations JOIN licenses ON licenses.id = license_id
-               WHERE deactivated_at IS NULL AND product_id = ?"""
-    return {token for (token,) in server.sql(query, product)}
-
-
-def events_in(server: RunningServer, product: int) -> Counter[str]:
-    """How often what happened to a product's licenses."""
-    query = "SELECT name FROM events JOIN licenses ON licenses.id = license_id WHERE product_id = ?"
-    return Counter(name for (name,) in server.sql(query, product))
-
-
-def acknowledged(journal: list[Entry]) -> set[str]:
-    return {entry.token for entry in journal if entry.status == 200 and entry.token is not None}
-
-
 def test_of_20000_attempts_on_1000_places_exactly_1000_succeed(server: RunningServer, vendor: Client) -> None:
-    keys = [vendor.license(times_activated_max=5, product_id=1) for _ in range(200)]
-    paths = [activate_path(key) for key in keys]
-    with calling(server, shuffled(paths * 25, processes=4), connections=64) as callers:
-        journal = callers.journal()
-    assert len(journal) == 20_000
-    assert {(entry.fate, entry.status) for entry in journal} == {("answered", 200), ("answered", 404)}
-    refusals = {entry.message for entry in journal if entry.status == 404}
-    assert refusals == {f"License Key: {key} reached maximum activation count." for key in keys}
-    successes = defaultdict(list)
-    for entry in journal:
-        if entry.status == 200:
-            successes[entry.path].append(entry)
-    assert sum(map(len, successes.values())) == len(acknowledged(journal)) == 1_000
-    for entries in successes.values():
-        assert sorted(entry.times_activated or 0 for entry in entries) == [1, 2, 3, 4, 5]
-        assert_in_real_time_order(entries)
-    assert tokens_in(server, 1) == acknowledged(journal)
-    assert events_in(server, 1) == {"license.created": 200, "license.activated": 1_000}
-    server.assert_consistent()
-
-
-def shuffled(plan: list[str], *, processes: int) -> list[list[str]]:
-    """A plan for each process, each in an order of its own."""
-    return [random.Random(number).sample(plan, len(plan)) for number in range(processes)]
-
-
-def assert_in_real_time_order(entries: list[Entry]) -> None:
-    """Whoever asked after another had been answered reads a higher value."""
-    for one in entries:
-        for other in entries:
-            if one.ended_at < other.started_at:
-                assert (one.times_activated or 0) < (other.times_activated or 0)
+    sell_out([server], vendor, product=1)
 
 
 def test_places_that_come_and_go_are_never_more_than_there_are(server: RunningServer, vendor: Client) -> None:
     keys = [vendor.license(times_activated_max=3, product_id=2) for _ in range(8)]
     calls = ("activate", "activate", "activate", "deactivate")
     paths = [V2 + core(call, key) for key in keys for call in calls]
-    with calling(server, shuffled(paths * 60, processes=2), connections=32) as callers:
+    with calling([server], shuffled(paths * 60, processes=2), connections=32) as callers:
         journal = callers.journal()
     assert {(entry.fate, entry.status) for entry in journal} == {("answered", 200), ("answered", 404)}
     done = [entry for entry in journal if entry.status == 200]
@@ -153,14 +105,9 @@ def some_licenses(server: RunningServer) -> list[str]:
         return [activate_path(vendor.license(product_id=1)) for _ in range(20)]
 
 
-def wait_for_load(server: RunningServer) -> None:
-    before = server.count("activations")
-    wait_until(lambda: server.count("activations") > before + 300, "some load")
-
-
 def test_a_server_that_is_told_to_end_under_load_has_answered_what_it_did(mortal: RunningServer) -> None:
     paths = some_licenses(mortal)
-    with calling(mortal, [paths, paths], connections=32, repeating=True) as callers:
+    with calling([mortal], [paths, paths], connections=32, repeating=True) as callers:
         wait_for_load(mortal)
         assert mortal.stop() == 0
         journal = callers.journal()
@@ -204,7 +151,7 @@ def test_nothing_acknowledged_is_missing_after_a_kill(mortal: RunningServer) -> 
     journal: list[Entry] = []
     with Client(mortal) as program:
         for _ in range(3):
-            with calling(mortal, [paths, paths], connections=16, repeating=True) as callers:
+            with calling([mortal], [paths, paths], connections=16, repeating=True) as callers:
                 wait_for_load(mortal)
                 mortal.kill()
                 entries = callers.journal()
@@ -223,8 +170,11 @@ def test_nothing_acknowledged_is_missing_after_a_kill(mortal: RunningServer) -> 
 # --- a full queue ---------------------------------------------------------------------------------
 
 
-def test_who_finds_the_queue_full_is_told_to_come_back(tmp_path: Path) -> None:
-    with running(tmp_path / "data", queue_limit=5, **NO_LIMITS) as server, Client(server) as program:
+def test_who_finds_the_queue_full_is_told_to_come_back(tmp_path: Path, database: str) -> None:
+    with (
+        running(tmp_path / "data", database, queue_limit=5, **NO_LIMITS) as server,
+        Client(server) as program,
+    ):
         with Client(server, server.api_key()) as vendor:
             key = vendor.license()
 
@@ -278,7 +228,7 @@ def test_the_command_line_and_a_server_under_load_do_not_hurt_each_other(mortal:
     paths = some_licenses(mortal)
     with Client(mortal, mortal.api_key()) as vendor:
         mine = vendor.license(product_id=2)
-        with calling(mortal, [paths], connections=32, repeating=True) as callers:
+        with calling([mortal], [paths], connections=32, repeating=True) as callers:
             for _ in range(2):
                 wait_for_load(mortal)
                 mortal.cli("license", "activate", mine)

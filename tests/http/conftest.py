@@ -1,4 +1,4 @@
-"""One server for all scenarios that need no special settings."""
+"""One server on each database for all scenarios that need no special settings."""
 
 import re
 from collections.abc import Iterator
@@ -23,10 +23,10 @@ def assert_clean(server: RunningServer) -> None:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with running(tmp_path_factory.mktemp("server") / "data", **NO_LIMITS) as server:
+def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with running(tmp_path_factory.mktemp("server") / "data", database, **NO_LIMITS) as server:
         yield server
-    server.assert_consistent()
+        server.assert_consistent()
     assert_clean(server)
 
 

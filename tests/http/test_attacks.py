@@ -11,6 +11,9 @@ from keywright.model import Permissions
 from tests.http.asking import V2, Client, a_key, basic, core, license_path
 from tests.server import RunningServer, wait_until
 
+#: What an attacker sends does not come as far as the database.
+DATABASES = ("sqlite",)
+
 
 def exchange(server: RunningServer, request: bytes) -> bytes:
     """Everything that comes back until the server hangs up or nothing comes for a while."""

@@ -223,9 +223,12 @@ def test_a_generated_license_lives_from_its_first_activation(vendor: Client, pro
     assert program.activate(key).message == f"License Key: {key} reached maximum activation count."
 
 
-def test_ten_thousand_licenses_are_made_at_once(tmp_path: Path) -> None:
+def test_ten_thousand_licenses_are_made_at_once(tmp_path: Path, database: str) -> None:
     # On a server of its own: other tests list everything.
-    with running(tmp_path / "data", **NO_LIMITS) as server, Client(server, server.api_key()) as vendor:
+    with (
+        running(tmp_path / "data", database, **NO_LIMITS) as server,
+        Client(server, server.api_key()) as vendor,
+    ):
         reply = vendor.post(f"{new(vendor)}/generate", json_body={"amount": 10_000})
         assert len({one["licenseKey"] for one in reply.data}) == 10_000
         assert [one["id"] for one in reply.data] == list(range(1, 10_001))

@@ -15,9 +15,9 @@ MANY = 2345
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def shop(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server of its own: what it lists is all there is."""
-    with running(tmp_path_factory.mktemp("shop") / "data", **NO_LIMITS) as server:
+    with running(tmp_path_factory.mktemp("shop") / "data", database, **NO_LIMITS) as server:
         yield server
 
 
@@ -29,10 +29,27 @@ def empty(shop: RunningServer) -> dict[str, Reply]:
         return {path: client.get(path) for path in asked}
 
 
+class Keeper(Client):
+    """Who knows in what order the licenses were made; their numbers may have gaps."""
+
+    def __init__(self, shop: RunningServer, credentials: tuple[str, str]) -> None:
+        super().__init__(shop, credentials)
+        self._made: dict[int, int] = {}
+
+    def make(self, path: str, **fields: Any) -> None:
+        """Generate licenses."""
+        for one in self.post(path, json_body=fields).data:
+            self._made[one["id"]] = len(self._made) + 1
+
+    def listed(self, reply: Reply) -> list[int]:
+        """The licenses in the reply, as first, second, third …"""
+        return [self._made[one["id"]] for one in reply.data]
+
+
 @pytest.fixture(scope="module")
-def keeper(shop: RunningServer, empty: dict[str, Reply]) -> Iterator[Client]:
+def keeper(shop: RunningServer, empty: dict[str, Reply]) -> Iterator[Keeper]:
     """The API key of a shop with very many licenses: of product 1, and the last 100 of product 2."""
-    with Client(shop, shop.api_key()) as client:
+    with Keeper(shop, shop.api_key()) as client:
         fields = {
             "name": "g",
             "charset": "ABCDEF0123456789",
@@ -41,13 +58,9 @@ def keeper(shop: RunningServer, empty: dict[str, Reply]) -> Iterator[Client]:
             "prefix": "CANARY",
         }
         path = f"generators/{client.post('generators', json_body=fields).data['id']}/generate"
-        client.post(path, json_body={"amount": MANY - 100, "product_id": 1, "status": "sold"})
-        client.post(path, json_body={"amount": 100, "product_id": 2, "order_id": 5, "user_id": 6})
+        client.make(path, amount=MANY - 100, product_id=1, status="sold")
+        client.make(path, amount=100, product_id=2, order_id=5, user_id=6)
         yield client
-
-
-def ids(reply: Reply) -> list[int]:
-    return [one["id"] for one in reply.data]
 
 
 @pytest.mark.parametrize("path", ["licenses", "licenses?page=1", "licenses?page=3&per_page=5"])
@@ -59,16 +72,16 @@ def test_a_list_of_no_generators_is_refused(empty: dict[str, Reply]) -> None:
     assert_refused(empty["generators"], "No Generators available")
 
 
-def test_without_parameters_all_licenses_are_listed_oldest_first(keeper: Client) -> None:
+def test_without_parameters_all_licenses_are_listed_oldest_first(keeper: Keeper) -> None:
     reply = keeper.get("licenses")
-    assert ids(reply) == list(range(1, MANY + 1))
+    assert keeper.listed(reply) == list(range(1, MANY + 1))
     assert len({one["licenseKey"] for one in reply.data}) == MANY
     assert_common_headers(reply)
     # Streamed: nobody has the whole of it at once, so nobody knows how long it will be.
     assert reply.header("content-length") is None
 
 
-def test_every_license_of_a_list_has_its_activations(shop: RunningServer, keeper: Client) -> None:
+def test_every_license_of_a_list_has_its_activations(shop: RunningServer, keeper: Keeper) -> None:
     keys = [one["licenseKey"] for one in keeper.get("licenses?page=11&per_page=100").data[:3]]
     with Client(shop) as program:
         for times, key in enumerate(keys, 1):
@@ -82,7 +95,7 @@ def test_every_license_of_a_list_has_its_activations(shop: RunningServer, keeper
     assert all(paged[key] == listed[key] for key in keys)
 
 
-def test_other_calls_are_answered_while_a_list_is_read_slowly(shop: RunningServer, keeper: Client) -> None:
+def test_other_calls_are_answered_while_a_list_is_read_slowly(shop: RunningServer, keeper: Keeper) -> None:
     # A response that is not read fills its socket; the server must not care.
     with Client(shop, keeper.credentials) as slow, Client(shop) as program:
         connection = slow._opened()
@@ -113,27 +126,27 @@ def test_other_calls_are_answered_while_a_list_is_read_slowly(shop: RunningServe
     ("page=4&per_page=1000", []),
     (f"page={2**31 - 1}&per_page=1000", []),
 ])  # fmt: skip
-def test_a_page_holds_its_licenses(keeper: Client, query: str, expected: Any) -> None:
+def test_a_page_holds_its_licenses(keeper: Keeper, query: str, expected: Any) -> None:
     reply = keeper.get("licenses", query=query)
-    assert ids(reply) == list(expected)
+    assert keeper.listed(reply) == list(expected)
     assert reply.header("x-wp-total") == str(MANY)
     per_page = int(dict(parse_qsl(query))["per_page"])
     assert reply.header("x-wp-totalpages") == str(-(-MANY // per_page))
     assert_common_headers(reply)
 
 
-def test_a_page_has_some_size_when_none_is_given(keeper: Client) -> None:
+def test_a_page_has_some_size_when_none_is_given(keeper: Keeper) -> None:
     reply = keeper.get("licenses?page=2")
     size = len(reply.data)
     assert 1 <= size <= 100
-    assert ids(reply) == list(range(size + 1, 2 * size + 1))
+    assert keeper.listed(reply) == list(range(size + 1, 2 * size + 1))
 
 
 @pytest.mark.parametrize(("name", "value"), [
     *(("page", value) for value in ("0", "-1", "x", "1.5", "", "9" * 30)),
     *(("per_page", value) for value in ("0", "-1", "x", "1001", "", "9" * 30)),
 ])  # fmt: skip
-def test_impossible_pages_are_refused(keeper: Client, name: str, value: str) -> None:
+def test_impossible_pages_are_refused(keeper: Keeper, name: str, value: str) -> None:
     assert_invalid(keeper.get("licenses", query={name: value}), name)
 
 
@@ -142,12 +155,12 @@ def links(reply: Reply) -> dict[str, str]:
     return {kind: target for target, kind in re.findall(r'<([^>]+)>; rel="(\w+)"', header)}
 
 
-def test_links_lead_from_page_to_page(keeper: Client) -> None:
+def test_links_lead_from_page_to_page(keeper: Keeper) -> None:
     found: list[int] = []
     reply = keeper.get("licenses?per_page=500&page=1&status=sold&_=x")
     kinds = [set(links(reply))]
     while True:
-        found += ids(reply)
+        found += keeper.listed(reply)
         following = links(reply).get("next")
         if following is None:
             break
@@ -157,14 +170,14 @@ def test_links_lead_from_page_to_page(keeper: Client) -> None:
     assert found == list(range(1, MANY - 100 + 1))
     assert kinds == [{"next"}, *([{"prev", "next"}] * 3), {"prev"}]
     back = urlsplit(links(reply)["prev"])
-    assert ids(keeper.get(back.path, query=back.query)) == found[1500:2000]
+    assert keeper.listed(keeper.get(back.path, query=back.query)) == found[1500:2000]
 
 
-def test_a_single_page_has_no_links(keeper: Client) -> None:
+def test_a_single_page_has_no_links(keeper: Keeper) -> None:
     assert keeper.get("licenses?product_id=2&page=1&per_page=1000").header("link") is None
 
 
-def test_links_never_hold_credentials(shop: RunningServer, keeper: Client) -> None:
+def test_links_never_hold_credentials(shop: RunningServer, keeper: Keeper) -> None:
     credentials = in_query(keeper.credentials or ("", ""))
     with Client(shop) as stranger:
         reply = stranger.get("licenses", query={"page": 2, "per_page": 10, **credentials})
@@ -184,11 +197,11 @@ def test_links_never_hold_credentials(shop: RunningServer, keeper: Client) -> No
     ("order_id=5&user_id=6&product_id=2&status=active", range(MANY - 99, MANY + 1)),
     ("product_id=2&page=2&per_page=30", range(MANY - 69, MANY - 39)),
 ])  # fmt: skip
-def test_filters_narrow_the_list(keeper: Client, query: str, expected: Any) -> None:
-    assert ids(keeper.get("licenses", query=query)) == list(expected)
+def test_filters_narrow_the_list(keeper: Keeper, query: str, expected: Any) -> None:
+    assert keeper.listed(keeper.get("licenses", query=query)) == list(expected)
 
 
-def test_filters_narrow_the_total_too(keeper: Client) -> None:
+def test_filters_narrow_the_total_too(keeper: Keeper) -> None:
     reply = keeper.get("licenses?order_id=5&page=1&per_page=30")
     assert (reply.header("x-wp-total"), reply.header("x-wp-totalpages")) == ("100", "4")
 
@@ -197,16 +210,16 @@ def test_filters_narrow_the_total_too(keeper: Client) -> None:
     "query", ["status=sold&product_id=2", "product_id=3", "status=disabled", "user_id=0"]
 )
 @pytest.mark.parametrize("page", ["", "&page=1"])
-def test_a_list_that_the_filter_empties_is_refused(keeper: Client, query: str, page: str) -> None:
+def test_a_list_that_the_filter_empties_is_refused(keeper: Keeper, query: str, page: str) -> None:
     assert_refused(keeper.get("licenses", query=query + page), "No License Keys available")
 
 
 @pytest.mark.parametrize("name", ["status", "product_id", "order_id", "user_id"])
 @pytest.mark.parametrize("value", ["x", "-1", "9" * 30, ""])
-def test_impossible_filters_are_refused(keeper: Client, name: str, value: str) -> None:
+def test_impossible_filters_are_refused(keeper: Keeper, name: str, value: str) -> None:
     for more in ("", "&page=1"):
         assert_invalid(keeper.get("licenses", query=f"{name}={value}{more}"), name)
 
 
-def test_unknown_parameters_do_not_narrow_the_list(keeper: Client) -> None:
+def test_unknown_parameters_do_not_narrow_the_list(keeper: Keeper) -> None:
     assert len(keeper.get("licenses?license_key=x&_=1&search=nothing&per_page=1000").data) == 1000

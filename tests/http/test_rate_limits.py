@@ -8,7 +8,7 @@ import pytest
 
 from keywright.model import Permissions
 from tests.http.asking import Client, Reply, a_key, assert_refused, basic, in_query
-from tests.server import RunningServer, running, wait_until
+from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
 #: Failures a minute; one more is allowed every second.
 LIMIT = 60
@@ -17,7 +17,8 @@ LIMIT = 60
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server with small limits, behind a proxy, so that a test can come from anywhere."""
-    limits = {"unknown_key_limit": LIMIT, "bad_credentials_limit": LIMIT, "trusted_proxies": "127.0.0.1"}
+    limits: dict[str, Any] = dict.fromkeys(NO_LIMITS, LIMIT)
+    limits["trusted_proxies"] = "127.0.0.1"
     with running(tmp_path_factory.mktemp("guarded") / "data", **limits) as server:
         yield server
 

@@ -1,4 +1,6 @@
-"""One fixture per thing that the contract tests need; another database is one more parameter."""
+"""The databases of the contract tests: each test has one of its own, of every kind of its module's
+``DATABASES``.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -6,22 +8,42 @@ from pathlib import Path
 
 import pytest
 
+from keywright.batches import Batches
 from keywright.keys import KeyRing
-from keywright.storage import Storage
-from tests.makers import KEY_RING, a_storage
+from keywright.storage import Storage, open_storage
+from tests.databases import KINDS, a_postgres_url
+from tests.makers import KEY_RING, url_of
+from tests.storage.unlucky import Unlucky
 
 #: Opens the same database again: another object, as another process has one.
 Opener = Callable[..., Storage]
 
+#: What a URL can say of the isolation of changes; transactions are then undone by the server, too.
+ISOLATED = {
+    "repeatable read": "?options=-c%20default_transaction_isolation%3Drepeatable%5C%20read",
+    "serializable": "?options=-c%20default_transaction_isolation%3Dserializable",
+}
+#: For ``DATABASES`` of modules about changes that may have to be run again.
+EVERY_ISOLATION = (*KINDS, *ISOLATED)
 
-@pytest.fixture(params=["sqlite"])
-def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
+
+@pytest.fixture
+def url(database: str, tmp_path: Path) -> Iterator[str]:
+    """The URL of the test's own database, which has all tables and nothing in them."""
+    if database == "sqlite":
+        yield url_of(tmp_path / "data")
+        return
+    with a_postgres_url() as url:
+        yield url + ISOLATED.get(database, "")
+
+
+@pytest.fixture
+def open_again(url: str) -> Iterator[Opener]:
     """Opens the test's database, any number of times; closes all of them at the end."""
-    openers = {"sqlite": a_storage}
     with ExitStack() as stack:
 
         def opened(key_ring: KeyRing = KEY_RING) -> Storage:
-            return stack.enter_context(closing(openers[request.param](tmp_path / "data", key_ring)))
+            return stack.enter_context(closing(open_storage(url, key_ring)))
 
         yield opened
 
@@ -30,3 +52,13 @@ def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opene
 def storage(open_again: Opener) -> Storage:
     """A database with nothing in it."""
     return open_again()
+
+
+@pytest.fixture
+def batches(database: str, url: str, storage: Storage) -> Iterator[Batches]:
+    """The operations on that database; where transactions can be undone by the server, many are."""
+    if database not in ISOLATED:
+        yield Batches(storage)
+        return
+    with closing(Unlucky(url, KEY_RING)) as unlucky:
+        yield Batches(unlucky)

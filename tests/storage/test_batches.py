@@ -49,7 +49,9 @@ from tests.makers import (
     update,
     validate,
 )
+from tests.storage.conftest import EVERY_ISOLATION
 
+DATABASES = EVERY_ISOLATION
 ANY = LicenseFilter()
 ABOUT_ONE_LICENSE: list[Callable[..., c.LicenseCommand]] = [
     activate,
@@ -59,11 +61,6 @@ ABOUT_ONE_LICENSE: list[Callable[..., c.LicenseCommand]] = [
     delete,
     lambda key, **fields: replace(update(key, status=Status.SOLD), **fields),
 ]
-
-
-@pytest.fixture
-def batches(storage: Storage) -> Batches:
-    return Batches(storage)
 
 
 def do(batches: Batches, command: c.Command) -> Any:

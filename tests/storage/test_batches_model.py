@@ -1,15 +1,18 @@
 """Batches of any size on a real database against a model that fits on a page."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from sqlalchemy import func, select
 
 from keywright import commands as c
@@ -26,9 +29,13 @@ from keywright.errors import (
     UnknownLicense,
     UnknownToken,
 )
-from keywright.model import LicenseFilter, Status
+from keywright.model import Activation, License, LicenseFilter, Status
+from keywright.storage import Reading, Storage, ask
+from keywright.storage.postgres import PostgresStorage
 from keywright.storage.schema import events
+from tests.databases import a_postgres_url
 from tests.makers import (
+    KEY_RING,
     LATER,
     NOW,
     TOKEN,
@@ -43,7 +50,11 @@ from tests.makers import (
     update,
     validate,
 )
+from tests.storage.conftest import ISOLATED
+from tests.storage.unlucky import Unlucky
 
+#: Opens a new database for as long as a block runs.
+ADatabase = Callable[[], AbstractContextManager[Storage]]
 #: What a command answers: the counter after it and the records in the answer, or the kind of refusal.
 Said = tuple[int, int] | type[Exception] | None
 
@@ -163,6 +174,14 @@ def said(outcome: Any) -> Said:
     return outcome.license.times_activated, len(outcome.activations)
 
 
+def contents(tx: Reading) -> tuple[list[License], dict[int, list[Activation]], int]:
+    """The licenses, their records, and how many events there were."""
+    licenses = tx.list_licenses(LicenseFilter(), after_id=0, limit=99)
+    records = tx.list_activations([one.id for one in licenses])
+    happened = tx._connection.execute(select(func.count()).select_from(events)).scalar_one()
+    return licenses, records, happened
+
+
 KEYS = st.sampled_from("abcd")
 LIMITS = st.none() | st.integers(1, 3)
 MOMENTS = st.sampled_from([NOW, LATER])
@@ -196,17 +215,16 @@ def commands(tokens: list[str]) -> st.SearchStrategy[c.Command]:
 class BatchesAgainstModel(RuleBasedStateMachine):
     """The same commands to both, in batches of any size; the answers and the contents are the same."""
 
-    @initialize()
-    def open(self) -> None:
-        self.folder = tempfile.TemporaryDirectory()
-        self.storage = a_storage(Path(self.folder.name))
+    def __init__(self, a_database: ADatabase) -> None:
+        super().__init__()
+        self.stack = ExitStack()
+        self.storage = self.stack.enter_context(a_database())
         self.batches = Batches(self.storage)
         self.model = Model()
         self.tokens: list[str] = []
 
     def teardown(self) -> None:
-        self.storage.close()
-        self.folder.cleanup()
+        self.stack.close()
 
     @rule(data=st.data())
     def change(self, data: st.DataObject) -> None:
@@ -233,10 +251,7 @@ class BatchesAgainstModel(RuleBasedStateMachine):
 
     @invariant()
     def the_database_holds_what_the_model_holds(self) -> None:
-        with self.storage.read() as tx:
-            licenses = tx.list_licenses(LicenseFilter(), after_id=0, limit=99)
-            records = tx.list_activations([one.id for one in licenses])
-            happened = tx._connection.execute(select(func.count()).select_from(events)).scalar_one()
+        licenses, records, happened = ask(self.storage, contents)
         assert happened == self.model.events
         assert {one.key for one in licenses} == set(self.model.sold)
         for license in licenses:
@@ -248,5 +263,29 @@ class BatchesAgainstModel(RuleBasedStateMachine):
             assert license.expires_at == one.expires_at
 
 
-TestBatchesAgainstModel = BatchesAgainstModel.TestCase
-TestBatchesAgainstModel.settings = settings(max_examples=50, stateful_step_count=10, deadline=None)
+@contextmanager
+def a_file() -> Iterator[Storage]:
+    with tempfile.TemporaryDirectory() as folder, closing(a_storage(Path(folder))) as storage:
+        yield storage
+
+
+@contextmanager
+def on_a_server(options: str = "", make: type[PostgresStorage] = PostgresStorage) -> Iterator[Storage]:
+    with a_postgres_url() as url, closing(make(url + options, KEY_RING)) as storage:
+        yield storage
+
+
+@pytest.mark.parametrize(
+    "a_database",
+    [
+        pytest.param(a_file, id="sqlite"),
+        pytest.param(on_a_server, id="postgresql"),
+        *(
+            pytest.param(partial(on_a_server, options, Unlucky), id=isolation)
+            for isolation, options in ISOLATED.items()
+        ),
+    ],
+)
+def test_batches_of_any_size_do_what_the_model_does(a_database: ADatabase) -> None:
+    few = settings(max_examples=50 if a_database is a_file else 15, stateful_step_count=10, deadline=None)
+    run_state_machine_as_test(partial(BatchesAgainstModel, a_database), settings=few)  # type: ignore[arg-type]

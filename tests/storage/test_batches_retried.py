@@ -21,12 +21,13 @@ from tests.makers import (
     forget_answers,
     generate,
 )
-from tests.storage.conftest import Opener
+from tests.storage.conftest import EVERY_ISOLATION, Opener
+
+DATABASES = EVERY_ISOLATION
 
 
 @pytest.fixture
-def batches(storage: Storage) -> Batches:
-    batches = Batches(storage)
+def batches(batches: Batches) -> Batches:
     batches.change([create(limit=2)])
     return batches
 

@@ -24,11 +24,6 @@ from tests.makers import (
 ANY = LicenseFilter()
 
 
-@pytest.fixture
-def batches(storage: Storage) -> Batches:
-    return Batches(storage)
-
-
 def a_tiny_one(batches: Batches, charset: str = "0123") -> int:
     """The number of a generator with a key per character."""
     recipe = {"charset": charset, "chunks": 1, "chunk_length": 1}

@@ -13,7 +13,8 @@ import pytest
 from keywright.batches import Batches
 from keywright.errors import StoreBusy
 from keywright.model import LicenseFilter
-from keywright.storage import Storage, sqlite
+from keywright.storage import sqlite
+from keywright.storage.sqlite import SqliteStorage
 from tests.makers import KEY, KEY_RING, a_license, a_storage, create
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +61,7 @@ storage.close()
 class Process:
     """Another process with the same database."""
 
-    def __init__(self, storage: Storage, program: str, *arguments: str) -> None:
+    def __init__(self, storage: SqliteStorage, program: str, *arguments: str) -> None:
         folder = str(storage.path.parent)
         self._process = subprocess.Popen(
             [sys.executable, "-c", OPEN + program, folder, *arguments],
@@ -97,14 +98,14 @@ class Process:
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> Iterator[Storage]:
+def storage(tmp_path: Path) -> Iterator[SqliteStorage]:
     with closing(a_storage(tmp_path)) as storage:
         yield storage
 
 
 @pytest.mark.parametrize("is_lock_file_removed", [False, True])
 def test_another_process_is_refused_at_once_or_waits_until_the_first_is_done(
-    storage: Storage, is_lock_file_removed: bool
+    storage: SqliteStorage, is_lock_file_removed: bool
 ) -> None:
     with Process(storage, TRY_THEN_WAIT) as other:
         with storage.write() as tx:
@@ -117,7 +118,7 @@ def test_another_process_is_refused_at_once_or_waits_until_the_first_is_done(
         assert other.says() == "sees 1"
 
 
-def test_the_lock_of_a_killed_process_is_free_and_its_work_undone(storage: Storage) -> None:
+def test_the_lock_of_a_killed_process_is_free_and_its_work_undone(storage: SqliteStorage) -> None:
     with Process(storage, HOLD) as other:
         other.go()
         assert other.says() == "holding"
@@ -128,7 +129,7 @@ def test_the_lock_of_a_killed_process_is_free_and_its_work_undone(storage: Stora
             assert tx.count_licenses(ANY) == 0
 
 
-def test_readers_go_on_while_another_process_writes(storage: Storage) -> None:
+def test_readers_go_on_while_another_process_writes(storage: SqliteStorage) -> None:
     with storage.write() as tx:
         tx.save_new_licenses([a_license()])
     with Process(storage, HOLD) as other:
@@ -138,7 +139,7 @@ def test_readers_go_on_while_another_process_writes(storage: Storage) -> None:
             assert set(tx.find_licenses([KEY, "never committed"])) == {KEY}
 
 
-def test_no_number_is_given_twice_by_two_processes_at_once(storage: Storage) -> None:
+def test_no_number_is_given_twice_by_two_processes_at_once(storage: SqliteStorage) -> None:
     with Process(storage, CREATE_MANY, "first") as first, Process(storage, CREATE_MANY, "second") as second:
         first.go()
         second.go()
@@ -147,7 +148,7 @@ def test_no_number_is_given_twice_by_two_processes_at_once(storage: Storage) -> 
     assert Batches(storage).change([create()])[0].license.id == 101
 
 
-def test_two_objects_in_one_process_exclude_each_other_too(storage: Storage, tmp_path: Path) -> None:
+def test_two_objects_in_one_process_exclude_each_other_too(storage: SqliteStorage, tmp_path: Path) -> None:
     with closing(a_storage(tmp_path)) as other:
         with storage.write(), pytest.raises(StoreBusy), other.write(wait=False):
             pass
@@ -155,7 +156,9 @@ def test_two_objects_in_one_process_exclude_each_other_too(storage: Storage, tmp
             pass
 
 
-def test_opening_a_database_that_is_up_to_date_waits_for_nobody(storage: Storage, tmp_path: Path) -> None:
+def test_opening_a_database_that_is_up_to_date_waits_for_nobody(
+    storage: SqliteStorage, tmp_path: Path
+) -> None:
     with storage.write(), closing(a_storage(tmp_path)) as other, other.read() as tx:
         assert tx.count_licenses(ANY) == 0
 
@@ -176,7 +179,7 @@ def test_making_the_tables_and_closing_the_log_wait_for_the_writer(
         other.close()
 
 
-def test_a_block_that_fails_gives_the_lock_back(storage: Storage, tmp_path: Path) -> None:
+def test_a_block_that_fails_gives_the_lock_back(storage: SqliteStorage, tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), storage.write():
         _ = 1 / 0
     with closing(a_storage(tmp_path)) as other, other.write(wait=False):

@@ -11,7 +11,7 @@ import pytest
 from keywright.errors import ConfigurationError, StoreError, StoreUnavailable
 from keywright.keys import KeyRing
 from keywright.storage import database_path, open_storage, sqlite
-from keywright.storage.migrate import HEAD, revision_of
+from keywright.storage.migrate import HEAD, state_of_file
 from tests.makers import KEY, KEY_RING, a_license, a_storage, url_of
 
 OTHER_RING = KeyRing(b"another secret, also 32 bytes ok")
@@ -43,7 +43,7 @@ def test_a_database_is_made_where_there_is_none_with_its_folders(tmp_path: Path)
 def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
     (tmp_path / "keywright.db").touch()
     a_storage(tmp_path).close()
-    assert revision_of(tmp_path / "keywright.db") == HEAD
+    assert state_of_file(tmp_path / "keywright.db").revision == HEAD
     assert not (tmp_path / "backups").exists()
 
 
@@ -100,6 +100,11 @@ def test_another_url_names_no_database(url: str) -> None:
         open_storage(url, KEY_RING)
 
 
+@pytest.mark.parametrize("url", ["postgresql://alice@host/db", "postgres:///db"])
+def test_the_url_of_a_server_names_no_file(url: str) -> None:
+    assert database_path(url) is None
+
+
 def test_a_refused_url_is_told_without_its_password() -> None:
     with pytest.raises(ConfigurationError) as refused:
         database_path("mysql://alice:pa@ss@host/db")
@@ -148,15 +153,30 @@ def test_a_database_of_another_program_is_refused_and_left_as_it_was(
     assert path.read_bytes() == before
 
 
-def test_a_database_of_a_newer_version_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
+@pytest.mark.parametrize("oldest", ["NULL", "'9999'"])
+def test_a_database_that_needs_a_newer_version_is_refused_and_left_as_it_was(
+    tmp_path: Path, oldest: str
+) -> None:
     a_storage(tmp_path).close()
     path = tmp_path / "keywright.db"
-    a_database(path, "UPDATE alembic_version SET version_num = '9999'")
-    before = path.read_bytes()
+    newer = "UPDATE alembic_version SET version_num = '9999'"
+    before = a_database(path, newer, f"UPDATE installation SET oldest_code = {oldest}")  # noqa: S608
     with pytest.raises(StoreError, match="newer Keywright"):
         a_storage(tmp_path)
     assert path.read_bytes() == before
     assert not (tmp_path / "backups").exists()
+
+
+def test_a_newer_database_that_this_version_may_use_is_opened_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    a_storage(tmp_path).close()
+    path = tmp_path / "keywright.db"
+    newer = "UPDATE alembic_version SET version_num = '9999'"
+    before = a_database(path, newer, f"UPDATE installation SET oldest_code = '{HEAD}'")  # noqa: S608
+    a_storage(tmp_path).close()
+    assert path.read_bytes() == before
+    assert "updated by a newer Keywright" in caplog.text
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_as_it_was(tmp_path: Path) -> None:

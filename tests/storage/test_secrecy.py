@@ -1,21 +1,28 @@
-"""A stolen database tells no license key: the bytes are searched in everything that lies in the folder."""
+"""A stolen database tells no license key: the bytes are searched in everything that there is of it."""
 
 import json
 import secrets
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+from sqlalchemy import update as update_table
 
 from keywright import access
 from keywright.batches import Batches
+from keywright.errors import LicenseKeyTaken, RejectedByDatabase, StoreConflict
 from keywright.model import KeptAnswer, LicenseRecord, Permissions, Role
-from keywright.storage import Storage
+from keywright.storage import Storage, database_path
+from keywright.storage.schema import kept_answers
 from keywright.storage.sqlite import copy
+from tests.databases import execute, postgres
 from tests.makers import (
+    KEY_RING,
     NOW,
+    a_license,
     a_retry,
     a_storage,
     activate,
@@ -27,23 +34,59 @@ from tests.makers import (
     rename,
     update,
 )
+from tools.postgres import binaries
+
+#: Reads everything that somebody has who stole the database: files by name.
+Everything = Callable[[], dict[str, bytes]]
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> Iterator[Storage]:
-    with closing(a_storage(tmp_path)) as storage:
-        yield storage
+def everything(database: str, url: str, storage: Storage) -> Everything:
+    """Of SQLite the folder; of PostgreSQL its files, its log of writes and its log, and a dump."""
+    if database == "sqlite":
+        folder = database_path(url)
+        assert folder is not None
+        return partial(files_in, folder.parent)
+    return Cluster(url).everything
 
 
-def found_in(folder: Path, text: str) -> list[str]:
-    """The files in which the text stands, read byte by byte, also as UTF-16 and in hex."""
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {one.name: one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+
+
+class Cluster:
+    """What a server keeps of a database."""
+
+    def __init__(self, url: str) -> None:
+        """From now on."""
+        self._url = url
+        self._log_before = postgres().log.stat().st_size
+        self._segment = str(execute(url, "SELECT pg_walfile_name(pg_current_wal_lsn())")[0][0])
+
+    def everything(self) -> dict[str, bytes]:
+        execute(self._url, "CHECKPOINT")
+        data = postgres().folder / "data"
+        oid = execute(self._url, "SELECT oid FROM pg_database WHERE datname = current_database()")[0][0]
+        segments = {one.name: one for one in (data / "pg_wal").iterdir() if one.is_file()}
+        return {
+            **files_in(data / "base" / str(oid)),
+            **{name: one.read_bytes() for name, one in segments.items() if name >= self._segment},
+            "log": postgres().log.read_bytes()[self._log_before :],
+            "dump": subprocess.run(
+                [str(binaries() / "pg_dump"), self._url], capture_output=True, check=True
+            ).stdout,
+        }
+
+
+def found_in(files: dict[str, bytes], text: str) -> list[str]:
+    """The files in which the text stands, byte by byte, also as UTF-16 and in hex."""
     shapes = [text.encode(), text.encode("utf-16-le"), text.encode().hex().encode()]
-    files = [one for one in folder.rglob("*") if one.is_file()]
-    assert any(one.suffix == ".db" for one in files)
-    return [one.name for one in files if any(shape in one.read_bytes() for shape in shapes)]
+    return [name for name, content in files.items() if any(shape in content for shape in shapes)]
 
 
-def a_canary() -> str:
+@pytest.fixture
+def canary() -> str:
+    """What every secret of a test begins with; where it is not, none of them is."""
     return f"CANARY-{secrets.token_hex(16)}"
 
 
@@ -52,61 +95,88 @@ def as_answer(outcome: LicenseRecord) -> bytes:
     return json.dumps({"licenseKey": outcome.license.key, "tokens": tokens}).encode()
 
 
-def test_the_search_finds_what_is_not_sealed(storage: Storage, tmp_path: Path) -> None:
-    canary = a_canary()
-    Batches(storage).change([create("key"), activate("key", label=canary)])
-    assert found_in(tmp_path, canary) == ["keywright.db-wal"]
+def test_the_search_finds_what_is_not_sealed(
+    batches: Batches, everything: Everything, database: str, canary: str
+) -> None:
+    batches.change([create("key"), activate("key", label=canary)])
+    found = found_in(everything(), canary)
+    if database == "sqlite":
+        assert found == ["keywright.db-wal"]
+    else:
+        # In the table, in the log of writes, in the dump.
+        assert {name for name in found if not name.isalnum() or name.isalpha()} == {"dump"}
+        assert sorted(len(name) > 20 for name in found if name != "dump") == [False, True]
 
 
-def test_no_license_key_stands_in_the_database_its_log_or_a_copy(storage: Storage, tmp_path: Path) -> None:
-    canaries = [a_canary() for _ in range(100)]
-    batches = Batches(storage)
-    for canary in canaries:
-        new_name = a_canary()
-        batches.change([create(canary, retry=a_retry(canary, write=as_answer)), activate(canary)])
-        batches.change([update(canary, product_id=7), rename(canary, new_name), activate(new_name)])
-        batches.change([create("taken"), rename(new_name, "taken"), activate(canary)])
-        batches.change([deactivate_all(new_name), delete(new_name), delete("taken")])
-        assert found_in(tmp_path, new_name) == []
-    (tmp_path / "copies").mkdir()
-    copy(storage.path, tmp_path / "copies" / "copy.db")
-    storage.close()
-    assert [found for canary in canaries if (found := found_in(tmp_path, canary))] == []
+def test_no_license_key_stands_in_the_database_its_log_or_a_copy(
+    batches: Batches, everything: Everything, canary: str
+) -> None:
+    for n in range(100):
+        old, new = f"{canary}-{n}", f"{canary}-{n}-new"
+        batches.change([create(old, retry=a_retry(old, write=as_answer)), activate(old)])
+        batches.change([update(old, product_id=7), rename(old, new), activate(new)])
+        batches.change([create("taken"), rename(new, "taken"), activate(old)])
+        batches.change([deactivate_all(new), delete(new), delete("taken")])
+        if n % 20 == 0:
+            assert found_in(everything(), canary) == []
+    assert found_in(everything(), canary) == []
 
 
-def test_no_generated_key_stands_in_the_database(storage: Storage, tmp_path: Path) -> None:
-    batches = Batches(storage)
+def test_no_license_key_stands_in_a_copy_or_in_what_is_left_after_closing(
+    tmp_path: Path, canary: str
+) -> None:
+    with closing(a_storage(tmp_path)) as storage:
+        Batches(storage).change([create(canary), activate(canary)])
+        copy(storage.path, tmp_path / "copy.db")
+    assert set(files_in(tmp_path)) == {"keywright.db", "keywright.db.lock", "copy.db"}
+    assert found_in(files_in(tmp_path), canary) == []
+
+
+def test_no_generated_key_stands_in_the_database(batches: Batches, everything: Everything) -> None:
     generator = batches.change([create_generator()])[0]
-    (records,) = batches.change([generate(generator.id, 100)])
-    found: list[Any] = [found_in(tmp_path, record.license.key) for record in records]
-    assert found == [[]] * 100
+    (records,) = batches.change([generate(generator.id, 20)])
+    files = everything()
+    assert [found_in(files, record.license.key) for record in records] == [[]] * 20
 
 
-def test_a_kept_answer_is_sealed_for_its_call(storage: Storage, tmp_path: Path) -> None:
-    key, token = a_canary(), secrets.token_hex(20)
-    body = json.dumps({"licenseKey": key, "activationData": {"token": token}}).encode()
+def test_a_kept_answer_is_sealed_for_its_call(storage: Storage, everything: Everything, canary: str) -> None:
+    body = json.dumps({"licenseKey": f"{canary}-1", "activationData": {"token": canary}}).encode()
     with storage.write() as tx:
         tx.save_kept_answer(b"1" * 32, KeptAnswer(b"d" * 32, 200, body), NOW)
-    assert found_in(tmp_path, key) == found_in(tmp_path, token) == []
+    assert found_in(everything(), canary) == []
     with storage.write() as tx:
-        tx._connection.exec_driver_sql("UPDATE kept_answers SET scope = ?", (b"2" * 32,))
+        tx._connection.execute(update_table(kept_answers).values(scope=b"2" * 32))
     with pytest.raises(ValueError, match="another place"), storage.read() as tx:
         tx.find_kept_answers([b"2" * 32])
 
 
-def test_no_credential_and_no_password_stands_in_the_database(storage: Storage, tmp_path: Path) -> None:
+def test_no_credential_and_no_password_stands_in_the_database(
+    storage: Storage, everything: Everything
+) -> None:
     issued = access.issue_api_key(storage, "shop", Permissions.READ, NOW)
     access.create_user(storage, "alice", Role.ADMINISTRATOR, "correct horse battery staple", NOW)
+    files = everything()
     for secret in (issued.consumer_key, issued.consumer_secret, "correct horse battery staple"):
-        assert found_in(tmp_path, secret) == []
+        assert found_in(files, secret) == []
 
 
 def test_neither_the_secret_nor_what_derives_from_it_stands_in_the_database(
-    storage: Storage, tmp_path: Path
+    batches: Batches, everything: Everything
 ) -> None:
-    Batches(storage).change([create("key"), activate("key")])
-    everything = b"".join(one.read_bytes() for one in tmp_path.rglob("*") if one.is_file())
-    ring = storage._key_ring
-    assert ring.secret_mark.encode() in everything
-    assert ring._finding not in everything
-    assert ring.fingerprint("key") in everything
+    batches.change([create("key"), activate("key")])
+    content = b"".join(everything().values())
+    assert KEY_RING.secret_mark.encode() in content
+    assert KEY_RING._finding not in content
+    assert KEY_RING._finding.hex().encode() not in content
+    assert KEY_RING.fingerprint("key") in content
+
+
+def test_what_the_server_writes_into_its_log_holds_no_license_key(
+    storage: Storage, everything: Everything, canary: str
+) -> None:
+    Batches(storage).change([create(canary), create("b")])
+    outcomes = Batches(storage).change([rename("b", canary), create("c", order_id=2**63), create(canary)])
+    assert [type(one) for one in outcomes] == [LicenseKeyTaken, RejectedByDatabase, LicenseKeyTaken]
+    with pytest.raises((RejectedByDatabase, StoreConflict)), storage.write() as tx:
+        tx.save_new_licenses([a_license(id=tx.next_id("license"), key=canary)])
+    assert found_in(everything(), canary) == []

@@ -1,15 +1,18 @@
 """A query for many things at once finds the same as many queries, whatever their number."""
 
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
+from sqlalchemy import event
 
 from keywright.model import KeptAnswer
-from keywright.storage import Reading, Storage
-from keywright.storage.queries import MOST_AT_ONCE, in_sizes
-from tests.makers import NOW, a_license, a_storage, an_activation
+from keywright.storage import Reading, Storage, open_storage
+from keywright.storage.many import MOST_NAMED, MOST_ROWS
+from tests.databases import KINDS, a_postgres_url
+from tests.makers import KEY_RING, NOW, a_license, an_activation, url_of
 
 SIZES = range(301)
 
@@ -26,11 +29,14 @@ def scope(number: int) -> bytes:
     return number.to_bytes(32, "big")
 
 
-@pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Storage]:
+@pytest.fixture(scope="module", params=KINDS)
+def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Storage]:
     """320 licenses with two activations each, one of them active, and 320 kept answers."""
-    folder: Path = tmp_path_factory.mktemp("many")
-    with closing(a_storage(folder)) as storage:
+    with ExitStack() as stack:
+        url = url_of(tmp_path_factory.mktemp("many"))
+        if request.param == "postgresql":
+            url = stack.enter_context(a_postgres_url())
+        storage = stack.enter_context(closing(open_storage(url, KEY_RING)))
         with storage.write() as tx:
             tx.save_new_licenses([a_license(id=n, key=key(n)) for n in range(1, 321)])
             tx.save_new_activations(
@@ -51,12 +57,42 @@ def tx(many: Storage) -> Iterator[Reading]:
         yield tx
 
 
-def test_a_list_is_cut_into_runs_of_powers_of_two_and_filled_up_with_its_own_values() -> None:
-    for size in SIZES:
-        runs = list(in_sizes(range(size)))
-        assert {one for run in runs for one in run} == set(range(size))
-        assert all(len(run) in (1, 2, 4, 8, 16, 32, 64, MOST_AT_ONCE) for run in runs)
-        assert len(runs) == -(-size // MOST_AT_ONCE)
+@contextmanager
+def statements(tx: Reading) -> Iterator[list[tuple[str, int]]]:
+    """What is run meanwhile: each statement and how many values go with it."""
+    seen: list[tuple[str, int]] = []
+
+    def see(_connection: object, _cursor: object, statement: str, values: Any, *_: object) -> None:
+        seen.append((statement, len(values)))
+
+    event.listen(tx._connection, "before_cursor_execute", see)
+    yield seen
+    event.remove(tx._connection, "before_cursor_execute", see)
+
+
+def test_lookups_of_any_size_are_a_handful_of_statements(tx: Reading) -> None:
+    is_sqlite = tx._connection.dialect.name == "sqlite"
+    for size in SIZES[1:]:
+        with statements(tx) as seen:
+            tx.find_licenses([key(n) for n in range(1, size + 1)])
+        if is_sqlite:
+            assert len(seen) == -(-size // MOST_NAMED)
+            assert {values for _, values in seen} <= {1, 2, 4, 8, 16, 32, 64, MOST_NAMED}
+        else:
+            assert [values for _, values in seen] == [1]
+            assert all(statement == seen[0][0] for statement, _ in seen)
+
+
+def test_more_rows_than_one_statement_takes_are_changed_and_found(many: Storage) -> None:
+    numbers = range(1_001, 1_001 + 2 * MOST_ROWS + 1)
+    more = [a_license(id=n, key=key(n)) for n in numbers]
+    with many.write() as tx:
+        tx.save_new_licenses(more)
+        tx.save_places_taken([replace(one, times_activated=1) for one in more])
+        found = tx.find_licenses(one.key for one in more)
+        assert {one.id: one.times_activated for one in found.values()} == dict.fromkeys(numbers, 1)
+        tx.delete_licenses(numbers)
+        assert tx.find_licenses(one.key for one in more) == {}
 
 
 def test_any_number_of_licenses_is_found_at_once(tx: Reading) -> None:

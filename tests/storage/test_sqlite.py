@@ -11,7 +11,8 @@ from keywright.batches import Batches
 from keywright.commands import CheckStore
 from keywright.errors import StoreBusy, StoreUnavailable
 from keywright.model import LicenseFilter
-from keywright.storage import Reading, Storage, sqlite
+from keywright.storage import Reading, sqlite
+from keywright.storage.sqlite import SqliteStorage
 from tests.makers import (
     KEY,
     TOKEN,
@@ -29,13 +30,13 @@ ANY = LicenseFilter()
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> Iterator[Storage]:
+def storage(tmp_path: Path) -> Iterator[SqliteStorage]:
     with closing(a_storage(tmp_path)) as storage:
         yield storage
 
 
 @contextmanager
-def held_by_another_program(storage: Storage, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+def held_by_another_program(storage: SqliteStorage, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
     """A program that is not Keywright holds SQLite's own lock, and not the one-writer lock."""
     with closing(sqlite3.connect(storage.path, isolation_level=None)) as foreign:
         foreign.execute(begin)
@@ -52,7 +53,7 @@ def insert_license(tx: Reading) -> None:
     tx._connection.exec_driver_sql("UPDATE sequences SET last_id = 99")
 
 
-def test_a_commit_is_in_the_log_and_on_the_disk_before_it_is_told(storage: Storage) -> None:
+def test_a_commit_is_in_the_log_and_on_the_disk_before_it_is_told(storage: SqliteStorage) -> None:
     full = 2
     with storage.write() as tx:
         assert pragma(tx, "journal_mode") == "wal"
@@ -60,19 +61,19 @@ def test_a_commit_is_in_the_log_and_on_the_disk_before_it_is_told(storage: Stora
         assert pragma(tx, "foreign_keys") == 1
 
 
-def test_readers_read_the_log_too_and_have_foreign_keys_nowhere_to_break(storage: Storage) -> None:
+def test_readers_read_the_log_too_and_have_foreign_keys_nowhere_to_break(storage: SqliteStorage) -> None:
     with storage.read() as tx:
         assert pragma(tx, "journal_mode") == "wal"
 
 
-def test_a_reader_cannot_write(storage: Storage) -> None:
+def test_a_reader_cannot_write(storage: SqliteStorage) -> None:
     with pytest.raises(StoreUnavailable, match="readonly"), storage.read() as tx:
         insert_license(tx)
     with storage.write() as tx:
         assert tx.next_id("license") == 1
 
 
-def test_refusals_write_nothing(storage: Storage) -> None:
+def test_refusals_write_nothing(storage: SqliteStorage) -> None:
     batches = Batches(storage)
     batches.change([create(limit=1), activate()])
     with storage.write() as tx:
@@ -82,7 +83,9 @@ def test_refusals_write_nothing(storage: Storage) -> None:
         assert tx._connection.exec_driver_sql("SELECT total_changes()").scalar_one() == before
 
 
-def test_a_write_begins_at_once_so_that_nothing_comes_between_reading_and_writing(storage: Storage) -> None:
+def test_a_write_begins_at_once_so_that_nothing_comes_between_reading_and_writing(
+    storage: SqliteStorage,
+) -> None:
     with (
         storage.write(),
         closing(sqlite3.connect(storage.path, timeout=0)) as foreign,
@@ -91,7 +94,7 @@ def test_a_write_begins_at_once_so_that_nothing_comes_between_reading_and_writin
         foreign.execute("BEGIN IMMEDIATE")
 
 
-def test_without_waiting_a_foreign_lock_is_busy_at_once_and_later_forgotten(storage: Storage) -> None:
+def test_without_waiting_a_foreign_lock_is_busy_at_once_and_later_forgotten(storage: SqliteStorage) -> None:
     with held_by_another_program(storage):
         with pytest.raises(StoreBusy), storage.write(wait=False):
             pass
@@ -102,7 +105,7 @@ def test_without_waiting_a_foreign_lock_is_busy_at_once_and_later_forgotten(stor
 
 
 def test_a_foreign_lock_is_waited_for_no_longer_than_the_limit(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
+    storage: SqliteStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.05)
     with held_by_another_program(storage), pytest.raises(StoreBusy), storage.write():
@@ -111,7 +114,7 @@ def test_a_foreign_lock_is_waited_for_no_longer_than_the_limit(
         pass
 
 
-def test_a_lock_that_comes_in_the_middle_of_the_work_is_busy_too(storage: Storage) -> None:
+def test_a_lock_that_comes_in_the_middle_of_the_work_is_busy_too(storage: SqliteStorage) -> None:
     batches = Batches(storage)
     batches.change([create()])
     with held_by_another_program(storage):
@@ -122,7 +125,9 @@ def test_a_lock_that_comes_in_the_middle_of_the_work_is_busy_too(storage: Storag
     assert [one.license.key for one in batches.change([create("a"), create("b")], wait=False)] == ["a", "b"]
 
 
-def test_waiting_in_vain_is_each_commands_outcome(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_in_vain_is_each_commands_outcome(
+    storage: SqliteStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.05)
     batches = Batches(storage)
     with held_by_another_program(storage):
@@ -130,7 +135,7 @@ def test_waiting_in_vain_is_each_commands_outcome(storage: Storage, monkeypatch:
     assert [type(one) for one in outcomes] == [StoreBusy, StoreBusy]
 
 
-def test_a_full_disk_makes_changes_unavailable_and_heals(storage: Storage) -> None:
+def test_a_full_disk_makes_changes_unavailable_and_heals(storage: SqliteStorage) -> None:
     batches = Batches(storage)
     batches.change([create()])
     with storage.write() as tx:
@@ -145,7 +150,7 @@ def test_a_full_disk_makes_changes_unavailable_and_heals(storage: Storage) -> No
     assert [one.license.id for one in batches.change(many[:2])] == [2, 3]
 
 
-def test_an_answer_to_a_change_that_did_not_last_is_not_kept(storage: Storage) -> None:
+def test_an_answer_to_a_change_that_did_not_last_is_not_kept(storage: SqliteStorage) -> None:
     batches = Batches(storage)
     batches.change([create()])
     with storage.write() as tx:
@@ -158,7 +163,7 @@ def test_an_answer_to_a_change_that_did_not_last_is_not_kept(storage: Storage) -
 
 
 def test_a_database_that_vanished_is_unavailable_for_questions_and_changes(
-    storage: Storage, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    storage: SqliteStorage, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     storage.close()
     hidden = tmp_path / "hidden.db"
@@ -167,23 +172,21 @@ def test_a_database_that_vanished_is_unavailable_for_questions_and_changes(
     assert isinstance(batches.ask([validate()])[0], StoreUnavailable)
     assert isinstance(batches.change([create()])[0], StoreUnavailable)
     assert not storage.path.exists()
-    assert [one.message.split(":")[0] for one in caplog.records] == [
-        "the database cannot be read",
-        "the database cannot be written",
-    ]
+    # Once a second is enough.
+    assert [one.message.split(":")[0] for one in caplog.records] == ["the database cannot be read"]
     hidden.rename(storage.path)
     assert batches.change([create()])[0].license.key == KEY
     assert batches.ask([validate()])[0].license.key == KEY
 
 
-def test_a_database_that_was_overwritten_does_not_answer(storage: Storage) -> None:
+def test_a_database_that_was_overwritten_does_not_answer(storage: SqliteStorage) -> None:
     storage.close()
     storage.path.write_bytes(b"dear diary\n" * 10_000)
     (outcome,) = Batches(storage).ask([CheckStore()])
     assert isinstance(outcome, StoreUnavailable)
 
 
-def test_closing_moves_the_log_into_the_database_and_allows_opening_again(storage: Storage) -> None:
+def test_closing_moves_the_log_into_the_database_and_allows_opening_again(storage: SqliteStorage) -> None:
     with storage.write() as tx:
         tx.save_new_licenses([a_license()])
     with storage.read() as tx:
@@ -196,7 +199,7 @@ def test_closing_moves_the_log_into_the_database_and_allows_opening_again(storag
         assert tx.count_licenses(ANY) == 1
 
 
-def test_a_reader_neither_moves_nor_shortens_the_log(storage: Storage, tmp_path: Path) -> None:
+def test_a_reader_neither_moves_nor_shortens_the_log(storage: SqliteStorage, tmp_path: Path) -> None:
     with storage.write() as tx:
         tx.save_new_licenses([a_license()])
     log = Path(f"{storage.path}-wal")
@@ -208,7 +211,7 @@ def test_a_reader_neither_moves_nor_shortens_the_log(storage: Storage, tmp_path:
     assert (storage.path.read_bytes(), log.read_bytes()) == before
 
 
-def test_a_copy_is_made_while_others_write(storage: Storage, tmp_path: Path) -> None:
+def test_a_copy_is_made_while_others_write(storage: SqliteStorage, tmp_path: Path) -> None:
     with storage.write() as tx:
         tx.save_new_licenses([a_license()])
         sqlite.copy(storage.path, tmp_path / "before.db")

@@ -21,6 +21,8 @@ LONG = "a secret of thirty-two characters"
 BAD_VALUES = {
     "data_dir": "",
     "database_url": "nowhere",
+    "read_database_url": "nowhere",
+    "read_lag_limit": "-1",
     "host": " ",
     "port": "99999",
     "api_root": "a//b",
@@ -29,6 +31,7 @@ BAD_VALUES = {
     "trusted_proxies": "10.0.0.1/8",
     "allowed_origins": "https://shop.example/path",
     "secret": "short",
+    "workers": "0",
     "queue_limit": "0",
     "body_limit": "12",
     "unknown_key_limit": "-1",

@@ -20,7 +20,13 @@ from tests.makers import KEY, NOW, TOKEN, all_errors
 PACKAGE = Path(keywright.__file__).parent
 ALL = list(dict.fromkeys(all_errors()))
 #: What only the command line and the start of the server raise: no request can meet it.
-NOT_OVER_HTTP = {errors.ConfigurationError, errors.StoreError, errors.UnknownApiKey, errors.UserExists}
+NOT_OVER_HTTP = {
+    errors.ConfigurationError,
+    errors.StoreError,
+    errors.UnknownApiKey,
+    errors.UserExists,
+    errors.WorkerFailed,
+}
 #: An example of each fact that an error can carry.
 FACTS: dict[str, Any] = {
     "key": KEY,
@@ -92,7 +98,8 @@ def test_the_codes_are_the_same_as_ever() -> None:
         request.malformed_json request.malformed_form request.body_too_large request.address_too_long
         request.headers_too_large request.too_slow request.encoded_body fault.internal
         fault.unavailable fault.queue_full fault.shutting_down fault.store_unavailable
-        fault.store_busy fault.rejected_by_database configuration store
+        fault.store_busy fault.store_conflict fault.lock_timeout fault.fate_unknown
+        fault.rejected_by_database configuration store worker
         """.split()
     )
 
@@ -113,7 +120,8 @@ def test_every_leaf_of_the_tree_has_its_answer_over_http() -> None:
 
 
 def test_no_request_can_meet_what_has_no_answer_over_http() -> None:
-    sources = set((PACKAGE / "http").rglob("*.py")) - {PACKAGE / "http" / "server.py"}
+    starting = {PACKAGE / "http" / name for name in ("server.py", "workers.py")}
+    sources = set((PACKAGE / "http").rglob("*.py")) - starting
     made = {one for source in sources for one in errors_made_in(source)}
     assert made & NOT_OVER_HTTP == set()
     assert NOT_OVER_HTTP & set(problems.PROBLEMS) == set()

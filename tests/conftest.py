@@ -1,0 +1,33 @@
+"""The databases that tests run on."""
+
+import signal
+
+import pytest
+
+from tests.databases import KINDS, stop_postgres
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that uses the fixture ``database`` runs once for each kind of its module's ``DATABASES``; where
+    a module has none, once for each of ``KINDS``.
+    """
+    if "database" in metafunc.fixturenames:
+        kinds = getattr(metafunc.module, "DATABASES", KINDS)
+        metafunc.parametrize("database", kinds, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def database(request: pytest.FixtureRequest) -> str:
+    """The kind of database that the test runs on."""
+    kind: str = request.param
+    return kind
+
+
+def pytest_configure() -> None:
+    """Who is told to end leaves in good order, as after Ctrl-C."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def pytest_unconfigure() -> None:
+    """Leave no server behind."""
+    stop_postgres()

@@ -1,0 +1,388 @@
+"""Several at once on one PostgreSQL database: they wait for each other, or one is run again, and each of
+them gets what it would have got alone.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy.dialects import postgresql
+
+from keywright import access
+from keywright import commands as c
+from keywright.batches import Batches
+from keywright.errors import (
+    LicenseKeyTaken,
+    LimitReached,
+    RejectedByDatabase,
+    StoreConflict,
+    UserExists,
+)
+from keywright.keys import KeyRing
+from keywright.model import KeptAnswer, LicenseFilter, LicenseRecord, Permissions, Role
+from keywright.storage import Storage, Writing, change, queries, session
+from keywright.storage.again import MOST_REPEATS
+from keywright.storage.postgres import PostgresStorage
+from tests.databases import execute
+from tests.makers import (
+    KEY,
+    KEY_RING,
+    LATER,
+    NOW,
+    a_license,
+    a_retry,
+    activate,
+    create,
+    deactivate_all,
+    delete,
+    rename,
+    update,
+)
+from tests.storage.conftest import EVERY_ISOLATION, Opener
+from tests.storage.unlucky import raise_error
+
+#: Two that do not know of each other.
+Pair = tuple[Batches, Batches]
+
+DATABASES = tuple(one for one in EVERY_ISOLATION if one != "sqlite")
+ANY = LicenseFilter()
+
+
+@pytest.fixture
+def batches(storage: Storage) -> Batches:
+    """Without bad luck: what goes wrong here is what the tests do."""
+    return Batches(storage)
+
+
+@pytest.fixture
+def pair(open_again: Opener) -> Pair:
+    """On one database."""
+    return Batches(open_again()), Batches(open_again())
+
+
+def at_once(one: Callable[[], Any], other: Callable[[], Any]) -> list[Any]:
+    """What both return, begun at the same moment."""
+    together = threading.Barrier(2)
+
+    def begin(call: Callable[[], Any]) -> Any:
+        together.wait(timeout=30)
+        return call()
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(begin, (one, other)))
+
+
+def changed_at_once(pair: Pair, one: list[c.Command], other: list[c.Command]) -> list[list[Any]]:
+    """What both get that give these commands at the same moment."""
+    return at_once(partial(pair[0].change, one), partial(pair[1].change, other))
+
+
+def counter(storage: Storage, key: str = KEY) -> int:
+    with storage.read() as tx:
+        return tx.find_licenses([key])[key].times_activated
+
+
+# --- locks ----------------------------------------------------------------------------------------
+
+
+def test_licenses_are_locked_in_the_order_of_their_numbers() -> None:
+    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+    statement = str(queries.LICENSES_LOCKED._at_once.compile(dialect=dialect))
+    assert statement.endswith("ORDER BY licenses.id FOR UPDATE")
+
+
+def deadlocks(url: str) -> int:
+    """How many the server had to break in this database, in sessions that have ended."""
+    query = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+    return int(execute(url, query)[0][0])
+
+
+def test_a_deadlock_is_counted(storage: Storage, url: str) -> None:
+    Batches(storage).change([create("a"), create("b")])
+
+    def lock(first: str, second: str) -> None:
+        query = "SELECT id FROM licenses WHERE fingerprint = %s FOR UPDATE"
+        with closing(psycopg.connect(url)) as connection, suppress(psycopg.errors.DeadlockDetected):
+            connection.execute("SET deadlock_timeout = '10ms'")
+            connection.execute(query, (KEY_RING.fingerprint(first),))
+            together.wait(timeout=30)
+            connection.execute(query, (KEY_RING.fingerprint(second),))
+
+    together = threading.Barrier(2)
+    at_once(partial(lock, "a", "b"), partial(lock, "b", "a"))
+    assert deadlocks(url) == 1
+
+
+def test_those_who_lock_the_same_licenses_in_other_orders_do_not_block_each_other(
+    open_again: Opener, url: str
+) -> None:
+    storages = (open_again(), open_again())
+    pair = [Batches(storage) for storage in storages]
+    keys = [f"key {n}" for n in range(60)]
+    pair[0].change([create(key) for key in keys])
+
+    def activate_all(batches: Batches, order: list[str]) -> list[Any]:
+        return [one for _ in range(10) for one in batches.change([activate(key) for key in order])]
+
+    everything = at_once(partial(activate_all, pair[0], keys), partial(activate_all, pair[1], keys[::-1]))
+    outcomes = [one for some in everything for one in some]
+    assert {type(one) for one in outcomes} == {LicenseRecord}
+    for key in keys:
+        read = [one.license.times_activated for one in outcomes if one.license.key == key]
+        assert sorted(read) == list(range(1, 21))
+    for storage in storages:
+        storage.close()
+    assert deadlocks(url) == 0
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for a lock longer than a moment, nor leaves it alone afterwards."""
+    shorter = session._SESSION.replace("'lock_timeout', '1s'", "'lock_timeout', '50ms'")
+    assert shorter != session._SESSION
+    monkeypatch.setattr(session, "_SESSION", shorter)
+    monkeypatch.setattr("keywright.batches._LEFT_ALONE", 0)
+
+
+@contextmanager
+def held(url: str, key: str) -> Iterator[None]:
+    """Another program holds the license."""
+    with closing(psycopg.connect(url)) as other:
+        query = "SELECT id FROM licenses WHERE fingerprint = %s FOR UPDATE"
+        assert other.execute(query, (KEY_RING.fingerprint(key),)).fetchall() != []
+        yield
+        other.rollback()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_license_that_is_held_elsewhere_is_a_conflict_and_free_later(batches: Batches, url: str) -> None:
+    batches.change([create()])
+    with held(url, KEY):
+        assert isinstance(batches.change([activate()])[0], StoreConflict)
+    assert batches.change([activate()])[0].license.times_activated == 1
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_neighbours_of_a_license_that_is_held_elsewhere_are_not_hurt(batches: Batches, url: str) -> None:
+    batches.change([create("a"), create("b"), create("c")])
+    with held(url, "b"):
+        outcomes = batches.change([activate("a"), activate("b"), activate("c"), activate("b"), create("d")])
+    kinds = [type(one) for one in outcomes if isinstance(one, LicenseRecord)]
+    assert len(kinds) == 3
+    assert isinstance(outcomes[1], StoreConflict)
+    assert isinstance(outcomes[3], StoreConflict)
+    again = batches.change([activate("a"), activate("b"), activate("c")])
+    assert [one.license.times_activated for one in again] == [2, 1, 2]
+
+
+def test_a_license_that_is_held_for_a_moment_is_waited_for(batches: Batches, url: str) -> None:
+    batches.change([create()])
+    with ThreadPoolExecutor(1) as pool:
+        with held(url, KEY):
+            call = pool.submit(batches.change, [activate()])
+            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            while execute(url, waiting) == [(0,)]:
+                assert not call.done()
+        (outcome,) = call.result()
+    assert outcome.license.times_activated == 1
+
+
+# --- transactions that are undone -----------------------------------------------------------------
+
+
+class Failing(PostgresStorage):
+    """The server fails the next changes at their end."""
+
+    def __init__(self, url: str, key_ring: KeyRing) -> None:
+        super().__init__(url, key_ring)
+        self.state = ""
+        self.times = 0
+        self.tried = 0
+
+    @contextmanager
+    def write(self, *, wait: bool = True) -> Iterator[Writing]:
+        self.tried += 1
+        with super().write(wait=wait) as tx:
+            yield tx
+            if self.tried <= self.times:
+                raise_error(tx._connection, self.state)
+
+
+@pytest.fixture
+def failing(url: str) -> Iterator[Failing]:
+    with closing(Failing(url, KEY_RING)) as failing:
+        yield failing
+
+
+#: Serialization failure, deadlock, unique violation, server going away, and how often each is repeated;
+#: a lock was waited for already.
+REPEATED = [("40001", 5), ("40P01", 5), ("23505", 5), ("57P01", 5), ("55P03", 1)]
+
+
+@pytest.mark.parametrize(("state", "times"), REPEATED)
+def test_what_another_transaction_undid_is_done_again(failing: Failing, state: str, times: int) -> None:
+    failing.state, failing.times = state, times
+    (outcome,) = Batches(failing).change([create()])
+    assert isinstance(outcome, LicenseRecord)
+    assert failing.tried == times + 1
+    with failing.read() as tx:
+        assert tx.count_licenses(ANY) == 1
+        assert len(tx.list_events(outcome.license.id, limit=9)) == 1
+
+
+@pytest.mark.parametrize(("state", "times"), REPEATED)
+def test_what_is_undone_again_and_again_is_a_conflict_and_leaves_nothing(
+    failing: Failing, state: str, times: int
+) -> None:
+    failing.state, failing.times = state, times + 1
+    (outcome,) = Batches(failing).change([create()])
+    assert isinstance(outcome, StoreConflict)
+    assert failing.tried == times + 1
+    with failing.read() as tx:
+        assert tx.count_licenses(ANY) == 0
+
+
+def test_nothing_is_repeated_more_than_five_times() -> None:
+    assert max(times for _, times in REPEATED) == MOST_REPEATS == 5
+
+
+@pytest.mark.parametrize("state", ["22003", "23514", "23502", "42501"])
+def test_what_the_database_rejects_is_not_tried_again(failing: Failing, state: str) -> None:
+    failing.state, failing.times = state, 1
+    assert isinstance(Batches(failing).change([create()])[0], RejectedByDatabase)
+    assert failing.tried == 1
+
+
+def test_a_change_between_reading_and_locking_is_noticed(
+    storage: Storage, open_again: Opener, database: str
+) -> None:
+    other = Batches(open_again())
+    other.change([create(limit=2)])
+    tried: list[str] = []
+
+    def work(tx: Writing) -> int:
+        tx.count_licenses(ANY)
+        if not tried:
+            assert isinstance(other.change([activate()])[0], LicenseRecord)
+        tried.append("tried")
+        return tx.lock_licenses([KEY])[KEY].times_activated
+
+    assert change(storage, work) == 1
+    # One that sees a single moment is run again; another sees what is there when it looks.
+    assert len(tried) == (1 if database == "postgresql" else 2)
+
+
+# --- the same at the same moment ------------------------------------------------------------------
+
+
+def test_of_two_who_make_the_same_key_at_once_one_succeeds(pair: Pair) -> None:
+    for n in range(15):
+        (one,), (other,) = changed_at_once(pair, [create(f"key {n}")], [create(f"key {n}")])
+        assert {type(one), type(other)} == {LicenseRecord, LicenseKeyTaken}
+
+
+def test_of_two_who_rename_to_the_same_key_at_once_one_succeeds(pair: Pair) -> None:
+    for n in range(10):
+        pair[0].change([create(f"{n} a"), create(f"{n} b")])
+        (one,), (other,) = changed_at_once(pair, [rename(f"{n} a", f"{n} c")], [rename(f"{n} b", f"{n} c")])
+        assert {type(one), type(other)} == {LicenseRecord, LicenseKeyTaken}
+
+
+def test_a_key_that_is_taken_meanwhile_does_not_hurt_its_neighbours(pair: Pair) -> None:
+    for n in range(10):
+        one, other = changed_at_once(
+            pair, [create(f"{n} a"), create(f"{n} both")], [create(f"{n} b"), create(f"{n} both")]
+        )
+        assert [type(some[0]) for some in (one, other)] == [LicenseRecord, LicenseRecord]
+        assert {type(some[1]) for some in (one, other)} == {LicenseRecord, LicenseKeyTaken}
+
+
+def test_the_same_call_at_two_at_once_has_one_effect_and_one_answer(pair: Pair, storage: Storage) -> None:
+    pair[0].change([create()])
+
+    def write(outcome: Any) -> bytes:
+        assert isinstance(outcome, LicenseRecord)
+        return outcome.activations[0].token.encode()
+
+    for n in range(15):
+        retry = a_retry(f"call {n}", write=write)
+        call: list[c.Command] = [activate(retry=retry)]
+        outcomes = [one for some in changed_at_once(pair, call, call) for one in some]
+        kept = [one for one in outcomes if isinstance(one, KeptAnswer)]
+        (first,) = (one for one in outcomes if isinstance(one, LicenseRecord))
+        assert [one.body for one in kept] == [write(first)]
+        assert counter(storage) == n + 1
+
+
+def test_the_last_place_is_given_once(pair: Pair, storage: Storage) -> None:
+    for n in range(15):
+        pair[0].change([create(f"key {n}", 1)])
+        (one,), (other,) = changed_at_once(pair, [activate(f"key {n}")], [activate(f"key {n}")])
+        assert {type(one), type(other)} == {LicenseRecord, LimitReached}
+        assert counter(storage, f"key {n}") == 1
+
+
+def test_a_license_that_is_deleted_while_it_is_activated_leaves_no_activation(pair: Pair, url: str) -> None:
+    for n in range(10):
+        pair[0].change([create(f"key {n}")])
+        changed_at_once(pair, [activate(f"key {n}")], [delete(f"key {n}")])
+    assert execute(url, "SELECT count(*) FROM activations") == [(0,)]
+    assert execute(url, "SELECT count(*) FROM licenses") == [(0,)]
+
+
+def test_changes_of_a_license_from_two_sides_are_all_there(pair: Pair, storage: Storage) -> None:
+    pair[0].change([create()])
+    at_once(
+        lambda: [pair[0].change([activate(), update(order_id=n)]) for n in range(20)],
+        lambda: [pair[1].change([deactivate_all(), update(user_id=n)]) for n in range(20)],
+    )
+    with storage.read() as tx:
+        license = tx.find_licenses([KEY])[KEY]
+        assert (license.order_id, license.user_id) == (19, 19)
+        assert license.times_activated == len(tx.list_active([license.id]).get(license.id, ()))
+
+
+def test_no_number_is_given_to_two_at_once(pair: Pair) -> None:
+    pair[0].change([create("a"), create("b")])
+
+    def numbers(batches: Batches, key: str) -> list[tuple[int, int]]:
+        pairs = (batches.change([create(f"{key} {n}"), activate(key)]) for n in range(30))
+        return [(made.license.id, record.activations[0].id) for made, record in pairs]
+
+    one, other = at_once(partial(numbers, pair[0], "a"), partial(numbers, pair[1], "b"))
+    for i in (0, 1):
+        assert len({both[i] for both in one + other}) == 60
+
+
+def test_of_two_users_of_one_name_made_at_once_one_is_refused(open_again: Opener) -> None:
+    one, other = open_again(), open_again()
+
+    def make(storage: Storage) -> str:
+        try:
+            access.create_user(storage, "alice", Role.READER, "a password", NOW)
+        except UserExists:
+            return "refused"
+        return "made"
+
+    assert sorted(at_once(partial(make, one), partial(make, other))) == ["made", "refused"]
+
+
+def test_an_api_key_is_revoked_by_one_and_known_as_such_to_the_other(open_again: Opener) -> None:
+    one, other = open_again(), open_again()
+    issued = access.issue_api_key(one, "shop", Permissions.READ, NOW)
+    access.revoke_api_key(other, issued.api_key.id, LATER)
+    assert [key.revoked_at for key in access.list_api_keys(one)] == [LATER]
+
+
+def test_a_reader_is_not_held_up_by_those_who_write(storage: Storage, open_again: Opener) -> None:
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license()])
+    with storage.write() as tx:
+        tx.lock_licenses([KEY])
+        with open_again().read() as reading:
+            assert set(reading.find_licenses([KEY])) == {KEY}

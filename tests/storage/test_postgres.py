@@ -1,0 +1,367 @@
+"""What is special about PostgreSQL: how a database is made and opened, and what its sessions are like."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Engine, create_engine
+
+from keywright.batches import Batches
+from keywright.errors import ConfigurationError, StoreConflict, StoreError, StoreUnavailable, TokenNotActive
+from keywright.keys import KeyRing
+from keywright.model import LicenseRecord
+from keywright.storage import Storage, has_database, migrations, open_storage
+from keywright.storage.migrate import HEAD
+from keywright.storage.schema import metadata
+from tests.databases import a_postgres_url, execute, postgres
+from tests.makers import (
+    KEY,
+    KEY_RING,
+    TOKEN,
+    a_license,
+    activate,
+    an_activation,
+    create,
+    validate,
+)
+from tests.storage.test_migrations import BROKEN, NEXT, SCRIPTS, licenses_of, use_scripts
+from tools.postgres import free_port
+
+DATABASES = ("postgresql",)
+ROOT = Path(__file__).parents[2]
+OTHER_RING = KeyRing(b"another secret, also 32 bytes ok")
+NEWER = "UPDATE alembic_version SET version_num = '9999'"
+
+#: All that a schema consists of, as the server keeps it.
+CATALOG = (
+    """SELECT table_name, column_name, ordinal_position, data_type, character_maximum_length, is_nullable,
+              column_default, is_identity, identity_generation
+       FROM information_schema.columns WHERE table_schema = 'public'""",
+    """SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+       WHERE connamespace = 'public'::regnamespace""",
+    "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'",
+    """SELECT sequencename, data_type::text, start_value, increment_by, cycle, cache_size FROM pg_sequences
+       WHERE schemaname = 'public'""",
+)
+
+
+@pytest.fixture
+def empty_url() -> Iterator[str]:
+    """The URL of a database without tables."""
+    with a_postgres_url(empty=True) as url:
+        yield url
+
+
+@contextmanager
+def an_engine(url: str) -> Iterator[Engine]:
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    yield engine
+    engine.dispose()
+
+
+def schema_of(url: str) -> list[set[tuple[object, ...]]]:
+    """The schema without Alembic's own table."""
+    return [{row for row in execute(url, query) if row[0] != "alembic_version"} for query in CATALOG]
+
+
+def contents_of(url: str) -> list[tuple[object, ...]]:
+    """Which tables there are, and what Keywright's say of themselves."""
+    names = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
+    found = execute(url, names)
+    for table in ("alembic_version", "installation"):
+        if (table,) in found:
+            found += execute(url, f"SELECT * FROM {table}")  # noqa: S608
+    return found
+
+
+# --- the schema -----------------------------------------------------------------------------------
+
+
+def test_the_migrations_make_what_the_schema_declares(url: str, empty_url: str) -> None:
+    with an_engine(empty_url) as engine:
+        metadata.create_all(engine)
+    assert schema_of(url) == schema_of(empty_url)
+
+
+def test_alembic_finds_no_difference_either(url: str) -> None:
+    with an_engine(url) as engine, engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+
+
+MIGRATE = """
+import sys
+from keywright.storage import open_storage
+from tests.makers import KEY_RING
+print("ready", flush=True)
+sys.stdin.readline()
+open_storage(sys.argv[1], KEY_RING).close()
+print("open", flush=True)
+"""
+
+
+def test_of_many_processes_that_make_the_tables_at_once_one_does_it(empty_url: str) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", MIGRATE, empty_url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        for _ in range(6)
+    ]
+    for one in processes:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "ready\n"
+    for one in processes:
+        assert one.stdin is not None
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    assert [one.communicate(timeout=60)[0] for one in processes] == ["open\n"] * 6
+    assert execute(empty_url, "SELECT version_num FROM alembic_version") == [(HEAD,)]
+    assert execute(empty_url, "SELECT id, secret_mark FROM installation") == [(1, KEY_RING.secret_mark)]
+
+
+def test_a_migration_changes_an_existing_database_and_keeps_what_is_in_it(
+    url: str, storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license()])
+    storage.close()
+    use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
+    assert licenses_of(open_storage(url, KEY_RING)) == [KEY]
+    assert execute(url, "SELECT note FROM licenses") == [("migrated",)]
+    assert execute(url, "SELECT version_num FROM alembic_version") == [("0003",)]
+
+
+def test_a_migration_that_fails_leaves_the_database_as_it_was(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (schema_of(url), contents_of(url))
+    use_scripts(tmp_path / "scripts", BROKEN, monkeypatch)
+    with pytest.raises(StoreError, match="no_such_table"):
+        open_storage(url, KEY_RING)
+    assert (schema_of(url), contents_of(url)) == before
+
+
+def test_a_first_migration_that_fails_leaves_nothing(
+    empty_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_scripts(tmp_path / "scripts", BROKEN, monkeypatch)
+    with pytest.raises(StoreError, match="no_such_table"):
+        open_storage(empty_url, KEY_RING)
+    assert contents_of(empty_url) == []
+    assert not has_database(empty_url)
+
+
+def test_the_scripts_of_the_tests_are_those_of_the_program(tmp_path: Path) -> None:
+    shutil.copytree(SCRIPTS, tmp_path / "scripts")
+    assert Path(next(iter(migrations.__path__))) == SCRIPTS
+
+
+# --- which databases are opened -------------------------------------------------------------------
+
+
+@contextmanager
+def a_role(url: str) -> Iterator[str]:
+    """The URL with a role that may use the database and not make tables in it."""
+    name = f"guest_{url.rpartition('/')[2]}"
+    execute(url, f"CREATE ROLE {name} LOGIN")
+    try:
+        yield url.replace("keywright@", f"{name}@")
+    finally:
+        execute(url, f"DROP OWNED BY {name}; DROP ROLE {name}")
+
+
+def test_a_role_that_may_not_make_tables_is_told_what_it_needs(empty_url: str) -> None:
+    with a_role(empty_url) as url:
+        with pytest.raises(StoreError, match="needs the right to create tables"):
+            open_storage(url, KEY_RING)
+        assert contents_of(empty_url) == []
+
+
+def test_a_role_that_may_only_read_and_write_can_use_a_database_that_is_up_to_date(url: str) -> None:
+    with a_role(url) as guest:
+        role = guest.partition("://")[2].partition("@")[0]
+        execute(url, f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}")
+        execute(url, f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role}")
+        with closing(open_storage(guest, KEY_RING)) as storage:
+            outcomes = Batches(storage).change([create(), activate()])
+            assert [type(one) for one in outcomes] == [LicenseRecord, LicenseRecord]
+
+
+def test_a_role_without_rights_is_told_so(url: str) -> None:
+    with a_role(url) as guest, pytest.raises(StoreError, match="permission denied"):
+        open_storage(guest, KEY_RING)
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        ["CREATE TABLE users (name TEXT)", "INSERT INTO users VALUES ('soup')"],
+        # Many programs number their revisions like this.
+        ["CREATE TABLE alembic_version (version_num TEXT)", "INSERT INTO alembic_version VALUES ('0001')"],
+    ],
+)
+def test_a_database_of_another_program_is_refused_and_left_as_it_was(
+    empty_url: str, tables: list[str]
+) -> None:
+    for statement in tables:
+        execute(empty_url, statement)
+    before = (schema_of(empty_url), contents_of(empty_url))
+    with pytest.raises(StoreError, match="another program"):
+        open_storage(empty_url, KEY_RING)
+    assert (schema_of(empty_url), contents_of(empty_url)) == before
+
+
+def test_a_database_may_hold_other_programs_tables_beside_ours(empty_url: str) -> None:
+    execute(empty_url, "CREATE TABLE recipes (name TEXT)")
+    open_storage(empty_url, KEY_RING).close()
+    open_storage(empty_url, KEY_RING).close()
+
+
+def test_a_database_written_with_another_secret_is_refused_and_left_as_it_was(url: str) -> None:
+    before = contents_of(url)
+    with pytest.raises(StoreError, match="another secret"):
+        open_storage(url, OTHER_RING)
+    assert contents_of(url) == before
+
+
+@pytest.mark.parametrize("oldest", [None, "9999"])
+def test_a_database_that_needs_a_newer_version_is_refused_and_left_as_it_was(
+    url: str, oldest: str | None
+) -> None:
+    execute(url, NEWER)
+    execute(url, "UPDATE installation SET oldest_code = %s", oldest)
+    before = contents_of(url)
+    with pytest.raises(StoreError, match="newer Keywright"):
+        open_storage(url, KEY_RING)
+    assert contents_of(url) == before
+
+
+def test_a_newer_database_that_this_version_may_use_is_opened_with_a_warning(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    execute(url, NEWER)
+    execute(url, "UPDATE installation SET oldest_code = %s", HEAD)
+    with closing(open_storage(url, KEY_RING)) as storage:
+        assert isinstance(Batches(storage).change([create()])[0], LicenseRecord)
+    assert "updated by a newer Keywright" in caplog.text
+
+
+def test_a_database_is_there_when_it_has_tables(url: str, empty_url: str) -> None:
+    assert has_database(url)
+    assert not has_database(empty_url)
+
+
+def test_a_server_that_does_not_answer_is_unavailable() -> None:
+    with pytest.raises(StoreUnavailable, match="refused"):
+        open_storage(f"postgresql://alice:secret@127.0.0.1:{free_port()}/db", KEY_RING)
+
+
+def test_a_database_that_is_not_there_is_unavailable_without_its_password_being_told() -> None:
+    url = postgres().url("no_such_database").replace("keywright@", "keywright:the-password@")
+    with pytest.raises(StoreUnavailable, match="does not exist") as refused:
+        open_storage(url, KEY_RING)
+    assert "the-password" not in str(refused.value)
+
+
+def test_a_url_that_makes_no_sense_is_refused_without_its_password() -> None:
+    with pytest.raises(ConfigurationError, match="cannot be used") as refused:
+        open_storage("postgresql://alice:the-password@host/db?no_such_option=1", KEY_RING)
+    assert "the-password" not in str(refused.value)
+
+
+# --- its sessions ---------------------------------------------------------------------------------
+
+
+def shown(storage: Storage, name: str) -> str:
+    """A setting of the session that changes things."""
+    with storage.write() as tx:
+        return str(tx._connection.exec_driver_sql(f"SHOW {name}").scalar_one())
+
+
+@pytest.mark.parametrize(
+    ("default", "in_force"),
+    [("off", "on"), ("local", "on"), ("on", "on"), ("remote_apply", "remote_apply")],
+)
+def test_what_is_acknowledged_is_durable_whatever_the_servers_default(
+    url: str, default: str, in_force: str
+) -> None:
+    execute(url, f"ALTER DATABASE {url.rpartition('/')[2]} SET synchronous_commit = {default}")
+    with closing(open_storage(url, KEY_RING)) as storage:
+        assert shown(storage, "synchronous_commit") == in_force
+
+
+def test_nothing_is_waited_for_or_held_for_ever(storage: Storage) -> None:
+    for name in ("lock_timeout", "idle_in_transaction_session_timeout"):
+        assert shown(storage, name) not in ("0", "")
+
+
+def test_a_reader_cannot_write(storage: Storage) -> None:
+    with pytest.raises(StoreConflict, match="read-only"), storage.read() as tx:
+        tx._connection.exec_driver_sql("UPDATE sequences SET last_id = 99")
+
+
+def end_sessions(url: str) -> int:
+    """Let the server hang up on everybody; returns on how many."""
+    others = "datname = current_database() AND pid <> pg_backend_pid()"
+    return len(execute(url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"))  # noqa: S608
+
+
+def test_connections_that_the_server_closed_are_made_again_unnoticed(
+    url: str, storage: Storage, caplog: pytest.LogCaptureFixture
+) -> None:
+    batches = Batches(storage)
+    batches.change([create()])
+    for number in (1, 2, 3):
+        batches.ask([validate()])
+        assert end_sessions(url) >= 2
+        assert batches.ask([validate()])[0].license.times_activated == number - 1
+        (outcome,) = batches.change([activate()])
+        assert outcome.license.times_activated == number
+    assert caplog.records == []
+
+
+def test_a_connection_that_the_server_closes_within_a_transaction_is_a_conflict_and_leaves_nothing(
+    url: str, storage: Storage
+) -> None:
+    def write_and_be_cut_off() -> None:
+        with storage.write() as tx:
+            tx.save_new_licenses([a_license()])
+            end_sessions(url)
+            tx.find_licenses([KEY])
+
+    with pytest.raises(StoreConflict, match="terminating connection"):
+        write_and_be_cut_off()
+    with storage.read() as tx:
+        assert tx.find_licenses([KEY]) == {}
+
+
+@pytest.mark.parametrize("token", ["\0", f"{TOKEN}\0", f"\0{TOKEN}", f"{TOKEN[:20]}\0{TOKEN[20:]}"])
+def test_a_token_that_no_database_can_hold_is_nobodys(storage: Storage, token: str) -> None:
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license(times_activated=1)])
+        tx.save_new_activations([an_activation()])
+        assert tx.find_activations([(1, token)]) == []
+    batches = Batches(storage)
+    assert isinstance(batches.ask([validate(token=token)])[0], TokenNotActive)
+    answers = batches.ask([validate(token=token), validate(token=TOKEN)])
+    assert [type(one) for one in answers] == [TokenNotActive, LicenseRecord]
+
+
+def test_a_database_can_be_named_by_its_socket_too(url: str) -> None:
+    parts = psycopg.conninfo.conninfo_to_dict(url)
+    by_socket = (
+        f"postgresql:///{parts['dbname']}?host={postgres().folder}&port={parts['port']}&user=keywright"
+    )
+    with closing(open_storage(by_socket, KEY_RING)) as storage:
+        assert isinstance(Batches(storage).change([create()])[0], LicenseRecord)

@@ -1,0 +1,80 @@
+"""While instances are updated one after the other, the previous release works on the new schema."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, create_engine
+
+from keywright.batches import Batches
+from keywright.storage import Storage
+from keywright.storage.migrate import OLDEST_CODE
+from keywright.storage.schema import metadata
+from tests.makers import a_retry, activate, validate
+from tests.storage.conftest import Opener
+from tests.storage.recording import as_json
+
+#: What the oldest release that may use the database runs; see ``recording.py``.
+RECORDED = Path(__file__).with_name(f"release-{OLDEST_CODE}.json")
+
+
+@pytest.fixture
+def connection(url: str, storage: Storage) -> Iterator[Connection]:
+    """A connection to an empty database, without a program."""
+    engine: Engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    with ExitStack() as stack:
+        stack.callback(engine.dispose)
+        yield stack.enter_context(closing(engine.connect()))
+
+
+def from_json(value: Any) -> Any:
+    return bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
+
+
+def in_order(rows: list[list[Any]]) -> list[str]:
+    return sorted(map(repr, rows))
+
+
+def replay(connection: Connection) -> None:
+    """Run every statement; it finds and changes what it did on the schema that it was made for."""
+    mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    for one in json.loads(RECORDED.read_text(encoding="utf-8")):
+        statement = one["sql"].replace("?", mark)
+        changed = 0
+        for run in one["runs"]:
+            result = connection.exec_driver_sql(statement, tuple(map(from_json, run)))
+            if one["rows"] is None:
+                changed += result.rowcount
+                continue
+            rows = [[as_json(value) for value in row] for row in result]
+            assert in_order(rows) == in_order(one["rows"]), statement
+        assert one["rows"] is not None or changed == one["changed"], statement
+
+
+def test_every_table_was_used_when_the_statements_were_recorded() -> None:
+    recorded = RECORDED.read_text(encoding="utf-8")
+    assert {name for name in metadata.tables if f" {name} " not in recorded} == {"installation"}
+
+
+def test_what_the_previous_release_runs_does_the_same_on_the_new_schema(connection: Connection) -> None:
+    replay(connection)
+
+
+def test_this_release_reads_what_the_previous_one_wrote(connection: Connection, open_again: Opener) -> None:
+    replay(connection)
+    connection.commit()
+    storage = open_again()
+    batches = Batches(storage)
+    licenses, renamed = batches.ask([validate("a"), validate("d")])
+    assert licenses.license.times_activated == 3
+    assert [one.label for one in licenses.activations] == ["Büro", None, None]
+    assert renamed.license.times_activated_max == 9
+    (again,) = batches.change([activate("a", retry=a_retry("call"))])
+    assert again.status == 200
+    with storage.read() as tx:
+        assert tx.find_user("alice") is not None
+        assert [one.name for one in tx.list_api_keys()] == ["shop"]
+        assert len(tx.list_events(1, limit=99)) == 8
