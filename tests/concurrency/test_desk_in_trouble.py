@@ -13,7 +13,9 @@ from keywright.batches import Batches
 from keywright.desk import Desk
 from keywright.errors import Fault, RejectedByDatabase, StoreBusy
 from keywright.model import LicenseRecord
-from tests.makers import LATER, a_storage, activate, create, forget_answers, update
+from keywright.storage import open_storage
+from tests.concurrency.desks import a_url
+from tests.makers import KEY_RING, LATER, a_storage, activate, create, forget_answers, update
 
 
 class NoThreads(Executor):
@@ -59,9 +61,9 @@ def test_a_rejected_batch_is_decided_one_by_one_aside_and_not_on_the_event_loop(
 
 
 def test_the_second_judge_is_not_talked_round_by_another_change_in_the_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with closing(a_storage(tmp_path)) as storage:
+    with a_url(database, tmp_path) as url, closing(open_storage(url, KEY_RING)) as storage:
         batches = Batches(storage)
         batches.change([create(limit=1)])
         monkeypatch.setattr("keywright.rules.require_free_place", lambda license: None)
