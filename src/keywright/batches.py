@@ -34,7 +34,7 @@ _LEFT_ALONE = 1.0
 #: How long after a complaint about the database there is no other, in seconds.
 _SILENCE = 1.0
 #: How long commands are tried one at a time while somebody else holds what some of them need, in seconds.
-_PATIENCE = 4.0
+_PATIENCE = 2.5
 
 log = logging.getLogger(__name__)
 

@@ -75,6 +75,8 @@ def mend(storage: Storage, finding: Finding, now: datetime, origin: Origin) -> N
 
     def recount(tx: Writing) -> None:
         counted = tx.recount(license_id)
+        if counted is None:
+            return
         details = {"times_activated": list(counted)}
         event = Event(now, "license.recounted", license_id, None, origin.actor, origin.ip_address, details)
         tx.save_events([event])

@@ -41,7 +41,7 @@ def create_generator(work: Workset, command: c.CreateGenerator) -> Generator:
 
 def update_generator(work: Workset, command: c.UpdateGenerator) -> Generator:
     """Change the given fields of a generator."""
-    generator = get_generator(work.tx, command.generator_id)
+    generator = _lock_generator(work, command.generator_id)
     changed = replace(generator, **command.changes, updated_at=command.now, updated_by=command.by)
     require_sound(changed, is_weak_allowed=command.is_weak_allowed)
     work.tx.save_generator(changed)
@@ -50,7 +50,7 @@ def update_generator(work: Workset, command: c.UpdateGenerator) -> Generator:
 
 def delete_generator(work: Workset, command: c.DeleteGenerator) -> None:
     """Delete a generator; the licenses it made stay."""
-    get_generator(work.tx, command.generator_id)
+    _lock_generator(work, command.generator_id)
     work.tx.delete_generator(command.generator_id)
 
 
@@ -75,6 +75,13 @@ def generate(work: Workset, command: c.GenerateLicenses) -> tuple[LicenseRecord,
 def get_generator(tx: Reading, generator_id: int) -> Generator:
     """The generator with this number. Raises ``UnknownGenerator``."""
     generator = tx.find_generator(generator_id)
+    if generator is None:
+        raise UnknownGenerator(generator_id)
+    return generator
+
+
+def _lock_generator(work: Workset, generator_id: int) -> Generator:
+    generator = work.tx.lock_generator(generator_id)
     if generator is None:
         raise UnknownGenerator(generator_id)
     return generator

@@ -83,3 +83,31 @@ def test_a_body_is_heard_although_another_protocol_was_wished_for(
 def test_a_tunnel_is_refused(server: RunningServer) -> None:
     request = b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n"
     assert statuses(server, [request + HEALTH]) == [b"400"]
+
+
+def test_many_wishes_at_once_are_each_not_heard(server: RunningServer) -> None:
+    wish = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: a\r\n\r\n"
+    answered = statuses(server, [wish * 400 + HEALTH])
+    assert answered == [b"200"] * 401
+
+
+def test_a_broken_request_does_not_take_the_answer_of_the_one_before(
+    server: RunningServer, vendor: Client
+) -> None:
+    key = vendor.license()
+    first = f"GET {V2}{core('activate', key)} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    broken = b"POST /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n"
+    assert statuses(server, [first + broken]) == [b"200"]
+    assert vendor.counter(key) == 1
+
+
+@pytest.mark.parametrize(
+    "last", [b"\r\n", b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n1"]
+)
+def test_a_connection_on_which_nothing_more_comes_is_ended(server: RunningServer, last: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=25) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.recv(65536)
+        connection.sendall(last)
+        while connection.recv(65536):
+            pass

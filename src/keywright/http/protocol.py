@@ -26,6 +26,8 @@ class Protocol(HttpToolsProtocol):
     _header_bytes = 0
     _arrived = 0
     _patience: asyncio.TimerHandle | None = None
+    #: The request that is being answered, or was last; later ones wait in the pipeline.
+    _running: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -42,7 +44,7 @@ class Protocol(HttpToolsProtocol):
         self._feed(data)
         if self._arrived > MAX_HEADERS:
             self._refuse(e.HeadersTooLarge())
-        elif self._is_in_headers and self._patience is None:
+        elif self._patience is None and (self._is_in_headers or self._is_idle()):
             self._wait_for_headers()
 
     def on_message_begin(self) -> None:
@@ -66,7 +68,15 @@ class Protocol(HttpToolsProtocol):
             return
         self._arrived = 0
         self._headers_are_here()
+        is_next = self._is_idle()
         super().on_headers_complete()
+        if is_next:
+            self._running = self.cycle
+
+    def on_response_complete(self) -> None:
+        if self.pipeline:
+            self._running = self.pipeline[-1][0]
+        super().on_response_complete()
 
     def on_body(self, body: bytes) -> None:
         self._arrived = 0
@@ -82,26 +92,29 @@ class Protocol(HttpToolsProtocol):
 
     def _feed(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserError:
-            self._refuse(e.MalformedRequest())
-        except httptools.HttpParserUpgrade as upgrade:
-            self._go_on_without_upgrade(data[upgrade.args[0] :])
+        left = data
+        while left and not self._is_refused:
+            try:
+                self.parser.feed_data(left)
+                return
+            except httptools.HttpParserError:
+                self._refuse(e.MalformedRequest())
+            except httptools.HttpParserUpgrade as upgrade:
+                left = self._without_upgrade(left[upgrade.args[0] :])
 
-    def _go_on_without_upgrade(self, rest: bytes) -> None:
+    def _without_upgrade(self, rest: bytes) -> bytes:
         """Read the request as if it had not asked for another protocol, which a server need not speak (RFC
         9110 §7.8). The parser takes what follows such a head for that protocol: to it, the body is no body.
         """
         method: bytes = self.parser.get_method()
         if method == b"CONNECT":
             self._refuse(e.MalformedRequest())
-            return
+            return b""
         head = [b"%b %b HTTP/%b" % (method, self.url, self.parser.get_http_version().encode())]
         head += (b"%b: %b" % (name, value) for name, value in _without_upgrade(self.headers))
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self._feed(b"\r\n".join([*head, b"", rest]))
+        return b"\r\n".join([*head, b"", rest])
 
     def _wait_for_headers(self) -> None:
         self._patience = self.loop.call_later(HEADERS_TIMEOUT, self._give_up)
@@ -122,8 +135,15 @@ class Protocol(HttpToolsProtocol):
 
     def _is_answering(self) -> bool:
         """Whether a request that came whole still waits for its answer."""
+        running = self._running
+        if running is None or running.response_complete:
+            return False
+        return running is not self.cycle or not running.more_body
+
+    def _is_idle(self) -> bool:
+        """Whether every request has its answer."""
         cycle: RequestResponseCycle | None = self.cycle
-        return cycle is not None and not cycle.response_complete and not cycle.more_body
+        return cycle is None or cycle.response_complete
 
     def _refuse(self, error: e.KeywrightError) -> None:
         """Answer what never became a request, and hang up.
@@ -133,8 +153,9 @@ class Protocol(HttpToolsProtocol):
         self._is_refused = True
         if self.transport.is_closing():
             return
-        if self._is_answering():
-            self.cycle.keep_alive = False
+        if self._running is not None and self._is_answering():
+            self._running.keep_alive = False
+            self.pipeline.clear()
             return
         status, body = problems.write(error, problems.NO_SAYINGS)
         head = (

@@ -39,6 +39,8 @@ class Workers:
         self._work = work
         self._started_at: dict[int, float] = {}
         self._is_stopping = False
+        #: Whether a worker is missing that the system did not let start.
+        self._is_short = False
         # Nobody writes to it: that it ends tells the workers that their parent is gone.
         self._alive = os.pipe()
 
@@ -72,7 +74,11 @@ class Workers:
         os.close(writer)
         self._started_at[pid] = time.monotonic()
         try:
+            end = time.monotonic() + _PATIENCE
             while not self._is_stopping:
+                if time.monotonic() > end:
+                    os.kill(pid, signal.SIGKILL)
+                    raise WorkerFailed
                 if select.select([reader], [], [], _TICK)[0]:
                     if os.read(reader, 1):
                         return
@@ -97,6 +103,10 @@ class Workers:
             os._exit(status)
 
     def _replace_ended(self) -> None:
+        if len(self._started_at) < self._amount and self._is_short:
+            self._is_short = False
+            self._wait(_SHORTEST_LIFE)
+            self._replace()
         for pid in list(self._started_at):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if not ended:
@@ -104,11 +114,17 @@ class Workers:
             lived = time.monotonic() - self._started_at.pop(pid)
             log.error("worker %d ended (%s); another takes its place", pid, _in_words(status))
             self._wait(_SHORTEST_LIFE - lived)
-            try:
-                self._start()
-            except WorkerFailed:
-                # It is waited for above, and tried again.
-                log.error("the new worker could not start")
+            self._replace()
+
+    def _replace(self) -> None:
+        try:
+            self._start()
+        except WorkerFailed:
+            # It is waited for like one that ended, and replaced.
+            log.error("the new worker could not start; the log says why")
+        except OSError as problem:
+            log.error("no worker can be started: %s", problem.strerror)
+            self._is_short = True
 
     def _wait(self, seconds: float) -> None:
         end = time.monotonic() + seconds

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, TextClause, insert, inspect, text, update
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from keywright.errors import RejectedByDatabase, StoreConflict, StoreError, StoreUnavailable
+from keywright.errors import LockTimeout, RejectedByDatabase, StoreError, StoreUnavailable
 from keywright.keys import KeyRing
 from keywright.storage import postgres, sqlite
 from keywright.storage.again import again
@@ -88,13 +89,21 @@ def migrate_postgres(storage: postgres.PostgresStorage, key_ring: KeyRing) -> No
             _bring_up_to_date(connection, key_ring, storage.name)
 
     try:
-        if not again(with_what_is_there):
+        if not _is_seen_to_be_current(with_what_is_there):
             again(under_lock)
-    except (RejectedByDatabase, StoreConflict) as problem:
+    except RejectedByDatabase as problem:
         raise StoreError(
             f"the tables cannot be made or changed in {storage.name}: {problem}. The role needs the right "
             "to create tables there."
         ) from problem
+
+
+def _is_seen_to_be_current(look: Callable[[], bool]) -> bool:
+    try:
+        return again(look)
+    except LockTimeout:
+        # Somebody is at it; whoever waits for that lock finds it done.
+        return False
 
 
 def state_of_file(path: Path) -> State:

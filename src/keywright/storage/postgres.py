@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection, bindparam, func, select
 
-from keywright.errors import Unavailable
+from keywright.errors import StoreConflict, Unavailable
 from keywright.keys import KeyRing
 from keywright.storage.replica import Replica
 from keywright.storage.session import Session
@@ -55,11 +55,12 @@ class PostgresStorage:
         try:
             with session.transaction() as connection:
                 yield Reading(connection, self._key_ring)
-        except Unavailable:
-            if replica is not None:
-                # Asked again, the primary answers.
-                replica.rest()
-            raise
+        except Unavailable as fault:
+            if replica is None:
+                raise
+            # Asked again, the primary answers.
+            replica.rest()
+            raise StoreConflict(str(fault)) from fault
 
     @contextmanager
     def write(self, *, wait: bool = True) -> Iterator[Writing]:

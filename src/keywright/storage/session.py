@@ -6,6 +6,7 @@ primary.
 """
 
 import os
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -52,6 +53,7 @@ FROM pg_settings WHERE name = 'synchronous_commit'
 """
 #: How long a server may take for the statement above, in seconds.
 _SETUP_TIMEOUT = 3.0
+_HINT = "In a password, special characters are written as % and two digits: @ as %40, / as %2F, % as %25."
 #: After a connection could not be made, everybody is told so for that long, in seconds.
 _PAUSE = 0.25
 #: Asked for again, these may succeed (https://www.postgresql.org/docs/current/errcodes-appendix.html):
@@ -78,8 +80,13 @@ class _Connection(psycopg.Connection[Any]):
 class Session:
     """One connection, made when it is needed, and again after it broke."""
 
-    def __init__(self, url: str, **options: Any) -> None:
-        """Raises ``ConfigurationError`` for a URL that libpq does not understand."""
+    def __init__(self, url: str, *, patience: float | None = None, **options: Any) -> None:
+        """``patience`` is how long an answer is waited for, in seconds; for ever without it.
+
+        Raises ``ConfigurationError`` for a URL that libpq does not understand.
+        """
+        self._patience = patience
+        self._is_busy = False
         self._warnings: list[str] = []
         self._only_asks = "isolation_level" in options
         parameters = _parameters(url)
@@ -100,6 +107,15 @@ class Session:
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """A transaction, committed when the block ends without an exception."""
+        self._is_busy = True
+        try:
+            with self._transaction() as connection:
+                yield connection
+        finally:
+            self._is_busy = False
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
         connection = self._opened()
         try:
             transaction = connection.begin()
@@ -129,6 +145,8 @@ class Session:
 
     def interrupt(self) -> None:
         """Break the connection; for another thread than that which uses it, and does not try again."""
+        if not self._is_busy:
+            return
         self._is_interrupted = True
         plug = self._plug
         if plug is not None:
@@ -163,7 +181,7 @@ class Session:
         except BaseException:
             connection.close()
             raise
-        connection.timeout = None
+        connection.timeout = self._patience
         connection.add_notice_handler(self._hear)
         self._raw = connection
         self._is_interrupted = False
@@ -214,7 +232,13 @@ def _parameters(url: str) -> str:
     try:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError as problem:
-        raise ConfigurationError(f"the database URL cannot be used: {problem}") from problem
+        # What libpq says may quote the password.
+        said = str(problem)
+        is_harmless = said.startswith("invalid URI query parameter")
+        why = said if is_harmless else "it is not one that libpq understands"
+        raise ConfigurationError(f"the database URL cannot be used: {why}. {_HINT}") from None
+    if not re.fullmatch(r"[0-9,]*", str(given.get("port", ""))):
+        raise ConfigurationError(f"the database URL cannot be used: its port is no number. {_HINT}")
     return make_conninfo(url, **{name: value for name, value in DEFAULTS.items() if name not in given})
 
 

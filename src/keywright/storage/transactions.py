@@ -252,9 +252,13 @@ class Writing(Reading):
         values = [rows.counter_values(one) | {"places": rows.places(one, before[one.id])} for one in changed]
         self._change(queries.UPDATE_COUNTERS_AND_PLACES, values)
 
-    def recount(self, license_id: int) -> tuple[int, int]:
-        """Set a license's counter to the number of its active activations; returns what it was and is."""
-        row = self._connection.execute(queries.COUNTER_LOCKED, {"at_id": license_id}).one()
+    def recount(self, license_id: int) -> tuple[int, int] | None:
+        """Set a license's counter to the number of its active activations; returns what it was and is, None
+        when there is no such license any more.
+        """
+        row = self._connection.execute(queries.COUNTER_LOCKED, {"at_id": license_id}).first()
+        if row is None:
+            return None
         active = int(self._connection.execute(queries.ACTIVE_COUNTED, {"at_id": license_id}).scalar_one())
         limit = row.times_activated_max
         values = {"at_id": license_id, "taken": active, "room": None if limit is None else max(limit, active)}
@@ -300,6 +304,12 @@ class Writing(Reading):
     def save_new_generator(self, generator: Generator) -> int:
         """Insert, and return the number that the generator has from now on."""
         return self._insert(generators, rows.values_of(generator))
+
+    def lock_generator(self, generator_id: int) -> Generator | None:
+        """The generator with this number, locked until the end."""
+        query = select(*rows.GENERATOR).where(generators.c.id == generator_id).with_for_update()
+        row = self._connection.execute(query).first()
+        return None if row is None else rows.generator_of(row)
 
     def save_generator(self, generator: Generator) -> None:
         """Update every field."""
