@@ -231,12 +231,10 @@ class Session:
 def _parameters(url: str) -> str:
     try:
         given = conninfo_to_dict(url)
-    except psycopg.ProgrammingError as problem:
-        # What libpq says may quote the password.
-        said = str(problem)
-        is_harmless = said.startswith("invalid URI query parameter")
-        why = said if is_harmless else "it is not one that libpq understands"
-        raise ConfigurationError(f"the database URL cannot be used: {why}. {_HINT}") from None
+    except psycopg.ProgrammingError:
+        # What libpq says may quote a part of the password.
+        words = "the database URL cannot be used: it is not one that libpq understands"
+        raise ConfigurationError(f"{words}. {_HINT}") from None
     if not re.fullmatch(r"[0-9,]*", str(given.get("port", ""))):
         raise ConfigurationError(f"the database URL cannot be used: its port is no number. {_HINT}")
     return make_conninfo(url, **{name: value for name, value in DEFAULTS.items() if name not in given})
