@@ -67,7 +67,12 @@ class Workers:
         reader, writer = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(reader)
+            os.close(writer)
+            raise
         if pid == 0:
             os.close(reader)
             self._be_worker(writer)
