@@ -296,10 +296,10 @@ def test_a_kept_answer_is_found_by_its_scope_until_it_is_forgotten(storage: Stor
     with storage.write() as tx:
         tx.save_kept_answer(b"1" * 32, old, NOW)
         tx.save_kept_answer(b"2" * 32, new, LATER)
-        assert tx.find_kept_answers([b"1" * 32, b"2" * 32, b"3" * 32]) == {b"1" * 32: old, b"2" * 32: new}
+        assert tx.lock_kept_answers([b"1" * 32, b"2" * 32, b"3" * 32]) == {b"1" * 32: old, b"2" * 32: new}
         assert tx.delete_kept_answers(NOW) == 0
         assert tx.delete_kept_answers(LATER) == 1
-        assert tx.find_kept_answers([b"1" * 32, b"2" * 32]) == {b"2" * 32: new}
+        assert tx.lock_kept_answers([b"1" * 32, b"2" * 32]) == {b"2" * 32: new}
 
 
 def test_a_call_has_one_kept_answer(storage: Storage) -> None:

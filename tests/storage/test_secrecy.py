@@ -146,8 +146,8 @@ def test_a_kept_answer_is_sealed_for_its_call(storage: Storage, everything: Ever
     assert found_in(everything(), canary) == []
     with storage.write() as tx:
         tx._connection.execute(update_table(kept_answers).values(scope=b"2" * 32))
-    with pytest.raises(ValueError, match="another place"), storage.read() as tx:
-        tx.find_kept_answers([b"2" * 32])
+    with pytest.raises(ValueError, match="another place"), storage.write() as tx:
+        tx.lock_kept_answers([b"2" * 32])
 
 
 def test_no_credential_and_no_password_stands_in_the_database(

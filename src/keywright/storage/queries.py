@@ -21,7 +21,6 @@ LICENSES_FREE = Lookup(select(*rows.LICENSE).with_for_update(skip_locked=True), 
 ACTIVATIONS_OF = Lookup(_ACTIVATIONS, activations.c.license_id)
 ACTIVE_OF = Lookup(_ACTIVATIONS.where(activations.c.deactivated_at.is_(None)), activations.c.license_id)
 ACTIVATIONS_WITH = Lookup(_ACTIVATIONS, activations.c.license_id, activations.c.token)
-ANSWERS_KEPT = Lookup(select(kept_answers), kept_answers.c.scope)
 ANSWERS_LOCKED = Lookup(select(kept_answers).with_for_update(read=True), kept_answers.c.scope)
 
 _RECORD = select(*rows.LICENSE, *(one.label(f"of_{one.name}") for one in rows.ACTIVATION))

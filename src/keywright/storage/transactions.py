@@ -106,10 +106,6 @@ class Reading:
         }
         return list(found.values())
 
-    def find_kept_answers(self, scopes: Iterable[bytes]) -> dict[bytes, KeptAnswer]:
-        """The answers that were kept for these calls, by scope."""
-        return self._answers_by_scope(scopes, queries.ANSWERS_KEPT)
-
     def find_generator(self, generator_id: int) -> Generator | None:
         """The generator with this number."""
         query = select(*rows.GENERATOR).where(generators.c.id == generator_id)
@@ -163,13 +159,6 @@ class Reading:
                 record = rows.activation_of(row[size:])
                 records.setdefault(record.license_id, {})[record.token] = record
         return licenses, {number: sorted(some.values(), key=rules.by_age) for number, some in records.items()}
-
-    def _answers_by_scope(self, scopes: Iterable[bytes], query: Lookup) -> dict[bytes, KeptAnswer]:
-        unseal = self._key_ring.unseal
-        return {
-            row.scope: KeptAnswer(row.request_digest, row.status, unseal(row.sealed_body, row.scope))
-            for row in self._rows_with(query, scopes)
-        }
 
     def _licenses_by_key(self, keys: Iterable[str], query: Lookup) -> dict[str, License]:
         fingerprint = self._key_ring.fingerprint
@@ -228,7 +217,11 @@ class Writing(Reading):
         """The answers that were kept for these calls, by scope; when this transaction has ended, they are as
         durable as what it changed itself.
         """
-        return self._answers_by_scope(scopes, queries.ANSWERS_LOCKED)
+        unseal = self._key_ring.unseal
+        return {
+            row.scope: KeptAnswer(row.request_digest, row.status, unseal(row.sealed_body, row.scope))
+            for row in self._rows_with(queries.ANSWERS_LOCKED, scopes)
+        }
 
     def save_new_licenses(self, new: Sequence[License]) -> None:
         """Insert; the database rejects a key that is taken."""
