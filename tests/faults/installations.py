@@ -1,6 +1,5 @@
 """Databases with licenses in them, for Keywrights that have trouble with their connection."""
 
-import os
 from collections import Counter
 from contextlib import closing
 from typing import Any
@@ -13,6 +12,7 @@ from keywright.keys import KeyRing
 from keywright.storage import open_storage
 from tests.databases import execute
 from tests.makers import create
+from tests.proving import size
 from tests.server import NO_LIMITS
 from tools.postgres import PostgresServer
 
@@ -23,9 +23,8 @@ SESSIONS = "application_name LIKE 'keywright%'"
 
 
 def rounds(full: int) -> pytest.MarkDecorator:
-    """Run the test once; or, where the full figures are wanted (``LONG_PROOFS=1``), that many times."""
-    is_long = os.environ.get("LONG_PROOFS", "") not in ("", "0")
-    return pytest.mark.parametrize("round_number", range(1, full + 1 if is_long else 2))
+    """Run the test once; or, in ``make prove``, that many times."""
+    return pytest.mark.parametrize("round_number", range(1, size(1, full) + 1))
 
 
 class Database:
