@@ -14,7 +14,7 @@ compile = pip compile --quiet --universal --python-version 3.11 --no-python-down
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev serve test lint format bench drill lock clean
+.PHONY: help setup setup-dev setup-prove serve test lint format bench drill prove lock clean
 
 help:
 	@echo 'Keywright, a license server.  The targets:'
@@ -27,7 +27,8 @@ help:
 	@echo '  make format      put the code into the one format, and mend what can be mended by itself'
 	@echo '  make bench       measure how fast it is on this machine'
 	@echo '  make drill       let a PostgreSQL cluster fail under load, and look for what was lost'
-	@echo '  make setup-dev   make .venv with what these five need, too'
+	@echo '  make prove       hold every promise to its word, for hours, and write docs/explanation/never-wrong.md'
+	@echo '  make setup-dev   make .venv with what these need, too'
 	@echo
 	@echo '  make lock        renew the pinned dependencies from pyproject.toml; ARGS=--upgrade takes newer ones'
 	@echo '  make clean       remove .venv and everything else that can be made again'
@@ -39,6 +40,9 @@ setup: $(venv)/.ready
 	@:
 
 setup-dev: $(venv)/.ready-dev
+	@:
+
+setup-prove: $(venv)/.ready-prove
 	@:
 
 serve: setup
@@ -63,14 +67,19 @@ bench: setup-dev
 drill: setup-dev
 	@$(python) -m drill $(ARGS)
 
+prove: setup-prove
+	@$(python) -m proofs $(ARGS)
+
 lock:
-	@echo 'Renewing requirements.lock and requirements-dev.lock ...'
+	@echo 'Renewing requirements.lock, requirements-dev.lock and requirements-prove.lock ...'
 	@set -e; tools=$$(mktemp -d); trap 'rm -rf "$$tools"' EXIT; \
 	$(PYTHON) -m venv "$$tools"; \
 	"$$tools/bin/python" -m pip --quiet --quiet install '$(uv)'; \
 	"$$tools/bin/uv" $(compile) --group build --output-file requirements.lock pyproject.toml; \
 	"$$tools/bin/uv" $(compile) --group dev --constraint requirements.lock \
-		--output-file requirements-dev.lock pyproject.toml
+		--output-file requirements-dev.lock pyproject.toml; \
+	"$$tools/bin/uv" $(compile) --group prove --constraint requirements-dev.lock \
+		--output-file requirements-prove.lock pyproject.toml
 
 clean:
 	rm -rf $(venv) dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache \
@@ -94,7 +103,8 @@ $(venv)/.made:
 
 $(venv)/.ready: requirements.lock
 $(venv)/.ready-dev: requirements-dev.lock
-$(venv)/.ready $(venv)/.ready-dev: pyproject.toml | $(venv)/.made
+$(venv)/.ready-prove: requirements-prove.lock
+$(venv)/.ready $(venv)/.ready-dev $(venv)/.ready-prove: pyproject.toml | $(venv)/.made
 	@echo 'Installing what $(filter %.lock,$^) names (less than a minute) ...'
 	@$(pip) install --require-hashes -r $(filter %.lock,$^)
 	@$(pip) install --no-deps --no-build-isolation -e .
