@@ -20,7 +20,7 @@ from benchmarks.report import Report, save, show
 
 _SMALL, _LARGE = 10_000, 1_000_000
 _ALWAYS = (*throughput.CASES, "startup", "listing")
-_PARTS = (*_ALWAYS, "sizes", "contention", "capacity")
+_PARTS = (*_ALWAYS, "doctor", "sizes", "contention", "capacity")
 _LONGEST = 3600
 _HELP = (
     "Measure how fast Keywright is on this machine.\n\n"
@@ -68,6 +68,8 @@ class _Bench:
         if "listing" in parts:
             enough = max(report.licenses, process.LISTED)
             report.listing = process.measure_listing(self.filled(enough), _say)
+        if "doctor" in parts:
+            report.doctor = process.measure_doctor(self.filled(report.licenses), _say)
         if "sizes" in parts:
             large = report.licenses if report.licenses > _SMALL else _LARGE
             both = self.filled(large), self.filled(_SMALL)
@@ -128,7 +130,7 @@ def bench(
     """Measure, and print what was found; status 1 when a place was given out twice or not at all."""
     added = {"sizes": with_sizes, "contention": with_contention}
     parts = _parts(only) | {part for part, is_added in added.items() if is_added}
-    if parts - {"startup", "listing", "contention"}:
+    if parts - {"startup", "listing", "doctor", "contention"}:
         wrk.require()
     if "capacity" in parts and database == "sqlite":
         raise typer.BadParameter("capacity is about PostgreSQL", param_hint="--only")

@@ -1,11 +1,11 @@
-"""What can be measured without load: start-up, ``--help``, and the memory that a long list takes."""
+"""What can be measured without load: start-up, ``--help``, the memory that a long list takes, the doctor."""
 
 import http.client
 import statistics
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -15,6 +15,8 @@ from benchmarks.installations import Filled
 
 _TIMES = 5
 LISTED = 100_000
+#: How often a process is looked at, in seconds.
+_GLANCE = 0.02
 _FIELD = b'"licenseKey":'
 _CHUNK = 256 * 1024
 
@@ -35,6 +37,16 @@ class Listing(msgspec.Struct, frozen=True):
     licenses: int
     seconds: float
     growth_mib: float | None
+
+
+class Doctor(msgspec.Struct, frozen=True):
+    """``keywright doctor`` on all licenses: how long it took, and its peak memory."""
+
+    licenses: int
+    activations: int
+    findings: int
+    seconds: float
+    peak_mib: float | None
 
 
 def measure_start_up(filled: Filled, folder: Path, say: Callable[[str], None]) -> StartUp:
@@ -59,6 +71,25 @@ def measure_listing(filled: Filled, say: Callable[[str], None]) -> Listing:
         after = server.memory("VmHWM")
     growth = None if before is None or after is None else after - before
     return Listing(licenses, seconds, growth)
+
+
+def measure_doctor(filled: Filled, say: Callable[[str], None]) -> Doctor:
+    """Have everything in this installation examined by the command, in a process of its own."""
+    say(f"examining {filled.licenses:,} licenses …")
+    command = servers.keywright("doctor", "--json", "--data-dir", str(filled.data_dir))
+    peak, began = 0.0, perf_counter()
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, cwd=filled.data_dir, env=servers.environment()
+    ) as process:
+        examining = servers.Server(process, "")
+        while process.poll() is None:
+            peak = max(peak, examining.memory("VmHWM") or 0.0)
+            sleep(_GLANCE)
+        seconds = perf_counter() - began
+        assert process.stdout is not None
+        said = msgspec.json.decode(process.stdout.read())
+    findings = len(said["findings"])
+    return Doctor(said["licenses"], said["activations"], findings, seconds, peak or None)
 
 
 def _to_first_answer(data_dir: Path, path: str) -> float:

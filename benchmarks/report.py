@@ -10,7 +10,7 @@ from rich.table import Table
 from benchmarks.capacity import ACTIVATIONS, VALIDATIONS, Capacity
 from benchmarks.contention import Contention
 from benchmarks.machine import Machine
-from benchmarks.processes import Listing, StartUp
+from benchmarks.processes import Doctor, Listing, StartUp
 from benchmarks.sizes import Sizes
 from benchmarks.throughput import CONSTANT, Row, Throughput
 
@@ -27,6 +27,7 @@ class Report(msgspec.Struct):
     throughput: Throughput | None = None
     start_up: StartUp | None = None
     listing: Listing | None = None
+    doctor: Doctor | None = None
     sizes: Sizes | None = None
     contention: Contention | None = None
     capacity: Capacity | None = None
@@ -77,7 +78,7 @@ def _cells(row: Row, *, is_first: bool) -> list[str]:
 
 def _figures(report: Report) -> Table:
     table = Table(show_header=False)
-    for name, figure in [*_memory(report), *_times(report), *_sizes(report.sizes)]:
+    for name, figure in [*_memory(report), *_times(report), *_doctor(report.doctor), *_sizes(report.sizes)]:
         table.add_row(name, figure)
     table.add_section()
     machine = report.machine
@@ -107,6 +108,16 @@ def _times(report: Report) -> list[tuple[str, str]]:
         ("keywright serve to first answer", f"{report.start_up.serve_seconds:.2f} s"),
         ("the same on a new data directory", f"{report.start_up.serve_new_seconds:.2f} s"),
         ("keywright --help", f"{report.start_up.help_seconds:.2f} s"),
+    ]
+
+
+def _doctor(doctor: Doctor | None) -> list[tuple[str, str]]:
+    if doctor is None:
+        return []
+    return [
+        (f"keywright doctor, {doctor.licenses:,} licenses", f"{doctor.seconds:.1f} s"),
+        (f"its findings among them and {doctor.activations:,} activations", f"{doctor.findings:,}"),
+        ("its peak memory", _mebibytes(doctor.peak_mib)),
     ]
 
 

@@ -9,6 +9,7 @@ from tests.faults.installations import KEY_RING, Database, rounds
 from tests.faults.judge import INNOCENT, assert_right, judged
 from tests.faults.load import MIXED, Call, Programs, assert_answers_in_shape, loaded
 from tests.faults.proxy import CHANGES, Place, Proxy
+from tests.proving import record
 from tests.server import RunningServer
 
 CUTS = 20
@@ -37,7 +38,22 @@ def test_a_cut_commit_is_neither_doubled_nor_acknowledged_falsely(
     journal = cut_under_load(distant, store, proxy, places, MIXED)
     assert proxy.cuts == places
     told = Counter(answer.status for call in journal for answer in call.answers)
-    print(f"{CUTS} cuts, {len(journal)} calls, answers {dict(told)}")
+    verdict = judged(journal, store.labels())
+    record(
+        "R10",
+        "postgresql",
+        counted={
+            "cut commits": len(proxy.cuts),
+            "calls": len(journal),
+            "acknowledged": sum(call.is_acknowledged for call in journal),
+            "answers that the fate is unknown, or none": sum(
+                one.is_open for call in journal for one in call.answers
+            ),
+            "doubled": len(verdict.doubled),
+            "acknowledged and missing": len(verdict.missing),
+            "carried out though denied": len(verdict.denied),
+        },
+    )
     # What was cut before its COMMIT was decided again; of the others, somebody was told each time.
     assert told[503] >= CUTS * 4 // 5
     assert {call.answers[0].status for call in journal if call.is_careful} == {200, 503}
@@ -56,6 +72,8 @@ def test_the_judge_finds_a_program_that_takes_an_unknown_fate_for_success(
     for call in open_calls:
         call.answers = done.answers
     missing = judged(journal, store.labels()).missing
+    found = {"unknown fates": len(open_calls), "found missing": len(missing)}
+    record("R10", "control: a program that takes an unknown fate for success", found)
     assert missing
     assert set(missing) < {call.label for call in open_calls}
 
@@ -65,7 +83,10 @@ def test_the_judge_finds_a_program_that_asks_again_without_an_idempotency_key(
 ) -> None:
     journal = cut_under_load(distant, store, proxy, [Place.AFTER] * 3, HASTY)
     open_calls = {call.label for call in journal if call.may_have_happened}
-    assert set(judged(journal, store.labels()).doubled) == open_calls
+    doubled = judged(journal, store.labels()).doubled
+    found = {"unknown fates": len(open_calls), "found doubled": len(doubled)}
+    record("R10", "control: a program that asks again without an Idempotency-Key", found)
+    assert set(doubled) == open_calls
     assert len(open_calls) >= 3
 
 

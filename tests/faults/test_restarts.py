@@ -7,9 +7,10 @@ from contextlib import closing, suppress
 from keywright.errors import StoreConflict
 from keywright.storage import Storage, change, open_storage
 from tests.faults.installations import KEY_RING, Database, rounds
-from tests.faults.judge import assert_right
+from tests.faults.judge import assert_right, judged
 from tests.faults.load import assert_answers_in_shape, loaded
 from tests.faults.watch import Watch, watched
+from tests.proving import record
 from tests.server import RunningServer, wait_until
 from tools import postgres as servers
 from tools.postgres import FAST, PostgresServer
@@ -39,9 +40,18 @@ def test_nothing_acknowledged_is_lost_when_the_database_restarts_under_load(
             load.wait_for_successes()
         journal = load.finish()
         assert set(watch.statuses("/healthz")) == {200}
-    print(
-        f"round {round_number}: {len(journal)} calls, recovered after",
-        *(f"{one:.2f} s" for one in recoveries),
+    verdict = judged(journal, store.labels())
+    record(
+        "R11",
+        "postgresql",
+        counted={
+            "restarts": len(recoveries),
+            "calls": len(journal),
+            "acknowledged": sum(call.is_acknowledged for call in journal),
+            "acknowledged and missing": len(verdict.missing),
+            "doubled": len(verdict.doubled),
+        },
+        worst={"seconds until calls succeed again": max(recoveries)},
     )
     assert max(recoveries) <= RECOVERY
     assert 503 in {answer.status for call in journal for answer in call.answers}
