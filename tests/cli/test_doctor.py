@@ -27,7 +27,7 @@ def miscount(keywright: Keywright) -> None:
 
 def test_a_sound_database_is_said_to_be_sound(used: Keywright) -> None:
     said = used("doctor")
-    assert said.startswith("Looked at 1 licenses, 1 activations in ")
+    assert said.startswith("Looked at 1 license and 1 activation in ")
     assert said.endswith(": everything is as it has to be.\n")
     assert used.json("doctor") == {"is_well": True, "licenses": 1, "activations": 1, "findings": []}
 

@@ -64,7 +64,8 @@ def doctor(
         output.print_json(_json(findings, seen, is_well=is_well))
     else:
         verdict = "everything is as it has to be" if is_well else "something is wrong, see above"
-        looked = f"{seen.licenses:,} licenses, {seen.activations:,} activations"
+        licenses = output.counted(seen.licenses, "license")
+        looked = f"{licenses} and {output.counted(seen.activations, 'activation')}"
         output.print_line(f"Looked at {looked} in {monotonic() - began:.1f} s: {verdict}.")
     if not is_well:
         raise typer.Exit(1)
