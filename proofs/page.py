@@ -43,7 +43,7 @@ two.
 def page(results: dict[str, Result]) -> str:
     """The whole page."""
     sections = [_INTRODUCTION, _summary(results)]
-    sections += [_section(promise, results.get(promise.sign)) for promise in PROMISES]
+    sections += [section(promise, results.get(promise.sign)) for promise in PROMISES]
     return "\n".join([*sections, _HOW])
 
 
@@ -76,7 +76,8 @@ def _headline(promise: Promise, record: Record) -> str:
     return ", ".join(f"{_number(figures[name])} {name}" for name in promise.headline if name in figures)
 
 
-def _section(promise: Promise, result: Result | None) -> str:
+def section(promise: Promise, result: Result | None) -> str:
+    """How a promise is tested, and what was found."""
     lines = [f"## {promise.heading}", "", promise.how, ""]
     if result is None:
         lines += ["Its long form was not run yet.", ""]

@@ -48,6 +48,92 @@ class Promise(msgspec.Struct, frozen=True):
 
 PROMISES = (
     Promise(
+        "R1",
+        "The limit is never exceeded",
+        "0 in 1,000,000 attempts on each database",
+        "200 license keys with five places each, 64 connections, and more attempts than places: all at once, "
+        "over HTTP, on four server processes on PostgreSQL. Exactly as many succeed as there are places, and "
+        "the constraint in the database, which must never be needed, is never met. The control is a server "
+        "whose limit is off by one.",
+        ("tests/concurrency/test_instances.py",),
+        headline=("attempts", "successes over the limit"),
+    ),
+    Promise(
+        "R2",
+        "Every success counts exactly once",
+        "0 bad of 10,000 histories, with kills",
+        "Several programs activate, deactivate, reactivate, validate and change the same license at the same "
+        "time, and write down when they asked and what they were told; servers are killed meanwhile. A "
+        "checker then looks for one order of all calls that explains every answer and fits the moments "
+        "(linearizability, after Wing and Gong, with Lowe's memory of what was tried); calls whose answer "
+        "was lost may have happened or not. The `timesActivated` in each answer is its witness. The checker "
+        "is itself given histories that are broken on purpose.",
+        ("tests/histories",),
+        headline=("histories", "bad histories"),
+    ),
+    Promise(
+        "R3",
+        "What was acknowledged stays, when the server is killed",
+        "0 missing in 1,000 kills on each database; ready again in 2 s (SQLite), 10 s (PostgreSQL)",
+        "The server is killed (`kill -9`) at a random moment under load, and started again. Everything that "
+        "programs were told is compared with the database. The control is a server that answers before it "
+        "commits.",
+        ("tests/faults/test_kills.py",),
+        headline=("kills", "acknowledged and missing", "seconds until ready"),
+    ),
+    Promise(
+        "R4",
+        "What was acknowledged stays, when the power is lost",
+        "0 missing, 0 corrupt at 100,000 crash points",
+        "A simulated disk under the real SQL and settings of Keywright on SQLite remembers what was synced. "
+        "At a crash point, what was not is kept, lost, torn or written in another order; then SQLite "
+        "opens what is left. The control is `synchronous=NORMAL`, which must lose something. And on a real "
+        "server, `strace` shows that the sync has returned before the answer leaves.",
+        ("tests/power",),
+        headline=("crash points", "acknowledged changes missing", "corrupt databases"),
+    ),
+    Promise(
+        "R5",
+        "An SQLite file has one writer",
+        "a second one waits or is refused; they never interleave",
+        "Two servers and commands on one file; the lock file is removed while they run; the lock's holder is "
+        "killed, or stands still. Every transaction is written down from inside, and no two may overlap. "
+        "The control runs without the lock.",
+        ("tests/faults/test_two_writers.py", "tests/storage/test_one_writer.py"),
+    ),
+    Promise(
+        "R6",
+        "A disk that fails is not believed",
+        "no success after a failed commit; after a failed sync the file is closed and opened again",
+        "Two of a hundred syncs, writes, or both fail under load (libfiu). Changes answer 503, validations "
+        "go on, and what was acknowledged is there. The control acknowledges what could not be committed.",
+        ("tests/faults/test_io_errors.py",),
+    ),
+    Promise(
+        "R7",
+        "A full disk refuses, and heals",
+        "changes answer 503, validations work; well again 5 s after there is space",
+        "A file system of 8 MB is filled under load, and then given space again.",
+        ("tests/faults/test_full_disk.py",),
+    ),
+    Promise(
+        "R8",
+        "A clock may jump by 400 days",
+        "nothing changes by itself, no answer 5xx, limits of attempts go on",
+        "The clock of a running server jumps forward, back, and back beyond the beginning, while programs "
+        "call (libfaketime).",
+        ("tests/faults/test_clock_jumps.py",),
+    ),
+    Promise(
+        "R9",
+        "A repeated call has one effect",
+        "100 parallel calls with one Idempotency-Key: one effect, one answer; kept for 24 h",
+        "A hundred programs repeat one call at the same time, by GET and POST, on several servers, with a "
+        "kill in the middle. Other parameters under the same Idempotency-Key are refused (422). The control "
+        "leaves the key away.",
+        ("tests/histories", "tests/http/test_idempotency.py"),
+    ),
+    Promise(
         "R10",
         "The fate of a commit is never guessed",
         "0 doubled, 0 falsely acknowledged in 500 cut commits",
@@ -77,5 +163,62 @@ PROMISES = (
         "database. The control runs the same with asynchronous replication, and must lose something.",
         programs=("proofs.drilled",),
         headline=("failovers", "acknowledged and lost", "doubled", "seconds without changes, p95"),
+    ),
+    Promise(
+        "R13",
+        "The program does what a model of ten lines does",
+        "0 divergences in 5,000 runs of 100 steps, on each database",
+        "Random calls over HTTP, and the same on a model that fits on a screen; every answer is compared. "
+        "The controls are servers with a rule broken on purpose.",
+        ("tests/http/test_model.py",),
+        headline=("runs", "steps", "divergences"),
+    ),
+    Promise(
+        "R14",
+        "Whatever comes in is answered in shape",
+        "0 answers 5xx in 100,000 generated requests; always JSON in the contract's shape",
+        "Requests are generated from the OpenAPI document (schemathesis), and every parser of outside bytes "
+        "is fuzzed with coverage as its guide (atheris).",
+        ("tests/http/test_openapi.py", "tests/fuzzing"),
+    ),
+    Promise(
+        "R15",
+        "Instances are restarted one after the other, and nobody notices",
+        "0 failed requests in 10 restarts",
+        "Two instances on one PostgreSQL behind each of the proxies of deploy/, programs that ask once and "
+        "never again; one instance after the other is stopped in good order and started. The control kills "
+        "them instead.",
+        ("tests/deploy/test_rolling_restart.py",),
+    ),
+    Promise(
+        "R16",
+        "A backup is a state that existed",
+        "restored, everything from before is there, and nothing from after",
+        "`keywright backup` under load, and `keywright restore` in another place: what programs were told "
+        "before the backup began is there, what they asked after its end is not. The control is a plain "
+        "copy of the files.",
+        (
+            "tests/faults/test_backup_under_load.py",
+            "tests/storage/test_backup.py",
+            "tests/cli/test_backup.py",
+        ),
+    ),
+    Promise(
+        "R17",
+        "It runs on and on",
+        "over 6 h: memory grows less than 5 %, the log stays below 64 MB, p99 drifts less than 10 %",
+        "A steady mixed load for hours, with a reader held open.",
+        ("tests/soak",),
+        has_control=False,
+    ),
+    Promise(
+        "R18",
+        "The tests would notice",
+        "all branches of the core covered; 90 % of its mutants killed",
+        "Every branch of errors, model, rules, keys, licensing and desk is run by tests. Then small faults "
+        "are put into these modules, one after the other, and the tests must fail. Those that survive are "
+        "listed with a reason in `proofs/survivors.toml`.",
+        programs=("proofs.coverage", "proofs.mutation"),
+        has_control=False,
     ),
 )
