@@ -30,7 +30,7 @@ def main() -> None:
 
 def _drill(file: Path, *arguments: str) -> Report:
     subprocess.run([sys.executable, "-m", "drill", "--json", str(file), *arguments], check=False)
-    return msgspec.json.decode(file.read_bytes(), type=Report)
+    return msgspec.json.decode(file.read_bytes(), type=Report, dec_hook=lambda kind, plain: kind(plain))
 
 
 def _record(part: str, report: Report) -> None:

@@ -50,10 +50,10 @@ def migrate_sqlite(storage: sqlite.SqliteStorage, key_ring: KeyRing) -> None:
     """
     path = storage.path
     try:
-        if path.exists() and _is_current(state_of_file(path), key_ring, str(path)):
+        if sqlite.is_made(path) and _is_current(state_of_file(path), key_ring, str(path)):
             return
         with storage.exclusively():
-            if not path.exists():
+            if not sqlite.is_made(path):
                 sqlite.create_file(path)
             revision = state_of_file(path).revision
             if revision is not None and revision < HEAD:

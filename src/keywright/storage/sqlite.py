@@ -39,6 +39,9 @@ LOCK_TIMEOUT = 20.0
 _LOCK_POLL = 0.005
 #: What one connection keeps of the file in memory, in KiB.
 _CACHE_KIB = 16 * 1024
+#: What the write-ahead log shrinks to when nobody needs more of it, in bytes. It grows as long as a reader
+#: looks at one moment, and would keep that size.
+_MOST_LOG_KEPT = 32 * 1024 * 1024
 #: What the database says of a value; everything else it says is about itself.
 _REJECTIONS = (exc.IntegrityError, exc.DataError, exc.ProgrammingError, exc.InterfaceError)
 _MOUNTS = Path("/proc/self/mounts")
@@ -167,12 +170,22 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute(f"PRAGMA journal_size_limit={_MOST_LOG_KEPT}")
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
     return connection
 
 
+def is_made(path: Path) -> bool:
+    """Whether there is a database. While one is made, SQLite has a journal beside it, which stays there when
+    the power is lost then; only who may write can clear it away.
+    """
+    return path.exists() and not Path(f"{path}-journal").exists()
+
+
 def create_file(path: Path) -> None:
-    """Make an empty database that only its owner can read, unless there is one already."""
+    """Make an empty database that only its owner can read, or finish one that was begun, unless there is one
+    already.
+    """
     path.touch(mode=0o600)
     connect(path, "rw").close()
 
