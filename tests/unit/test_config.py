@@ -32,6 +32,7 @@ BAD_VALUES = {
     "allowed_origins": "https://shop.example/path",
     "secret": "short",
     "workers": "0",
+    "drain_seconds": "61",
     "queue_limit": "0",
     "body_limit": "12",
     "unknown_key_limit": "-1",

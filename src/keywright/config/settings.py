@@ -140,6 +140,15 @@ class Settings(BaseSettings):
         json_schema_extra={"allowed": "an integer from 0 to 65535"},
         le=65535,
     )
+    drain_seconds: Whole = Field(
+        default=0,
+        description=(
+            "How long the server goes on serving after SIGTERM while /readyz says 503, so that proxies send "
+            "their calls to other instances first; 0 where there is only one."
+        ),
+        json_schema_extra={"allowed": "an integer from 0 to 60"},
+        le=60,
+    )
     api_root: UrlPath = Field(
         default="wp-json",
         description="The first part of the path of every call.",

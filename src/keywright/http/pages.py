@@ -8,6 +8,7 @@ from starlette.routing import Route
 from keywright import errors as e
 from keywright.commands import CheckStore
 from keywright.http import problems, reference, wire
+from keywright.http.protocol import IS_LEAVING
 
 _JSON = "application/json; charset=UTF-8"
 
@@ -18,8 +19,12 @@ async def healthz(_request: Request) -> Response:
 
 
 async def readyz(request: Request) -> Response:
-    """The database answers; the server never starts on one whose schema it does not know."""
+    """The database answers, and the server is not about to stop; it never starts on a database whose schema
+    it does not know.
+    """
     try:
+        if request.scope.get("state", {}).get(IS_LEAVING):
+            raise e.ShuttingDown
         await request.app.state.desk.ask(CheckStore())
     except e.KeywrightError as error:
         return _refusal(error)

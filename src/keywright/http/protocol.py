@@ -15,12 +15,19 @@ from keywright.http import problems
 MAX_HEADERS = 32 * 1024
 #: How long a request's headers may take to arrive, in seconds.
 HEADERS_TIMEOUT = 10
+#: Methods whose requests are carried out without a look at their body, whatever is wrong with it.
+_BODY_UNREAD = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
+#: How long a connection without a request is given to bring one when the server stops, in seconds.
+LAST_CHANCE = 1
+#: What is true in the state that the server shares with the application when it is about to stop.
+IS_LEAVING = "is_leaving"
 
 
 class Protocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol, with limits on headers and refusals in the interface's shape."""
 
     _is_in_headers = False
+    _is_in_body = False
     _is_refused = False
     #: Bytes of the headers that are complete, and of what came since anything was.
     _header_bytes = 0
@@ -66,10 +73,14 @@ class Protocol(HttpToolsProtocol):
         if self._header_bytes + len(self.url) > MAX_HEADERS:
             self._refuse(e.HeadersTooLarge())
             return
+        self._is_in_body = True
         self._arrived = 0
         self._headers_are_here()
         is_next = self._is_idle()
         super().on_headers_complete()
+        if self.app_state.get(IS_LEAVING):
+            # The answer says that it is this connection's last one: the next request goes elsewhere.
+            self.cycle.keep_alive = False
         if is_next:
             self._running = self.cycle
 
@@ -84,8 +95,17 @@ class Protocol(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._is_in_body = False
         if not self._is_refused and not self.parser.should_upgrade():
             super().on_message_complete()
+
+    def shutdown(self) -> None:
+        """The server stops: who has just come, or is asking, is heard; everybody is answered."""
+        if self._is_in_headers or self.cycle is None:
+            self._headers_are_here()
+            self._patience = self.loop.call_later(LAST_CHANCE, self._give_up)
+        else:
+            super().shutdown()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(e.MalformedRequest())
@@ -134,11 +154,11 @@ class Protocol(HttpToolsProtocol):
             self.transport.close()
 
     def _is_answering(self) -> bool:
-        """Whether a request that came whole still waits for its answer."""
+        """Whether a request that came whole, or whose body nobody reads, still waits for its answer."""
         running = self._running
         if running is None or running.response_complete:
             return False
-        return running is not self.cycle or not running.more_body
+        return running is not self.cycle or not running.more_body or running.scope["method"] in _BODY_UNREAD
 
     def _is_idle(self) -> bool:
         """Whether every request has its answer."""
@@ -156,6 +176,10 @@ class Protocol(HttpToolsProtocol):
         if self._running is not None and self._is_answering():
             self._running.keep_alive = False
             self.pipeline.clear()
+            return
+        if self._is_in_body and self._is_idle():
+            # This request has its answer; a second one would be taken for the next request's.
+            self.transport.close()
             return
         status, body = problems.write(error, problems.NO_SAYINGS)
         head = (

@@ -2,12 +2,15 @@
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from time import monotonic
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -15,7 +18,7 @@ import uvicorn
 from keywright import errors as e
 from keywright.config import Settings
 from keywright.http.app import create_app
-from keywright.http.protocol import Protocol
+from keywright.http.protocol import IS_LEAVING, Protocol
 from keywright.http.workers import Workers
 from keywright.storage import Storage
 
@@ -26,17 +29,31 @@ _SWITCH_INTERVAL = 0.0002
 #: The most connections that wait to be accepted.
 _BACKLOG = 2048
 
+log = logging.getLogger(__name__)
+
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which says when it listens, and returns after a signal instead of dying."""
+    """uvicorn's server, which says when it listens, and returns after a signal instead of dying. Whoever has
+    connected before it stops listening is answered.
+    """
 
     def __init__(
-        self, config: uvicorn.Config, when_ready: Callable[[], None], parent: int | None = None
+        self,
+        config: uvicorn.Config,
+        when_ready: Callable[[], None],
+        *,
+        drain_seconds: int,
+        parent: int | None = None,
     ) -> None:
-        """``parent`` is a descriptor that can be read when there is nobody any more to work for."""
+        """``drain_seconds`` is how long it goes on after SIGTERM; ``parent`` is a descriptor that can be read
+        when there is nobody any more to work for.
+        """
         super().__init__(config)
         self._when_ready = when_ready
         self._parent = parent
+        self._drain_seconds = drain_seconds
+        #: When it stops, by ``monotonic``; None as long as nobody said so.
+        self._stops_at: float | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -48,6 +65,43 @@ class _Server(uvicorn.Server):
             gc.collect()
             gc.freeze()
             self._when_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._stops_at is not None:
+            if not self.lifespan.state.get(IS_LEAVING):
+                self.lifespan.state[IS_LEAVING] = True
+                log.info("told to stop; serving for another %d s", self._drain_seconds)
+            self.should_exit = self.should_exit or monotonic() >= self._stops_at
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.lifespan.state[IS_LEAVING] = True
+        await self._take_the_rest(sockets or [])
+        await super().shutdown(sockets)
+
+    async def _take_the_rest(self, sockets: Sequence[socket.socket]) -> None:
+        """Stop listening, and let everybody in who has connected by then: the system would cut them off."""
+        loop = asyncio.get_running_loop()
+        copies: list[socket.socket] = []
+        with suppress(OSError):
+            copies += [one.dup() for one in sockets]
+        for server in self.servers:
+            server.close()
+        for one in sockets:
+            one.close()
+        for connection in [late for copy in copies for late in _waiting_at(copy)]:
+            with suppress(OSError):
+                await loop.connect_accepted_socket(self._protocol, connection)
+
+    def _protocol(self) -> Protocol:
+        return Protocol(self.config, self.server_state, self.lifespan.state, asyncio.get_running_loop())
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if sig == signal.SIGTERM and self._drain_seconds and not self.should_exit:
+            # Once more is no reason to hurry: systemd may tell both a worker and its parent.
+            self._stops_at = self._stops_at or monotonic() + self._drain_seconds
+        else:
+            super().handle_exit(sig, frame)
 
     def _leave(self, parent: int) -> None:
         asyncio.get_running_loop().remove_reader(parent)
@@ -65,7 +119,8 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: Settings, storage: Storage, *, when_ready: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT, then finish what was accepted and return.
+    """Serve until SIGTERM (and the setting drain_seconds longer) or SIGINT, then finish what was accepted and
+    return.
 
     ``when_ready`` gets the server's base URL as soon as connections are accepted. Raises
     ``ConfigurationError`` when the address cannot be used.
@@ -87,7 +142,11 @@ def serve_with_workers(
             with closing(open_storage()) as storage:
                 _run(settings, storage, listening, say_ready, parent)
 
-        Workers(settings.workers, work).run(lambda: when_ready(_url_of(listening)))
+        # What the parent keeps open would take connections that no worker takes any more.
+        workers = Workers(
+            settings.workers, work, when_stopping=listening.close, drain_seconds=settings.drain_seconds
+        )
+        workers.run(lambda: when_ready(_url_of(listening)))
 
 
 def _run(
@@ -117,7 +176,18 @@ def _run(
         timeout_graceful_shutdown=_GRACE,
         backlog=_BACKLOG,
     )
-    _Server(config, when_ready, parent).run(sockets=[listening])
+    server = _Server(config, when_ready, drain_seconds=settings.drain_seconds, parent=parent)
+    server.run(sockets=[listening])
+
+
+def _waiting_at(listening: socket.socket) -> list[socket.socket]:
+    """Those who have connected and were not let in yet; nobody can connect any more."""
+    waiting = []
+    with listening, suppress(OSError):
+        listening.setblocking(False)
+        while True:
+            waiting.append(listening.accept()[0])
+    return waiting
 
 
 def _url_of(listening: socket.socket) -> str:

@@ -34,15 +34,25 @@ Work = Callable[[Callable[[], None], int], None]
 class Workers:
     """The parent's view of its workers. Belongs to the main thread."""
 
-    def __init__(self, amount: int, work: Work) -> None:
+    def __init__(
+        self, amount: int, work: Work, *, when_stopping: Callable[[], None], drain_seconds: int
+    ) -> None:
+        """``when_stopping`` is called when no more workers are started. They go on for ``drain_seconds``
+        after SIGTERM.
+        """
         self._amount = amount
         self._work = work
+        self._when_stopping = when_stopping
+        self._drain_seconds = drain_seconds
         self._started_at: dict[int, float] = {}
         self._is_stopping = False
+        #: Whether workers may go on for a while; not when somebody waits at a terminal for their end.
+        self._may_drain = False
         #: Whether a worker is missing that the system did not let start.
         self._is_short = False
-        # Nobody writes to it: that it ends tells the workers that their parent is gone.
-        self._alive = os.pipe()
+        # Nobody writes to it: that it ends tells the workers that their parent is gone, or does not wait.
+        self._reader, writer = os.pipe()
+        self._alive = os.fdopen(writer, "wb", buffering=0)
 
     def run(self, when_ready: Callable[[], None]) -> None:
         """Start the workers, call ``when_ready`` when all of them listen, and keep them running until
@@ -97,8 +107,8 @@ class Workers:
             # Whoever is told to stop before it serves has nothing to finish.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            os.close(self._alive[1])
-            self._work(lambda: _tell(writer), self._alive[0])
+            self._alive.close()
+            self._work(lambda: _tell(writer), self._reader)
             status = 0
         except BaseException:
             log.exception("a worker could not go on")
@@ -138,17 +148,20 @@ class Workers:
 
     def _stop(self) -> None:
         """Tell every worker to finish what it accepted, and wait for that."""
+        self._when_stopping()
         for pid in self._started_at:
             os.kill(pid, signal.SIGTERM)
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + self._drain_seconds + _PATIENCE
         for pid in self._started_at:
             while not os.waitpid(pid, os.WNOHANG)[0]:
+                if not self._may_drain:
+                    self._alive.close()
                 if time.monotonic() > end:
                     log.error("worker %d does not end; it is killed", pid)
                     os.kill(pid, signal.SIGKILL)
                 time.sleep(_TICK)
-        for descriptor in self._alive:
-            os.close(descriptor)
+        self._alive.close()
+        os.close(self._reader)
 
     @contextmanager
     def _signals_heard(self) -> Iterator[None]:
@@ -160,8 +173,9 @@ class Workers:
             for one, handler in before.items():
                 signal.signal(one, handler)
 
-    def _hear(self, _signal: int, _frame: FrameType | None) -> None:
+    def _hear(self, number: int, _frame: FrameType | None) -> None:
         self._is_stopping = True
+        self._may_drain = number == signal.SIGTERM
 
 
 def _tell(writer: int) -> None:

@@ -1,0 +1,218 @@
+"""The end of a server: whoever has come by then is answered, and proxies hear of it in time."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http.client import HTTPResponse
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import uvicorn
+import uvloop
+
+from keywright.http import protocol
+from keywright.http.server import _Server
+from tests.http.asking import Client, Reply, assert_refused, read_reply
+from tests.server import RunningServer, running, wait_until
+
+DATABASES = ("sqlite",)
+#: Longer than any test waits.
+FOR_EVER = 60
+REQUEST = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "uvloop": uvloop.new_event_loop,
+    "asyncio": asyncio.new_event_loop,
+}
+
+# --- a server process -----------------------------------------------------------------------------
+
+
+@contextmanager
+def leaving(data_dir: Path, database: str = "sqlite", **settings: Any) -> Iterator[RunningServer]:
+    """A server that has been told to stop, and does not do so for as long as the block runs."""
+    with running(data_dir, database, drain_seconds=FOR_EVER, **settings) as server:
+        try:
+            server.signal(signal.SIGTERM)
+            with Client(server) as client:
+                wait_until(lambda: client.get("/readyz").status == 503, "it to leave")
+            yield server
+        finally:
+            # Who waits at a terminal does not want to wait.
+            server.signal(signal.SIGINT)
+            assert server.wait() == 0
+
+
+def test_a_server_that_is_about_to_stop_says_so_and_goes_on_serving(tmp_path: Path) -> None:
+    with leaving(tmp_path / "data") as server, Client(server, server.api_key()) as vendor:
+        sentence = "The service is not available right now. Please try again."
+        assert_refused(vendor.get("/readyz"), sentence, code="service_unavailable", status=503)
+        alive = vendor.get("/healthz")
+        assert (alive.status, alive.header("connection")) == (200, "close")
+        key = vendor.license()
+        assert [vendor.activate(key).data["timesActivated"] for _ in range(5)] == [1, 2, 3, 4, 5]
+        # Told once more, it does not hurry.
+        server.signal(signal.SIGTERM)
+        assert vendor.counter(key) == 5
+    assert "told to stop; serving for another 60 s" in server.log
+
+
+def test_it_stops_by_itself_in_the_end(tmp_path: Path) -> None:
+    with running(tmp_path / "data", drain_seconds=1) as server:
+        assert server.stop() == 0
+
+
+def test_workers_leave_together_and_their_parent_takes_nobody(tmp_path: Path) -> None:
+    with leaving(tmp_path / "data", "postgresql", workers=2) as server:
+        assert listening(psutil.Process(server.pid)) == 0
+        assert [listening(one) for one in psutil.Process(server.pid).children()] == [1, 1]
+        for _ in range(10):
+            with Client(server) as client:
+                assert client.get("/healthz").status == 200
+                assert client.get("/readyz").status == 503
+
+
+def listening(process: psutil.Process) -> int:
+    """On how many addresses the process takes connections."""
+    return sum(one.status == psutil.CONN_LISTEN for one in process.net_connections("inet"))
+
+
+def asked(connection: socket.socket) -> Reply:
+    connection.sendall(REQUEST)
+    return answer(connection)
+
+
+def answer(connection: socket.socket) -> Reply:
+    response = HTTPResponse(connection)
+    response.begin()
+    return read_reply(response)
+
+
+# --- the very moment of the end -------------------------------------------------------------------
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    """Answers 200, and nothing else."""
+    if scope["type"] == "lifespan":
+        for moment in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{moment}.complete"})
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body"})
+
+
+class Ending:
+    """A server in this process, on ``sockets``, that is ended between two turns of the event loop."""
+
+    def __init__(self) -> None:
+        http: Any = protocol.Protocol
+        config = uvicorn.Config(
+            application, http=http, ws="none", log_config=None, access_log=False, timeout_keep_alive=FOR_EVER
+        )
+        self.server = _Server(config, lambda: None, drain_seconds=FOR_EVER)
+        config.load()
+        self.server.lifespan = config.lifespan_class(config)
+        self.sockets = [socket.create_server(("127.0.0.1", 0))]
+        self.address = self.sockets[0].getsockname()
+
+    async def start(self) -> None:
+        await self.server.startup(self.sockets)
+
+    async def end(self, how: Callable[..., Any] = _Server.shutdown) -> None:
+        await how(self.server, self.sockets)
+
+    def connect(self, *pieces: bytes) -> socket.socket:
+        """A connection over which this was sent; no turn of the event loop later."""
+        connection = socket.create_connection(self.address, timeout=30)
+        for piece in pieces:
+            connection.sendall(piece)
+        return connection
+
+    async def let_in(self, count: int) -> None:
+        """Until the server has that many connections."""
+        while len(self.server.server_state.connections) < count:
+            await asyncio.sleep(0)
+
+
+def run(what: Callable[[Ending], Any], loop: str = "uvloop") -> None:
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        runner.run(what(Ending()))
+
+
+def test_a_connection_is_kept_until_it_is_used_once_more() -> None:
+    async def scenario(ending: Ending) -> None:
+        await ending.start()
+        with ending.connect() as kept:
+            assert (await asyncio.to_thread(asked, kept)).header("connection") is None
+            ending.server.handle_exit(signal.SIGTERM, None)
+            assert not await ending.server.on_tick(1)
+            last = await asyncio.to_thread(asked, kept)
+            assert (last.status, last.header("connection")) == (200, "close")
+            assert kept.recv(1) == b""
+            await ending.end()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_who_has_connected_and_was_not_let_in_yet_is_answered(loop: str) -> None:
+    async def scenario(ending: Ending) -> None:
+        await ending.start()
+        with ExitStack() as stack:
+            waiting = [stack.enter_context(ending.connect(REQUEST)) for _ in range(50)]
+            await ending.end()
+            answers = [answer(one) for one in waiting]
+            assert {(one.status, one.header("connection")) for one in answers} == {(200, "close")}
+        with pytest.raises(ConnectionRefusedError):
+            ending.connect()
+
+    run(scenario, loop)
+
+
+def test_control_without_that_they_are_cut_off() -> None:
+    async def scenario(ending: Ending) -> None:
+        await ending.start()
+        with ExitStack() as stack:
+            waiting = [stack.enter_context(ending.connect(REQUEST)) for _ in range(50)]
+            await ending.end(uvicorn.Server.shutdown)
+            for one in waiting:
+                with pytest.raises(ConnectionResetError):
+                    answer(one)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("sent", [b"", REQUEST[:20]], ids=["nothing yet", "half a request"])
+def test_who_is_about_to_ask_is_answered(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "LAST_CHANCE", 30)
+
+    async def scenario(ending: Ending) -> None:
+        await ending.start()
+        with ending.connect(sent) as connection:
+            await ending.let_in(1)
+            end = asyncio.create_task(ending.end())
+            await asyncio.sleep(0)
+            connection.sendall(REQUEST[len(sent) :])
+            await end
+            reply = answer(connection)
+            assert (reply.status, reply.header("connection")) == (200, "close")
+
+    run(scenario)
+
+
+def test_who_asks_nothing_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "LAST_CHANCE", 0.05)
+
+    async def scenario(ending: Ending) -> None:
+        await ending.start()
+        with ending.connect() as silent, ending.connect(REQUEST[:20]) as slow:
+            await ending.let_in(2)
+            await ending.end()
+            assert silent.recv(1) == b""
+            assert answer(slow).status == 408
+
+    run(scenario)

@@ -1,0 +1,27 @@
+"""Keywright with a fault: it keeps something of every request for ever."""
+
+import sys
+
+from starlette.types import Receive, Scope, Send
+
+from keywright.cli import main
+from keywright.http.edge import Edge
+
+_KEPT_BYTES = 512 * 1024
+
+
+def add_leak() -> None:
+    """Have every request leave something behind."""
+    hoard: list[bytes] = []
+    answer = Edge.__call__
+
+    async def answer_and_keep(edge: Edge, scope: Scope, receive: Receive, send: Send) -> None:
+        hoard.append(b"x" * _KEPT_BYTES)
+        await answer(edge, scope, receive, send)
+
+    Edge.__call__ = answer_and_keep  # type: ignore[assignment, method-assign]
+
+
+if __name__ == "__main__":
+    add_leak()
+    main(sys.argv[1:])
