@@ -95,10 +95,11 @@ def test_the_postgresql_page_runs_from_its_first_command_to_its_last(page: Postg
     shell(page.command(" copy "), page.folder)
     assert_serves(page, page.command(" serve "))
     tools = {"PATH": f"{postgres.binaries()}:{os.environ['PATH']}"}
-    shell(page.command("pg_dump"), page.folder, **tools)
-    shell(page.command("pg_restore").replace("/keywright'", "/restored'"), page.folder, **tools)
     url = conninfo_to_dict(tomllib.loads(page.settings)["database_url"])
     restored = f"postgresql://seller@127.0.0.1:{url['port']}/restored"
+    shell(page.command(" backup "), page.folder, **tools)
+    said = shell(f"{page.command(' restore ').strip()} --database-url {restored}", page.folder, **tools)
+    assert "everything is as it has to be" in said
     shown = shell(f"{KEYWRIGHT} license show MOVED-1 {old} --database-url {restored}", page.folder)
     assert "1 of 3" in shown
 
@@ -194,15 +195,33 @@ def test_the_secrets_of_the_containers_are_made_as_the_page_says(tmp_path: Path)
     assert all(file.stat().st_mode & 0o077 == 0 for file in secrets.iterdir())
 
 
-def test_the_copy_of_an_sqlite_database_is_made_as_the_page_says(tmp_path: Path) -> None:
-    program("sqlite3")
-    (block,) = [one for one in blocks(HOW_TO / "run-on-a-server.md", "sh") if "sqlite3" in one]
+def test_the_page_about_backups_runs_from_its_first_command_to_its_last(tmp_path: Path) -> None:
+    here = {
+        "sudo -u keywright ": "",
+        ".venv/bin/keywright": KEYWRIGHT,
+        "/etc/keywright/": f"{tmp_path}/",
+        "/var/lib/keywright": f"{tmp_path}/data",
+        "/backup/": f"{tmp_path}/",
+        "/tmp/trial": f"{tmp_path}/trial",
+    }
+    commands = "".join(blocks(HOW_TO / "back-up-and-restore.md", "sh"))
+    for there, place in here.items():
+        commands = commands.replace(there, place)
+    (tmp_path / "keywright.toml").write_text(f'data_dir = "{tmp_path}/data"\n')
     shell(f"{KEYWRIGHT} license create --key KEPT --data-dir {tmp_path}/data", tmp_path)
-    here = block.replace("/var/lib/keywright", f"{tmp_path}/data").replace("/backup", f"{tmp_path}")
-    shell(here, tmp_path)
-    (tmp_path / "data" / "keywright.db").rename(tmp_path / "lost.db")
-    (tmp_path / "keywright.db").rename(tmp_path / "data" / "keywright.db")
-    for rest in (tmp_path / "data").glob("keywright.db-*"):
-        rest.unlink()
-    shown = shell(f"{KEYWRIGHT} license show KEPT --data-dir {tmp_path}/data", tmp_path)
-    assert "KEPT" in shown
+    said = shell(commands, tmp_path)
+    assert said.count(": everything is as it has to be.") == 2
+    assert "keywright.tar is whole" in said
+    assert "What was there before is kept in" in said
+    assert "keywright.db: OK" in said
+    for place in ("data", "trial"):
+        assert "KEPT" in shell(f"{KEYWRIGHT} license show KEPT --data-dir {tmp_path}/{place}", tmp_path)
+
+
+def test_the_page_about_running_on_a_server_makes_a_backup(tmp_path: Path) -> None:
+    (block,) = [one for one in blocks(HOW_TO / "run-on-a-server.md", "sh") if " backup " in one]
+    block = block.replace("sudo -u keywright ", "").replace(".venv/bin/keywright", KEYWRIGHT)
+    block = block.replace("/etc/keywright/", f"{tmp_path}/").replace("/backup/", f"{tmp_path}/")
+    (tmp_path / "keywright.toml").write_text(f'data_dir = "{tmp_path}/data"\n')
+    shell(f"{KEYWRIGHT} init --data-dir {tmp_path}/data", tmp_path)
+    assert "The secret is not in it" in shell(block, tmp_path)

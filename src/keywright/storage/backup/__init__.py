@@ -1,0 +1,216 @@
+"""Backups: one file that holds a database as it was at one moment, and that can be brought back.
+
+Making one disturbs nobody who reads or writes meanwhile. Bringing one back changes nothing until the end,
+and then everything at once: whenever it is broken off, there is the old database or the new one.
+"""
+
+import errno
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import gettempdir
+from typing import BinaryIO, NamedTuple
+
+from sqlalchemy.exc import DBAPIError
+
+from keywright.errors import StoreError
+from keywright.keys import KeyRing
+from keywright.storage import database_path
+from keywright.storage.backup import container, of_postgres, of_sqlite
+from keywright.storage.backup.container import Backup, Progress
+from keywright.storage.backup.describing import Manifest, in_words
+from keywright.storage.backup.files import give_name, new_file, workplace
+from keywright.storage.migrate import HEAD
+
+__all__ = [
+    "Backup",
+    "Made",
+    "Manifest",
+    "Progress",
+    "in_words",
+    "keep_secret",
+    "make_backup",
+    "require_fitting",
+    "restore",
+]
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_OTHER_KIND = {
+    "sqlite": (
+        "this is a backup of an SQLite database, and the settings name one on a PostgreSQL server. Restore "
+        "it into a file (--database-url sqlite:////a/new/folder/keywright.db), then `keywright copy` that."
+    ),
+    "postgresql": (
+        "this is a backup of a PostgreSQL database, and the settings name an SQLite file. Restore it into an "
+        "empty database on a PostgreSQL server (--database-url postgresql://…), then `keywright copy` that."
+    ),
+}
+
+
+class Made(NamedTuple):
+    """A backup that was made, and how many bytes it has."""
+
+    manifest: Manifest
+    size: int
+
+
+def make_backup(
+    url: str,
+    to: Path | BinaryIO,
+    *,
+    made_by: str,
+    secret: str | None,
+    is_overwriting: bool,
+    progress: Progress,
+) -> Made:
+    """Make a backup of the database that the URL names, as it is now; with the secret, if it is given.
+
+    A file has its name only when it is whole and on the disk; where it fails, nothing is left. Beside it (or,
+    when ``to`` is no file, where temporary files are), there is a copy of the database until the end.
+    Raises ``StoreError`` when there can be no such backup, ``StoreUnavailable`` when the database cannot be
+    read, ``OSError`` when the file cannot be written.
+    """
+    folder = Path(gettempdir())
+    if isinstance(to, Path):
+        _require_free(to, is_overwriting=is_overwriting)
+        folder = to.absolute().parent
+    with _in_words(folder), workplace(folder) as place:
+        payload, draft = place / "payload", place / "backup"
+        manifest = _take(url, payload, made_by, secret, progress)
+        if not isinstance(to, Path):
+            return Made(manifest, container.write(to, manifest, payload, secret, progress))
+        with new_file(draft) as file:
+            size = container.write(file, manifest, payload, secret, progress)
+        give_name(draft, to, is_overwriting=is_overwriting)
+        return Made(manifest, size)
+
+
+def require_fitting(manifest: Manifest, url: str) -> None:
+    """Raise ``StoreError`` unless this version can restore the backup into what the URL names."""
+    if manifest.revision > HEAD:
+        raise StoreError(
+            f"the backup was made by a newer Keywright ({manifest.made_by}; its schema is "
+            f"{manifest.revision!r}, this version knows up to {HEAD!r}). Install that version to restore it."
+        )
+    kind = "postgresql" if database_path(url) is None else "sqlite"
+    if manifest.database != kind:
+        raise StoreError(_OTHER_KIND[manifest.database])
+
+
+def restore(
+    backup: Backup,
+    url: str,
+    key_ring: KeyRing,
+    *,
+    is_overwriting: bool,
+    before_replacing: Callable[[], None],
+    progress: Progress,
+) -> Path | None:
+    """Let the backup's database take the place of the one that the URL names; an older schema is brought up
+    to date when it is opened. Where an SQLite file that was there is kept.
+
+    ``before_replacing`` is called when nothing can go wrong any more but the last step. Raises ``StoreError``
+    when the backup is not whole or does not fit, when a server is running, and, unless ``is_overwriting``,
+    when there is something already; nothing was changed then.
+    """
+    require_fitting(backup.manifest, url)
+    if key_ring.secret_mark != backup.manifest.secret_mark:
+        raise StoreError(
+            "the backup was made with another secret, and this one cannot read its license keys."
+        )
+    path = database_path(url)
+    if path is None:
+        of_postgres.put_back(
+            backup,
+            url,
+            is_overwriting=is_overwriting,
+            before_replacing=before_replacing,
+            progress=progress,
+        )
+        return None
+    with _in_words(path.parent):
+        return of_sqlite.put_back(
+            backup,
+            path,
+            key_ring,
+            is_overwriting=is_overwriting,
+            before_replacing=before_replacing,
+            progress=progress,
+        )
+
+
+def keep_secret(secret: str, file: Path) -> None:
+    """Put the secret into a new file, for its owner only. Raises ``FileExistsError`` if there is one."""
+    with workplace(file.absolute().parent) as place:
+        with new_file(place / "secret") as draft:
+            draft.write(f"{secret}\n".encode())
+        give_name(place / "secret", file, is_overwriting=False)
+
+
+def _require_free(file: Path, *, is_overwriting: bool) -> None:
+    if not file.absolute().parent.is_dir():
+        raise StoreError(f"there is no folder {file.absolute().parent}. Make it, or name another.")
+    if not file.exists():
+        return
+    if not is_overwriting:
+        raise StoreError(f"{file} is there already. Choose another name, or say --overwrite.")
+    if file.is_dir():
+        raise StoreError(f"{file} is a folder. Name a file in it.")
+    if file.stat().st_size:
+        try:
+            Backup(file).close()
+        except StoreError as problem:
+            # A slip of the hand must not cost a database, or a secret.
+            raise StoreError(
+                f"{problem} It is left alone: remove it yourself, or choose another name."
+            ) from None
+
+
+def _take(url: str, payload: Path, made_by: str, secret: str | None, progress: Progress) -> Manifest:
+    path = database_path(url)
+    if path is None:
+        described, made_at, dumped_by = of_postgres.dump(url, payload, progress)
+    else:
+        described, made_at = of_sqlite.copy_out(path, payload, progress)
+        dumped_by = None
+    state = described.state
+    if secret is not None and KeyRing(secret.encode()).secret_mark != state.secret_mark:
+        raise StoreError("the secret at hand is not the one that this database was written with.")
+    return Manifest(
+        format=container.FORMAT,
+        made_at=made_at,
+        made_by=made_by,
+        dumped_by=dumped_by,
+        database="postgresql" if path is None else "sqlite",
+        revision=state.revision or "",
+        secret_mark=state.secret_mark or "",
+        has_secret=secret is not None,
+        installed_at=described.installed_at,
+        contents=described.contents,
+    )
+
+
+@contextmanager
+def _in_words(folder: Path) -> Iterator[None]:
+    """Say in words what went wrong with a file in this folder."""
+    try:
+        yield
+    except (sqlite3.Error, DBAPIError) as problem:
+        said = problem.orig if isinstance(problem, DBAPIError) else problem
+        if getattr(said, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+            raise _full(folder) from problem
+        raise StoreError(
+            f"the database or its copy cannot be used: {said}. Nothing was changed."
+        ) from problem
+    except OSError as problem:
+        if problem.errno in _NO_SPACE:
+            raise _full(folder) from problem
+        raise
+
+
+def _full(folder: Path) -> StoreError:
+    return StoreError(
+        f"there is not enough space in {folder}: for a moment, twice what the database needs. Nothing was "
+        "changed, and nothing is left there."
+    )

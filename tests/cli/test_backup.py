@@ -1,0 +1,114 @@
+"""``keywright backup`` and ``keywright restore``: what they say, and their status."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Keywright
+from tests.databases import a_postgres_url
+from tests.server import KEYWRIGHT, environment
+from tools.postgres import binaries
+
+FILE = "keywright.tar"
+MADE = (
+    r"keywright\.tar is a backup of \S+ as it was at 20\S+ \S+ \(UTC\): 1 license, 1 activation and "
+    r"2 events, the newest of 20\S+ \S+ \(UTC\)\. It has \d+ kB and took \d+\.\d s\.\n"
+)
+RESTORED = r"\S+ is restored as it was at 20\S+ \S+ \(UTC\): 1 license, 1 activation and 2 events, the newest"
+SOUND = "Looked at 1 license and 1 activation in "
+
+
+@pytest.fixture(autouse=True)
+def programs(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pg_dump and pg_restore of the server's version are there."""
+    if database == "postgresql":
+        monkeypatch.setenv("PATH", f"{binaries()}:{os.environ['PATH']}")
+
+
+@pytest.fixture
+def used(keywright: Keywright) -> Keywright:
+    keywright("license", "create", "--key", "A", "--max", "3")
+    keywright("license", "activate", "A")
+    return keywright
+
+
+@pytest.fixture
+def elsewhere(used: Keywright, database: str, tmp_path: Path) -> Iterator[tuple[str, ...]]:
+    """The options that name a place where there is nothing but the secret."""
+    folder = tmp_path / "new"
+    if database == "postgresql":
+        with a_postgres_url(empty=True) as url:
+            yield "--data-dir", str(folder), "--database-url", url
+        return
+    folder.mkdir()
+    shutil.copy(used.data_dir / "secret", folder)
+    yield "--data-dir", str(folder)
+
+
+def test_what_was_backed_up_is_there_again(used: Keywright, elsewhere: tuple[str, ...]) -> None:
+    said = used("backup", FILE)
+    assert re.match(MADE, said), said
+    assert "The secret is not in it, but " in said
+    assert "keep a copy of that elsewhere" in said
+    done = used.run("restore", FILE, *elsewhere)
+    assert (done.status, done.err) == (0, "")
+    assert re.match(RESTORED, done.out), done.out
+    assert SOUND in done.out
+    assert done.out.endswith(": everything is as it has to be.\n")
+    assert "1 of 3" in used.run("license", "show", "A", *elsewhere).out
+
+
+def test_a_backup_is_checked_without_touching_anything(
+    used: Keywright, elsewhere: tuple[str, ...], tmp_path: Path
+) -> None:
+    used("backup", FILE)
+    there = sorted(tmp_path.rglob("*"))
+    done = used.run("restore", FILE, "--check", *elsewhere)
+    assert (done.status, done.err) == (0, "")
+    assert "activations   1\n" in done.out
+    assert "the secret    is not in it\n" in done.out
+    assert done.out.endswith("keywright.tar is whole: every byte of it is as it was written.\n")
+    assert sorted(tmp_path.rglob("*")) == there
+    content = bytearray(Path(FILE).read_bytes())
+    content[len(content) // 2] ^= 1
+    Path(FILE).write_bytes(content)
+    assert used.refused("restore", FILE, "--check") == (
+        "keywright.tar is damaged: it is not as it was written. Take another backup."
+    )
+
+
+def test_what_is_there_is_replaced_when_that_is_said(used: Keywright, database: str) -> None:
+    used("backup", FILE)
+    used("license", "create", "--key", "B")
+    said = used.refused("restore", FILE)
+    assert "there is an installation in " in said
+    assert "2 licenses, 1 activation and 3 events, the newest of 20" in said
+    assert said.endswith("If you want that, say --overwrite.")
+    assert ("the file would be kept" in said) == (database == "sqlite")
+    done = used.run("restore", FILE, "--overwrite", "--data-dir", str(used.data_dir))
+    assert done.status == 0, done.err
+    assert ("What was there before is kept in " in done.out) == (database == "sqlite")
+    assert len(used.json("license", "list")) == 1
+
+
+def test_an_existing_file_is_replaced_when_that_is_said(used: Keywright) -> None:
+    used("backup", FILE)
+    assert used.refused("backup", FILE) == (
+        "keywright.tar is there already. Choose another name, or say --overwrite."
+    )
+    used("backup", FILE, "--overwrite")
+    assert used.refused("backup", "nowhere/x.tar").startswith("there is no folder ")
+
+
+def test_a_backup_can_go_to_standard_output(used: Keywright, elsewhere: tuple[str, ...]) -> None:
+    place = {name: value for name, value in os.environ.items() if name.startswith("KEYWRIGHT_")}
+    command = [KEYWRIGHT, "backup", "-", "--data-dir", str(used.data_dir)]
+    done = subprocess.run(command, env=environment() | place, capture_output=True, check=True)
+    Path(FILE).write_bytes(done.stdout)
+    assert done.stderr.decode().startswith("this is a backup of ")
+    assert used.run("restore", FILE, *elsewhere).status == 0

@@ -1,0 +1,121 @@
+"""``keywright backup`` and ``keywright restore``, where the kind of database does not matter: what becomes of
+the secret, who is in the way, and what is left when they are broken off.
+"""
+
+import pty
+import signal
+import sqlite3
+import stat
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Keywright
+from tests.server import KEYWRIGHT, environment, running, wait_until
+
+DATABASES = ("sqlite",)
+FILE = "keywright.tar"
+
+
+@pytest.fixture
+def used(keywright: Keywright) -> Keywright:
+    keywright("license", "create", "--key", "A", "--max", "3")
+    keywright("license", "activate", "A")
+    return keywright
+
+
+def test_what_is_wrong_with_a_restored_database_is_said(used: Keywright, nowhere: Keywright) -> None:
+    with closing(sqlite3.connect(used.data_dir / "keywright.db")) as connection:
+        connection.execute("UPDATE licenses SET times_activated = 2")
+        connection.commit()
+    used("backup", FILE, "--with-secret")
+    done = nowhere.run("restore", FILE, "--data-dir", str(nowhere.data_dir))
+    assert done.status == 1
+    assert "License 1 counts 2 active places, and has 1 active activation" in done.out
+
+
+def test_nothing_is_restored_under_a_running_server(used: Keywright) -> None:
+    used("backup", FILE)
+    with running(used.data_dir):
+        said = used.refused("restore", FILE, "--overwrite")
+    assert "is in use: a server is running on it" in said
+    assert used.json("doctor")["is_well"] is True
+
+
+def test_there_is_no_backup_of_nothing_and_nothing_else_is_a_backup(
+    nowhere: Keywright,
+) -> None:
+    assert nowhere.refused("backup", FILE).startswith("there is nothing to back up in ")
+    assert nowhere.refused("restore", FILE) == "keywright.tar: No such file or directory."
+    Path(FILE).write_text("a letter")
+    assert "is no backup" in nowhere.refused("restore", FILE)
+    assert not nowhere.data_dir.exists()
+
+
+# --- the secret -----------------------------------------------------------------------------------
+
+
+def test_the_secret_is_where_it_was_asked_to_be(used: Keywright, nowhere: Keywright) -> None:
+    said = used("backup", FILE, "--with-secret")
+    assert said.endswith("The secret is in it: whoever has it can read every license key.\n")
+    done = nowhere.run("restore", FILE, "--data-dir", str(nowhere.data_dir))
+    assert done.status == 0, done.err
+    assert f"The secret, which was in the backup, is in {nowhere.data_dir}/secret.\n" in done.out
+    secret = nowhere.data_dir / "secret"
+    assert secret.read_bytes() == (used.data_dir / "secret").read_bytes()
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert nowhere.json("license", "show", "A")["timesActivated"] == 1
+
+
+def test_without_its_secret_nothing_is_restored(used: Keywright, nowhere: Keywright) -> None:
+    used("backup", FILE)
+    said = nowhere.refused("restore", FILE)
+    assert "the secret is missing, and it is not in the backup" in said
+    assert f"into {nowhere.data_dir}/secret, or give it as KEYWRIGHT_SECRET" in said
+    assert not nowhere.data_dir.exists()
+
+
+def test_another_secret_stays_where_it_is(
+    used: Keywright, nowhere: Keywright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used("backup", FILE, "--with-secret")
+    nowhere("init")
+    secret = (nowhere.data_dir / "secret").read_bytes()
+    said = nowhere.refused("restore", FILE)
+    assert f"with another secret than {nowhere.data_dir}/secret" in said
+    assert said.endswith("Use the one in the backup: move that one away.")
+    assert (nowhere.data_dir / "secret").read_bytes() == secret
+    monkeypatch.setenv("KEYWRIGHT_SECRET", "another secret, thirty-two letters")
+    assert "than the secret from KEYWRIGHT_SECRET" in nowhere.refused("restore", FILE)
+
+
+# --- pipes and signals ----------------------------------------------------------------------------
+
+
+def test_a_backup_is_not_shown_on_a_terminal(used: Keywright) -> None:
+    terminal, end = pty.openpty()
+    command = [KEYWRIGHT, "backup", "-", "--data-dir", str(used.data_dir)]
+    with open(terminal, "rb", closefd=True), open(end, "wb", closefd=True) as stdout:
+        done = subprocess.run(command, env=environment(), stdout=stdout, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 2
+    assert b"cannot be shown on a terminal" in done.stderr
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_whoever_is_told_to_end_leaves_nothing_behind(
+    used: Keywright, tmp_path: Path, signal_number: int
+) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    command = [KEYWRIGHT, "backup", "-", "--data-dir", str(used.data_dir)]
+    variables = environment() | {"TMPDIR": str(folder)}
+    # Nobody reads what it writes, so it cannot end.
+    with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: list(folder.rglob("payload")), "the copy of the database")
+        process.send_signal(signal_number)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said == b""
+    assert list(folder.iterdir()) == []

@@ -1,0 +1,337 @@
+"""A backup or a restore that is broken off, wherever that is, leaves what was there before or what was to be
+there, and nothing between.
+"""
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from sqlalchemy.exc import SQLAlchemyError
+
+from keywright.batches import Batches
+from keywright.doctor import examine
+from keywright.errors import KeywrightError
+from keywright.storage import database_path, open_storage
+from tests.databases import execute, postgres
+from tests.faults.installations import SESSIONS
+from tests.makers import KEY_RING, activate, create
+from tests.proving import record, size
+from tests.server import wait_until
+from tests.storage.test_backup import back_up, bring_back, check
+from tests.storage.test_copying import contents
+from tools.postgres import binaries
+
+KILLS = size(5, 250)
+LICENSES = 300
+#: Starts processes that have imported everything already, so that they are killed while they do something.
+_PROCESSES = get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["tests.storage.test_backup"])
+
+Contents = dict[str, list[dict[str, Any]]]
+
+
+class Place(NamedTuple):
+    """An installation, what is in it, and a backup of another one with what is in that."""
+
+    url: str
+    before: Contents
+    file: Path
+    backed_up: Contents
+
+
+@pytest.fixture(autouse=True)
+def programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pg_dump and pg_restore of the server's version are there."""
+    monkeypatch.setenv("PATH", f"{binaries()}:{os.environ['PATH']}")
+
+
+def fill(url: str, name: str) -> Contents:
+    """What is in a new installation with licenses of this name."""
+    with closing(open_storage(url, KEY_RING)) as storage:
+        keys = [f"{name}-{number}" for number in range(LICENSES)]
+        Batches(storage).change([create(key) for key in keys])
+        Batches(storage).change([activate(key) for key in keys])
+        return contents(storage)
+
+
+class Places:
+    """Makes places, each with an installation as it was at first."""
+
+    def __init__(self, database: str, folder: Path) -> None:
+        self._is_sqlite = database == "sqlite"
+        self._folder = folder
+        self._numbers = iter(range(1_000_000))
+        self.file = folder / "new.tar"
+        source, self._template = self._new(), self._new()
+        self.backed_up = fill(source, "NEW")
+        back_up(source, self.file)
+        self.before = fill(self._template, "OLD")
+
+    @contextmanager
+    def one(self) -> Iterator[Place]:
+        url = self._new(self._template)
+        try:
+            yield Place(url, self.before, self.file, self.backed_up)
+        finally:
+            self._remove(url)
+
+    def _new(self, template: str | None = None) -> str:
+        if not self._is_sqlite:
+            name = template and template.rpartition("/")[2]
+            return postgres().url(postgres().create_database(name or "template1"))
+        folder = self._folder / f"place-{next(self._numbers)}"
+        if template:
+            shutil.copytree(Path(template.removeprefix("sqlite:///")).parent, folder)
+        return f"sqlite:///{folder}/keywright.db"
+
+    def _remove(self, url: str) -> None:
+        path = database_path(url)
+        if path is None:
+            postgres().drop_database(url.rpartition("/")[2])
+        else:
+            shutil.rmtree(path.parent)
+
+
+@pytest.fixture
+def places(database: str, tmp_path: Path) -> Places:
+    return Places(database, tmp_path)
+
+
+def state_of(place: Place) -> str:
+    """``old`` or ``new``, when that and nothing else is there, sound; else what is wrong."""
+    if database_path(place.url) is None:
+        # A server notices some time after a client was killed.
+        query = f"SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND {SESSIONS}"  # noqa: S608
+        wait_until(lambda: not execute(place.url, query), "the end of the session")
+    try:
+        with closing(open_storage(place.url, KEY_RING)) as storage:
+            found, findings = contents(storage), list(examine(storage, lambda _: None))
+    except (KeywrightError, SQLAlchemyError, sqlite3.Error) as problem:
+        return f"unusable: {problem}"
+    if findings:
+        return f"unsound: {findings[0].what}"
+    return {True: "old", False: "neither"}[found == place.before] if found != place.backed_up else "new"
+
+
+def kept_are_whole(place: Place) -> bool:
+    """Whether the old files that were put aside, if there are any, hold all that there was."""
+    path = database_path(place.url)
+    kept = [] if path is None else list(path.parent.glob("*.before-restore-*"))
+    for one in kept:
+        with closing(open_storage(f"sqlite:///{one}", KEY_RING)) as storage:
+            if contents(storage) != place.before:
+                return False
+    return True
+
+
+# --- what is killed -------------------------------------------------------------------------------
+
+
+def do_restore(place: Place) -> None:
+    bring_back(place.file, place.url, is_overwriting=True)
+
+
+def do_backup(place: Place) -> None:
+    back_up(place.url, place.file, is_overwriting=True)
+
+
+def killed_after(work: Callable[[Place], None], place: Place, moment: float | None) -> float:
+    """Do it in a process of its own, and kill that after so many seconds; how long it has lived."""
+    process = _PROCESSES.Process(target=work, args=(place,))
+    process.start()
+    began = time.monotonic()
+    process.join(moment)
+    process.kill()
+    process.join()
+    lived = time.monotonic() - began
+    assert process.exitcode in (0, -signal.SIGKILL), process.exitcode
+    process.close()
+    return lived
+
+
+def moments(work: Callable[[Place], None], places: Places) -> Iterator[float]:
+    """Random moments while it does something, as long as that takes here."""
+    with places.one() as place:
+        killed_after(work, place, None)
+    with places.one() as place:
+        whole = killed_after(work, place, None)
+    for _ in range(KILLS):
+        # This is no wait for something: when it happens must have nothing to do with what goes on.
+        yield random.uniform(0, 1.3 * whole)
+
+
+def test_a_killed_restore_leaves_the_old_or_the_new(places: Places, database: str) -> None:
+    states = []
+    for moment in moments(do_restore, places):
+        with places.one() as place:
+            killed_after(do_restore, place, moment)
+            states.append(state_of(place))
+            assert kept_are_whole(place)
+            # And it can be done again.
+            bring_back(place.file, place.url, is_overwriting=True)
+            assert state_of(place) == "new"
+    found = {one: states.count(one) for one in ("old", "new")}
+    record(
+        "R16",
+        database,
+        counted={
+            "restores killed": len(states),
+            "left the old state": found["old"],
+            "left the new state": found["new"],
+            "left something else": len(states) - sum(found.values()),
+        },
+    )
+    assert set(states) <= {"old", "new"}
+
+
+def test_a_killed_backup_leaves_the_old_file_or_the_new_one(places: Places, database: str) -> None:
+    before = places.file.read_bytes()
+    is_new, broken = 0, 0
+    for moment in moments(do_backup, places):
+        places.file.write_bytes(before)
+        with places.one() as place:
+            killed_after(do_backup, place, moment)
+        try:
+            check(places.file)
+        except KeywrightError:
+            broken += 1
+        is_new += places.file.read_bytes() != before
+    record(
+        "R16",
+        database,
+        counted={"backups killed": KILLS, "had their name": is_new, "left a broken file": broken},
+    )
+    assert broken == 0
+
+
+#: What a restore does to files, but for the content: whatever it has done before one of these, it has done.
+_STEPS = "openat,rename,renameat,link,linkat,unlink,unlinkat,rmdir,fsync,fdatasync,ftruncate,pwrite64"
+_RESTORE = """
+import sys
+from pathlib import Path
+from tests.storage.test_backup import bring_back
+print("begins", flush=True)
+bring_back(Path(sys.argv[1]), sys.argv[2], is_overwriting=True)
+"""
+
+
+def traced(place: Place, *options: str) -> "subprocess.CompletedProcess[str]":
+    """A restore under strace."""
+    command = ["strace", "-qq", *options, sys.executable, "-c", _RESTORE, str(place.file), place.url]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+
+
+def steps_of(places: Places, log: Path) -> list[tuple[str, int]]:
+    """The steps of a restore: a call of the system, and the how-manieth of its kind."""
+    with places.one() as place:
+        traced(place, f"--trace=write,{_STEPS}", f"--output={log}")
+    seen: Counter[str] = Counter()
+    steps, has_begun = [], False
+    for line in log.read_text().splitlines():
+        name = line.partition("(")[0]
+        has_begun = has_begun or "begins" in line
+        seen[name] += 1
+        if has_begun and name != "write":
+            steps.append((name, seen[name]))
+    return steps
+
+
+def test_a_restore_killed_at_any_of_its_steps_leaves_the_old_or_the_new(tmp_path: Path) -> None:
+    places = Places("sqlite", tmp_path)
+    log = tmp_path / "trace"
+    if shutil.which("strace") is None or not (steps := steps_of(places, log)):
+        pytest.skip("strace cannot be used here")
+    chosen = random.sample(steps, min(len(steps), size(3, len(steps))))
+    states = []
+    for name, number in chosen:
+        with places.one() as place:
+            traced(place, f"--trace={name}", f"--inject={name}:signal=KILL:when={number}", f"--output={log}")
+            states.append(state_of(place))
+            assert kept_are_whole(place)
+    record(
+        "R16",
+        "sqlite",
+        counted={
+            "restores killed at a step": len(states),
+            "left something else": len(states) - states.count("old") - states.count("new"),
+        },
+    )
+    assert set(states) <= {"old", "new"}, list(zip(chosen, states, strict=True))
+
+
+def half_a_restore(place: Place) -> None:
+    """A careless one: it writes into what is there."""
+    path = database_path(place.url)
+    if path is None:
+        execute(place.url, "DELETE FROM activations WHERE license_id > 100")
+    else:
+        with path.open("r+b") as file:
+            file.write(place.file.read_bytes()[4096 : 4096 * 10])
+    Path(place.file.parent / "half").touch()
+    signal.pause()
+
+
+def test_the_judge_finds_half_a_restore(places: Places, database: str) -> None:
+    process_is_half_done = places.file.parent / "half"
+    with places.one() as place:
+        process = _PROCESSES.Process(target=half_a_restore, args=(place,))
+        process.start()
+        wait_until(process_is_half_done.exists, "half of it")
+        process.kill()
+        process.join()
+        state = state_of(place)
+    found = {"broken off": 1, "found": int(state not in ("old", "new"))}
+    record("R16", f"control: a restore into the database that is there, {database}", found)
+    assert found["found"] == 1
+
+
+# --- a full disk ----------------------------------------------------------------------------------
+
+_ON_A_SMALL_DISK = """
+import os, sys
+from pathlib import Path
+from tests.storage.test_backup import back_up, bring_back
+folder, work, url, file = sys.argv[1:]
+try:
+    back_up(url, Path(file)) if work == "backup" else bring_back(Path(file), url)
+except Exception as problem:
+    print(type(problem).__name__, problem)
+print(sorted(os.listdir(folder)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "part"), [("backup", 0.3), ("backup", 0.9), ("backup", 1.5), ("restore", 0.3), ("restore", 0.9)]
+)
+def test_on_a_full_disk_nothing_is_left_behind(work: str, part: float, tmp_path: Path) -> None:
+    disk, data = tmp_path / "disk", tmp_path / "data"
+    disk.mkdir()
+    url = f"sqlite:///{data}/keywright.db"
+    fill(url, "FULL")
+    kib = int(part * (data / "keywright.db").stat().st_size / 1024)
+    file = disk / "full.tar"
+    if work == "restore":
+        file = tmp_path / "whole.tar"
+        back_up(url, file)
+        url = f"sqlite:///{disk}/keywright.db"
+    script = f'mount -t tmpfs -o size={kib}k none "$1" && exec "$0" -c "$2" "$1" "$3" "$4" "$5"'
+    words = [sys.executable, str(disk), _ON_A_SMALL_DISK, work, url, str(file)]
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    if "unshare" in done.stderr or "mount" in done.stderr:
+        pytest.skip(f"no disk can be mounted here: {done.stderr}")
+    said, left = done.stdout.splitlines()
+    assert said.startswith("StoreError there is not enough space in "), said
+    assert left in ("[]", "['keywright.db.lock']")

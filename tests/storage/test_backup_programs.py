@@ -1,0 +1,149 @@
+"""pg_dump and pg_restore: what is said when they are missing or wrong, and what nobody sees of them."""
+
+import os
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from keywright.batches import Batches
+from keywright.errors import ConfigurationError, StoreError, StoreUnavailable
+from keywright.storage import Storage, open_storage
+from keywright.storage.backup import Backup
+from tests.databases import a_postgres_url, execute
+from tests.makers import KEY_RING, activate, create
+from tests.storage.test_backup import back_up, bring_back
+from tests.storage.test_copying import contents
+from tools.postgres import binaries
+
+DATABASES = ("postgresql",)
+#: Any server takes it: it trusts whoever comes.
+PASSWORD = "CANARY-password"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "keywright.tar"
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only folder that programs are looked for in."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def put(folder: Path, name: str, script: str) -> None:
+    program = folder / name
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(stat.S_IRWXU)
+
+
+def test_it_is_said_when_pg_dump_is_missing(storage: Storage, url: str, file: Path, path: Path) -> None:
+    with pytest.raises(StoreError, match=r"^pg_dump is not on PATH, .*postgresql-client-18"):
+        back_up(url, file)
+    assert not file.exists()
+
+
+def test_it_is_said_when_pg_dump_is_older_than_the_server(
+    storage: Storage, url: str, file: Path, path: Path
+) -> None:
+    put(path, "pg_dump", "echo 'pg_dump (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)'")
+    said = r"bin/pg_dump is of version 15\.18, too old: the server is of version 18\. Install"
+    with pytest.raises(StoreError, match=said):
+        back_up(url, file)
+    put(path, "pg_dump", "echo 'a program that has the same name'")
+    with pytest.raises(StoreError, match="does not say which version it is"):
+        back_up(url, file)
+
+
+def test_it_is_said_when_pg_restore_is_older_than_the_backup(
+    storage: Storage, url: str, file: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(binaries()))
+    back_up(url, file)
+    monkeypatch.setenv("PATH", str(path))
+    put(path, "pg_restore", "echo 'pg_restore (PostgreSQL) 17.2'")
+    said = r"17\.2, too old: the backup was made by pg_dump 18"
+    with a_postgres_url(empty=True) as elsewhere, pytest.raises(StoreError, match=said):
+        bring_back(file, elsewhere)
+
+
+def test_what_pg_dump_says_is_passed_on(storage: Storage, url: str, file: Path, path: Path) -> None:
+    put(
+        path,
+        "pg_dump",
+        '[ "$1" = --version ] && echo "pg_dump (PostgreSQL) 18.4" && exit\n'
+        "echo half of it; echo 'pg_dump: error: the cat sits on the cable' >&2; exit 1",
+    )
+    with pytest.raises(StoreError, match=r"^pg_dump has failed: error: the cat sits on the cable\.$"):
+        back_up(url, file)
+    assert list(file.parent.glob("*.tar")) == list(file.parent.glob(".keywright*")) == []
+
+
+def test_no_password_stands_in_the_list_of_processes(
+    storage: Storage, url: str, file: Path, path: Path
+) -> None:
+    put(
+        path,
+        "pg_dump",
+        f'[ "$1" = --version ] || {{ echo "$@" > {path}/arguments; echo "$PGPASSWORD" > {path}/password; }}\n'
+        f'exec {binaries()}/pg_dump "$@"',
+    )
+    back_up(url.replace("keywright@", f"keywright:{PASSWORD}@"), file)
+    assert PASSWORD not in (path / "arguments").read_text()
+    assert (path / "password").read_text().strip() == PASSWORD
+    assert PASSWORD.encode() not in file.read_bytes()
+    with pytest.raises(ConfigurationError, match=r"sslpassword .* would be seen"):
+        back_up(f"{url}?sslpassword=x", file, is_overwriting=True)
+
+
+def test_a_server_that_is_not_there_is_said_to_be(file: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="refused"):
+        back_up("postgresql://keywright@127.0.0.1:1/keywright", file)
+    assert list(file.parent.iterdir()) == []
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{binaries()}:{os.environ['PATH']}")
+
+
+def test_what_other_programs_have_in_the_database_stays_theirs(
+    batches: Batches, storage: Storage, url: str, file: Path, programs: None
+) -> None:
+    execute(url, "CREATE TABLE shop (id int)")
+    execute(url, "INSERT INTO shop VALUES (7)")
+    batches.change([create("A"), activate("A")])
+    back_up(url, file)
+    storage.close()
+    execute(url, "CREATE VIEW needs_it AS SELECT id FROM licenses")
+    with pytest.raises(StoreError, match=r"cannot be replaced: cannot drop .* other objects depend on"):
+        bring_back(file, url, is_overwriting=True)
+    execute(url, "DROP VIEW needs_it")
+    bring_back(file, url, is_overwriting=True)
+    assert execute(url, "SELECT id FROM shop") == [(7,)]
+    with a_postgres_url(empty=True) as elsewhere:
+        bring_back(file, elsewhere)
+        assert execute(elsewhere, "SELECT to_regclass('shop')") == [(None,)]
+
+
+def test_whoever_comes_while_it_is_restored_waits_and_finds_all_of_it(
+    batches: Batches, url: str, file: Path, programs: None
+) -> None:
+    batches.change([create("A"), activate("A")])
+    back_up(url, file)
+    with a_postgres_url(empty=True) as elsewhere:
+
+        def come() -> None:
+            with pytest.raises(StoreUnavailable), closing(open_storage(patient, KEY_RING)):
+                pass
+
+        patient = f"{elsewhere}?options=-cstatement_timeout%3D100"
+        with closing(Backup(file)):
+            bring_back(file, elsewhere, before_replacing=come)
+        with closing(open_storage(elsewhere, KEY_RING)) as new:
+            assert len(contents(new)["licenses"]) == 1

@@ -1,0 +1,213 @@
+"""Backups of an SQLite file: of one moment, whatever is written meanwhile; back, and nothing of the old."""
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from keywright.batches import Batches
+from keywright.errors import StoreError
+from keywright.storage import open_storage
+from keywright.storage.sqlite import SqliteStorage, connect
+from tests.makers import KEY_RING, a_storage, activate, create, url_of
+from tests.proving import record
+from tests.storage.test_backup import back_up, bring_back, check
+from tests.storage.test_copying import contents
+
+#: So much that it is copied in several steps.
+FILLING = 24 << 20
+#: Writes, from another process, as often as it can.
+WRITER = """
+import sys
+from pathlib import Path
+from keywright.storage.sqlite import connect
+connection = connect(Path(sys.argv[1]), "rw")
+print("ready", flush=True)
+while True:
+    connection.execute("UPDATE sequences SET last_id = last_id + 1")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "keywright.tar"
+
+
+@pytest.fixture
+def sold(folder: Path) -> Iterator[SqliteStorage]:
+    """A database with a license, open."""
+    with closing(a_storage(folder)) as storage:
+        Batches(storage).change([create("A"), activate("A")])
+        yield storage
+
+
+@contextmanager
+def written(path: Path) -> Iterator[None]:
+    """Somebody writes all the time."""
+    command = [sys.executable, "-c", WRITER, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        try:
+            assert writer.stdout.readline() == b"ready\n"
+            yield
+        finally:
+            writer.kill()
+
+
+def fill(path: Path) -> None:
+    with closing(connect(path, "rw")) as connection:
+        row = "INSERT INTO kept_answers VALUES (randomblob(32), randomblob(32), 200, zeroblob(?), 0)"
+        connection.execute(row, (FILLING,))
+
+
+def test_a_backup_comes_to_an_end_though_somebody_writes_all_the_time(
+    sold: SqliteStorage, folder: Path, file: Path, tmp_path: Path
+) -> None:
+    fill(sold.path)
+    with written(sold.path):
+        back_up(url_of(folder), file)
+        begun_again = copy_step_by_step(sold.path, tmp_path / "copy")
+    check(file)
+    record("R16", "control: a stepwise copy without a transaction", counted={"begun again": begun_again})
+    assert begun_again > 0
+
+
+def copy_step_by_step(path: Path, copy: Path) -> int:
+    """How often SQLite began again, until the copy was complete or nobody wanted to wait any longer."""
+    left: list[int] = []
+
+    def look(_status: int, remaining: int, _total: int) -> None:
+        left.append(remaining)
+        if len(left) == 1_000:
+            raise InterruptedError
+
+    with (
+        closing(connect(path, "ro")) as old,
+        closing(sqlite3.connect(copy)) as new,
+        suppress(InterruptedError),
+    ):
+        old.backup(new, pages=64, progress=look)
+    return sum(now > before for before, now in pairwise(left))
+
+
+def test_what_stands_in_the_log_only_is_in_the_backup(sold: SqliteStorage, folder: Path, file: Path) -> None:
+    assert (folder / "keywright.db-wal").stat().st_size > 0
+    back_up(url_of(folder), file)
+    sold.close()
+    bring_back(file, url_of(folder.parent / "new"))
+    with closing(a_storage(folder.parent / "new")) as new:
+        assert len(contents(new)["activations"]) == 1
+
+
+def test_the_log_of_a_database_that_is_gone_is_no_part_of_the_new_one(
+    sold: SqliteStorage, folder: Path, file: Path
+) -> None:
+    back_up(url_of(folder), file)
+    Batches(sold).change([create("B")])
+    log = (folder / "keywright.db-wal").read_bytes()
+    sold.close()
+    new = folder.parent / "new"
+    new.mkdir()
+    (new / "keywright.db-wal").write_bytes(log)
+    bring_back(file, url_of(new))
+    with closing(a_storage(new)) as restored:
+        assert len(contents(restored)["licenses"]) == 1
+    (aside,) = new.glob("keywright.db-wal.before-restore-*")
+    assert aside.read_bytes() == log
+
+
+def test_whoever_was_just_opening_the_old_file_does_not_see_it_any_more(
+    sold: SqliteStorage, folder: Path, file: Path
+) -> None:
+    back_up(url_of(folder), file)
+    sold.close()
+    where = f"file:{folder}/keywright.db?mode=ro"
+    with closing(sqlite3.connect(where, uri=True)) as late:
+        bring_back(file, url_of(folder), is_overwriting=True)
+        with pytest.raises(sqlite3.OperationalError, match="no such table"):
+            late.execute("SELECT * FROM licenses")
+
+
+def test_another_name_of_the_old_file_is_left_alone(sold: SqliteStorage, folder: Path, file: Path) -> None:
+    back_up(url_of(folder), file)
+    sold.close()
+    (folder / "mine.db").hardlink_to(folder / "keywright.db")
+    bring_back(file, url_of(folder), is_overwriting=True)
+    with closing(open_storage(f"sqlite:///{folder}/mine.db", KEY_RING)) as mine:
+        assert len(contents(mine)["licenses"]) == 1
+
+
+def test_a_refused_restore_leaves_the_file_as_it_was(sold: SqliteStorage, folder: Path, file: Path) -> None:
+    back_up(url_of(folder), file)
+    file.write_bytes(file.read_bytes()[:-1])
+    sold.close()
+    before = (folder / "keywright.db").read_bytes()
+    with pytest.raises(StoreError, match=r"is cut off|is damaged"):
+        bring_back(file, url_of(folder), is_overwriting=True)
+    assert (folder / "keywright.db").read_bytes()[100:] == before[100:]
+    with closing(connect(folder / "keywright.db", "ro")) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert not list(folder.glob("*restore*"))
+
+
+def test_there_is_no_backup_of_a_damaged_database(sold: SqliteStorage, folder: Path, file: Path) -> None:
+    for number in range(50):
+        Batches(sold).change([create(f"license {number}")])
+    sold.close()
+    path = folder / "keywright.db"
+    content = bytearray(path.read_bytes())
+    # The pages of the tables, and not what says which tables there are.
+    content[4096 * 4 : 4096 * 8] = bytes(4096 * 4)
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match="is damaged"):
+        back_up(url_of(folder), file)
+    assert not file.exists()
+
+
+def test_what_cannot_be_read_is_not_replaced_but_can_be_moved_away(
+    sold: SqliteStorage, folder: Path, file: Path
+) -> None:
+    back_up(url_of(folder), file)
+    sold.close()
+    path = folder / "keywright.db"
+    path.write_bytes(b"x" * 8192)
+    with pytest.raises(StoreError, match=r"cannot be read .*move it away"):
+        bring_back(file, url_of(folder), is_overwriting=True)
+    path.rename(folder / "broken.db")
+    bring_back(file, url_of(folder))
+    with closing(open_storage(url_of(folder), KEY_RING)) as restored:
+        assert len(contents(restored)["licenses"]) == 1
+
+
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path, file: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as other:
+        other.execute("CREATE TABLE mine (a)")
+    with pytest.raises(StoreError, match="another program"):
+        back_up(f"sqlite:///{tmp_path}/other.db", file)
+    with closing(a_storage(tmp_path / "ours")):
+        back_up(url_of(tmp_path / "ours"), file)
+    with pytest.raises(StoreError, match="another program"):
+        bring_back(file, f"sqlite:///{tmp_path}/other.db", is_overwriting=True)
+
+
+def test_a_name_that_leads_to_another_folder_leads_there_afterwards(
+    sold: SqliteStorage, folder: Path, file: Path, tmp_path: Path
+) -> None:
+    back_up(url_of(folder), file)
+    sold.close()
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "keywright.db").symlink_to(folder / "keywright.db")
+    bring_back(file, url_of(tmp_path / "linked"), is_overwriting=True)
+    assert (tmp_path / "linked" / "keywright.db").is_symlink()
+    with closing(a_storage(folder)) as restored:
+        assert len(contents(restored)["licenses"]) == 1
