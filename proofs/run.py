@@ -22,7 +22,7 @@ _FAILED = re.compile(r"\d+ (?:failed|error)")
 
 def run(promise: Promise, part: float, say: Callable[[str], None]) -> Result:
     """Run this part of it (1 is all), and return what was found."""
-    began = time.monotonic()
+    began, commit = time.monotonic(), _commit()
     with tempfile.TemporaryDirectory(prefix="keywright-proof-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         records = folder / "records"
@@ -45,7 +45,7 @@ def run(promise: Promise, part: float, say: Callable[[str], None]) -> Result:
             part,
             is_kept and is_controlled(promise, found),
             tests,
-            _commit(),
+            commit,
             look_around(folder),
             [one for one in found if one.promise == promise.sign],
         )
