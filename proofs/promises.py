@@ -186,8 +186,8 @@ PROMISES = (
         "Instances are restarted one after the other, and nobody notices",
         "0 failed requests in 10 restarts",
         "Two instances on one PostgreSQL behind each of the proxies of deploy/, programs that ask once and "
-        "never again; one instance after the other is stopped in good order and started. The same without a proxy. The control kills "
-        "them instead.",
+        "never again; one instance after the other is stopped in good order and started. The same without "
+        "a proxy. The control kills them instead.",
         ("tests/deploy/test_rolling_restart.py",),
         headline=("restarts", "requests", "failed requests", "doubled"),
     ),
@@ -197,8 +197,8 @@ PROMISES = (
         "restored, everything from before is there, and nothing from after",
         "`keywright backup` under load, and `keywright restore` in another place: what programs were told "
         "before the backup began is there, what they asked after its end is not. The control is a plain "
-        "copy of the files. Backups and restores are also killed in the middle: there is the old state then, or "
-        "the new one.",
+        "copy of the files. Backups and restores are also killed in the middle: there is the old state "
+        "then, or the new one.",
         (
             "tests/faults/test_backup_under_load.py",
             "tests/faults/test_backup_broken_off.py",
@@ -210,15 +210,14 @@ PROMISES = (
         ),
         headline=("backups under load", "acknowledged before and missing", "asked for later and present"),
     ),
-    ),
     Promise(
         "R17",
         "It runs on and on",
         "over 6 h: memory grows less than 5 %, SQLite's log ends below 64 MB, p99 drifts less than 10 %",
         "A steady mixed load for hours, every answer foretold, while readers hold on to a moment of the "
         "database for half a minute at a time. The write-ahead log of SQLite grows for as long as a reader "
-        "holds on, by what is written meanwhile, and shrinks again. The controls are a server that leaks, and "
-        "a reader that does not let go.",
+        "holds on, by what is written meanwhile, and shrinks again. The controls are a server that leaks, "
+        "and a reader that does not let go.",
         ("tests/soak",),
         headline=("calls", "failed calls", "seconds", "memory growth %", "WAL MiB", "p99 drift %"),
     ),
