@@ -55,7 +55,7 @@ PROMISES = (
         "over HTTP, on four server processes on PostgreSQL. Exactly as many succeed as there are places, and "
         "the constraint in the database, which must never be needed, is never met. The control is a server "
         "whose limit is off by one.",
-        ("tests/concurrency/test_instances.py",),
+        ("tests/concurrency/test_selling.py",),
         headline=("attempts", "successes over the limit"),
     ),
     Promise(
@@ -68,7 +68,7 @@ PROMISES = (
         "(linearizability, after Wing and Gong, with Lowe's memory of what was tried); calls whose answer "
         "was lost may have happened or not. The `timesActivated` in each answer is its witness. The checker "
         "is itself given histories that are broken on purpose.",
-        ("tests/histories",),
+        ("tests/histories/test_checker.py", "tests/histories/test_histories.py"),
         headline=("histories", "bad histories"),
     ),
     Promise(
@@ -131,7 +131,8 @@ PROMISES = (
         "A hundred programs repeat one call at the same time, by GET and POST, on several servers, with a "
         "kill in the middle. Other parameters under the same Idempotency-Key are refused (422). The control "
         "leaves the key away.",
-        ("tests/histories", "tests/http/test_idempotency.py"),
+        ("tests/histories/test_retries.py", "tests/http/test_idempotency.py"),
+        headline=("calls", "effects too many", "answers unlike the first"),
     ),
     Promise(
         "R10",

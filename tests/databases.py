@@ -53,6 +53,13 @@ def a_postgres_url(*, empty: bool = False) -> Iterator[str]:
         server.drop_database(name)
 
 
+def unhurried(url: str) -> str:
+    """The same database, for who does not mind how long a busy server takes to let him in."""
+    if not url.startswith("postgresql"):
+        return url
+    return f"{url}{'&' if '?' in url else '?'}connect_timeout=60"
+
+
 def execute(url: str, query: str, *values: Any) -> list[tuple[Any, ...]]:
     """Run a statement on a connection of its own; its rows, if it has any."""
     with closing(psycopg.connect(url, autocommit=True)) as connection:

@@ -21,7 +21,7 @@ from keywright.config import Settings, open_installation
 from keywright.doctor import examine
 from keywright.model import Permissions
 from keywright.storage import Storage, database_path
-from tests.databases import a_postgres_url, execute
+from tests.databases import a_postgres_url, execute, unhurried
 
 #: The command, as it is installed beside this Python.
 KEYWRIGHT = str(Path(sys.executable).with_name("keywright"))
@@ -130,7 +130,10 @@ class RunningServer:
 
     @contextmanager
     def _storage(self) -> Iterator[Storage]:
-        with closing(open_installation(Settings(data_dir=self.data_dir, **self._place))) as storage:
+        place = self._place
+        if "database_url" in place:
+            place["database_url"] = unhurried(place["database_url"])
+        with closing(open_installation(Settings(data_dir=self.data_dir, **place))) as storage:
             yield storage
 
     def cli(self, *arguments: str) -> str:

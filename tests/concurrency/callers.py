@@ -16,6 +16,8 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import uvloop
+
 if TYPE_CHECKING:
     from tests.server import RunningServer
 
@@ -51,7 +53,7 @@ class Callers:
         """What they were told, after they are done."""
         entries: list[Entry] = []
         for process in self._processes:
-            output, _ = process.communicate(timeout=60)
+            output, _ = process.communicate(timeout=300)
             assert process.returncode == 0
             entries += [Entry(*row) for row in json.loads(output)]
         return entries
@@ -150,4 +152,5 @@ async def _ask(
 
 
 if __name__ == "__main__":
-    json.dump(asyncio.run(_make_calls(json.loads(sys.stdin.readline()))), sys.stdout)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        json.dump(runner.run(_make_calls(json.loads(sys.stdin.readline()))), sys.stdout)

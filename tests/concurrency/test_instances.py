@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,44 +11,27 @@ from typing import Any
 import pytest
 
 from tests.concurrency.callers import calling
+from tests.concurrency.instances import instances
 from tests.concurrency.selling import (
     acknowledged,
     activate_path,
     assert_well,
-    sell_out,
     shuffled,
     tokens_in,
     wait_for_load,
 )
-from tests.databases import a_postgres_url
 from tests.http.asking import Client, Reply, a_key
-from tests.server import NO_LIMITS, RunningServer, running
+from tests.server import RunningServer
 
 FOUR = 4
-
-
-@contextmanager
-def instances(folder: Path, amount: int) -> Iterator[list[RunningServer]]:
-    """Servers on one new database, as several machines would run them."""
-    with ExitStack() as stack:
-        url, secret = stack.enter_context(a_postgres_url(empty=True)), secrets.token_hex(32)
-
-        def start(number: int) -> RunningServer:
-            data_dir = folder / f"data {number}"
-            return stack.enter_context(running(data_dir, database_url=url, secret=secret, **NO_LIMITS))
-
-        # All at once: one of them makes the tables.
-        with ThreadPoolExecutor(amount) as pool:
-            servers = list(pool.map(start, range(amount)))
-        yield servers
-        for server in servers:
-            assert_well(server)
 
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunningServer]]:
     with instances(tmp_path_factory.mktemp("instances"), FOUR) as servers:
         yield servers
+        for server in servers:
+            assert_well(server)
 
 
 @pytest.fixture(scope="module")
@@ -67,19 +50,6 @@ def at_once(clients: list[Client], call: Callable[[Client], Reply]) -> list[Repl
 
 def once() -> dict[str, Any]:
     return {"headers": {"Idempotency-Key": secrets.token_hex(8)}}
-
-
-def test_of_20000_attempts_at_four_servers_on_1000_places_exactly_1000_succeed(
-    servers: list[RunningServer], clients: list[Client]
-) -> None:
-    sell_out(servers, clients[0], product=1)
-
-
-def test_of_20000_attempts_at_four_workers_on_1000_places_exactly_1000_succeed(tmp_path: Path) -> None:
-    with running(tmp_path / "data", "postgresql", workers=FOUR, **NO_LIMITS) as server:
-        with Client(server, server.api_key()) as vendor:
-            sell_out([server], vendor, product=1)
-        assert_well(server)
 
 
 def test_what_one_server_did_every_other_knows_at_once(clients: list[Client]) -> None:
@@ -165,3 +135,4 @@ def test_when_one_server_is_killed_the_others_go_on(tmp_path: Path) -> None:
             journal = callers.journal()
         assert {entry.status for entry in journal if entry.fate == "answered"} == {200}
         assert acknowledged(journal) <= tokens_in(other, 1)
+        assert_well(other)

@@ -1,7 +1,9 @@
 """Databases with licenses in them, for Keywrights that have trouble with their connection."""
 
+import sqlite3
 from collections import Counter
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -11,7 +13,7 @@ from keywright.batches import Batches
 from keywright.doctor import examine
 from keywright.keys import KeyRing
 from keywright.storage import open_storage
-from tests.databases import execute
+from tests.databases import execute, unhurried
 from tests.makers import create
 from tests.proving import size
 from tests.server import NO_LIMITS
@@ -28,31 +30,65 @@ def rounds(full: int) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("round_number", range(1, size(1, full) + 1))
 
 
-class Database:
-    """A new database on the server, with tables and some licenses without a limit."""
+class Store:
+    """A new database with tables and some licenses without a limit."""
+
+    def __init__(self, url: str, *, licenses: int = 4) -> None:
+        self.url = url
+        self.keys = [f"CANARY-{number}" for number in range(licenses)]
+        with closing(open_storage(url, KEY_RING)) as storage:
+            Batches(storage).change([create(key) for key in self.keys])
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of a Keywright on this database."""
+        return {"database_url": self.url, "secret": SECRET, **NO_LIMITS}
+
+    def sql(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """What the database itself says."""
+        raise NotImplementedError
+
+    def labels(self) -> Counter[str]:
+        """How many activations have which label."""
+        return Counter(label for (label,) in self.sql("SELECT label FROM activations"))
+
+    def assert_sound(self) -> None:
+        """The doctor finds nothing: every counter is the number of active records, every activation has
+        its license and its events, no number was given twice.
+        """
+        with closing(open_storage(unhurried(self.url), KEY_RING)) as storage:
+            assert list(examine(storage, lambda _: None)) == []
+
+
+class SqliteFile(Store):
+    """It is a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        super().__init__(f"sqlite:///{path}")
+
+    def sql(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(f"file:{self._path}?mode=ro", uri=True)) as connection:
+            return connection.execute(query, values).fetchall()
+
+
+class Database(Store):
+    """It is on the server."""
 
     def __init__(self, server: PostgresServer, *, licenses: int = 4) -> None:
         self.server = server
         self.name = server.create_database()
-        self.url = server.url(self.name)
-        self.keys = [f"CANARY-{number}" for number in range(licenses)]
-        with closing(open_storage(self.url, KEY_RING)) as storage:
-            Batches(storage).change([create(key) for key in self.keys])
+        super().__init__(server.url(self.name), licenses=licenses)
 
     def settings(self, *, port: int | None = None, **parameters: str) -> dict[str, Any]:
-        """The settings of a Keywright on this database, reached through ``port``; more for its URL."""
+        """The same, reached through ``port``; more for its URL."""
         query = "&".join(f"{name}={value}" for name, value in parameters.items())
         url = self.server.url(self.name, port=port)
-        return {"database_url": f"{url}?{query}", "secret": SECRET, **NO_LIMITS}
+        return super().settings() | {"database_url": f"{url}?{query}"}
 
     def sql(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """What the database itself says, or does, without waiting for a standby."""
         options = "-csynchronous_commit=local -cdefault_transaction_read_only=off"
         return execute(f"{self.url}?options={quote(options)}", query, *values)
-
-    def labels(self) -> Counter[str]:
-        """How many activations have which label."""
-        return Counter(label for (label,) in self.sql("SELECT label FROM activations"))
 
     def set(self, name: str, value: str | None) -> None:
         """Change a setting of the server while it runs; None is what it was before."""
@@ -70,10 +106,3 @@ class Database:
         """End every session of a Keywright, as an administrator would."""
         for pid in self.sessions("TRUE"):
             self.sql("SELECT pg_terminate_backend(%s)", pid)
-
-    def assert_sound(self) -> None:
-        """The doctor finds nothing: every counter is the number of active records, every activation has
-        its license and its events, no number was given twice.
-        """
-        with closing(open_storage(self.url, KEY_RING)) as storage:
-            assert list(examine(storage, lambda _: None)) == []

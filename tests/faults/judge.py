@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from tests.faults.installations import Database
+from tests.faults.installations import Store
 from tests.faults.load import Call
 
 
@@ -43,7 +43,7 @@ def judged(journal: Iterable[Call], found: Mapping[str, int]) -> Verdict:
     )
 
 
-def assert_right(journal: list[Call], store: Database) -> None:
+def assert_right(journal: list[Call], store: Store) -> None:
     """What was acknowledged is there exactly once, with the token that was told; nothing else happened."""
     found = store.sql("SELECT label, token FROM activations")
     assert judged(journal, Counter(label for label, _ in found)) == INNOCENT

@@ -1,0 +1,86 @@
+"""Keywright with something wrong on purpose, for those who must notice it.
+
+Run as a program, it takes the name of a fault, and then what ``keywright`` takes.
+"""
+
+import sqlite3
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from keywright import batches, licensing, rules
+from keywright import commands as c
+from keywright.batches import Batches
+from keywright.cli import main
+from keywright.errors import LimitReached
+from keywright.model import License, LicenseRecord
+from keywright.storage import sqlite
+from keywright.workset import Workset
+
+
+def one_place_too_many() -> None:
+    """The limit is off by one."""
+
+    def require_free_place(license: License) -> None:
+        limit = license.times_activated_max
+        if limit is not None and license.times_activated > limit:
+            raise LimitReached(license.key)
+
+    rules.require_free_place = require_free_place
+
+
+def one_place_too_many_unchecked() -> None:
+    """The same, and an SQLite database does not look at its CHECKs."""
+    one_place_too_many()
+    right = sqlite.connect
+
+    def connect(path: Path, mode: str) -> sqlite3.Connection:
+        connection = right(path, mode)
+        connection.execute("PRAGMA ignore_check_constraints=ON")
+        return connection
+
+    sqlite.connect = connect
+
+
+def counting_from_before() -> None:
+    """An activation's answer tells the counter from what was read when the batch began."""
+
+    def activate(work: Workset, command: c.Activate) -> LicenseRecord:
+        record = licensing.activate(work, command)
+        before = work._before[record.license.id]
+        stale = replace(record.license, times_activated=before.times_activated + 1)
+        return LicenseRecord(stale, record.activations)
+
+    batches._DECISIONS[c.Activate] = activate
+
+
+def answering_before_the_commit() -> None:
+    """Activations are answered before they are durable: each batch is committed when the next one comes."""
+    right = Batches._changed
+    last = ExitStack()
+
+    def changed(self: Batches, commands: Sequence[c.Command], *, wait: bool) -> list[Any]:
+        last.close()
+        if not any(isinstance(one, c.Activate) for one in commands):
+            return right(self, commands, wait=wait)
+        with ExitStack() as stack:
+            tx = stack.enter_context(self._storage.write(wait=wait))
+            outcomes = batches._decide(commands, tx)
+            last.push(stack.pop_all())
+        return outcomes
+
+    Batches._changed = changed  # type: ignore[method-assign]
+
+
+def program(fault: Callable[[], None]) -> list[str]:
+    """The command that runs Keywright with this fault."""
+    return [sys.executable, "-P", __file__, fault.__name__]
+
+
+if __name__ == "__main__":
+    globals()[sys.argv.pop(1)]()
+    main()
