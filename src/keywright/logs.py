@@ -5,6 +5,7 @@ Nothing that goes through here may hold a full license key, token or secret: cal
 
 import logging
 import sys
+from contextlib import suppress
 from typing import Any, TextIO
 
 import msgspec
@@ -19,13 +20,14 @@ def configure(*, level: str, is_json: bool, stream: TextIO = sys.stderr) -> None
     The standard library's loggers, uvicorn's among them, come out in the same form.
     """
     number = logging.getLevelNamesMapping()[level.upper()]
+    forgiving: Any = _Forgiving(stream)
     structlog.configure(
         processors=[*_shared(), _renderer(is_json=is_json)],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.WriteLoggerFactory(file=stream),
+        logger_factory=structlog.WriteLoggerFactory(file=forgiving),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(stream)
+    handler = logging.StreamHandler(forgiving)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=_shared(),
@@ -38,6 +40,23 @@ def configure(*, level: str, is_json: bool, stream: TextIO = sys.stderr) -> None
     )
     logging.basicConfig(level=number, handlers=[handler], force=True)
     logging.getLogger("alembic").setLevel(logging.WARNING)
+
+
+class _Forgiving:
+    """A stream that loses what it cannot write: a full disk, or a reader who has gone, must not hurt those
+    who are served.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def _shared() -> list[structlog.types.Processor]:

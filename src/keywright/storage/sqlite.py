@@ -3,16 +3,19 @@
 WAL with ``synchronous=FULL``: an acknowledged commit survives the loss of power. SQLite 3.7.0–3.51.2
 can corrupt a WAL database when two connections write or checkpoint at the same instant
 (https://sqlite.org/wal.html, "The WAL-reset bug"), so whoever writes, from whichever process, holds
-one lock file; readers are read-only and never checkpoint.
+one lock file and its folder's lock; readers are read-only and never checkpoint.
 """
 
+import fcntl
 import logging
+import os
 import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 from urllib.parse import quote
 
@@ -29,7 +32,7 @@ from sqlalchemy import (
     update,
 )
 
-from keywright.errors import RejectedByDatabase, StoreBusy, StoreError, StoreUnavailable
+from keywright.errors import FateUnknown, RejectedByDatabase, StoreBusy, StoreError, StoreUnavailable
 from keywright.keys import KeyRing
 from keywright.storage.schema import sequences
 from keywright.storage.transactions import Reading, Writing
@@ -93,7 +96,8 @@ class SqliteStorage:
 
         Raises ``StoreBusy`` when another process is writing and ``wait`` is False,
         ``StoreUnavailable`` when the file cannot be written, ``RejectedByDatabase`` when the database
-        turned something else down; in each case nothing is acknowledged.
+        turned something else down; in each case nothing was changed. Raises ``FateUnknown`` when all was
+        written and the sync failed: whoever opens the file after a crash may find it.
         """
         with self.exclusively(wait=wait):
             try:
@@ -113,14 +117,18 @@ class SqliteStorage:
 
         Raises ``StoreBusy`` when it is not free, ``StoreUnavailable`` when there can be no lock file.
         """
+        patience = LOCK_TIMEOUT if wait else 0
+        end = monotonic() + patience
         try:
-            self._lock.acquire(timeout=LOCK_TIMEOUT if wait else 0, poll_interval=_LOCK_POLL)
+            self._lock.acquire(timeout=patience, poll_interval=_LOCK_POLL)
         except Timeout:
             raise StoreBusy from None
         except OSError as problem:
             raise StoreUnavailable(str(problem)) from problem
         try:
-            yield
+            # Who holds a lock file that somebody removes does not keep out who makes a new one.
+            with _locked(self.path.parent, end):
+                yield
         finally:
             self._lock.release()
 
@@ -157,6 +165,34 @@ class SqliteStorage:
             writer.close()
 
 
+@contextmanager
+def _locked(folder: Path, end: float) -> Iterator[None]:
+    """Hold the folder's own lock, which is there as long as the database.
+
+    Raises ``StoreBusy`` when it is not free until ``end``, a moment of ``monotonic``.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as problem:
+        raise StoreUnavailable(str(problem)) from problem
+    try:
+        while not _is_locked(descriptor):
+            if monotonic() >= end:
+                raise StoreBusy
+            sleep(_LOCK_POLL)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def connect(path: Path, mode: str) -> sqlite3.Connection:
     """Open the file as Keywright does: mode ``rwc``, ``rw`` or ``ro``. Transactions are ours to begin."""
     connection = sqlite3.connect(
@@ -191,10 +227,14 @@ def create_file(path: Path) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a database as it is at one moment, also while others read it."""
-    with closing(connect(source, "ro")) as old, closing(sqlite3.connect(target)) as new:
-        old.backup(new)
-    shutil.copymode(source, target)
+    """Copy a database as it is at one moment, also while others read it; all of it or nothing."""
+    try:
+        with closing(connect(source, "ro")) as old, closing(sqlite3.connect(target)) as new:
+            old.backup(new)
+        shutil.copymode(source, target)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
 
 
 def refuse_network_file_system(path: Path) -> None:
@@ -244,10 +284,12 @@ def engine(path: Path, mode: str) -> Engine:
     return made
 
 
-def _unavailable(problem: exc.DBAPIError) -> StoreUnavailable | StoreBusy:
-    code = getattr(problem.orig, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+def _unavailable(problem: exc.DBAPIError) -> StoreUnavailable | StoreBusy | FateUnknown:
+    code = getattr(problem.orig, "sqlite_errorcode", 0)
+    if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreBusy("another program holds SQLite's lock")
+    if code == sqlite3.SQLITE_IOERR_FSYNC:
+        return FateUnknown(str(problem.orig))
     return StoreUnavailable(str(problem.orig))
 
 

@@ -1,0 +1,212 @@
+"""Keywright with something changed in it: run as a program, it is the command ``keywright``.
+
+Its first argument says what is changed, in words separated by commas. ``recording`` changes nothing that
+matters: it writes down what is done to the database's file (``recorded.py`` reads it). The others are for
+tests that must notice what is wrong then.
+"""
+
+import json
+import os
+import select
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from keywright import rules
+from keywright.cli import main
+from keywright.http import edge
+from keywright.model import License
+from keywright.storage import sqlite
+
+_RECORD = "KEYWRIGHT_TESTS_RECORD"
+_LOCK_TIMEOUT = 1.0
+_CONNECT = sqlite3.connect
+# What is changed in them is theirs alone to know.
+_time: Any = time
+_sqlite3: Any = sqlite3
+_sqlite: Any = sqlite
+_edge: Any = edge
+_rules: Any = rules
+_numbers = count(1)
+
+
+def altered(*alterations: str, record: Path | None = None) -> list[str]:
+    """What to run in place of the command ``keywright``; ``record`` is where ``recording`` writes to."""
+    record_file = [] if record is None else [f"{_RECORD}={record}"]
+    return ["env", *record_file, sys.executable, "-P", __file__, ",".join(alterations)]
+
+
+class _Cursor(sqlite3.Cursor):
+    """Of a ``_Connection``."""
+
+    def execute(self, statement: str, *values: Any) -> "_Cursor":
+        return self._watched(super().execute, statement, *values)
+
+    def executemany(self, statement: str, *values: Any) -> "_Cursor":
+        return self._watched(super().executemany, statement, *values)
+
+    def _watched(self, execute: Callable[..., Any], statement: str, *values: Any) -> "_Cursor":
+        connection: Any = self.connection
+        try:
+            execute(statement, *values)
+        except sqlite3.OperationalError as problem:
+            is_busy = problem.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            connection.note("refused" if is_busy else "failed")
+            raise
+        if statement == "BEGIN IMMEDIATE":
+            connection.note("begun")
+        return self
+
+
+class _Connection(sqlite3.Connection):
+    """A connection that says what it has done to whoever listens."""
+
+    is_silent_about_failures = False
+
+    @staticmethod
+    def note_down(_number: int, _what: str) -> None:
+        """Nobody listens."""
+
+    def __init__(self, name: str, *arguments: Any, **options: Any) -> None:
+        super().__init__(name, *arguments, **options)
+        self._number = next(_numbers)
+        self._may_write = "mode=ro" not in name
+        self.note("opened")
+
+    def note(self, what: str) -> None:
+        if self._may_write:
+            type(self).note_down(self._number, what)
+
+    def cursor(self, *_: Any) -> Any:
+        return super().cursor(_Cursor)
+
+    def commit(self) -> None:
+        try:
+            super().commit()
+        except sqlite3.OperationalError:
+            self.note("failed")
+            if not self.is_silent_about_failures:
+                raise
+            self.rollback()
+            return
+        self.note("committed")
+
+    def rollback(self) -> None:
+        super().rollback()
+        self.note("undone")
+
+    def close(self) -> None:
+        # The last one to close moves what the log holds into the database.
+        self.note("closing")
+        super().close()
+        self.note("closed")
+
+
+def _recording() -> None:
+    record = os.open(os.environ.pop(_RECORD), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def note_down(number: int, what: str) -> None:
+        line = json.dumps([os.getpid(), number, what, time.monotonic_ns()])
+        os.write(record, f"{line}\n".encode())
+
+    _listen(note_down)
+
+
+def _listen(note_down: Callable[[int, str], None]) -> None:
+    """Have this called with the number of every connection that may write, and what it does.
+
+    It calls those that listened before, too.
+    """
+    before = _Connection.note_down
+
+    def tell(number: int, what: str) -> None:
+        before(number, what)
+        note_down(number, what)
+
+    _Connection.note_down = staticmethod(tell)  # type: ignore[method-assign,assignment]
+    _be_heard()
+
+
+def _be_heard() -> None:
+    _sqlite3.connect = partial(_CONNECT, factory=_Connection)
+
+
+def _acknowledging_failures() -> None:
+    """What could not be committed is answered as if it were."""
+    _be_heard()
+    _Connection.is_silent_about_failures = True
+
+
+def _keeping_connections() -> None:
+    """A connection is used again after it has failed."""
+    _sqlite.SqliteStorage._drop_writer = lambda _: None
+
+
+def _unlocked() -> None:
+    """Nobody is kept out while somebody writes, but by SQLite itself."""
+    _sqlite.SqliteStorage.exclusively = lambda *_, **__: nullcontext()
+
+
+def _impatient() -> None:
+    """Nobody waits long for the lock; there is nothing wrong with that."""
+    _sqlite.LOCK_TIMEOUT = _LOCK_TIMEOUT
+
+
+def _standing_still() -> None:
+    """It stops moving as soon as it may write."""
+
+    def stand_still(_number: int, what: str) -> None:
+        if what == "begun":
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    _listen(stand_still)
+
+
+def _sleeping_by_select() -> None:
+    """``time.sleep`` waits in another way; libfaketime lets the usual one fail."""
+    _time.sleep = lambda seconds: select.select([], [], [], seconds)
+
+
+def _limiting_by_the_clock() -> None:
+    """The limiters measure by a clock that may jump."""
+    _edge.monotonic = time.time
+
+
+def _expiring_anew() -> None:
+    """Every activation of a license lets it expire as if it were the first one."""
+    take_place: Callable[[License, Any], License] = _rules._with_place_taken
+
+    def with_place_taken(license: License, now: Any) -> License:
+        if license.valid_for_days is not None:
+            license = replace(license, expires_at=None)
+        return take_place(license, now)
+
+    _rules._with_place_taken = with_place_taken
+
+
+_ALTERATIONS: dict[str, Callable[[], None]] = {
+    "recording": _recording,
+    "acknowledging failures": _acknowledging_failures,
+    "keeping connections": _keeping_connections,
+    "unlocked": _unlocked,
+    "impatient": _impatient,
+    "standing still": _standing_still,
+    "sleeping by select": _sleeping_by_select,
+    "limiting by the clock": _limiting_by_the_clock,
+    "expiring anew": _expiring_anew,
+}
+
+
+if __name__ == "__main__":
+    for alteration in sys.argv.pop(1).split(","):
+        _ALTERATIONS[alteration]()
+    main()

@@ -1,0 +1,297 @@
+"""The disk is full: nothing can be changed, everything can be asked for, and nothing is lost."""
+
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from http.client import HTTPException
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from alembic import command
+from alembic.config import Config
+
+from keywright import access
+from keywright.batches import Batches
+from keywright.doctor import examine
+from keywright.model import Permissions
+from keywright.storage import open_storage, sqlite
+from keywright.storage.migrate import HEAD, OLDEST_CODE, state_of_file
+from tests.faults.altered import altered
+from tests.faults.disks import Disk, a_disk
+from tests.faults.judge import INNOCENT, Verdict, judged
+from tests.faults.load import UNAVAILABLE, Call, Load, assert_answers_in_shape, loaded
+from tests.http.asking import Client, Reply, assert_refused, license_path
+from tests.makers import KEY_RING, NOW, SECRET, create
+from tests.proving import record, size
+from tests.server import KEYWRIGHT, NO_LIMITS, RunningServer, environment, running, wait_until
+
+KEYS = [f"CANARY-{number}" for number in range(4)]
+SETTINGS = {"secret": SECRET.decode(), **NO_LIMITS}
+#: How soon it must go on when there is room again, in seconds.
+HEALED = 5.0
+
+
+class Shop(NamedTuple):
+    """A server whose data directory is a small disk, with some licenses without a limit."""
+
+    disk: Disk
+    server: RunningServer
+    credentials: tuple[str, str]
+
+
+def stock(folder: Path) -> tuple[str, str]:
+    """Make a database with licenses; returns an API key for it."""
+    with closing(open_storage(f"sqlite:///{folder}/keywright.db", KEY_RING)) as storage:
+        Batches(storage).change([create(key) for key in KEYS])
+        issued = access.issue_api_key(storage, "a vendor", Permissions.READ_WRITE, NOW)
+    return issued.consumer_key, issued.consumer_secret
+
+
+@contextmanager
+def a_shop(folder: Path, program: Sequence[str] = (KEYWRIGHT,)) -> Iterator[Shop]:
+    with a_disk(folder / "disk") as disk:
+        credentials = stock(folder / "stock")
+        disk.put(folder / "stock")
+        with running(disk.folder, program=[*disk.enter, *program], **SETTINGS) as server:
+            yield Shop(disk, server, credentials)
+
+
+def verdict(shop: Shop, journal: Sequence[Call]) -> Verdict:
+    """Compare the journal with what is on the disk after the server has ended; the doctor looks, too."""
+    assert shop.server.stop() == 0
+    found = shop.disk.take(shop.disk.folder.with_name("found"))
+    with closing(open_storage(f"sqlite:///{found}/keywright.db", KEY_RING)) as storage:
+        assert list(examine(storage, lambda _: None)) == []
+        with storage.read() as tx:
+            records = tx.list_activations(range(1, len(KEYS) + 1)).values()
+    return judged(journal, Counter(str(one.label) for some in records for one in some))
+
+
+def questions(client: Client) -> list[Reply]:
+    asked = ("licenses", license_path(KEYS[0]), "/readyz", "/healthz")
+    return [*map(client.validate, KEYS), *map(client.get, asked)]
+
+
+def changes(vendor: Client) -> list[Reply]:
+    return [
+        vendor.activate(KEYS[0]),
+        vendor.deactivate(KEYS[0]),
+        vendor.post("licenses", json_body={"license_key": "CANARY-new"}),
+        change_little(vendor),
+        vendor.delete(license_path(KEYS[0])),
+    ]
+
+
+def change_little(vendor: Client) -> Reply:
+    """No other change has less to write."""
+    return vendor.put(license_path(KEYS[0]), json_body={"product_id": 7})
+
+
+def refused(load: Load) -> int:
+    return sum(answer.status == 503 for answer in load.answers)
+
+
+def test_a_full_disk_refuses_changes_answers_questions_and_heals_by_itself(tmp_path: Path) -> None:
+    rounds = size(2, 50)
+    answers: list[Reply] = []
+    refusals: list[Reply] = []
+    waits = []
+    with a_shop(tmp_path) as shop, Client(shop.server, shop.credentials) as vendor:
+        with loaded(shop.server, KEYS) as load:
+            for _ in range(rounds):
+                shop.disk.fill()
+                wait_until(lambda: change_little(vendor).status == 503, "a disk that is really full")
+                load.wait_for_refusal(time.monotonic())
+                answers += questions(vendor)
+                refusals += changes(vendor)
+                answers += questions(vendor)
+                shop.disk.make_room()
+                waits.append(load.wait_for_successes(1))
+            load.wait_for_successes()
+            journal = load.finish()
+        found = verdict(shop, journal)
+    statuses = Counter(answer.status for answer in load.answers)
+    counted = {
+        "times full": rounds,
+        "acknowledged": statuses[200],
+        "acknowledged and not there": len(found.missing),
+        "changes refused with 503": statuses[503] + len(refusals),
+        "answers 5xx that are not 503": sum(n for status, n in statuses.items() if status // 100 == 5)
+        - statuses[503],
+        "questions answered while full": len(answers),
+    }
+    record("R7", "sqlite", counted, {"seconds until it heals": max(waits)})
+    assert set(statuses) == {200, 503}
+    assert {reply.status for reply in answers} == {200}
+    for reply in refusals:
+        assert_refused(reply, UNAVAILABLE, code="service_unavailable", status=503)
+        assert reply.header("retry-after") == "1"
+    assert_answers_in_shape(journal)
+    assert found == INNOCENT
+    assert max(waits) < HEALED
+
+
+def test_a_disk_filled_by_activations_loses_none_of_them(tmp_path: Path) -> None:
+    with a_shop(tmp_path) as shop, Client(shop.server) as program:
+        with loaded(shop.server, KEYS) as load:
+            shop.disk.fill(leaving=1_000_000)
+            load.wait_for_refusal(time.monotonic())
+            full_at = time.monotonic()
+            load.wait_for_refusal(full_at)
+            validations = [program.validate(key).status for key in KEYS]
+            shop.disk.grow(16)
+            healed = load.wait_for_successes(1)
+            load.wait_for_successes()
+            journal = load.finish()
+        found = verdict(shop, journal)
+    counted = {
+        "acknowledged": sum(call.is_acknowledged for call in journal),
+        "acknowledged and not there": len(found.missing),
+        "changes refused with 503": refused(load),
+    }
+    record("R7", "sqlite, filled by activations", counted, {"seconds until it heals": healed})
+    assert set(validations) == {200}
+    assert {answer.status for answer in load.answers} == {200, 503}
+    assert_answers_in_shape(journal)
+    assert found == INNOCENT
+    assert healed < HEALED
+
+
+def test_a_server_killed_on_a_full_disk_starts_there_and_heals(tmp_path: Path) -> None:
+    with a_shop(tmp_path) as shop, Client(shop.server, shop.credentials) as vendor:
+        with loaded(shop.server, KEYS) as load:
+            shop.disk.fill()
+            load.wait_for_refusal(time.monotonic())
+            shop.server.kill()
+            shop.server.start()
+            load.wait_for_refusal(time.monotonic())
+            answers = questions(vendor)
+            shop.disk.make_room()
+            healed = load.wait_for_successes(1)
+            load.wait_for_successes()
+            journal = load.finish()
+        found = verdict(shop, journal)
+    record("R7", "sqlite, killed", {"acknowledged and not there": len(found.missing)})
+    assert {reply.status for reply in answers} == {200}
+    assert_answers_in_shape(journal)
+    assert found == INNOCENT
+    assert healed < HEALED
+
+
+def test_validations_go_on_while_the_log_cannot_be_written(tmp_path: Path) -> None:
+    to_the_disk = ["sh", "-c", f'exec "$0" "$@" 2>>{tmp_path}/disk/log', KEYWRIGHT]
+    statuses: Counter[int] = Counter()
+    with a_shop(tmp_path, to_the_disk) as shop, Client(shop.server) as program:
+        assert program.validate(KEYS[0]).status == 200
+        shop.disk.fill()
+        for _ in range(size(200, 5_000)):
+            try:
+                statuses[program.validate(KEYS[0]).status] += 1
+            except (OSError, HTTPException):
+                statuses[0] += 1
+        assert verdict(shop, []) == INNOCENT
+    counted = {"validations": statuses.total(), "validations without an answer": statuses[0]}
+    record("R7", "sqlite, a log on the full disk", counted)
+    assert set(statuses) == {200}
+
+
+def start(disk: Disk) -> "subprocess.CompletedProcess[str]":
+    """Make the database or bring it up to date, as a starting server does, and end."""
+    return subprocess.run(
+        [*disk.enter, KEYWRIGHT, "init", "--data-dir", str(disk.folder)],
+        env=environment(secret=SECRET.decode()),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def assert_fails_in_a_sentence(done: "subprocess.CompletedProcess[str]") -> None:
+    assert done.returncode == 1, done.stdout
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.count("\n") == 1
+
+
+def assert_starts(disk: Disk) -> None:
+    done = start(disk)
+    assert done.returncode == 0, done.stderr
+
+
+def revision(folder: Path) -> str | None:
+    return state_of_file(folder / "keywright.db").revision
+
+
+def test_a_database_is_made_when_there_is_room_for_it(tmp_path: Path) -> None:
+    with a_disk(tmp_path / "disk") as disk:
+        for leaving in (0, 50_000):
+            disk.fill(leaving=leaving)
+            assert_fails_in_a_sentence(start(disk))
+            disk.make_room()
+        assert_starts(disk)
+        assert revision(disk.take(tmp_path / "found")) == HEAD
+
+
+def test_what_was_stopped_starts_on_a_full_disk_when_there_is_room(tmp_path: Path) -> None:
+    with a_disk(tmp_path / "disk") as disk:
+        stock(tmp_path / "stock")
+        disk.put(tmp_path / "stock")
+        disk.fill()
+        # What readers and writers share needs a little room.
+        assert_fails_in_a_sentence(start(disk))
+        disk.make_room()
+        with running(disk.folder, program=[*disk.enter, KEYWRIGHT], **SETTINGS) as server:
+            with Client(server) as program:
+                assert program.activate(KEYS[0]).status == 200
+            assert server.stop() == 0
+
+
+@pytest.fixture
+def outdated(tmp_path: Path) -> Path:
+    """A folder with a database as the previous release made it."""
+    folder = tmp_path / "outdated"
+    folder.mkdir()
+    sqlite.create_file(folder / "keywright.db")
+    config = Config()
+    config.set_main_option("script_location", "keywright.storage:migrations")
+    with closing(sqlite.engine(folder / "keywright.db", "rw").connect()) as connection, connection.begin():
+        config.attributes["connection"] = connection
+        command.upgrade(config, OLDEST_CODE)
+    return folder
+
+
+def test_a_migration_that_finds_no_room_changes_nothing_and_is_done_later(
+    tmp_path: Path, outdated: Path
+) -> None:
+    with a_disk(tmp_path / "disk") as disk:
+        disk.put(outdated)
+        for number, leaving in enumerate((0, 40_000)):
+            disk.fill(leaving=leaving)
+            assert_fails_in_a_sentence(start(disk))
+            assert revision(disk.take(tmp_path / f"found {number}")) == OLDEST_CODE
+            disk.make_room()
+        assert_starts(disk)
+        assert revision(disk.take(tmp_path / "found")) == HEAD
+
+
+def test_a_copy_that_finds_no_room_is_not_left_behind(tmp_path: Path, outdated: Path) -> None:
+    with a_disk(tmp_path / "disk") as disk:
+        disk.put(outdated)
+        disk.fill(leaving=60_000)
+        assert_fails_in_a_sentence(start(disk))
+        copies = list((disk.take(tmp_path / "found") / "backups").iterdir())
+        assert [state_of_file(copy).revision for copy in copies] == [OLDEST_CODE] * len(copies)
+
+
+def test_control_a_server_that_acknowledges_what_finds_no_room_is_found_out(tmp_path: Path) -> None:
+    with a_shop(tmp_path, altered("acknowledging failures")) as shop:
+        with loaded(shop.server, KEYS) as load:
+            shop.disk.fill()
+            load.wait_for_successes(200)
+            shop.disk.make_room()
+            journal = load.finish()
+        missing = verdict(shop, journal).missing
+    record("R7", "control: failed commits acknowledged", {"acknowledged and not there": len(missing)})
+    assert missing
