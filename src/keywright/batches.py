@@ -39,8 +39,13 @@ _PATIENCE = 2.5
 log = logging.getLogger(__name__)
 
 
-def forget_answers(work: Workset, command: c.ForgetAnswers) -> int:
-    """Delete old kept answers; returns how many they were."""
+def forget_answers(work: Workset, command: c.ForgetAnswers) -> int | None:
+    """Delete old kept answers; returns how many they were. None, and all are left, when even the newest
+    would have to go: nobody has called for long, or the clock has jumped.
+    """
+    newest = work.tx.newest_kept_answer()
+    if newest is not None and newest < command.before:
+        return None
     return work.tx.delete_kept_answers(command.before)
 
 

@@ -197,11 +197,6 @@ def test_a_repeated_call_gets_its_first_answer_wherever_the_clock_has_gone(
     assert carried_out == 1
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="How old a kept answer is, is judged by the clock: two days ahead or more, a server that starts, "
-    "or has run for another hour, forgets answers that were given a moment ago.",
-)
 def test_an_answer_is_kept_for_a_day_though_the_server_starts_with_its_clock_ahead(tmp_path: Path) -> None:
     with a_shop(tmp_path, "sqlite") as shop:
         key = shop.vendor.license()

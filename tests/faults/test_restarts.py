@@ -3,15 +3,17 @@
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
+from pathlib import Path
 
 from keywright.errors import StoreConflict
 from keywright.storage import Storage, change, open_storage
+from tests.faults.altered import altered
 from tests.faults.installations import KEY_RING, Database, rounds
 from tests.faults.judge import assert_right, judged
 from tests.faults.load import assert_answers_in_shape, loaded
 from tests.faults.watch import Watch, watched
 from tests.proving import record
-from tests.server import RunningServer, wait_until
+from tests.server import RunningServer, running, wait_until
 from tools import postgres as servers
 from tools.postgres import FAST, PostgresServer
 
@@ -57,6 +59,25 @@ def test_nothing_acknowledged_is_lost_when_the_database_restarts_under_load(
     assert 503 in {answer.status for call in journal for answer in call.answers}
     assert_answers_in_shape(journal)
     assert_right(journal, store)
+
+
+def test_the_judge_finds_what_is_lost_by_commits_that_do_not_wait_for_the_log(tmp_path: Path) -> None:
+    with servers.running(**FAST, wal_writer_delay="10s") as server:
+        store = Database(server)
+        program = altered("committing later")
+        with (
+            running(tmp_path / "data", program=program, **store.settings()) as keywright,
+            loaded(keywright, store.keys) as load,
+        ):
+            server.stop("immediate")
+            server.start()
+            load.wait_for_successes()
+            journal = load.finish()
+        missing = judged(journal, store.labels()).missing
+    done = sum(call.is_acknowledged for call in journal)
+    found = {"acknowledged": done, "acknowledged and missing": len(missing)}
+    record("R11", "control: commits that do not wait for the log", found)
+    assert missing
 
 
 def wait_for(watch: Watch, status: int) -> None:

@@ -122,9 +122,20 @@ def test_the_answer_outlives_the_license(batches: Batches) -> None:
 def test_a_forgotten_call_is_a_new_one(batches: Batches, storage: Storage) -> None:
     batches.change([activate(**once("call"))])
     assert batches.change([forget_answers(NOW)]) == [0]
+    batches.change([activate(**once("refused"), now=LATER), activate(**once("newer"), now=LATER)])
     assert batches.change([forget_answers(LATER)]) == [1]
+    batches.change([deactivate_all()])
     assert isinstance(batches.change([activate(**once("call", b"other"))])[0], LicenseRecord)
-    assert counter(storage) == 2
+    assert counter(storage) == 1
+
+
+def test_when_even_the_newest_answer_is_old_the_clock_may_have_jumped_and_nothing_is_forgotten(
+    batches: Batches,
+) -> None:
+    first, second = batches.change([activate(**once("call")), activate(**once("other"))])
+    assert batches.change([forget_answers(LATER)]) == [None]
+    again = batches.change([activate(**once("call")), activate(**once("other"))])
+    assert [one.body for one in again] == [write_token(first), write_token(second)]
 
 
 def test_every_changing_command_can_be_retried(batches: Batches) -> None:

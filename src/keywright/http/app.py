@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,8 @@ from keywright.storage import Storage
 #: How long the answers to calls with an idempotency key are kept, and how often old ones go.
 ANSWERS_KEPT = timedelta(hours=48)
 _FORGET_EVERY = timedelta(hours=1)
+#: By how much the clock may be changed without being distrusted.
+_SMALL_CHANGE = timedelta(minutes=30)
 
 log = logging.getLogger(__name__)
 
@@ -48,13 +51,34 @@ def create_app(settings: Settings, storage: Storage) -> Edge:
 
 
 async def _forget_answers(desk: Desk) -> None:
-    origin = Origin("keywright", "", "")
+    """Now and then. How old an answer is, is judged by the clock, and clocks jump: when this one did, or when
+    it seems so, everything is kept for as long as it has to be, by a clock that does not.
+    """
+    until, began = 0.0, _since_start(datetime.now(UTC))
     while True:
         now = datetime.now(UTC).replace(microsecond=0)
-        try:
-            while await desk.change(ForgetAnswers(now=now, origin=origin, before=now - ANSWERS_KEPT)):
-                # Others come in between.
-                await asyncio.sleep(0)
-        except KeywrightError as fault:
-            log.warning("old answers could not be forgotten: %s", fault)
+        if abs(_since_start(now) - began) > _SMALL_CHANGE:
+            log.warning("the clock has jumped; answers are kept for another two days")
+            until, began = time.monotonic() + ANSWERS_KEPT.total_seconds(), _since_start(now)
+        if time.monotonic() >= until and not await _forget_until(desk, now):
+            until = time.monotonic() + ANSWERS_KEPT.total_seconds()
         await asyncio.sleep(_FORGET_EVERY.total_seconds())
+
+
+def _since_start(now: datetime) -> timedelta:
+    """What the clock shows when the one that does not jump shows nothing."""
+    return now - datetime.fromtimestamp(0, UTC) - timedelta(seconds=time.monotonic())
+
+
+async def _forget_until(desk: Desk, now: datetime) -> bool:
+    """Whether the answers that are old now were forgotten; or are to be, when the database is there again."""
+    origin = Origin("keywright", "", "")
+    command = ForgetAnswers(now=now, origin=origin, before=now - ANSWERS_KEPT)
+    try:
+        while forgotten := await desk.change(command):
+            # Others come in between.
+            await asyncio.sleep(0)
+    except KeywrightError as fault:
+        log.warning("old answers could not be forgotten: %s", fault)
+        return True
+    return forgotten is not None

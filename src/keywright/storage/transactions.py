@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, Select, Table, delete, insert, select, update
+from sqlalchemy import Connection, Select, Table, delete, func, insert, select, update
 
 from keywright import rules
 from keywright.keys import KeyRing
@@ -287,6 +287,11 @@ class Writing(Reading):
             "kept_at": rows.seconds(now),
         }
         self._change(queries.INSERT_KEPT_ANSWERS, [values])
+
+    def newest_kept_answer(self) -> datetime | None:
+        """When the newest answer was kept; None when there is none."""
+        at = self._connection.execute(select(func.max(kept_answers.c.kept_at))).scalar_one()
+        return None if at is None else rows.moment(at)
 
     def delete_kept_answers(self, before: datetime) -> int:
         """Forget some thousand of the answers kept before this moment; returns how many they were."""
