@@ -1,6 +1,8 @@
 """Whatever comes in: no answer is a fault of ours, every answer is JSON in the contract's shape."""
 
 import json
+import socket
+from http.client import HTTPResponse
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -9,31 +11,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.http.asking import (
+    V2,
     Client,
-    Reply,
     a_key,
-    assert_common_headers,
     assert_refused,
     core,
     license_path,
+    read_reply,
 )
+from tests.http.shape import Answers, assert_in_shape
+from tests.proving import size
 from tests.server import RunningServer
 
 JSON = {"Content-Type": "application/json"}
-
-
-def assert_in_shape(reply: Reply) -> None:
-    assert reply.status < 500, reply.body
-    assert_common_headers(reply)
-    body = reply.json
-    if reply.status == 200:
-        assert list(body) == ["success", "data"]
-        assert body["success"] is True
-    else:
-        assert list(body) == ["success", "code", "message", "data"]
-        assert (body["success"], body["data"]["status"]) == (False, reply.status)
-        assert body["data"]["errors"] == {body["code"]: [body["message"]]}
-        assert body["data"]["error_data"] == {body["code"]: {"status": reply.status}}
 
 
 HUGE = ["9" * 5000, "1e400", "-1e400", "1e-400", str(2**64), str(-(2**63) - 1), "0." + "1" * 1000]
@@ -257,31 +247,77 @@ ADDRESSES = [
 ]
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    method=st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]),
-    address=st.sampled_from(ADDRESSES),
-    query=st.dictionaries(st.sampled_from([*FIELDS, "page", "per_page"]) | TEXTS, TEXTS, max_size=3),
-    body=st.dictionaries(st.sampled_from(FIELDS) | TEXTS, VALUES, max_size=4)
-    | VALUES
-    | st.binary(max_size=60),
-    data=st.data(),
-)
-def test_anything_at_all_is_answered(
-    *, vendor: Client, method: str, address: str, query: dict[str, str], body: Any, data: st.DataObject
-) -> None:
-    key = data.draw(TEXTS | st.just(a_key()))
-    sent = body if isinstance(body, bytes) else json.dumps(body).encode()
-    reply = vendor.ask(
-        method,
-        address.format(key=quote(key, safe="", errors="surrogatepass")),
-        query=urlencode(query, errors="surrogatepass"),
-        body=sent,
-        headers=JSON,
+def test_anything_at_all_is_answered(database: str, vendor: Client) -> None:
+    answers = Answers()
+
+    # A few at a time: hypothesis remembers them.
+    @settings(max_examples=200, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(
+        method=st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"]),
+        address=st.sampled_from(ADDRESSES),
+        query=st.dictionaries(st.sampled_from([*FIELDS, "page", "per_page"]) | TEXTS, TEXTS, max_size=3),
+        body=st.dictionaries(st.sampled_from(FIELDS) | TEXTS, VALUES, max_size=4)
+        | VALUES
+        | st.binary(max_size=60),
+        key=TEXTS | st.just(a_key()),
     )
-    if reply.body:
-        assert_in_shape(reply)
-    assert reply.status < 500
+    def ask(method: str, address: str, query: dict[str, str], body: Any, key: str) -> None:
+        reply = vendor.ask(
+            method,
+            address.format(key=quote(key, safe="", errors="surrogatepass")),
+            query=urlencode(query, errors="surrogatepass"),
+            body=body if isinstance(body, bytes) else json.dumps(body).encode(),
+            headers=JSON,
+        )
+        problem = answers.problem_of(reply, has_body=method != "HEAD")
+        assert problem is None, problem
+
+    try:
+        while answers.found["cases"] < size(200, 20_000):
+            ask()
+    finally:
+        answers.record(f"{database}, anything at all")
+
+
+CHUNKED = "Host: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def asked_with_a_malformed_body(server: RunningServer, method: str, path: str) -> tuple[int, bytes]:
+    """The status and the body of what comes back until the server hangs up."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(f"{method} {V2}{path} HTTP/1.1\r\n{CHUNKED}nonsense\r\n".encode())
+        with connection.makefile("rb") as received:
+            head, _, body = received.read().partition(b"\r\n\r\n")
+    assert head.count(b"HTTP/1.1") == 1
+    return int(head.split()[1]), body
+
+
+def test_who_is_told_that_a_request_is_malformed_has_changed_nothing(
+    server: RunningServer, vendor: Client
+) -> None:
+    # Nobody reads the body of a GET.
+    for method, status, taken in (("GET", 200, 1), ("POST", 400, 0)):
+        key = vendor.license()
+        assert asked_with_a_malformed_body(server, method, core("activate", key))[0] == status
+        assert vendor.counter(key) == taken
+
+
+def test_an_answer_to_head_has_no_body_whatever_is_wrong(server: RunningServer) -> None:
+    assert asked_with_a_malformed_body(server, "HEAD", "licenses") == (401, b"")
+
+
+def test_who_has_an_answer_gets_no_other_one_for_the_rest_of_the_body(server: RunningServer) -> None:
+    with (
+        socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection,
+        connection.makefile("rb") as received,
+    ):
+        connection.sendall(f"POST {V2}licenses HTTP/1.1\r\n{CHUNKED}".encode())
+        response = HTTPResponse(connection, method="POST")
+        response.begin()
+        assert read_reply(response).status == 401
+        connection.sendall(b"nonsense\r\n")
+        # Another would be taken for the answer to the next request.
+        assert received.read() == b""
 
 
 def test_the_server_is_still_well(server: RunningServer, program: Client) -> None:

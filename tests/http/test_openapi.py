@@ -2,48 +2,23 @@
 
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from copy import deepcopy
-from typing import Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import jsonschema_rs
 import pytest
-import requests
-import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
-from schemathesis import BaseSchema, Case, GenerationMode
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi import checks
+from schemathesis.core.failures import FailureGroup
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from keywright.config import Settings
-from keywright.http import v2
-from keywright.http.openapi.document import build, path_of
+from keywright.http.openapi.document import build
 from tests.databases import KINDS
+from tests.http import faulty
 from tests.http.asking import Client
+from tests.http.cases import OPERATIONS, Asker, Document, asking, planned
 from tests.http.conftest import assert_clean
+from tests.proving import size
 from tests.server import NO_LIMITS, RunningServer, running
-
-Document = dict[str, Any]
-AnyCase = Case[Any]
-
-CHECKS = [
-    not_a_server_error,
-    checks.status_code_conformance,
-    checks.content_type_conformance,
-    checks.response_headers_conformance,
-    checks.response_schema_conformance,
-]
-#: How many cases an operation gets on each database: with data as the document asks for it, and with
-#: other data.
-FITTING, UNFITTING = 28, 20
-FITTING_HEAD, UNFITTING_HEAD = 5, 5
-OPERATIONS = [(path_of(address), method) for address in v2.ADDRESSES for method in address.methods]
-#: Generating the most licenses that are allowed, again and again, would only take long.
-_MOST_GENERATED = 5
-
 
 # --- the document -----------------------------------------------------------------------------------
 
@@ -152,145 +127,41 @@ def test_the_first_page_leads_on(shop: Client) -> None:
 
 
 @pytest.fixture(scope="module")
-def schema(document: Document) -> BaseSchema:
-    """The document, read strictly: an answer has no other fields than those in it."""
-    strict = deepcopy(document)
-    for one in strict["components"]["schemas"].values():
-        one["additionalProperties"] = False
-    return schemathesis.openapi.from_dict(strict)
+def asker(database: str, own_server: RunningServer) -> Iterator[Asker]:
+    with asking(own_server, database) as asker:
+        yield asker
 
 
-@pytest.fixture(scope="module")
-def check(own_server: RunningServer, schema: BaseSchema, shop: Client) -> Iterator[Callable[[AnyCase], int]]:
-    """Makes a case's call, compares what comes back with the document, and returns its status."""
-    base_url = own_server.base_url + schema.base_path
-    with requests.Session() as session:
-        session.auth = shop.credentials
-
-        def check(case: AnyCase) -> int:
-            response = case.call(base_url=base_url, session=session)
-            case.validate_response(response, checks=CHECKS)
-            return response.status_code
-
-        yield check
-
-
-def test_there_are_at_least_2000_cases() -> None:
-    assert sum(sum(_planned(method)) for _, method in OPERATIONS) * len(KINDS) >= 2000
+def test_there_are_as_many_cases_as_were_promised() -> None:
+    assert sum(sum(planned(method)) for _, method in OPERATIONS) * len(KINDS) >= size(2_000, 100_000)
 
 
 @pytest.mark.parametrize(("path", "method"), OPERATIONS)
-def test_the_server_keeps_to_the_document(
-    schema: BaseSchema, check: Callable[[AnyCase], int], shop: Client, path: str, method: str
-) -> None:
-    operation = schema[path][method]
-    statuses: Counter[int] = Counter()
-    fitting, unfitting = _planned(method)
-    for mode, cases in ((GenerationMode.POSITIVE, fitting), (GenerationMode.NEGATIVE, unfitting)):
-        if not cases:
-            continue
-
-        @_at_most(cases)
-        @given(operation.as_strategy(generation_mode=mode), st.sampled_from(_known(path)))
-        def run(case: AnyCase, known: Callable[[Client], dict[str, Any]]) -> None:
-            _put_in(case, known(shop))
-            statuses[check(case)] += 1
-
-        run()
+def test_the_server_keeps_to_the_document(asker: Asker, path: str, method: str) -> None:
+    asker.ask(path, method)
+    statuses = asker.statuses
     print(f"{method} {path}: {statuses.total()} cases, {dict(sorted(statuses.items()))}")
-    assert statuses.total() >= fitting + unfitting
-    assert statuses[200] >= statuses.total() // 20
 
 
-def _planned(method: str) -> tuple[int, int]:
-    """How many cases with fitting and with unfitting data; there is nothing unfitting in OPTIONS."""
-    if method == "OPTIONS":
-        return 1, 0
-    return (FITTING_HEAD, UNFITTING_HEAD) if method == "HEAD" else (FITTING, UNFITTING)
-
-
-def _at_most(cases: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    return settings(
-        max_examples=cases,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-
-
-# --- what is there already when a case comes --------------------------------------------------------
-
-
-def _nothing(_shop: Client) -> dict[str, Any]:
-    return {}
-
-
-def _a_license(shop: Client) -> dict[str, Any]:
-    return {"key": shop.license(), "token": None}
-
-
-def _a_full_license(shop: Client) -> dict[str, Any]:
-    key = shop.license(times_activated_max=1)
-    shop.activated(key)
-    return {"key": key}
-
-
-def _an_expired_license(shop: Client) -> dict[str, Any]:
-    return {"key": shop.license(expires_at="2020-01-01")}
-
-
-def _a_disabled_license(shop: Client) -> dict[str, Any]:
-    return {"key": shop.license(status="disabled")}
-
-
-def _an_activation(shop: Client) -> dict[str, Any]:
-    key = shop.license()
-    return {"key": key, "token": shop.activated(key)}
-
-
-def _a_deactivated_activation(shop: Client) -> dict[str, Any]:
-    key = shop.license()
-    token = shop.activated(key)
-    assert shop.deactivate(key, token).status == 200
-    return {"key": key, "token": token}
-
-
-def _a_generator(shop: Client) -> dict[str, Any]:
-    fields = {"name": "a test", "charset": "ABCDEFGH23456789", "chunks": 4, "chunk_length": 6}
-    return {"id": shop.post("generators", json_body=fields).data["id"]}
-
-
-# What stands first comes oftenest.
-_LICENSES = (_a_license, _a_full_license, _an_expired_license, _a_disabled_license, _nothing)
-_ACTIVATIONS = (_a_deactivated_activation, _an_activation)
-
-
-def _known(path: str) -> tuple[Callable[[Client], dict[str, Any]], ...]:
-    """What may be there for a case at this address."""
-    if path.startswith("/generators"):
-        return (_a_generator, _nothing)
-    return _LICENSES if path in ("/licenses", "/licenses/{key}") else _ACTIVATIONS + _LICENSES
-
-
-def _put_in(case: AnyCase, known: dict[str, Any]) -> None:
-    """Let the case be about what is there."""
-    for name in case.path_parameters or {}:
-        if name in known:
-            case.path_parameters = {name: known[name]}
-    if "token" in known:
-        token = {} if known["token"] is None else {"token": known["token"]}
-        case.query = _without_token(case.query or {}) | token
-        if isinstance(case.body, dict):
-            case.body = _without_token(case.body) | token
-    for holder in (case.query, case.body):
-        if isinstance(holder, dict) and str(holder.get("amount", "")).isdecimal():
-            holder["amount"] = min(int(str(holder["amount"])), _MOST_GENERATED)
-
-
-def _without_token(sent: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in sent.items() if name != "token"}
+@pytest.mark.parametrize(
+    ("fault", "path", "found"),
+    [
+        (faulty.fails_at_some_labels, "/licenses/activate/{key}", "answers 5xx"),
+        (faulty.complains_in_html, "/licenses", "answers not JSON"),
+        (faulty.leaves_a_field_out, "/licenses/validate/{key}", "answers out of shape"),
+    ],
+)
+def test_a_server_that_does_not_is_found_out(
+    fault: Callable[[], None], path: str, found: str, tmp_path: Path
+) -> None:
+    what = fault.__name__.replace("_", " ")
+    with (
+        running(tmp_path / "data", program=faulty.program(fault), **NO_LIMITS) as server,
+        asking(server, f"control: {what}") as asker,
+    ):
+        with pytest.raises(FailureGroup):
+            asker.ask(path, "POST")
+        assert asker.answers.found[found] > 0
 
 
 # --- reading the document ---------------------------------------------------------------------------

@@ -6,7 +6,7 @@ when the database asks for that.
 
 from contextlib import closing
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from keywright.errors import ConfigurationError
 from keywright.keys import KeyRing
@@ -42,15 +42,15 @@ def database_path(url: str) -> Path | None:
 
     Raises ``ConfigurationError`` for any other URL.
     """
-    parts = urlsplit(url)
-    if parts.scheme in ("postgresql", "postgres"):
+    if url.startswith(("postgresql://", "postgres://")):
         return None
-    if parts.scheme != "sqlite" or parts.netloc or len(parts.path) < 2 or parts.query or parts.fragment:
+    path = unquote(url.removeprefix("sqlite:///"))
+    if not url.startswith("sqlite:///") or not path or "\0" in path or "?" in url or "#" in url:
         raise ConfigurationError(
             f"the database URL {without_password(url)!r} cannot be used. Write sqlite:///relative/path.db, "
             "sqlite:////absolute/path.db or postgresql://user@host/database."
         )
-    return Path(unquote(parts.path[1:]))
+    return Path(path)
 
 
 def has_database(url: str) -> bool:

@@ -231,7 +231,7 @@ class Session:
 def _parameters(url: str) -> str:
     try:
         given = conninfo_to_dict(url)
-    except psycopg.ProgrammingError:
+    except (psycopg.ProgrammingError, UnicodeError):
         # What libpq says may quote a part of the password.
         words = "the database URL cannot be used: it is not one that libpq understands"
         raise ConfigurationError(f"{words}. {_HINT}") from None

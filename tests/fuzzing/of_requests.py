@@ -1,0 +1,148 @@
+"""What comes with a request: its path, query, body and headers, and who sends it."""
+
+import asyncio
+import ipaddress
+import re
+from contextlib import suppress
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+from starlette.types import Message
+
+from keywright.commands import DeactivateAll
+from keywright.errors import InvalidParameters, KeywrightError
+from keywright.http import auth, licenses, limits, parameters, v2, wire
+from keywright.http.calls import Call
+from keywright.model import Origin
+from tests.fuzzing.pieces import pieces, text
+from tests.makers import NOW
+
+BODY_LIMIT = 2000
+_MOST_NAMES = 1000
+_TRUSTED = tuple(map(ipaddress.ip_network, ("127.0.0.1", "10.0.0.0/8", "fd00::/8")))
+
+
+@cache
+def loop() -> asyncio.AbstractEventLoop:
+    """The one event loop of all harnesses; ``close_loop`` closes it."""
+    return asyncio.new_event_loop()
+
+
+def close_loop() -> None:
+    loop().close()
+    loop.cache_clear()
+
+
+def paths(data: bytes) -> None:
+    """Every word of a path has one meaning, which can be written; so does a route in the query."""
+    words = v2.decoded([word for word in data.split(b"/") if word])
+    for word in words:
+        assert v2.shown(word).encode().decode() == v2.shown(word)
+        assert v2.decoded([quote(word, safe="", errors="surrogateescape").encode()]) == [word]
+    found = v2.find_address(words)
+    assert found is None or found[1] == "" or found[1] in words
+    below = v2.with_key_in_one(v2.words_of_rest_route(data))
+    assert below[:1] != ["licenses"] or len(below) <= 3
+
+
+def queries(data: bytes) -> None:
+    """A query has texts and one object of texts; what is read of it is read, or refused."""
+    try:
+        asked = parameters.from_query(data)
+    except KeywrightError:
+        return
+    assert len(asked) <= _MOST_NAMES
+    for name, value in asked.items():
+        assert isinstance(value, str) or (
+            name == "meta" and all(isinstance(one, str) for one in value.values())
+        )
+    for read in (licenses._filter, _page, lambda asked: auth.credentials(asked, data, [])):
+        with suppress(KeywrightError):
+            read(asked)
+    call = _call({"query_string": data, "raw_path": b"//wp-json/lmfwc/v2/licenses"})
+    link = licenses._address_of_page(call, 7)
+    assert re.fullmatch(r"/[^/<>\s][!-;=?-~]*", link)
+    names = [name for name, _ in parse_qsl(link.partition("?")[2], keep_blank_values=True)]
+    assert names.count("page") == 1
+    assert not {"consumer_key", "consumer_secret"} & set(names)
+
+
+def credentials(data: bytes) -> None:
+    """A pair of credentials is two texts, and means the same wherever it stands."""
+    query, *headers = pieces(data, 3)
+    try:
+        found = auth.credentials(parameters.from_query(query), query, [one for one in headers if one])
+    except KeywrightError:
+        return
+    if found is not None:
+        key, secret = found
+        assert key
+        assert secret
+        in_query = {"consumer_key": key, "consumer_secret": secret}
+        assert auth.credentials(in_query, b"", []) == found
+
+
+def client_addresses(data: bytes) -> None:
+    """Whoever is no trusted proxy is whom the connection is from; others are an address or that."""
+    peer, *lines = pieces(data, 3)
+    said = [line for line in lines if line]
+    address = auth.client_address(text(peer), said, _TRUSTED)
+    assert auth.client_address(text(peer), said, ()) == auth.client_address(text(peer), [], _TRUSTED)
+    limits.source_of(address)
+    if address != auth.client_address(text(peer), [], _TRUSTED):
+        assert str(ipaddress.ip_address(address)) == address
+        assert "%" not in address
+        assert re.sub(r"\s", "", address) == address
+
+
+def idempotency_keys(data: bytes) -> None:
+    """An idempotency key is visible ASCII, and belongs to its license."""
+    is_one = re.fullmatch(rb"[!-~]{1,255}", data) is not None
+    call = _call({})
+    call.key = "KEY-1"
+    command = DeactivateAll(now=NOW, origin=Origin("program", "", ""), key=call.key)
+    try:
+        retry = call._retry(command, data, wire.many_activations)
+    except InvalidParameters:
+        assert not is_one
+        return
+    assert is_one
+    call.key = "KEY-2"
+    assert len(retry.scope) == len(retry.request_digest) == 32
+    assert call._retry(command, data, wire.many_activations).scope != retry.scope
+
+
+def bodies(data: bytes) -> None:
+    """A body means the same in however many parts it comes, and is within its limit."""
+    kind, encoding, part, body = pieces(data, 4)
+    headers = {b"content-type": kind} if kind else {}
+    if encoding:
+        headers[b"content-encoding"] = encoding
+    size = int(part) if re.fullmatch(rb"[1-9][0-9]{0,3}", part) else 7
+    whole, in_parts = _read(headers, body, len(body) or 1), _read(headers, body, size)
+    assert whole == in_parts
+    assert not isinstance(whole, dict) or len(body) <= BODY_LIMIT
+
+
+def _read(headers: dict[bytes, bytes], body: bytes, size: int) -> Any:
+    """What is read of the body, or the class of the refusal."""
+    parts = [body[start : start + size] for start in range(0, len(body), size)] or [b""]
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
+
+    try:
+        return loop().run_until_complete(parameters.from_body(headers, receive, BODY_LIMIT))
+    except KeywrightError as refusal:
+        return type(refusal)
+
+
+def _page(asked: parameters.Parameters) -> None:
+    numbers = parameters.read(asked, {"page": licenses._page_number, "per_page": licenses._page_size})
+    assert all(number >= 1 for number in numbers.values())
+
+
+def _call(scope: dict[str, Any]) -> Call:
+    receive: Any = None
+    return Call(scope, receive, {})

@@ -1,0 +1,219 @@
+"""Cases that schemathesis makes from the OpenAPI document, and what must be true of every answer."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any
+
+import psutil
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import BaseSchema, Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.failures import FailureGroup
+from schemathesis.specs.openapi import checks
+
+from keywright.http import v2
+from keywright.http.openapi.document import path_of
+from tests.http.asking import Client, Reply, license_path
+from tests.http.shape import Answers
+from tests.proving import IS_LONG, size
+from tests.server import RunningServer
+
+Document = dict[str, Any]
+AnyCase = Case[Any]
+
+CHECKS = [
+    not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+]
+#: How many cases an operation gets on each database: with data as the document asks for it, and with
+#: other data.
+FITTING, UNFITTING = size(28, 1_400), size(20, 1_000)
+FITTING_HEAD, UNFITTING_HEAD = size(5, 100), size(5, 100)
+OPERATIONS = [(path_of(address), method) for address in v2.ADDRESSES for method in address.methods]
+#: What a server may hold more after all of them than before, in MiB: most of it is the database's cache.
+MOST_GROWTH = 64
+#: Made with one run of hypothesis, which remembers them.
+_AT_A_TIME = 250
+#: Generating the most licenses that are allowed, again and again, would only take long.
+_MOST_GENERATED = 5
+
+
+def planned(method: str) -> tuple[int, int]:
+    """How many cases with fitting and with unfitting data; there is nothing unfitting in OPTIONS."""
+    if method == "OPTIONS":
+        return 1, 0
+    return (FITTING_HEAD, UNFITTING_HEAD) if method == "HEAD" else (FITTING, UNFITTING)
+
+
+class Asker:
+    """Makes the calls of cases, and compares what comes back with the document and the contract."""
+
+    def __init__(self, server: RunningServer, document: Document, shop: Client) -> None:
+        """``shop`` makes what a case is about."""
+        self.schema = schema_of(document)
+        self.answers = Answers()
+        self.statuses: Counter[int] = Counter()
+        self._shop = shop
+        self._base_url = server.base_url + self.schema.base_path
+        self._session = requests.Session()
+        self._session.auth = shop.credentials
+
+    def close(self) -> None:
+        self._session.close()
+
+    def ask(self, path: str, method: str) -> None:
+        """All the cases of an operation. Raises what schemathesis raises, or ``AssertionError``."""
+        self.statuses.clear()
+        for mode, cases in zip(
+            (GenerationMode.POSITIVE, GenerationMode.NEGATIVE), planned(method), strict=True
+        ):
+            for done in range(0, cases, _AT_A_TIME):
+                if IS_LONG and path in ("/licenses", "/generators"):
+                    self._clear(path)
+                self._ask(path, method, mode, min(_AT_A_TIME, cases - done))
+
+    def _ask(self, path: str, method: str, mode: GenerationMode, cases: int) -> None:
+        @settings(
+            max_examples=cases,
+            derandomize=not IS_LONG,
+            database=None,
+            deadline=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(self.schema[path][method].as_strategy(generation_mode=mode), st.sampled_from(_known(path)))
+        def run(case: AnyCase, known: Callable[[Client], dict[str, Any]]) -> None:
+            _put_in(case, known(self._shop))
+            self._check(case)
+
+        run()
+
+    def _check(self, case: AnyCase) -> None:
+        response = case.call(base_url=self._base_url, session=self._session)
+        self.statuses[response.status_code] += 1
+        headers = [(name.lower(), values[0]) for name, values in response.headers.items()]
+        reply = Reply(response.status_code, headers, response.content)
+        problem = self.answers.problem_of(reply, has_body=case.method != "HEAD")
+        try:
+            case.validate_response(response, checks=CHECKS)
+        except FailureGroup:
+            self.answers.found["answers out of shape"] += problem is None
+            raise
+        assert problem is None, problem
+
+    def _clear(self, path: str) -> None:
+        """Delete what other cases left behind: a list of it would grow and grow."""
+        found = self._shop.get(path.lstrip("/"), query={"per_page": 1000})
+        while found.status == 200:
+            for one in found.data:
+                address = (
+                    license_path(one["licenseKey"]) if "licenseKey" in one else f"generators/{one['id']}"
+                )
+                assert self._shop.delete(address).status == 200
+            found = self._shop.get(path.lstrip("/"), query={"per_page": 1000})
+
+
+def schema_of(document: Document) -> BaseSchema:
+    """The document, read strictly: an answer has no other fields than those in it."""
+    strict = deepcopy(document)
+    for one in strict["components"]["schemas"].values():
+        one["additionalProperties"] = False
+    return schemathesis.openapi.from_dict(strict)
+
+
+@contextmanager
+def asking(server: RunningServer, part: str) -> Iterator[Asker]:
+    """Ask this server, and write down afterwards what was found, and how many more MiB it holds then."""
+    with Client(server, server.api_key()) as shop:
+        document = shop.get("/openapi/v2.json").json
+        asker = Asker(server, document, shop)
+        process = psutil.Process(server.pid)
+        before = process.memory_info().rss
+        try:
+            yield asker
+        finally:
+            asker.close()
+            grown = (process.memory_info().rss - before) / 2**20
+            asker.answers.record(part, server_memory_growth_MiB=grown)
+        assert grown < MOST_GROWTH
+
+
+# --- what is there already when a case comes --------------------------------------------------------
+
+
+def _nothing(_shop: Client) -> dict[str, Any]:
+    return {}
+
+
+def _a_license(shop: Client) -> dict[str, Any]:
+    return {"key": shop.license(), "token": None}
+
+
+def _a_full_license(shop: Client) -> dict[str, Any]:
+    key = shop.license(times_activated_max=1)
+    shop.activated(key)
+    return {"key": key}
+
+
+def _an_expired_license(shop: Client) -> dict[str, Any]:
+    return {"key": shop.license(expires_at="2020-01-01")}
+
+
+def _a_disabled_license(shop: Client) -> dict[str, Any]:
+    return {"key": shop.license(status="disabled")}
+
+
+def _an_activation(shop: Client) -> dict[str, Any]:
+    key = shop.license()
+    return {"key": key, "token": shop.activated(key)}
+
+
+def _a_deactivated_activation(shop: Client) -> dict[str, Any]:
+    key = shop.license()
+    token = shop.activated(key)
+    assert shop.deactivate(key, token).status == 200
+    return {"key": key, "token": token}
+
+
+def _a_generator(shop: Client) -> dict[str, Any]:
+    fields = {"name": "a test", "charset": "ABCDEFGH23456789", "chunks": 4, "chunk_length": 6}
+    return {"id": shop.post("generators", json_body=fields).data["id"]}
+
+
+# What stands first comes oftenest.
+_LICENSES = (_a_license, _a_full_license, _an_expired_license, _a_disabled_license, _nothing)
+_ACTIVATIONS = (_a_deactivated_activation, _an_activation)
+
+
+def _known(path: str) -> tuple[Callable[[Client], dict[str, Any]], ...]:
+    """What may be there for a case at this address."""
+    if path.startswith("/generators"):
+        return (_a_generator, _nothing)
+    return _LICENSES if path in ("/licenses", "/licenses/{key}") else _ACTIVATIONS + _LICENSES
+
+
+def _put_in(case: AnyCase, known: dict[str, Any]) -> None:
+    """Let the case be about what is there."""
+    for name in case.path_parameters or {}:
+        if name in known:
+            case.path_parameters = {name: known[name]}
+    if "token" in known:
+        token = {} if known["token"] is None else {"token": known["token"]}
+        case.query = _without_token(case.query or {}) | token
+        if isinstance(case.body, dict):
+            case.body = _without_token(case.body) | token
+    for holder in (case.query, case.body):
+        if isinstance(holder, dict) and str(holder.get("amount", "")).isdecimal():
+            holder["amount"] = min(int(str(holder["amount"])), _MOST_GENERATED)
+
+
+def _without_token(sent: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in sent.items() if name != "token"}

@@ -1,0 +1,82 @@
+"""Keywright with something wrong on purpose, for the tests of tests: what looks for faults must find it.
+
+Run as a program, it takes the name of a fault, and then what ``keywright`` takes.
+"""
+
+import sys
+from collections.abc import Callable
+from datetime import datetime
+
+from keywright import fields, rules
+from keywright.cli import main
+from keywright.errors import InvalidParameters, KeywrightError, LimitReached
+from keywright.http import problems, wire
+from keywright.model import Activation, License, LicenseRecord
+from keywright.storage import Writing
+
+
+def one_place_too_many() -> None:
+    def require_free_place(license: License) -> None:
+        limit = license.times_activated_max
+        if limit is not None and license.times_activated > limit:
+            raise LimitReached(license.key)
+
+    rules.require_free_place = require_free_place
+
+
+def reactivates_what_is_active() -> None:
+    right = rules.reactivate
+
+    def reactivate(license: License, activation: Activation, now: datetime) -> tuple[License, Activation]:
+        if activation.deactivated_at is None:
+            return license, activation
+        return right(license, activation, now)
+
+    rules.reactivate = reactivate
+
+
+def forgets_answers() -> None:
+    Writing.save_kept_answer = lambda *_: None  # type: ignore[method-assign]
+
+
+def fails_at_some_labels() -> None:
+    right = fields.parse_text
+
+    def parse_text(value: object, most: int) -> str | None:
+        if isinstance(value, str) and not value.isascii():
+            raise RuntimeError
+        return right(value, most)
+
+    fields.parse_text = parse_text
+
+
+def complains_in_html() -> None:
+    right = problems.write
+
+    def write(error: KeywrightError, sayings: problems.Sayings) -> tuple[int, bytes]:
+        status, body = right(error, sayings)
+        is_rare = isinstance(error, InvalidParameters) and len(error.reasons) > 1
+        return status, b"<h1>Bad request</h1>" if is_rare else body
+
+    problems.write = write
+
+
+def leaves_a_field_out() -> None:
+    right = wire.validation
+
+    def validation(record: LicenseRecord) -> bytes:
+        if record.license.times_activated_max == 1:
+            return right(record).replace(b'"remainingActivations":', b'"left":')
+        return right(record)
+
+    wire.validation = validation
+
+
+def program(fault: Callable[[], None]) -> list[str]:
+    """The command that runs Keywright with this fault."""
+    return [sys.executable, "-P", __file__, fault.__name__]
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
+    main(sys.argv[2:])

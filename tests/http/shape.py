@@ -1,0 +1,55 @@
+"""What every answer is, whatever was asked: no fault of ours, JSON, and in the contract's shape."""
+
+import json
+
+from tests.http.asking import Reply, assert_common_headers
+from tests.proving import record
+
+
+def assert_in_shape(reply: Reply) -> None:
+    assert reply.status < 500, reply.body
+    assert_common_headers(reply)
+    body = reply.json
+    if reply.status == 200:
+        assert list(body) == ["success", "data"]
+        assert body["success"] is True
+    else:
+        assert list(body) == ["success", "code", "message", "data"]
+        assert (body["success"], body["data"]["status"]) == (False, reply.status)
+        assert body["data"]["errors"] == {body["code"]: [body["message"]]}
+        assert body["data"]["error_data"] == {body["code"]: {"status": reply.status}}
+
+
+class Answers:
+    """Looks at answers, and counts them."""
+
+    def __init__(self) -> None:
+        self.found = dict.fromkeys(("cases", "answers 5xx", "answers not JSON", "answers out of shape"), 0)
+
+    def problem_of(self, reply: Reply, *, has_body: bool = True) -> str | None:
+        """What is not as in every answer; there is no body where there can be none."""
+        self.found["cases"] += 1
+        self.found["answers 5xx"] += reply.status >= 500
+        self.found["answers not JSON"] += has_body and not _is_json(reply.body)
+        try:
+            if has_body:
+                assert_in_shape(reply)
+            else:
+                assert (reply.status < 500, reply.body) == (True, b"")
+                assert_common_headers(reply)
+        except (AssertionError, ValueError, LookupError, TypeError) as problem:
+            self.found["answers out of shape"] += 1
+            return f"{problem!r} in {reply}"
+        return None
+
+    def record(self, part: str, **worst: float) -> None:
+        """Write down what was found; names of figures are written with spaces."""
+        record("R14", part, self.found, {name.replace("_", " "): value for name, value in worst.items()})
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        json.loads(body)
+    except ValueError:
+        return False
+    return True
