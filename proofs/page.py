@@ -68,7 +68,8 @@ def reached(promise: Promise, result: Result | None) -> str:
     if result is None:
         return "not run yet"
     parts = [f"{_name(one)}: {_headline(promise, one)}" for one in result.records if _headline(promise, one)]
-    return "; ".join([*([] if result.is_kept else ["**NOT KEPT**"]), *parts])
+    of_it = "" if result.part >= 1 else f" ({result.part:.2g} of the whole)"
+    return "; ".join([*([] if result.is_kept else ["**NOT KEPT**"]), *parts]) + of_it
 
 
 def _headline(promise: Promise, record: Record) -> str:
@@ -138,7 +139,8 @@ def _duration(minutes: float) -> str:
 
 
 def _name(record: Record) -> str:
-    return _NAMES.get(record.part, record.part)
+    kind, comma, rest = record.part.partition(",")
+    return _NAMES.get(kind, kind) + comma + rest
 
 
 def _number(figure: float) -> str:

@@ -85,7 +85,9 @@ def test_the_page_shows_figures_controls_and_the_run() -> None:
     assert "| over the limit | 0 | 0 |\n| seconds | 1.23 | 20 |\n" in text
     assert "- Control, the limit off by one: over the limit 5.\n" in text
     assert "Last run: 2026-01-02, 50% of its long form, 3 min, 7 tests passed, commit abc1234; a proc" in text
-    assert page.reached(PROMISE, a_result(*records)) == "SQLite: 1,000,000 attempts; PostgreSQL: 10 attempts"
+    whole = "SQLite: 1,000,000 attempts; PostgreSQL: 10 attempts"
+    assert page.reached(PROMISE, a_result(*records)) == whole
+    assert page.reached(PROMISE, a_result(*records, part=0.05)) == f"{whole} (0.05 of the whole)"
 
 
 def test_a_promise_that_was_not_kept_is_not_hidden() -> None:
