@@ -31,7 +31,7 @@ def test_a_desk_that_gets_no_thread_says_so_and_goes_on(
     async def scenario() -> None:
         desk = Desk(Batches(storage), most_waiting=10)
         monkeypatch.setattr(front, "ThreadPoolExecutor", lambda *_, **__: NoThreads())
-        with pytest.raises(Fault):
+        with pytest.raises(Fault, match="RuntimeError"):
             await asyncio.wait_for(desk.change(forget_answers(LATER)), 10)
         made = await asyncio.wait_for(desk.change(create()), 10)
         assert isinstance(made, LicenseRecord)

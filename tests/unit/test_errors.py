@@ -41,12 +41,16 @@ FACTS: dict[str, Any] = {
 }
 
 
-def an_error(kind: type[KeywrightError]) -> KeywrightError:
-    """An error of this kind with a fact for each of its arguments."""
+def facts_of(kind: type[KeywrightError]) -> list[str]:
+    """The names of the facts that an error of this kind carries."""
     if kind.__init__ is Exception.__init__:
-        return kind()
-    names = list(inspect.signature(kind.__init__).parameters)[1:]
-    return kind(*(FACTS[name] for name in names if name in FACTS))
+        return []
+    return list(inspect.signature(kind.__init__).parameters)[1:]
+
+
+def an_error(kind: type[KeywrightError]) -> KeywrightError:
+    """An error of this kind with all its facts."""
+    return kind(*(FACTS[name] for name in facts_of(kind)))
 
 
 def errors_made_in(source: Path) -> Iterator[type[KeywrightError]]:
@@ -149,6 +153,23 @@ def test_an_error_without_an_answer_of_its_own_is_a_fault_of_ours() -> None:
     assert b"internals" not in written
 
 
-def test_the_facts_of_an_error_are_in_its_text() -> None:
-    assert str(errors.UnknownLicense(KEY)) == KEY
-    assert str(errors.InvalidParameters({"label": "too long"})) == "{'label': 'too long'}"
+@pytest.mark.parametrize("kind", [one for one in ALL if facts_of(one)], ids=lambda kind: kind.__name__)
+def test_an_error_keeps_its_facts_and_tells_them_in_its_text(kind: type[KeywrightError]) -> None:
+    error = an_error(kind)
+    facts = [FACTS[name] for name in facts_of(kind)]
+    assert [getattr(error, name) for name in facts_of(kind)] == facts
+    assert list(error.args) == facts
+    assert str(error) == str(facts[0])
+
+
+def test_the_reasons_of_a_refusal_do_not_change_with_what_they_were_made_from() -> None:
+    reasons = {"label": "too long"}
+    refusal = errors.InvalidParameters(reasons)
+    reasons["label"] = "something else"
+    assert refusal.reasons == {"label": "too long"}
+    assert str(refusal) == "{'label': 'too long'}"
+
+
+def test_whoever_comes_at_a_bad_moment_may_come_again_after_a_second() -> None:
+    unavailable = [one for one in ALL if issubclass(one, errors.Unavailable)]
+    assert {one.retry_after for one in unavailable} == {1}

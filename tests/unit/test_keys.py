@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import math
 import re
+import sys
 
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -11,14 +12,21 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from keywright import keys
-from keywright.errors import InvalidLicenseKey
+from keywright.errors import GeneratorTooWeak, InvalidLicenseKey
+from keywright.generating import require_sound
 from keywright.keys import KeyRing
 from tests.makers import KEY, KEY_RING, SECRET, a_generator
 
 #: Every text that can be stored: no lone surrogates.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+#: What is said of a sealed text that cannot be read.
+UNREADABLE = r"\Asealed with another secret, for another place, or damaged\Z"
+#: Everything that Python takes for white space; and what of it are control characters for everybody else.
+SPACES = [chr(number) for number in range(sys.maxunicode + 1) if chr(number).isspace()]
+SEPARATORS = ["\x1c", "\x1d", "\x1e", "\x1f", "\x85"]
 
 
 def derived(purpose: bytes) -> bytes:
@@ -31,20 +39,25 @@ def test_a_sealed_key_can_be_read_again(key: str, license_id: int) -> None:
 
 
 def test_a_sealed_key_cannot_be_read_in_another_license() -> None:
-    with pytest.raises(ValueError, match="another place"):
+    with pytest.raises(ValueError, match=UNREADABLE):
         KEY_RING.unseal_key(KEY_RING.seal_key(KEY, 1), 2)
 
 
 def test_a_sealed_key_cannot_be_read_with_another_secret() -> None:
-    with pytest.raises(ValueError, match="another secret"):
+    with pytest.raises(ValueError, match=UNREADABLE):
         KeyRing(b"another secret, also 32 bytes ok").unseal_key(KEY_RING.seal_key(KEY, 1), 1)
+
+
+def test_a_sealed_key_is_bound_to_the_number_of_its_license() -> None:
+    # As in every database that there is: with another text, none of their keys could be read.
+    assert KEY_RING.unseal(KEY_RING.seal_key(KEY, 7), b"license:7") == KEY.encode()
 
 
 @given(st.data())
 def test_a_sealed_key_with_one_bit_changed_cannot_be_read(data: st.DataObject) -> None:
     sealed = bytearray(KEY_RING.seal_key(KEY, 1))
     sealed[data.draw(st.integers(0, len(sealed) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(ValueError, match=UNREADABLE):
         KEY_RING.unseal_key(bytes(sealed), 1)
 
 
@@ -73,6 +86,10 @@ def test_the_fingerprint_is_hmac_sha_256_under_a_key_derived_from_the_secret() -
     assert KEY_RING.fingerprint(KEY) != hashlib.sha256(KEY.encode()).digest()
 
 
+def test_the_mark_of_a_secret_is_eight_bytes_derived_from_it() -> None:
+    assert KEY_RING.secret_mark == derived(b"keywright v1 which secret is this")[:8].hex()
+
+
 @given(st.sets(TEXTS, min_size=2))
 def test_different_keys_have_different_fingerprints(texts: set[str]) -> None:
     assert len({KEY_RING.fingerprint(text) for text in texts}) == len(texts)
@@ -92,7 +109,7 @@ def test_another_secret_finds_and_marks_differently() -> None:
 
 def test_a_secret_has_at_least_16_bytes() -> None:
     KeyRing(bytes(16))
-    with pytest.raises(ValueError, match="at least 16 bytes"):
+    with pytest.raises(ValueError, match=r"\Athe secret must have at least 16 bytes\Z"):
         KeyRing(bytes(15))
 
 
@@ -109,10 +126,23 @@ def test_a_secret_has_at_least_16_bytes() -> None:
         ("a\u200bb", "a\u200bb"),
         ("\u00a9", "\u00a9"),
         ("\ue000\uffff", "\ue000\uffff"),
+        ("XX-KEY-XX", "XX-KEY-XX"),
     ],
 )
 def test_a_key_is_trimmed_and_otherwise_kept_exactly(text: str, key: str) -> None:
     assert keys.normalize_key(text) == key
+
+
+@pytest.mark.parametrize("space", [one for one in SPACES if one not in SEPARATORS])
+def test_every_white_space_is_trimmed_at_both_ends(space: str) -> None:
+    assert keys.normalize_key(f"{space}ab{space}") == "ab"
+
+
+@pytest.mark.parametrize("separator", SEPARATORS)
+def test_control_characters_that_python_takes_for_white_space_are_refused(separator: str) -> None:
+    for text in (f"{separator}ab", f"ab{separator}"):
+        with pytest.raises(InvalidLicenseKey):
+            keys.normalize_key(text)
 
 
 @pytest.mark.parametrize(
@@ -227,11 +257,19 @@ def test_entropy_counts_distinct_characters_only(
     assert keys.entropy_bits(charset, chunks, chunk_length) == pytest.approx(bits)
 
 
+def test_keys_that_could_be_guessed_are_those_below_64_bits() -> None:
+    bits = a_generator(charset="01", chunks=1, chunk_length=64)
+    require_sound(bits, is_weak_allowed=False)
+    with pytest.raises(GeneratorTooWeak) as refusal:
+        require_sound(replace(bits, chunk_length=63), is_weak_allowed=False)
+    assert refusal.value.bits == 63
+
+
 @pytest.mark.parametrize("field", ["charset", "separator", "prefix", "suffix"])
 @pytest.mark.parametrize("bad", ["\n", "a\x00", "\x9f", "\ud800"])
 def test_a_recipe_with_control_characters_makes_no_keys(field: str, bad: str) -> None:
-    assert not keys.is_drawable(a_generator(**{field: bad}))
-    assert keys.is_drawable(a_generator(**{field: "é🔑"}))
+    assert keys.is_drawable(a_generator(**{field: bad})) is False
+    assert keys.is_drawable(a_generator(**{field: "é🔑"})) is True
 
 
 @pytest.mark.parametrize(

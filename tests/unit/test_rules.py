@@ -75,6 +75,17 @@ def test_activate_refuses_in_the_order_of_the_contract(expired: bool, status: St
 
 
 @pytest.mark.parametrize(
+    ("status", "refused"), [(Status.INACTIVE, LicenseInactive), (Status.DISABLED, LicenseDisabled)]
+)
+def test_a_refusal_of_a_license_names_its_key(
+    status: Status, refused: type[LicenseInactive | LicenseDisabled]
+) -> None:
+    with pytest.raises(refused) as refusal:
+        rules.require_usable(a_license(status=status), NOW)
+    assert refusal.value.key == KEY
+
+
+@pytest.mark.parametrize(
     ("expired", "status", "active", "full"),
     list(product((False, True), Status, (False, True), (False, True))),
 )
@@ -145,8 +156,9 @@ def test_deactivate_all_gives_up_every_place_and_reports_only_the_records_it_end
 
 @pytest.mark.parametrize("records", [[], [a_deactivated_activation()]])
 def test_deactivate_all_needs_an_active_record(records: list[Activation]) -> None:
-    with pytest.raises(NothingActive):
+    with pytest.raises(NothingActive) as refusal:
         rules.deactivate_all(a_license(), records, NOW)
+    assert refusal.value.key == KEY
 
 
 def test_a_license_expires_exactly_at_expires_at() -> None:
@@ -184,6 +196,11 @@ def test_later_activations_leave_expires_at_alone() -> None:
 def test_an_expires_at_that_was_given_wins_over_valid_for() -> None:
     license = rules.activate(a_license(valid_for_days=30, expires_at=LATER), NOW)
     assert license.expires_at == LATER
+
+
+def test_the_end_of_time_is_its_last_second() -> None:
+    with pytest.raises(OverflowError):
+        rules.END_OF_TIME + SECOND
 
 
 def test_valid_for_reaches_the_end_of_time_and_not_beyond() -> None:
@@ -228,3 +245,14 @@ def test_remaining_activations_are_the_limit_less_what_is_taken(
 ) -> None:
     license = a_license(times_activated=taken, times_activated_max=limit)
     assert rules.remaining_activations(license) == left
+
+
+def test_records_are_in_the_order_in_which_they_were_made_and_of_one_second_in_that_of_their_numbers() -> (
+    None
+):
+    records = [
+        an_activation(id=3, created_at=NOW),
+        an_activation(id=4, created_at=NOW),
+        an_activation(id=1, created_at=LATER),
+    ]
+    assert sorted(reversed(records), key=rules.by_age) == records

@@ -1,0 +1,153 @@
+"""Which statements and branches the tests run: ``python -m proofs.coverage``.
+
+Of the modules of R18 (proofs/modules.py) the tests that answer for them, on SQLite, must leave nothing out.
+The rest of the domain is measured with tests/unit, tests/storage and the tests of the desk, on both
+databases, and reported.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from proofs.modules import ON_SQLITE, ROOT, TESTS, source_of
+from tests.proving import record
+
+#: What else decides; nothing is asked of it here.
+OTHERS = ("fields", "commands", "workset", "batches", "generating", "reporting")
+#: Sequences of commands run no line that single ones do not, and take longest.
+QUICK_TESTS = (
+    *(test for tests in TESTS.values() for test in tests if "over_time" not in test),
+    *ON_SQLITE,
+)
+ALL_TESTS = (
+    "tests/unit",
+    "tests/storage",
+    *TESTS["desk"],
+    "tests/concurrency/test_desk_afar.py",
+    # It measures coverage itself.
+    "--ignore=tests/unit/test_proof_tools.py",
+)
+#: A measurement does not run inside another one.
+_FOREIGN = ("COVERAGE_", "COV_", "PYTEST_", "PROOFS_FILE", "LONG_PROOFS")
+
+
+class Covered(NamedTuple):
+    """Of a module: how many statements and branches it has, and how many of them no test runs."""
+
+    statements: int
+    statements_left: int
+    branches: int
+    branches_left: int
+    #: Statements that are not counted because a comment or the settings say so.
+    excluded: int
+    #: Line numbers.
+    left: list[int]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything is run, and nothing was left out of the counting."""
+        return not (self.statements_left or self.branches_left or self.excluded)
+
+
+def run(tests: Sequence[str] = ALL_TESTS, modules: Iterable[str] = (*TESTS, *OTHERS)) -> dict[str, Covered]:
+    """What these tests run of each module. Raises ``RuntimeError`` when one of them fails."""
+    with tempfile.TemporaryDirectory(prefix="keywright-coverage-") as name:
+        folder = Path(name)
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN)}
+        environment["COVERAGE_FILE"] = str(folder / "coverage")
+        pytest = ("pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'tests'}")
+        _do(environment, folder, "run", "-m", *pytest, *tests)
+        _do(environment, folder, "combine", "--quiet")
+        _do(environment, folder, "json", "--quiet", "-o", str(folder / "report"))
+        files = json.loads((folder / "report").read_text())["files"]
+    return {module: _covered(files[str(source_of(module).relative_to(ROOT))]) for module in modules}
+
+
+def is_right(found: Mapping[str, Covered]) -> bool:
+    """Whether the modules of R18 are run whole."""
+    return all(one.is_whole for module, one in found.items() if module in TESTS)
+
+
+def write_down(found: Mapping[str, Covered], part: str = "branch coverage") -> None:
+    """Record what was found of the modules of R18."""
+    ours = [one for module, one in found.items() if module in TESTS]
+    counted = {
+        "modules": len(ours),
+        "statements": sum(one.statements for one in ours),
+        "statements not covered": sum(one.statements_left + one.excluded for one in ours),
+        "branches": sum(one.branches for one in ours),
+        "branches not covered": sum(one.branches_left for one in ours),
+    }
+    record("R18", part, counted=counted)
+
+
+def _do(environment: Mapping[str, str], folder: Path, *command: str) -> None:
+    output = folder / "output"
+    with output.open("wb") as file:
+        python = [sys.executable, "-m", "coverage", *command]
+        process = subprocess.Popen(python, cwd=ROOT, env=environment, stdout=file, stderr=file)
+        try:
+            status = process.wait()
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+    if status != 0:
+        said = output.read_text(errors="replace")[-8000:]
+        raise RuntimeError(f"coverage {' '.join(command)} ends with {status}\n{said}")
+
+
+def _covered(file: Mapping[str, object]) -> Covered:
+    summary, left = file["summary"], file["missing_lines"]
+    assert isinstance(summary, dict)
+    assert isinstance(left, list)
+    branches = file["missing_branches"]
+    assert isinstance(branches, list)
+    return Covered(
+        summary["num_statements"],
+        summary["missing_lines"],
+        summary["num_branches"],
+        summary["missing_branches"],
+        summary["excluded_lines"],
+        sorted({*left, *(start for start, _ in branches)}),
+    )
+
+
+def _show(found: Mapping[str, Covered]) -> None:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("module")
+    for heading in ("statements", "not run", "branches", "not run"):
+        table.add_column(heading, justify="right")
+    table.add_column("lines")
+    for module, one in found.items():
+        figures = (one.statements, one.statements_left + one.excluded, one.branches, one.branches_left)
+        name = module if module in TESTS else f"({module})"
+        table.add_row(name, *map(str, figures), ", ".join(map(str, one.left)))
+    Console().print(table)
+
+
+def _stop(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Measure; status 1 when a module of R18 is not run whole."""
+    signal.signal(signal.SIGTERM, _stop)
+    found = run(QUICK_TESTS, TESTS) | run(ALL_TESTS, OTHERS)
+    _show(found)
+    write_down(found)
+    sys.exit(not is_right(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""The desk with a database that is at the other end of a network and does not answer: how long it is waited
+for, and what happens then.
+
+The database is an SQLite file that is asked and answers as one elsewhere does: in another thread, and not
+before it is let go on.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from keywright import desk as front
+from keywright.batches import Batches
+from keywright.errors import FateUnknown
+from keywright.storage import Reading, Storage, Writing
+from tests.concurrency.desks import Observed, a_desk, in_a_loop, results, started, turns
+from tests.makers import KEY, a_storage, activate, create, create_generator, generate, validate
+
+#: A wait that is over at once, and one that no test waits for, in seconds.
+SHORT, ENDLESS = 0.02, 1000.0
+
+
+class Afar(Observed):
+    """Goes on after so many interruptions."""
+
+    def __init__(self, storage: Storage, *, is_near: bool = False) -> None:
+        super().__init__(storage)
+        self.is_local = is_near
+        #: Of each interruption, whether it was of a change.
+        self.interruptions: list[bool] = []
+        self.interruptions_needed = 1
+        #: Held while somebody is at it: nobody may close it then.
+        self.in_use = {"write": threading.Lock(), "read": threading.Lock()}
+
+    @contextmanager
+    def write(self, *, wait: bool = True) -> Iterator[Writing]:
+        with self.in_use["write"], super().write(wait=wait) as tx:
+            yield tx
+
+    @contextmanager
+    def read(self, *, is_single: bool = False) -> Iterator[Reading]:
+        with self.in_use["read"]:
+            if not self.is_local:
+                self.go_on.wait(timeout=10)
+            with super().read(is_single=is_single) as tx:
+                yield tx
+
+    def close(self) -> None:
+        self.go_on.set()
+        with self.in_use["write"], self.in_use["read"]:
+            self.inner.close()
+
+    def interrupt(self, *, writing: bool) -> None:
+        self.interruptions.append(writing)
+        if len(self.interruptions) >= self.interruptions_needed:
+            self.go_on.set()
+
+
+@pytest.fixture
+def inner(tmp_path: Path) -> Storage:
+    storage = a_storage(tmp_path)
+    Batches(storage).change([create(), create_generator()])
+    return storage
+
+
+@pytest.fixture
+def afar(inner: Storage) -> Iterator[Afar]:
+    with closing(Afar(inner)) as storage:
+        yield storage
+
+
+@pytest.fixture
+def near(inner: Storage) -> Iterator[Afar]:
+    with closing(Afar(inner, is_near=True)) as storage:
+        yield storage
+
+
+@pytest.fixture
+def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "_PATIENCE", SHORT)
+    monkeypatch.setattr(front, "_LONG_PATIENCE", ENDLESS)
+
+
+async def until_patience_is_over() -> None:
+    """Return when whatever was to happen after ``SHORT`` has happened: timers go off in their order."""
+    over = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_later(2 * SHORT, over.set_result, None)
+    await over
+    await turns(3)
+
+
+@pytest.mark.usefixtures("short_patience")
+@in_a_loop
+async def test_a_change_that_is_not_answered_is_broken_off_and_the_desk_goes_on(
+    afar: Afar, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = a_desk(afar)
+    afar.go_on.clear()
+    assert (await desk.change(activate())).license.times_activated == 1
+    assert set(afar.interruptions) == {True}
+    assert {(one.name, one.levelno) for one in caplog.records} == {("keywright.desk", logging.ERROR)}
+    assert set(caplog.messages) == {"the database has not answered for 0 s; its connections are broken"}
+    assert (await desk.change(activate())).license.times_activated == 2
+    await desk.close()
+
+
+@pytest.mark.usefixtures("short_patience")
+@in_a_loop
+async def test_a_question_that_is_not_answered_is_broken_off_as_a_question(afar: Afar) -> None:
+    desk = a_desk(afar)
+    afar.go_on.clear()
+    assert (await desk.ask(validate())).license.times_activated == 0
+    assert set(afar.interruptions) == {False}
+    await desk.close()
+
+
+@pytest.mark.usefixtures("short_patience")
+@in_a_loop
+async def test_whatever_is_not_answered_even_then_is_broken_off_again(
+    afar: Afar, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(front, "_LONG_PATIENCE", 3 * SHORT)
+    desk = a_desk(afar)
+    afar.interruptions_needed = 3
+    afar.go_on.clear()
+    await desk.change(generate(1, 1))
+    assert afar.interruptions[:3] == [True, True, True]
+    assert [one.args for one in caplog.records][:3] == [(3 * SHORT,), (SHORT,), (SHORT,)]
+    await desk.close()
+
+
+@pytest.mark.usefixtures("short_patience")
+@in_a_loop
+async def test_a_long_command_is_waited_for_longer(afar: Afar) -> None:
+    desk = a_desk(afar)
+    afar.go_on.clear()
+    (long,) = started(desk.change(generate(1, 1)))
+    await turns(5)
+    await until_patience_is_over()
+    assert afar.interruptions == []
+    afar.go_on.set()
+    assert len(await long) == 1
+    await desk.close()
+
+
+@pytest.mark.usefixtures("short_patience")
+@in_a_loop
+async def test_the_patience_with_one_batch_ends_with_its_answer(
+    afar: Afar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = a_desk(afar)
+    await results(desk.change(activate()), desk.ask(validate()))
+    monkeypatch.setattr(front, "_PATIENCE", ENDLESS)
+    afar.interruptions.clear()
+    afar.go_on.clear()
+    (call,) = started(desk.change(activate()))
+    await until_patience_is_over()
+    assert afar.interruptions == []
+    afar.go_on.set()
+    assert (await call).license.times_activated == 2
+    await desk.close()
+
+
+@pytest.mark.usefixtures("short_patience")
+@in_a_loop
+async def test_a_near_database_is_never_broken_off(
+    near: Afar, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(front, "_LONG_PATIENCE", SHORT)
+    desk = a_desk(near)
+    near.go_on.clear()
+    (long,) = started(desk.change(generate(1, 1)))
+    await turns(5)
+    await until_patience_is_over()
+    assert (near.interruptions, caplog.records) == ([], [])
+    near.go_on.set()
+    assert len(await long) == 1
+    await desk.close()
+
+
+@pytest.mark.usefixtures("short_patience")
+@in_a_loop
+async def test_when_the_event_loop_ends_before_its_time_the_fate_of_what_runs_is_unknown(afar: Afar) -> None:
+    desk = a_desk(afar)
+    before = asyncio.all_tasks()
+    afar.go_on.clear()
+    calls = started(desk.change(activate()), desk.change(activate()))
+    await turns(5)
+    (aside,) = asyncio.all_tasks() - before - set(calls)
+    aside.cancel()
+    outcomes = await results(*(asyncio.wait_for(call, 10) for call in calls))
+    assert [type(one) for one in outcomes] == [FateUnknown, FateUnknown]
+    assert str(outcomes[0]) == "the server ended"
+    assert aside.cancelled()
+    afar.go_on.set()
+    await desk.close()
+
+
+@in_a_loop
+async def test_what_is_answered_in_time_is_never_broken_off(
+    afar: Afar, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = a_desk(afar)
+    calls = (desk.change(activate()), desk.change(generate(1, 1)), desk.ask(validate()))
+    changed, made, answer = await results(*calls)
+    assert (changed.license.times_activated, len(made), answer.license.key) == (1, 1, KEY)
+    assert (afar.interruptions, caplog.records) == ([], [])
+    await desk.close()
