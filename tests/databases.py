@@ -57,7 +57,8 @@ def unhurried(url: str) -> str:
     """The same database, for who does not mind how long a busy server takes to let him in."""
     if not url.startswith("postgresql"):
         return url
-    return f"{url}{'&' if '?' in url else '?'}connect_timeout=60"
+    query = "" if url.endswith("?") else "&" if "?" in url else "?"
+    return f"{url}{query}connect_timeout=60"
 
 
 def execute(url: str, query: str, *values: Any) -> list[tuple[Any, ...]]:
