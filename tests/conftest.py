@@ -24,8 +24,11 @@ def database(request: pytest.FixtureRequest) -> str:
 
 
 def pytest_configure() -> None:
-    """Who is told to end leaves in good order, as after Ctrl-C."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Who is told to end leaves in good order, as after Ctrl-C; and so does whom the tests start, although a
+    shell lets what it runs in the background ignore that.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
 
 
 def pytest_unconfigure() -> None:
