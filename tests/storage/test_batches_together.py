@@ -4,7 +4,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from keywright import commands as c
+from keywright import generating
 from keywright.batches import Batches
 from keywright.errors import (
     AlreadyActivated,
@@ -269,8 +272,11 @@ def test_a_rejected_batch_keeps_each_answer_once(batches: Batches) -> None:
     assert type(again[1]) is RejectedByDatabase
 
 
-def test_keys_generated_and_created_in_one_batch_are_all_there(tmp_path: Path) -> None:
-    # The recipe has two keys only, so that they meet.
+def test_keys_generated_and_created_in_one_batch_are_all_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The recipe has two keys only, so that they meet; and it is tried until chance has found both.
+    monkeypatch.setattr(generating, "_DRAWS_PER_KEY", 100)
     for n in range(20):
         with closing(a_storage(tmp_path / str(n))) as storage:
             batches = Batches(storage)

@@ -2,7 +2,6 @@
 which no test notices find them.
 """
 
-import ast
 import json
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from proofs import coverage, mutation
 from proofs.modules import ROOT, TESTS, source_of
 from proofs.mutants import mutants_of
 from proofs.trials import Findings, Name, names_of
-from tests.proving import IS_LONG, record
+from tests.proving import record
 
 COUNTING = '''
 def take(taken: int, limit: int) -> int:
@@ -81,6 +80,8 @@ def examined(folder: Path, source: str, tests: str) -> Findings:
     return Findings(mutants, killed, endless, [Name(*one) for one in survivors])
 
 
+# On a busy machine, it takes as long as it takes.
+@pytest.mark.timeout(900)
 def test_every_branch_of_the_modules_that_decide_is_run() -> None:
     found = coverage.run(coverage.QUICK_TESTS, TESTS)
     coverage.write_down(found)
@@ -155,22 +156,6 @@ def test_what_only_people_and_type_checkers_read_is_left_alone() -> None:
         '"""Text."""\nimport a\ndef f(b: "int | None") -> list[1]:\n    """Text."""\n    x: int\n    pass\n'
     )
     assert mutants_of(source) == []
-
-
-def test_every_fault_that_mutmut_knows_is_made_and_not_in_functions_only() -> None:
-    mutmut = pytest.importorskip("mutmut.mutation.file_mutation", reason="mutmut comes with `make prove`")
-    known, missing = 0, 0
-    for module in TESTS if IS_LONG else ["rules"]:
-        source = source_of(module).read_text()
-        ours = {ast.dump(one.tree) for one in mutants_of(source)}
-        parsed, faults, *_ = mutmut.create_mutations(f"{module}.py", source)
-        mutants = {parsed.deep_replace(one.original_node, one.mutated_node).code for one in faults}
-        theirs = {ast.dump(ast.parse(one)) for one in mutants} - {ast.dump(ast.parse(source))}
-        known += len(theirs)
-        missing += len(theirs - ours)
-    record("R18", "mutmut", counted={"mutants it would make": known, "of them not tried here": missing})
-    assert known >= 100
-    assert missing == 0
 
 
 def test_a_mutant_keeps_its_name_when_it_moves() -> None:
