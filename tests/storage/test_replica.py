@@ -54,6 +54,12 @@ class Replicated:
             assert isinstance(storage, PostgresStorage)
             self.storages.append(storage)
         self.one, self.other = map(Batches, self.storages)
+        wait_until(self._is_replicated, "the database at the standby")
+
+    def _is_replicated(self) -> bool:
+        with psycopg.connect(self.standby.url("postgres"), autocommit=True) as connection:
+            query = "SELECT 1 FROM pg_database WHERE datname = %s"
+            return connection.execute(query, [self.name]).fetchone() is not None
 
     def asked_at_standby(self) -> int:
         """How often the standby has been asked for licenses."""
