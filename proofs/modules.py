@@ -9,9 +9,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "keywright"
 
+_OF_ERRORS = ("tests/unit/test_errors.py",)
+
 #: By module, files of tests.
 TESTS = {
-    "errors": ("tests/unit/test_errors.py",),
+    "errors.root": _OF_ERRORS,
+    "errors.refusals": _OF_ERRORS,
+    "errors.calls": _OF_ERRORS,
+    "errors.faults": _OF_ERRORS,
     "model": ("tests/unit/test_model.py",),
     "rules": ("tests/unit/test_rules.py", "tests/unit/test_rules_over_time.py"),
     "keys": ("tests/unit/test_keys.py",),
@@ -28,5 +33,5 @@ ON_SQLITE = ("-k", "not postgresql and not repeatable and not serializable")
 
 
 def source_of(module: str) -> Path:
-    """The file of a module of Keywright's root."""
-    return PACKAGE / f"{module}.py"
+    """The file of a module, by its name below Keywright's."""
+    return PACKAGE / f"{module.replace('.', '/')}.py"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keywright import commands as c
+from keywright.accounts import hash_session_token
 from keywright.errors import KeywrightError
 from keywright.keys import KeyRing
 from keywright.model import (
@@ -17,9 +18,11 @@ from keywright.model import (
     Generator,
     License,
     LicenseSource,
+    NameKind,
     Origin,
     Permissions,
     Role,
+    Session,
     Status,
     User,
 )
@@ -127,6 +130,19 @@ def a_user(**fields: Any) -> User:
     return User(**defaults | fields)
 
 
+def a_session(**fields: Any) -> Session:
+    """Alice is signed in since now."""
+    defaults: dict[str, Any] = {
+        "token_hash": hash_session_token(TOKEN),
+        "user_id": 1,
+        "created_at": NOW,
+        "seen_at": NOW,
+        "ip_address": "192.0.2.1",
+        "user_agent": "browser/1.0",
+    }
+    return Session(**defaults | fields)
+
+
 def an_event(**fields: Any) -> Event:
     """License 1 was activated by a program."""
     defaults: dict[str, Any] = {
@@ -222,6 +238,39 @@ def generate(generator_id: int, amount: int, **fields: Any) -> c.GenerateLicense
 
 def forget_answers(before: datetime) -> c.ForgetAnswers:
     return c.ForgetAnswers(**_asked(before=before))
+
+
+def create_user(name: str = "alice", role: Role = Role.ADMINISTRATOR, **fields: Any) -> c.CreateUser:
+    defaults = {"name": name, "role": role, "password_hash": "$argon2id$"}
+    return c.CreateUser(**_asked(**defaults | fields))
+
+
+def change_user(user_id: int, **fields: Any) -> c.ChangeUser:
+    return c.ChangeUser(**_asked(user_id=user_id, **fields))
+
+
+def start_session(user_id: int, token: str = TOKEN, **fields: Any) -> c.StartSession:
+    return c.StartSession(**_asked(user_id=user_id, token_hash=hash_session_token(token), **fields))
+
+
+def see_session(token: str = TOKEN, **fields: Any) -> c.SeeSession:
+    return c.SeeSession(**_asked(token_hash=hash_session_token(token), **fields))
+
+
+def end_session(token: str = TOKEN, **fields: Any) -> c.EndSession:
+    return c.EndSession(**_asked(token_hash=hash_session_token(token), **fields))
+
+
+def refuse_sign_in(name: str) -> c.RefuseSignIn:
+    return c.RefuseSignIn(**_asked(name=name))
+
+
+def save_name(kind: NameKind, number: int, name: str | None) -> c.SaveName:
+    return c.SaveName(**_asked(kind=kind, number=number, name=name))
+
+
+def show_key(key: str = KEY) -> c.ShowKey:
+    return c.ShowKey(**_asked(key=key))
 
 
 def url_of(folder: Path) -> str:

@@ -1,16 +1,37 @@
-"""API keys and users: issue, revoke, authenticate."""
+"""API keys: issue, revoke, authenticate."""
 
 import hmac
+from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from keywright import commands as c
 from keywright import keys
-from keywright.errors import CredentialsInvalid, UnknownApiKey, UserExists
-from keywright.model import ApiKey, Caller, Permissions, Role, User
+from keywright.errors import CredentialsInvalid, UnknownApiKey
+from keywright.model import ApiKey, Caller, Origin, Permissions
 from keywright.storage import Storage, Writing, ask, change
+from keywright.workset import Workset
 
 _NO_SECRET = bytes(32)
+_PROGRAM = Origin(actor="program", ip_address="", user_agent="")
+
+
+class Secrets(msgspec.Struct, frozen=True):
+    """The secrets of a new API key; they are shown once, and only what ``hashed`` gives is kept."""
+
+    consumer_key: str
+    consumer_secret: str
+
+    def hashed(self) -> dict[str, Any]:
+        """The fields of ``IssueApiKey`` that these secrets say."""
+        return {
+            "consumer_key_hash": keys.hash_consumer_key(self.consumer_key),
+            "secret_hash": keys.hash_consumer_secret(self.consumer_secret),
+            "hint": self.consumer_key[-7:],
+        }
 
 
 class IssuedApiKey(msgspec.Struct, frozen=True):
@@ -21,6 +42,11 @@ class IssuedApiKey(msgspec.Struct, frozen=True):
     consumer_secret: str
 
 
+def new_secrets() -> Secrets:
+    """A new consumer key and consumer secret."""
+    return Secrets(keys.new_consumer_key(), keys.new_consumer_secret())
+
+
 def issue_api_key(
     storage: Storage,
     name: str,
@@ -28,22 +54,20 @@ def issue_api_key(
     now: datetime,
     *,
     product_id: int | None = None,
+    origin: Origin = _PROGRAM,
 ) -> IssuedApiKey:
     """Make an API key; durable when this returns."""
-    consumer_key, consumer_secret = keys.new_consumer_key(), keys.new_consumer_secret()
-    api_key = ApiKey(
-        id=0,
+    new = new_secrets()
+    command = c.IssueApiKey(
+        now=now,
+        origin=origin,
         name=name,
         permissions=permissions,
         product_id=product_id,
-        hint=consumer_key[-7:],
-        secret_hash=keys.hash_consumer_secret(consumer_secret),
-        created_at=now,
-        revoked_at=None,
+        **new.hashed(),
     )
-    key_hash = keys.hash_consumer_key(consumer_key)
-    number = change(storage, lambda tx: tx.save_new_api_key(api_key, key_hash))
-    return IssuedApiKey(msgspec.structs.replace(api_key, id=number), consumer_key, consumer_secret)
+    api_key: ApiKey = _decided(storage, issue, command)
+    return IssuedApiKey(api_key, new.consumer_key, new.consumer_secret)
 
 
 def list_api_keys(storage: Storage) -> list[ApiKey]:
@@ -51,10 +75,9 @@ def list_api_keys(storage: Storage) -> list[ApiKey]:
     return ask(storage, lambda tx: tx.list_api_keys())
 
 
-def revoke_api_key(storage: Storage, api_key_id: int, now: datetime) -> None:
+def revoke_api_key(storage: Storage, api_key_id: int, now: datetime, *, origin: Origin = _PROGRAM) -> None:
     """End an API key at once. Raises ``UnknownApiKey`` when none in force has this number."""
-    if not change(storage, lambda tx: tx.revoke_api_key(api_key_id, now)):
-        raise UnknownApiKey
+    _decided(storage, revoke, c.RevokeApiKey(now=now, origin=origin, api_key_id=api_key_id))
 
 
 def caller_of(api_key: ApiKey | None, consumer_secret: str) -> Caller:
@@ -84,16 +107,45 @@ def may_call_core(permissions: Permissions) -> bool:
     return permissions is not Permissions.WRITE
 
 
-def create_user(storage: Storage, name: str, role: Role, password: str, now: datetime) -> User:
-    """Make a user who signs in with this password. Raises ``UserExists``."""
-    # Imported here: only signing in and making users need it.
-    from argon2 import PasswordHasher
+def issue(work: Workset, command: c.IssueApiKey) -> ApiKey:
+    """Make an API key."""
+    api_key = ApiKey(
+        id=0,
+        name=command.name,
+        permissions=command.permissions,
+        product_id=command.product_id,
+        hint=command.hint,
+        secret_hash=command.secret_hash,
+        created_at=command.now,
+        revoked_at=None,
+    )
+    api_key = replace(api_key, id=work.tx.save_new_api_key(api_key, command.consumer_key_hash))
+    details = {"api_key_id": api_key.id, "api_key": api_key.name, "permissions": api_key.permissions}
+    if api_key.product_id is not None:
+        details["product_id"] = api_key.product_id
+    work.note("api_key.created", command, details)
+    return api_key
 
-    user = User(0, name, role, PasswordHasher().hash(password), now)
 
-    def save(tx: Writing) -> int:
-        if tx.find_user(name) is not None:
-            raise UserExists(name)
-        return tx.save_new_user(user)
+def revoke(work: Workset, command: c.RevokeApiKey) -> None:
+    """End an API key."""
+    if not work.tx.revoke_api_key(command.api_key_id, command.now):
+        raise UnknownApiKey
+    work.note("api_key.revoked", command, {"api_key_id": command.api_key_id})
 
-    return msgspec.structs.replace(user, id=change(storage, save))
+
+def _decided(storage: Storage, decide: Callable[[Workset, Any], Any], command: c.Command) -> Any:
+    def transact(tx: Writing) -> Any:
+        work = Workset(tx, [command])
+        value = decide(work, command)
+        work.save()
+        return value
+
+    return change(storage, transact)
+
+
+#: Which function decides which command.
+DECISIONS: dict[type[c.Command], Callable[[Workset, Any], Any]] = {
+    c.IssueApiKey: issue,
+    c.RevokeApiKey: revoke,
+}

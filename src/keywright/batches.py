@@ -10,8 +10,8 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
+from keywright import access, accounts, following, generating, jobs, licensing, reporting
 from keywright import commands as c
-from keywright import generating, licensing, reporting
 from keywright.errors import (
     Fault,
     IdempotencyKeyReused,
@@ -35,6 +35,9 @@ _LEFT_ALONE = 1.0
 _SILENCE = 1.0
 #: How long commands are tried one at a time while somebody else holds what some of them need, in seconds.
 _PATIENCE = 2.5
+#: Commands that the server gives itself, again and again: they wait for no other process, and what they meet
+#: is for the server to say.
+_OF_OUR_OWN = (c.Follow, c.Tally)
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +52,20 @@ def forget_answers(work: Workset, command: c.ForgetAnswers) -> int | None:
     return work.tx.delete_kept_answers(command.before)
 
 
-_DECISIONS = licensing.DECISIONS | generating.DECISIONS | {c.ForgetAnswers: forget_answers}
+def note(work: Workset, command: c.Note) -> None:
+    """Write down what was done elsewhere."""
+    work.note(command.name, command, command.details)
+
+
+_DECISIONS = (
+    licensing.DECISIONS
+    | generating.DECISIONS
+    | access.DECISIONS
+    | accounts.DECISIONS
+    | following.DECISIONS
+    | jobs.DECISIONS
+    | {c.ForgetAnswers: forget_answers, c.Note: note}
+)
 
 
 class Batches:
@@ -95,6 +111,8 @@ class Batches:
 
     def _changed(self, commands: Sequence[c.Command], *, wait: bool) -> list[Outcome]:
         try:
+            if len(commands) == 1 and isinstance(commands[0], _OF_OUR_OWN):
+                return self._changed_quietly(commands)
             return change(self._storage, partial(_decide, commands), wait=wait)
         except StoreBusy as fault:
             if not wait:
@@ -108,6 +126,12 @@ class Batches:
             return [fault] * len(commands)
         except Exception as problem:
             return self._changed_one_by_one(commands, problem, wait=wait)
+
+    def _changed_quietly(self, commands: Sequence[c.Command]) -> list[Outcome]:
+        try:
+            return change(self._storage, partial(_decide, commands), wait=False)
+        except Unavailable as fault:
+            return [fault] * len(commands)
 
     def ask(self, queries: Sequence[c.Query]) -> list[Outcome]:
         """Answer the questions, each from one moment of the database."""
@@ -161,10 +185,9 @@ class Batches:
 
 def _keys_of(command: c.Command) -> set[str]:
     """The licenses that a command locks."""
-    if not isinstance(command, c.LicenseCommand):
-        return set()
-    renamed = command.changes.get("key") if isinstance(command, c.UpdateLicense) else None
-    return {command.key} if renamed is None else {command.key, renamed}
+    found = c.license_commands(command)
+    renames = [one.changes for one in found if isinstance(one, c.UpdateLicense) and "key" in one.changes]
+    return {one.key for one in found} | {changes["key"] for changes in renames}
 
 
 def _decide(commands: Sequence[c.Command], tx: Writing) -> list[Outcome]:

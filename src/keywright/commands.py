@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from keywright.model import LicenseFilter, Origin
+from keywright.model import LicenseFilter, NameKind, Origin, Permissions, Role
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -129,6 +129,212 @@ class GenerateLicenses(Command, frozen=True, kw_only=True):
     order_id: int | None = None
     product_id: int | None = None
     user_id: int | None = None
+
+
+class ShowKey(LicenseCommand, frozen=True, kw_only=True):
+    """Somebody looks at the whole license key."""
+
+
+class CreateUser(Command, frozen=True, kw_only=True):
+    """Make a user; with ``only_first``, only as long as there is none."""
+
+    name: str
+    role: Role
+    password_hash: str
+    only_first: bool = False
+
+
+class ChangeUser(Command, frozen=True, kw_only=True):
+    """Change what is not None. A new password, and being disabled, end the user's sessions, except that with
+    the hash ``but_session``.
+    """
+
+    user_id: int
+    role: Role | None = None
+    is_disabled: bool | None = None
+    password_hash: str | None = None
+    but_session: bytes | None = None
+
+
+class StartSession(Command, frozen=True, kw_only=True):
+    """Sign a user in. With ``password_hash``, only if that is the user's still."""
+
+    user_id: int
+    token_hash: bytes
+    password_hash: str | None = None
+
+
+class SeeSession(Command, frozen=True, kw_only=True):
+    """Somebody who is signed in has come by."""
+
+    token_hash: bytes
+
+
+class EndSession(Command, frozen=True, kw_only=True):
+    """Sign out."""
+
+    token_hash: bytes
+
+
+class RefuseSignIn(Command, frozen=True, kw_only=True):
+    """Somebody could not sign in under this name."""
+
+    name: str
+
+
+class SaveName(Command, frozen=True, kw_only=True):
+    """Call a number of the vendor's shop by this name; None takes the name away."""
+
+    kind: NameKind
+    number: int
+    name: str | None
+
+
+class IssueApiKey(Command, frozen=True, kw_only=True):
+    """Make an API key that is known by these hashes; ``access.new_secrets`` makes them."""
+
+    name: str
+    permissions: Permissions
+    consumer_key_hash: str
+    secret_hash: bytes
+    hint: str
+    product_id: int | None = None
+
+
+class RevokeApiKey(Command, frozen=True, kw_only=True):
+    """End an API key at once and for good."""
+
+    api_key_id: int
+
+
+class Note(Command, frozen=True, kw_only=True):
+    """Write down, as an event of this name, what was done outside the database: a backup was made."""
+
+    name: str
+    details: Mapping[str, Any] | None = None
+
+
+class ExtendLicense(LicenseCommand, frozen=True, kw_only=True):
+    """Let the license be good for so many days after its present expiry; or after ``now``."""
+
+    days: int
+    is_from_now: bool = False
+
+
+class RaiseLimit(LicenseCommand, frozen=True, kw_only=True):
+    """Allow so many places more."""
+
+    places: int
+
+
+class StartJob(Command, frozen=True, kw_only=True):
+    """Have long work done in the background; ``jobs.start`` makes this. ``total`` is None where nobody has
+    counted.
+    """
+
+    kind: str
+    parameters: Mapping[str, Any]
+    total: int | None = None
+
+
+class CancelJob(Command, frozen=True, kw_only=True):
+    """Do no more of a job; what is done stays done."""
+
+    job_id: int
+
+
+class ClaimJob(Command, frozen=True, kw_only=True):
+    """Find a job that nobody works on, and keep others from it for a while."""
+
+    claimed_by: str
+
+
+class JobCommand(Command, frozen=True, kw_only=True):
+    """What only they may say of a job who have claimed it."""
+
+    job_id: int
+    claimed_by: str
+
+
+class HoldJob(JobCommand, frozen=True, kw_only=True):
+    """Keep others from the job for another while; or with ``is_over``, let them have it."""
+
+    is_over: bool = False
+
+
+class FailJob(JobCommand, frozen=True, kw_only=True):
+    """Give a job up; ``said`` says why, in plain words."""
+
+    said: str
+
+
+class JobStep(JobCommand, frozen=True, kw_only=True):
+    """What comes next in a job that stands at ``position``; with ``is_last``, it is done then."""
+
+    position: int
+    is_last: bool
+
+
+class GenerateStep(JobStep, frozen=True, kw_only=True):
+    """Make some more licenses."""
+
+    generate: GenerateLicenses
+
+
+class ChangeStep(JobStep, frozen=True, kw_only=True):
+    """Change some more licenses, up to ``last_id``: the number of each, and what is asked of it; None where
+    there is none.
+    """
+
+    changes: tuple[tuple[int, LicenseCommand | None], ...]
+    last_id: int
+
+
+class ExportStep(JobStep, frozen=True, kw_only=True):
+    """Keep another piece of a file, which tells of ``amount`` licenses up to ``last_id``."""
+
+    piece: bytes
+    amount: int
+    last_id: int
+
+
+class FetchFile(Command, frozen=True, kw_only=True):
+    """Somebody takes the file that a job has made, with all the license keys in it."""
+
+    job_id: int
+
+
+class ForgetPieces(Command, frozen=True, kw_only=True):
+    """Delete some of what this job has made."""
+
+    job_id: int
+
+
+class Follow(Command, frozen=True, kw_only=True):
+    """Bring what follows the events nearer to them: at most ``limit`` events are read, or as much of what was
+    there before following began.
+    """
+
+    limit: int
+
+
+class Tally(Command, frozen=True, kw_only=True):
+    """Keep what was counted since the last time: how many validations there were, which license keys met
+    their limit how often, and when which API key was last used.
+    """
+
+    validations: int = 0
+    refused: Mapping[str, int] = {}
+    used_api_keys: Mapping[int, datetime] = {}
+
+
+def license_commands(command: Command) -> tuple[LicenseCommand, ...]:
+    """What a command asks of single licenses: itself, or what a step of a job is made of."""
+    if isinstance(command, LicenseCommand):
+        return (command,)
+    if isinstance(command, ChangeStep):
+        return tuple(one for _, one in command.changes if one is not None)
+    return ()
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):

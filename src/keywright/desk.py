@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from keywright.batches import Batches, Outcome
-from keywright.commands import Command, ForgetAnswers, GenerateLicenses, Query
+from keywright.commands import Command, Follow, ForgetAnswers, GenerateLicenses, Query, Tally
 from keywright.errors import (
     FateUnknown,
     Fault,
@@ -32,8 +32,10 @@ MOST_AT_ONCE = 128
 _PATIENCE = 7.0
 #: The same for commands that are long by themselves.
 _LONG_PATIENCE = 60.0
-#: Commands so long that they are decided alone, in another thread, while questions go on.
+#: Commands that are long by themselves.
 _LONG = (GenerateLicenses, ForgetAnswers)
+#: Commands that are decided alone, in another thread, while questions go on.
+_ALONE = (*_LONG, Follow, Tally)
 
 log = logging.getLogger(__name__)
 
@@ -104,17 +106,17 @@ class _Lane(Generic[Item]):
 
     def _next_batch(self) -> _Batch[Item]:
         batch = [self._waiting.popleft()]
-        if isinstance(batch[0][0], _LONG):
+        if isinstance(batch[0][0], _ALONE):
             return batch
         while self._waiting and len(batch) < MOST_AT_ONCE:
-            if isinstance(self._waiting[0][0], _LONG):
+            if isinstance(self._waiting[0][0], _ALONE):
                 break
             batch.append(self._waiting.popleft())
         return batch
 
     def _serve(self, batch: _Batch[Item]) -> None:
         items = [item for item, _ in batch]
-        if isinstance(items[0], _LONG) or self._interrupt is not None:
+        if isinstance(items[0], _ALONE) or self._interrupt is not None:
             self._aside = self._loop.create_task(self._serve_in_thread(batch, items))
             return
         try:

@@ -17,6 +17,7 @@ from keywright.model import Status
 MAX_ID = 2**63 - 1
 #: The largest limit and number of days.
 MAX_COUNT = 2**31 - 1
+MAX_NAME_LENGTH = 200
 MAX_LABEL_LENGTH = 255
 MAX_META_BYTES = 4096
 MAX_USER_AGENT_LENGTH = 512
@@ -88,6 +89,14 @@ def parse_text(value: object, most: int) -> str | None:
     if not isinstance(value, str) or len(value) > most or not is_storable(value):
         raise ValueError(f"must be a text of at most {most} characters, without null characters")
     return value
+
+
+def parse_name(text: str) -> str:
+    """What a person calls an API key, a generator, a user, a product: white space around it is cut off."""
+    name = parse_text(text.strip(), MAX_NAME_LENGTH)
+    if name is None or not name.isprintable():
+        raise ValueError(f"must have 1 to {MAX_NAME_LENGTH} characters, and no control characters")
+    return name
 
 
 def parse_meta(value: object) -> Mapping[str, str] | None:

@@ -36,7 +36,9 @@ def create_generator(work: Workset, command: c.CreateGenerator) -> Generator:
         updated_by=None,
     )
     require_sound(generator, is_weak_allowed=command.is_weak_allowed)
-    return replace(generator, id=work.tx.save_new_generator(generator))
+    generator = replace(generator, id=work.tx.save_new_generator(generator))
+    work.note("generator.created", command, _of(generator))
+    return generator
 
 
 def update_generator(work: Workset, command: c.UpdateGenerator) -> Generator:
@@ -45,13 +47,17 @@ def update_generator(work: Workset, command: c.UpdateGenerator) -> Generator:
     changed = replace(generator, **command.changes, updated_at=command.now, updated_by=command.by)
     require_sound(changed, is_weak_allowed=command.is_weak_allowed)
     work.tx.save_generator(changed)
+    pairs = {name: [getattr(generator, name), getattr(changed, name)] for name in sorted(command.changes)}
+    different = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    work.note("generator.updated", command, _of(changed) | different)
     return changed
 
 
 def delete_generator(work: Workset, command: c.DeleteGenerator) -> None:
     """Delete a generator; the licenses it made stay."""
-    _lock_generator(work, command.generator_id)
+    generator = _lock_generator(work, command.generator_id)
     work.tx.delete_generator(command.generator_id)
+    work.note("generator.deleted", command, _of(generator))
 
 
 def generate(work: Workset, command: c.GenerateLicenses) -> tuple[LicenseRecord, ...]:
@@ -85,6 +91,10 @@ def _lock_generator(work: Workset, generator_id: int) -> Generator:
     if generator is None:
         raise UnknownGenerator(generator_id)
     return generator
+
+
+def _of(generator: Generator) -> dict[str, Any]:
+    return {"generator_id": generator.id, "generator": generator.name}
 
 
 def require_sound(generator: Generator, *, is_weak_allowed: bool) -> None:

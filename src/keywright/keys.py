@@ -1,8 +1,8 @@
 """License keys and tokens: make, normalize, fingerprint, mask, seal.
 
-Two secrets derive from one (HKDF-SHA-256, RFC 5869): one finds a license by its key (HMAC-SHA-256),
-one keeps the key unreadable at rest (AES-256-GCM, NIST SP 800-38D, random 96-bit nonce). Neither is
-ever in the database.
+Three secrets derive from one (HKDF-SHA-256, RFC 5869): one finds a license by its key (HMAC-SHA-256),
+one keeps the key unreadable at rest (AES-256-GCM, NIST SP 800-38D, random 96-bit nonce), one signs what
+strangers bring back (HMAC-SHA-256). None of them is ever in the database.
 """
 
 import hashlib
@@ -20,8 +20,12 @@ from keywright.errors import InvalidLicenseKey
 from keywright.model import Generator
 
 MAX_KEY_LENGTH = 255
+#: Letters and digits that cannot be taken for one another: 32 of them, 5 bits each.
+UNAMBIGUOUS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 #: Generators below this are refused unless forced.
 MIN_ENTROPY_BITS = 64.0
+#: A new key has so many runs of so many characters: 150 random bits.
+_CHUNKS, _CHUNK_LENGTH = 6, 5
 _NONCE_BYTES = 12
 _MIN_SECRET_BYTES = 16
 #: White space as Python knows it, without the control characters that are none for people.
@@ -33,7 +37,7 @@ _UNUSABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class KeyRing:
-    """What one installation's secret can do: fingerprint and seal. Safe to share between threads."""
+    """What one installation's secret can do: fingerprint, seal and sign. Safe to share between threads."""
 
     def __init__(self, secret: bytes) -> None:
         """Take the installation's secret, at least 16 bytes; raises ``ValueError`` below that."""
@@ -41,12 +45,20 @@ class KeyRing:
             raise ValueError(f"the secret must have at least {_MIN_SECRET_BYTES} bytes")
         self._finding = _derive(secret, b"keywright v1 find a license by its key")
         self._sealing = AESGCM(_derive(secret, b"keywright v1 seal"))
+        self._signing = _derive(secret, b"keywright v1 sign")
         #: Tells, without giving the secret away, whether a database was written with this secret.
         self.secret_mark = _derive(secret, b"keywright v1 which secret is this")[:8].hex()
 
     def fingerprint(self, text: str) -> bytes:
         """The 32 bytes under which this exact text is found; equal only for equal texts."""
         return hmac.digest(self._finding, text.encode(), "sha256")
+
+    def sign(self, purpose: str, text: str) -> bytes:
+        """32 bytes that only this installation can make for this text, with a key of this purpose's own:
+        what is signed for one purpose is no signature for another. Compare with ``hmac.compare_digest``.
+        """
+        key = _derive(self._signing, purpose.encode())
+        return hmac.digest(key, text.encode(errors="surrogatepass"), "sha256")
 
     def seal(self, plain: bytes, bound_to: bytes) -> bytes:
         """Encrypt; only ``unseal`` with the same ``bound_to`` reads it again. Adds 28 bytes."""
@@ -123,6 +135,12 @@ def hash_consumer_key(consumer_key: str) -> str:
 def hash_consumer_secret(consumer_secret: str) -> bytes:
     """SHA-256; a slow hash has nothing to add to 160 random bits."""
     return hashlib.sha256(consumer_secret.encode()).digest()
+
+
+def new_license_key() -> str:
+    """A new license key that nobody can guess: 6 runs of 5 letters and digits, 150 random bits."""
+    runs = ("".join(secrets.choice(UNAMBIGUOUS) for _ in range(_CHUNK_LENGTH)) for _ in range(_CHUNKS))
+    return "-".join(runs)
 
 
 def generate_key(recipe: Generator) -> str:

@@ -122,16 +122,71 @@ class ApiKey(msgspec.Struct, frozen=True):
     secret_hash: bytes
     created_at: datetime
     revoked_at: datetime | None
+    last_used_at: datetime | None = None
 
 
 class User(msgspec.Struct, frozen=True):
-    """A person who may sign in; the password is known by its argon2id hash only."""
+    """A person who may sign in unless ``disabled_at`` is set; the password is known by its argon2id hash
+    only.
+    """
 
     id: int
     name: str
     role: Role
     password_hash: str
     created_at: datetime
+    disabled_at: datetime | None = None
+    signed_in_at: datetime | None = None
+
+
+class Session(msgspec.Struct, frozen=True):
+    """Somebody who is signed in; the token is in their browser, and known here by its SHA-256 only."""
+
+    token_hash: bytes
+    user_id: int
+    created_at: datetime
+    seen_at: datetime
+    ip_address: str
+    user_agent: str
+
+
+class NameKind(StrEnum):
+    """What the numbers of a vendor's shop can be given names for."""
+
+    PRODUCT = "product"
+    USER = "user"
+
+
+class JobState(StrEnum):
+    """How far long work has come."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+class Job(msgspec.Struct, frozen=True):
+    """Long work, done in steps: ``done`` of ``total`` (None while nobody has counted), ``refused`` of which
+    met a refusal; ``position`` is where the next step begins, ``said`` why it failed.
+    """
+
+    id: int
+    kind: str
+    state: JobState
+    parameters: Mapping[str, Any]
+    total: int | None
+    done: int
+    refused: int
+    position: int
+    said: str | None
+    created_at: datetime
+    created_by: int
+    started_at: datetime | None
+    finished_at: datetime | None
+    claimed_by: str | None
+    claimed_until: datetime | None
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -152,7 +207,9 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something that happened to a license, named noun.past; ``details`` never holds a full key."""
+    """Something that happened, named noun.past; ``license_id`` is 0 where it is not about a license, and
+    ``details`` never holds a full key.
+    """
 
     at: datetime
     name: str

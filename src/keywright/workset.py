@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from keywright import rules
-from keywright.commands import Command, DeactivateAll, LicenseCommand, UpdateLicense
+from keywright.commands import Command, DeactivateAll, LicenseCommand, UpdateLicense, license_commands
 from keywright.errors import UnknownLicense, UnknownToken
 from keywright.model import Activation, Event, License
 from keywright.storage import Writing
@@ -26,7 +26,7 @@ class Workset:
         self._new_activations: set[str] = set()
         self._changed_activations: set[str] = set()
         self._events: list[Event] = []
-        self._load([one for one in commands if isinstance(one, LicenseCommand)])
+        self._load([one for command in commands for one in license_commands(command)])
 
     def _load(self, commands: list[LicenseCommand]) -> None:
         renames = [one for one in commands if type(one) is UpdateLicense and "key" in one.changes]
@@ -131,6 +131,11 @@ class Workset:
             )
         )
 
+    def note(self, name: str, command: Command, details: Mapping[str, Any] | None = None) -> None:
+        """Something happened that is not about a license."""
+        origin = command.origin
+        self._events.append(Event(command.now, name, 0, None, origin.actor, origin.ip_address, details))
+
     def save(self) -> None:
         """Write everything that changed, one statement per kind of change."""
         tx = self.tx
@@ -146,19 +151,22 @@ class Workset:
         tx.save_numbers()
 
     def _save_changed(self, licenses: list[License]) -> None:
-        rewritten, taken, given_up = [], [], []
+        rewritten, taken, first_taken, given_up = [], [], [], []
         for license in licenses:
             before = self._before[license.id]
             if license is before:
                 continue
             if _is_rewritten(before, license):
                 rewritten.append(license)
+            elif license.expires_at != before.expires_at:
+                first_taken.append(license)
             elif license.times_activated > before.times_activated:
                 taken.append(license)
             else:
                 given_up.append(license)
         self.tx.save_licenses(rewritten, self._before)
         self.tx.save_places_taken(taken)
+        self.tx.save_first_places_taken(first_taken)
         self.tx.save_places_given_up(given_up, self._before)
 
 
@@ -173,5 +181,10 @@ def _is_rewritten(before: License, after: License) -> bool:
         or before.order_id != after.order_id
         or before.product_id != after.product_id
         or before.user_id != after.user_id
-        or (before.expires_at != after.expires_at and before.expires_at is not None)
+        or (before.expires_at != after.expires_at and not _is_begun(before, after))
     )
+
+
+def _is_begun(before: License, after: License) -> bool:
+    """Whether the license's time has begun with a place that was taken."""
+    return before.expires_at is None and after.times_activated > before.times_activated

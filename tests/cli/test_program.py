@@ -45,7 +45,8 @@ def test_every_command_that_was_promised_is_there() -> None:
         *("license create", "license show", "license list", "license update", "license delete"),
         *("license activate", "license deactivate"),
         *("generator create", "generator list", "generator generate", "generator delete"),
-        "user create",
+        *("user create", "user list", "user password", "user disable", "user enable", "user role"),
+        "user link",
     }
     assert {" ".join(path) for path, one in COMMANDS.items() if not hasattr(one, "commands")} == promised
 
@@ -112,9 +113,22 @@ def test_a_mistyped_command_or_option_is_named(nowhere: Keywright) -> None:
     assert said.endswith("See `keywright license list --help`.")
 
 
+#: What is refused to jobs, which are begun on the pages.
+ON_PAGES_ONLY = (
+    errors.ExpiresLater,
+    errors.FileGone,
+    errors.JobOver,
+    errors.NeverExpires,
+    errors.NoLimit,
+    errors.StepOver,
+    errors.TooManyJobs,
+    errors.UnknownJob,
+)
+
+
 def refusals() -> list[type[errors.KeywrightError]]:
     """What a command can meet."""
-    not_met = (errors.IdempotencyKeyReused, errors.IdempotencyKeyBusy)
+    not_met = (errors.IdempotencyKeyReused, errors.IdempotencyKeyBusy, *ON_PAGES_ONLY)
     roots = (errors.LicenseRefusal, errors.TokenRefusal, errors.FieldRefusal, errors.Refusal)
     return [one for one in all_errors(errors.Refusal) if one not in not_met and one not in roots]
 
@@ -138,6 +152,7 @@ def test_only_serve_init_and_create_make_an_installation(nowhere: Keywright) -> 
     own = {("serve",), ("init",), ("restore",), ("config",), ("version",)}
     file = str(nowhere.data_dir.parent / "a backup")
     arguments = {"KEY": ["x"], "ID": ["1"], "URL": ["postgresql://host/target"], "FILE": [file]}
+    arguments |= {"NAME": ["ada"], "ROLE": ["reader"]}
     missing = {"copy": "nothing to copy", "backup": "nothing to back up"}
     extra = {"generate": ["--amount", "1"], "update": ["--max", "1"], "deactivate": ["--all"]}
     for path in leaves - creating - own:

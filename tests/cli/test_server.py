@@ -1,11 +1,13 @@
 """``keywright serve``, ``init``, ``config`` and ``version``."""
 
+import io
 import json
 import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ import httpx
 import pytest
 
 from keywright import __version__
-from keywright.config import Settings
+from keywright.accounts import is_setup_token
+from keywright.config import Settings, open_installation, read_settings
+from keywright.storage import ask
 from tests.cli.conftest import Keywright, run
 from tests.server import KEYWRIGHT, environment
 
@@ -38,7 +42,17 @@ class Serving:
     def lines_to_type(self) -> list[str]:
         """What the server says to type."""
         said = self.said.partition("database")[2].splitlines()[1:]
-        return [line.strip() for line in said if line.startswith("  ")]
+        return [line.strip() for line in said if line.startswith("  ") and line.strip() != self.setup_link]
+
+    @property
+    def setup_link(self) -> str | None:
+        """Where the first administrator is made; None when there are users."""
+        heading = "Make the first administrator (30 minutes):\n  "
+        return self.said.partition(heading)[2].partition("\n")[0] or None
+
+    @property
+    def base_url(self) -> str:
+        return self.said.partition(" is ready at ")[2].split()[0]
 
     @property
     def api_url(self) -> str:
@@ -148,6 +162,27 @@ def test_the_lines_bring_an_api_key_where_one_is_required(nowhere: Keywright) ->
     Path("strict.toml").write_text("require_api_key = true\n")
     with serving(nowhere.data_dir, "--demo", "--config", "strict.toml") as server:
         assert [one["success"] for one in pasted(server.lines_to_type)] == [True] * 5
+        server.stop()
+
+
+def test_the_server_prints_a_link_for_the_first_administrator_until_there_is_a_user(
+    nowhere: Keywright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime.now(UTC)
+    with serving(nowhere.data_dir) as server:
+        assert server.setup_link is not None
+        address, _, token = server.setup_link.partition("?token=")
+        assert address == f"{server.base_url}/admin/setup"
+        assert f"{server.base_url}/admin\n" not in server.said
+        with closing(open_installation(read_settings({"data_dir": nowhere.data_dir}))) as storage:
+            assert ask(storage, lambda tx: is_setup_token(tx, token, now + timedelta(minutes=29)))
+        _, log = server.stop()
+        assert token not in log
+    monkeypatch.setattr("sys.stdin", io.StringIO("correct horse battery\n"))
+    nowhere("user", "create", "ada", "--role", "administrator", "--password-stdin")
+    with serving(nowhere.data_dir) as server:
+        assert server.setup_link is None
+        assert f"  pages           {server.base_url}/admin\n" in server.said
         server.stop()
 
 

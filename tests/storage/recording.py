@@ -18,28 +18,37 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from keywright import access
+from keywright import access, accounts
 from keywright import commands as c
 from keywright.batches import Batches
 from keywright.keys import hash_consumer_key
-from keywright.model import LicenseFilter, Permissions, Role, Status
+from keywright.model import LicenseFilter, NameKind, Permissions, Role, Status
 from keywright.storage import Storage
 from tests.makers import (
     LATER,
     NOW,
+    TOKEN,
     a_retry,
     a_storage,
     activate,
+    change_user,
     create,
     create_generator,
+    create_user,
     deactivate,
     deactivate_all,
     delete,
     delete_generator,
+    end_session,
     forget_answers,
     generate,
     reactivate,
+    refuse_sign_in,
     rename,
+    save_name,
+    see_session,
+    show_key,
+    start_session,
     update,
     update_generator,
     validate,
@@ -91,7 +100,18 @@ def _administer(storage: Storage) -> None:
     Batches(storage).ask([c.FindApiKey(consumer_key_hash=hash_consumer_key(issued.consumer_key))])
     access.list_api_keys(storage)
     access.revoke_api_key(storage, issued.api_key.id, LATER)
-    access.create_user(storage, "alice", Role.SUPPORT, "correct horse", NOW)
+    batches = Batches(storage)
+    batches.change([create_user("alice"), create_user("bob", Role.SUPPORT)])
+    for command in (
+        [start_session(1, TOKEN), see_session(TOKEN), change_user(2, role=Role.READER, password_hash="$")],
+        [end_session(TOKEN), refuse_sign_in("alice"), save_name(NameKind.PRODUCT, 2, "Writer")],
+        [save_name(NameKind.PRODUCT, 2, None), show_key("a")],
+    ):
+        batches.change(command)
+    with storage.read() as tx:
+        accounts.find_signed_in(tx, TOKEN, NOW)
+        accounts.list_users(tx)
+        accounts.list_names(tx, NameKind.PRODUCT, after=-1, limit=9)
 
 
 def as_json(value: Any) -> Any:

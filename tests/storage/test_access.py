@@ -1,15 +1,16 @@
-"""API keys and users, as they are issued, revoked and found."""
+"""API keys, as they are issued, revoked and found."""
+
+from typing import Any
 
 import pytest
-from argon2 import PasswordHasher
 
 from keywright import access, keys
 from keywright.batches import Batches
-from keywright.commands import FindApiKey
-from keywright.errors import CredentialsInvalid, UnknownApiKey, UserExists
-from keywright.model import Caller, Permissions, Role
+from keywright.commands import FindApiKey, IssueApiKey, RevokeApiKey
+from keywright.errors import CredentialsInvalid, UnknownApiKey
+from keywright.model import Caller, Permissions
 from keywright.storage import Storage
-from tests.makers import LATER, NOW
+from tests.makers import LATER, NOW, an_origin
 
 
 def caller_with(storage: Storage, consumer_key: str, consumer_secret: str) -> Caller:
@@ -48,11 +49,36 @@ def test_an_api_key_is_revoked_once(storage: Storage) -> None:
             access.revoke_api_key(storage, number, LATER)
 
 
-def test_a_user_has_a_name_alone_and_a_password_that_only_argon2id_knows(storage: Storage) -> None:
-    alice = access.create_user(storage, "alice", Role.SUPPORT, "correct horse", NOW)
+def test_who_gave_and_ended_access_is_known_and_no_secret_is(storage: Storage) -> None:
+    origin = an_origin(actor="cli:root")
+    issued = access.issue_api_key(storage, "shop", Permissions.CLIENT, NOW, product_id=5, origin=origin)
+    access.revoke_api_key(storage, issued.api_key.id, LATER, origin=origin)
+    access.issue_api_key(storage, "other", Permissions.READ, NOW)
     with storage.read() as tx:
-        assert tx.find_user("alice") == alice
-    assert alice.password_hash.startswith("$argon2id$")
-    assert PasswordHasher().verify(alice.password_hash, "correct horse")
-    with pytest.raises(UserExists):
-        access.create_user(storage, "alice", Role.READER, "another", NOW)
+        created, revoked, other = reversed(tx.list_events(0, limit=9))
+    number = issued.api_key.id
+    assert (created.name, created.actor, created.at) == ("api_key.created", "cli:root", NOW)
+    assert created.details == {
+        "api_key_id": number,
+        "api_key": "shop",
+        "permissions": "client",
+        "product_id": 5,
+    }
+    assert (revoked.name, revoked.actor, revoked.at) == ("api_key.revoked", "cli:root", LATER)
+    assert revoked.details == {"api_key_id": number}
+    assert other.actor == "program"
+
+
+def test_the_commands_do_the_same(storage: Storage) -> None:
+    secrets = access.new_secrets()
+    fields: dict[str, Any] = {"now": NOW, "origin": an_origin(), "name": "shop"}
+    issue = IssueApiKey(**fields, permissions=Permissions.READ, **secrets.hashed())
+    (api_key,) = Batches(storage).change([issue])
+    assert caller_with(storage, secrets.consumer_key, secrets.consumer_secret).api_key_id == api_key.id
+    revoke = RevokeApiKey(now=LATER, origin=an_origin(), api_key_id=api_key.id)
+    done, again = Batches(storage).change([revoke, revoke])
+    assert done is None
+    assert isinstance(again, UnknownApiKey)
+    with storage.read() as tx:
+        names = [one.name for one in tx.list_events(0, limit=9)]
+    assert names == ["api_key.revoked", "api_key.created"]

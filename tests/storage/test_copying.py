@@ -9,27 +9,32 @@ import pytest
 from sqlalchemy import select
 
 from keywright import access
+from keywright.accounts import hash_session_token
 from keywright.batches import Batches
 from keywright.errors import StoreError
-from keywright.model import Permissions, Role
-from keywright.storage import Storage, copy, open_storage
+from keywright.model import NameKind, Permissions, Role
+from keywright.storage import Storage, copy, open_storage, people
 from keywright.storage.schema import metadata
 from tests.databases import a_postgres_url
 from tests.makers import (
     KEY_RING,
     NOW,
+    TOKEN,
     a_retry,
     activate,
     create,
     create_generator,
+    create_user,
     deactivate_all,
     delete,
     generate,
+    save_name,
+    start_session,
     url_of,
     validate,
 )
 
-_ITS_OWN = ("installation", "sequences")
+_NOT_COPIED = ("installation", "sequences", "sessions")
 
 
 @pytest.fixture
@@ -45,7 +50,8 @@ def fill(storage: Storage) -> None:
     batches.change([deactivate_all("A"), delete("gone"), activate("A", retry=a_retry("once"))])
     batches.change([generate(1, 2_100)])
     access.issue_api_key(storage, "shop", Permissions.READ_WRITE, NOW)
-    access.create_user(storage, "ada", Role.READER, "a long password", NOW)
+    batches.change([create_user(), create_user("ada", Role.READER), start_session(1)])
+    batches.change([save_name(NameKind.PRODUCT, 7, "Writer"), save_name(NameKind.USER, 7, "Anna")])
 
 
 def contents(storage: Storage) -> dict[str, list[dict[str, Any]]]:
@@ -57,7 +63,7 @@ def contents(storage: Storage) -> dict[str, list[dict[str, Any]]]:
                 for row in tx.connection.execute(select(table).order_by(*table.primary_key))
             ]
             for table in metadata.sorted_tables
-            if table.name not in _ITS_OWN
+            if table.name not in _NOT_COPIED
         }
 
 
@@ -73,6 +79,8 @@ def test_every_row_is_copied_and_the_numbers_go_on(urls: dict[str, str], source:
         before = contents(old)
         assert contents(new) == before
         assert said == {name: len(rows) for name, rows in before.items()}
+        with new.read() as tx:
+            assert people.find_session(tx, hash_session_token(TOKEN)) is None
         batches = Batches(new)
         (record,) = batches.ask([validate("A")])
         assert next(one.label for one in record.activations) == "Anna's “laptop” \\"

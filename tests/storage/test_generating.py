@@ -51,6 +51,19 @@ def test_a_generator_changes_in_the_fields_that_are_named(batches: Batches) -> N
     assert batches.ask([c.GetGenerator(generator_id=1)]) == [changed]
 
 
+def test_what_becomes_of_a_generator_is_told(batches: Batches, storage: Storage) -> None:
+    batches.change([create_generator()])
+    batches.change([update_generator(1, name="Sixteen", prefix=None), update_generator(9, name="None")])
+    batches.change([delete_generator(1), delete_generator(1)])
+    with storage.read() as tx:
+        told = [(one.name, one.details) for one in tx.list_events(0, limit=9)[::-1]]
+    assert told == [
+        ("generator.created", {"generator_id": 1, "generator": "Hex"}),
+        ("generator.updated", {"generator_id": 1, "generator": "Sixteen", "name": ["Hex", "Sixteen"]}),
+        ("generator.deleted", {"generator_id": 1, "generator": "Sixteen"}),
+    ]
+
+
 def test_a_deleted_generator_leaves_its_licenses(batches: Batches, storage: Storage) -> None:
     batches.change([create_generator()])
     batches.change([generate(1, 2)])

@@ -30,8 +30,8 @@ NEXT = """\
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "0004"
+down_revision = "0003"
 
 
 def upgrade() -> None:
@@ -112,9 +112,9 @@ def test_every_table_of_the_activation_path_leads_with_the_license() -> None:
 def use_scripts(folder: Path, later: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on the newest revision is this one, after those that there are."""
     shutil.copytree(SCRIPTS, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "versions" / "0003_later.py").write_text(later)
+    (folder / "versions" / "0004_later.py").write_text(later)
     monkeypatch.setattr(MIGRATE, "_SCRIPTS", str(folder))
-    monkeypatch.setattr(MIGRATE, "HEAD", "0003")
+    monkeypatch.setattr(MIGRATE, "HEAD", "0004")
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_a_migration_changes_an_existing_database_and_keeps_what_is_in_it(
 ) -> None:
     use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
     assert licenses_of(a_storage(sold)) == [KEY]
-    assert state_of_file(sold / "keywright.db").revision == "0003"
+    assert state_of_file(sold / "keywright.db").revision == "0004"
     with closing(sqlite3.connect(sold / "keywright.db")) as connection:
         assert connection.execute("SELECT note FROM licenses").fetchall() == [("migrated",)]
 
@@ -149,11 +149,11 @@ def test_a_database_is_copied_before_a_migration_changes_it(
     use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
     a_storage(sold).close()
     (copy,) = (sold / "backups").iterdir()
-    assert copy.name.startswith("keywright-schema-0002-")
+    assert copy.name.startswith("keywright-schema-0003-")
     assert copy.suffix == ".db"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
-    assert state_of_file(copy).revision == "0002"
+    assert state_of_file(copy).revision == "0003"
     monkeypatch.undo()
     restored = tmp_path / "restored"
     restored.mkdir()
@@ -182,7 +182,7 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(
     with pytest.raises(StoreUnavailable, match="no_such_table"):
         a_storage(sold)
     monkeypatch.undo()
-    assert state_of_file(sold / "keywright.db").revision == "0002"
+    assert state_of_file(sold / "keywright.db").revision == "0003"
     assert licenses_of(a_storage(sold)) == [KEY]
 
 

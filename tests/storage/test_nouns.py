@@ -130,6 +130,9 @@ def test_taking_and_giving_up_places_changes_the_counter_and_the_expiry(storage:
     taken = a_license(times_activated=1, times_activated_max=2, expires_at=LATER, updated_at=LATER)
     with storage.write() as tx:
         tx.save_new_licenses([a_license(times_activated_max=2)])
+        tx.save_first_places_taken([taken])
+        assert tx.find_licenses([KEY]) == {KEY: taken}
+        taken = replace(taken, times_activated=2, updated_at=NOW)
         tx.save_places_taken([taken])
         assert tx.find_licenses([KEY]) == {KEY: taken}
         given_up = replace(taken, times_activated=0)

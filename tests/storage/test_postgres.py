@@ -42,7 +42,7 @@ NEWER = "UPDATE alembic_version SET version_num = '9999'"
 #: All that a schema consists of, as the server keeps it.
 CATALOG = (
     """SELECT table_name, column_name, ordinal_position, data_type, character_maximum_length, is_nullable,
-              column_default, is_identity, identity_generation
+              collation_name, column_default, is_identity, identity_generation
        FROM information_schema.columns WHERE table_schema = 'public'""",
     """SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
        WHERE connamespace = 'public'::regnamespace""",
@@ -139,7 +139,7 @@ def test_a_migration_changes_an_existing_database_and_keeps_what_is_in_it(
     use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
     assert licenses_of(open_storage(url, KEY_RING)) == [KEY]
     assert execute(url, "SELECT note FROM licenses") == [("migrated",)]
-    assert execute(url, "SELECT version_num FROM alembic_version") == [("0003",)]
+    assert execute(url, "SELECT version_num FROM alembic_version") == [("0004",)]
 
 
 def test_a_migration_that_fails_leaves_the_database_as_it_was(

@@ -117,6 +117,20 @@ def test_the_standby_answers_when_it_has_everything(replicated: Replicated) -> N
     wait_until(is_asked, "an answer from the standby")
 
 
+def test_the_standby_answers_another_object_on_the_same_database_too(replicated: Replicated) -> None:
+    replicated.one.change([create("A")])
+    with closing(replicated.storages[1].beside()) as storage:
+        beside = Batches(storage)
+
+        def is_asked() -> bool:
+            taken(beside)
+            return replicated.asked_at_standby() > 0
+
+        wait_until(is_asked, "an answer from the standby")
+        replicated.one.change([activate("A")])
+        assert taken(beside) == 1
+
+
 def test_a_standby_that_is_behind_is_passed_over(replicated: Replicated) -> None:
     replicated.one.change([create("A"), activate("A")])
     assert taken(replicated.other) == 1

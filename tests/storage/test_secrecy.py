@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update as update_table
 
-from keywright import access
+from keywright import access, accounts
 from keywright.batches import Batches
 from keywright.errors import LicenseKeyTaken, RejectedByDatabase, StoreConflict
-from keywright.model import KeptAnswer, LicenseRecord, Permissions, Role
+from keywright.model import KeptAnswer, LicenseRecord, Permissions
 from keywright.storage import Storage, database_path
 from keywright.storage.schema import kept_answers
 from keywright.storage.sqlite import copy
@@ -28,10 +28,13 @@ from tests.makers import (
     activate,
     create,
     create_generator,
+    create_user,
     deactivate_all,
     delete,
     generate,
+    refuse_sign_in,
     rename,
+    start_session,
     update,
 )
 from tools.postgres import binaries
@@ -154,9 +157,12 @@ def test_no_credential_and_no_password_stands_in_the_database(
     storage: Storage, everything: Everything
 ) -> None:
     issued = access.issue_api_key(storage, "shop", Permissions.READ, NOW)
-    access.create_user(storage, "alice", Role.ADMINISTRATOR, "correct horse battery staple", NOW)
+    password, token = "correct horse battery staple", accounts.new_session_token()
+    user = create_user(password_hash=accounts.hash_password(password))
+    # People type their passwords into the wrong field.
+    Batches(storage).change([user, start_session(1, token), refuse_sign_in(password)])
     files = everything()
-    for secret in (issued.consumer_key, issued.consumer_secret, "correct horse battery staple"):
+    for secret in (issued.consumer_key, issued.consumer_secret, password, token):
         assert found_in(files, secret) == []
 
 

@@ -19,11 +19,22 @@ from tests.makers import KEY, NOW, TOKEN, all_errors
 
 PACKAGE = Path(keywright.__file__).parent
 ALL = list(dict.fromkeys(all_errors()))
-#: What only the command line and the start of the server raise: no request can meet it.
+#: What only the command line, the pages and the start of the server meet: no call of the interface does.
 NOT_OVER_HTTP = {
     errors.ConfigurationError,
+    errors.ExpiresLater,
+    errors.FileGone,
+    errors.JobOver,
+    errors.LastAdministrator,
+    errors.NeverExpires,
+    errors.NoLimit,
+    errors.SetupOver,
+    errors.StepOver,
     errors.StoreError,
+    errors.TooManyJobs,
     errors.UnknownApiKey,
+    errors.UnknownJob,
+    errors.UnknownUser,
     errors.UserExists,
     errors.WorkerFailed,
 }
@@ -34,6 +45,7 @@ FACTS: dict[str, Any] = {
     "expires_at": NOW,
     "field": "chunk_length",
     "generator_id": 7,
+    "job_id": 7,
     "bits": 12.5,
     "reasons": {"label": "must be a text", "meta": "must be an object"},
     "allowed": ("GET", "POST"),
@@ -96,6 +108,8 @@ def test_the_codes_are_the_same_as_ever() -> None:
         activation.unknown activation.already_active activation.not_active generator.unknown
         generator.none generator.field_missing generator.field_invalid generator.field_not_integer
         generator.too_weak parameter.invalid idempotency.key_reused idempotency.key_busy user.exists
+        user.unknown user.last_administrator user.setup_over license.never_expires license.expires_later
+        license.no_limit job.unknown job.over job.too_many job.step_over job.file_gone
         api_key.unknown access.denied access.credentials_missing access.credentials_invalid
         access.no_read_permission access.no_write_permission access.rate_limited request.bad
         request.no_such_address request.method_not_allowed request.prefetch_refused request.malformed
@@ -123,9 +137,11 @@ def test_every_leaf_of_the_tree_has_its_answer_over_http() -> None:
     assert leaves - NOT_OVER_HTTP - set(problems.PROBLEMS) == set()
 
 
-def test_no_request_can_meet_what_has_no_answer_over_http() -> None:
+def test_no_call_of_the_interface_can_meet_what_has_no_answer_over_http() -> None:
     starting = {PACKAGE / "http" / name for name in ("server.py", "workers.py")}
-    sources = set((PACKAGE / "http").rglob("*.py")) - starting
+    # The pages have sentences of their own.
+    pages = set((PACKAGE / "http" / "admin").rglob("*.py"))
+    sources = set((PACKAGE / "http").rglob("*.py")) - starting - pages
     made = {one for source in sources for one in errors_made_in(source)}
     assert made & NOT_OVER_HTTP == set()
     assert NOT_OVER_HTTP & set(problems.PROBLEMS) == set()

@@ -303,3 +303,33 @@ def test_what_a_drawable_recipe_makes_is_a_key_as_it_is(
     assert {len(key) for key in made} == {keys.key_length(recipe)}
     if keys.is_drawable(recipe):
         assert [keys.normalize_key(key) for key in made] == made
+
+
+# --- signing and drawing ----------------------------------------------------------------------------
+
+
+def test_a_signature_is_of_one_purpose_one_text_and_one_secret() -> None:
+    signed = KEY_RING.sign("purpose", "text")
+    assert KEY_RING.sign("purpose", "text") == signed
+    others = [
+        KEY_RING.sign("another", "text"),
+        KEY_RING.sign("purpose", "another"),
+        KEY_RING.sign("purposetext", ""),
+        KeyRing(b"another secret, also 32 bytes ok").sign("purpose", "text"),
+        KEY_RING.fingerprint("text"),
+    ]
+    assert signed not in others
+    assert len(signed) == 32
+
+
+def test_a_signature_is_hmac_sha_256_with_a_key_of_the_purpose_s_own() -> None:
+    signing = derived(b"keywright v1 sign")
+    key = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"purpose").derive(signing)
+    assert KEY_RING.sign("purpose", "text\udc80") == hmac.digest(key, b"text\xed\xb2\x80", "sha256")
+
+
+def test_a_new_license_key_has_150_random_bits_in_letters_and_digits_that_nobody_confuses() -> None:
+    drawn = {keys.new_license_key() for _ in range(200)}
+    assert len(drawn) == 200
+    assert all(re.fullmatch(r"([A-HJ-NP-Z2-9]{5}-){5}[A-HJ-NP-Z2-9]{5}", one) for one in drawn)
+    assert set("".join(drawn)) == {*"ABCDEFGHJKLMNPQRSTUVWXYZ23456789-"}

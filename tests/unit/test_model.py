@@ -11,18 +11,22 @@ from keywright import model
 from keywright.model import (
     Activation,
     ActivationSource,
+    JobState,
     License,
     LicenseFilter,
     LicenseRecord,
     LicenseSource,
+    NameKind,
     Origin,
     Permissions,
     Role,
     Status,
 )
 from tests.makers import (
+    NOW,
     a_generator,
     a_license,
+    a_session,
     a_user,
     an_activation,
     an_api_key,
@@ -37,6 +41,8 @@ NOUNS: list[msgspec.Struct] = [
     a_generator(),
     an_api_key(),
     a_user(),
+    a_session(),
+    model.Job(1, "export", JobState.WAITING, {}, None, 0, 0, 0, None, NOW, 1, None, None, None, None),
     model.Caller(1, "shop", Permissions.READ, None),
     an_origin(),
     an_event(),
@@ -69,6 +75,8 @@ def test_the_numbers_are_those_of_the_contract(kind: type[IntEnum], numbers: dic
     [
         (Permissions, ["read", "write", "read_write", "client"]),
         (Role, ["administrator", "support", "reader"]),
+        (NameKind, ["product", "user"]),
+        (JobState, ["waiting", "running", "done", "failed", "canceled"]),
     ],
 )
 def test_the_words_are_those_that_databases_hold_already(kind: type[StrEnum], words: list[str]) -> None:
@@ -99,3 +107,8 @@ def test_an_event_has_no_details_and_a_filter_no_conditions_unless_they_are_give
     assert an_event().details is None
     where = LicenseFilter()
     assert [where.status, where.product_id, where.order_id, where.user_id] == [None] * 4
+
+
+def test_an_api_key_was_never_used_and_a_user_never_signed_in_unless_that_is_said() -> None:
+    assert an_api_key().last_used_at is None
+    assert (a_user().disabled_at, a_user().signed_in_at) == (None, None)

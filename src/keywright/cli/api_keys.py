@@ -47,7 +47,9 @@ def create(
 
     if product_id is not None and permissions is not Permissions.CLIENT:
         raise WrongUsage("--product-id goes with --permissions client only")
-    issued = access.issue_api_key(here.storage, name, permissions, here.now, product_id=product_id)
+    issued = access.issue_api_key(
+        here.storage, name, permissions, here.now, product_id=product_id, origin=here.origin
+    )
     secrets = {"consumer_key": issued.consumer_key, "consumer_secret": issued.consumer_secret}
     if as_json:
         output.print_json(output.api_key_json(issued.api_key) | secrets)
@@ -81,7 +83,7 @@ def revoke(
     """End an API key at once and for good."""
     from keywright import access
 
-    access.revoke_api_key(here.storage, api_key_id, here.now)
+    access.revoke_api_key(here.storage, api_key_id, here.now, origin=here.origin)
     output.print_line(f"API key {api_key_id} is revoked.")
 
 

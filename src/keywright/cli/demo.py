@@ -8,8 +8,8 @@ from keywright import access
 from keywright import commands as c
 from keywright.cli import output
 from keywright.cli.installation import Installation
-from keywright.cli.options import UNAMBIGUOUS
 from keywright.config import Settings, open_installation
+from keywright.keys import UNAMBIGUOUS
 from keywright.model import ApiKey, LicenseFilter, LicenseRecord, LicenseSource, Permissions, Status
 
 _API_KEY_NAME = "demo"
@@ -37,7 +37,7 @@ def prepare(settings: Settings) -> Demo | None:
     # The server's own storage is the server's alone.
     storage = open_installation(settings)
     try:
-        here = Installation(storage)
+        here = Installation(storage, settings)
         first, api_keys = _first_license(here), access.list_api_keys(storage)
         return _fill(here) if first is None and not api_keys else _find(first, api_keys)
     finally:
@@ -88,7 +88,9 @@ def _first_license(here: Installation) -> LicenseRecord | None:
 
 
 def _fill(here: Installation) -> Demo:
-    issued = access.issue_api_key(here.storage, _API_KEY_NAME, Permissions.READ_WRITE, here.now)
+    issued = access.issue_api_key(
+        here.storage, _API_KEY_NAME, Permissions.READ_WRITE, here.now, origin=here.origin
+    )
     generator = here.change(
         c.CreateGenerator,
         by=issued.api_key.id,

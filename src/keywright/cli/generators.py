@@ -9,7 +9,6 @@ from keywright import fields
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import (
-    UNAMBIGUOUS,
     AsJson,
     OrderId,
     ProductId,
@@ -20,6 +19,7 @@ from keywright.cli.options import (
     with_installation,
     with_installation_made,
 )
+from keywright.keys import UNAMBIGUOUS
 from keywright.model import Generator, LicenseRecord, Status
 
 app = typer.Typer(

@@ -15,6 +15,7 @@ from keywright.errors import ConfigurationError, KeywrightError
 from keywright.model import LicenseRecord, Origin
 
 if TYPE_CHECKING:
+    from keywright.config import Settings
     from keywright.doctor import Finding
     from keywright.storage import Storage
 
@@ -28,18 +29,19 @@ log = logging.getLogger(__name__)
 class Installation:
     """An open database. Whatever could not be done is raised."""
 
-    def __init__(self, storage: "Storage") -> None:
+    def __init__(self, storage: "Storage", settings: "Settings") -> None:
         # Imported here, like everything slow, so that --help and completion need not wait for it.
         from keywright.batches import Batches
 
         self.storage = storage
+        self.settings = settings
+        self.origin = Origin(actor=_actor(), ip_address=_HERE, user_agent="")
         self._batches = Batches(storage)
         self.now = datetime.now(UTC).replace(microsecond=0)
 
     def change(self, command: Callable[..., c.Command], **fields: Any) -> Any:
         """Decide a command that has these fields; what it changed is durable then."""
-        origin = Origin(actor=_actor(), ip_address=_HERE, user_agent="")
-        return _value(self._batches.change([command(now=self.now, origin=origin, **fields)]))
+        return _value(self._batches.change([command(now=self.now, origin=self.origin, **fields)]))
 
     def ask(self, query: c.Query) -> Any:
         """The answer to a question."""
@@ -49,7 +51,7 @@ class Installation:
         """Mend what the doctor found."""
         from keywright.doctor import mend
 
-        mend(self.storage, finding, self.now, Origin(actor=_actor(), ip_address=_HERE, user_agent=""))
+        mend(self.storage, finding, self.now, self.origin)
 
     def get_license(self, key: str) -> LicenseRecord:
         """The license with this key and all its activations. Raises ``UnknownLicense``."""
@@ -86,7 +88,7 @@ def opened(
         log.warning("%s yet; it is made now", missing)
     storage = open_installation(settings)
     try:
-        yield Installation(storage)
+        yield Installation(storage, settings)
     finally:
         storage.close()
 

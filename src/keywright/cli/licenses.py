@@ -1,6 +1,5 @@
 """``keywright license …``"""
 
-import secrets
 import sys
 from collections.abc import Iterator
 from datetime import datetime
@@ -13,7 +12,6 @@ from keywright import fields, keys
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import (
-    UNAMBIGUOUS,
     AsJson,
     Change,
     Key,
@@ -33,8 +31,6 @@ from keywright.model import Activation, Event, LicenseFilter, LicensePage, Licen
 
 app = typer.Typer(name="license", no_args_is_help=True, help="Make, show, change and activate licenses.")
 
-#: A new key: 6 runs of 5 characters, 150 random bits.
-_CHUNKS, _CHUNK_LENGTH = 6, 5
 _LATEST_EVENTS = 10
 _ROWS_OF_A_TABLE = 50
 _PIECE = 500
@@ -111,7 +107,7 @@ def create(
     _refuse_two_ends(expires_at, valid_for)
     record: LicenseRecord = here.change(
         c.CreateLicense,
-        key=key or _new_key(),
+        key=key or keys.new_license_key(),
         status=status,
         order_id=order_id,
         product_id=product_id,
@@ -325,11 +321,6 @@ def deactivate(
 def _refuse_two_ends(expires_at: object, valid_for: object) -> None:
     if expires_at is not None and valid_for is not None:
         raise WrongUsage("Give either --expires-at or --valid-for: a license has one end")
-
-
-def _new_key() -> str:
-    runs = ("".join(secrets.choice(UNAMBIGUOUS) for _ in range(_CHUNK_LENGTH)) for _ in range(_CHUNKS))
-    return "-".join(runs)
 
 
 def _all(here: Installation, where: LicenseFilter, limit: int | None) -> Iterator[LicenseRecord]:

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -18,9 +18,6 @@ from keywright.model import Status
 
 _PANEL = "Which installation"
 
-#: Letters and digits that cannot be taken for one another: 32 of them, 5 bits each.
-UNAMBIGUOUS: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-MAX_NAME_LENGTH = 200
 STATUS_HELP = "sold, delivered, active, inactive or disabled; the last two refuse activations."
 
 DataDir = Annotated[
@@ -142,10 +139,7 @@ def parse_label(text: str) -> str | None:
 
 def parse_name(text: str) -> str:
     """What a person calls an API key, a generator or a user."""
-    name = fields.parse_text(text.strip(), MAX_NAME_LENGTH)
-    if name is None or not name.isprintable():
-        raise ValueError(f"must have 1 to {MAX_NAME_LENGTH} characters, and no control characters")
-    return name
+    return fields.parse_name(text)
 
 
 Key = Annotated[str, typer.Argument(metavar="KEY", parser=parse_key, help="The license key.")]

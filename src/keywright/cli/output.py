@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from keywright.fields import write_time
 from keywright.http import wire
-from keywright.model import ApiKey, Event, Generator, License, LicenseRecord, Status
+from keywright.model import ApiKey, Event, Generator, License, LicenseRecord, Status, User
 from keywright.rules import is_expired
 
 if TYPE_CHECKING:
@@ -84,7 +84,25 @@ def api_key_json(api_key: ApiKey) -> Json:
         "hint": api_key.hint,
         "created_at": _time(api_key.created_at),
         "revoked_at": _time(api_key.revoked_at),
+        "last_used_at": _time(api_key.last_used_at),
     }
+
+
+def user_json(user: User) -> Json:
+    """A user, without the password's hash."""
+    return {
+        "id": user.id,
+        "name": user.name,
+        "role": user.role.value,
+        "created_at": _time(user.created_at),
+        "signed_in_at": _time(user.signed_in_at),
+        "disabled_at": _time(user.disabled_at),
+    }
+
+
+def print_setup_link(base_url: str, token: str) -> None:
+    """Where the first administrator is made."""
+    print_line(f"\nMake the first administrator (30 minutes):\n  {base_url}/admin/setup?token={token}")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -91,6 +91,14 @@ SENTENCES: dict[type[BaseException], Callable[[Any], str]] = {
     e.GeneratorTooWeak: _too_weak,
     e.InvalidParameters: _invalid,
     e.UserExists: lambda _: "there is a user of this name already. Choose another name.",
+    e.UnknownUser: lambda _: "there is no user of this name. `keywright user list` shows those there are.",
+    e.LastAdministrator: lambda _: (
+        "nobody would be left who may administer. Make another administrator first."
+    ),
+    e.SetupOver: lambda _: (
+        "there are users already, so no link makes the first administrator any more. "
+        "`keywright user create` makes another user."
+    ),
     e.UnknownApiKey: lambda _: (
         "no API key with this number is in force. `keywright apikey list` shows those there are."
     ),

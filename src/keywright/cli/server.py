@@ -4,7 +4,8 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +15,7 @@ import typer
 from keywright import __version__
 from keywright.cli import output
 from keywright.cli.options import AsJson, ConfigFile, DatabaseUrl, DataDir, command
-from keywright.errors import ConfigurationError
+from keywright.errors import ConfigurationError, SetupOver, Unavailable
 
 if TYPE_CHECKING:
     from keywright.config import Settings
@@ -137,9 +138,10 @@ def copy(
 ) -> None:
     """Copy everything into another database: from SQLite to PostgreSQL, when one file is not enough.
 
-    Licenses, activations, their numbers, events, generators, API keys and users are copied, all or
-    nothing, and the other database belongs to the same secret. Stop the server first: what changes
-    afterwards is not in the copy.
+    Licenses, activations, their numbers, events, generators, API keys, users and the names of products
+    and customers are copied, all or nothing, and the other database belongs to the same secret. Only
+    whoever is signed in to the pages has to sign in again. Stop the server first: what changes afterwards
+    is not in the copy.
     """
     from keywright.config import has_database, open_copy, open_installation, read_settings, without_password
     from keywright.storage import copy as copy_database
@@ -193,17 +195,21 @@ def print_ready(settings: "Settings", line: Callable[[str], str], base_url: str,
 
     # Not before the server listens: the credentials that are made here are shown once.
     demo = prepare(settings) if is_demo else None
+    token = _setup_token(settings)
     api_url = f"{base_url}/{settings.api_root}/{settings.namespace}/v2"
     output.print_heading(f"Keywright {__version__} is ready at {base_url}")
     output.print_fields(
         [
             ("interface", api_url),
             ("reference", f"{base_url}/openapi/v2"),
+            *([("pages", f"{base_url}/admin")] if token is None else []),
             ("data directory", settings.data_dir.absolute()),
             ("database", without_password(settings.database_url_in_force)),
             *([("server processes", settings.workers)] if settings.workers > 1 else []),
         ]
     )
+    if token is not None:
+        output.print_setup_link(base_url, token)
     credentials = (demo and demo.credentials) or "CONSUMER_KEY:CONSUMER_SECRET"
     curl = f"curl -sS -u '{credentials}'" if settings.require_api_key else "curl -sS"
     if demo is None:
@@ -223,6 +229,19 @@ def _print_next_steps(api_url: str, line: Callable[[str], str], curl: str) -> No
         ("See how it stands:", f"{curl} '{api_url}/licenses/validate/LICENSE-KEY'; echo"),
     ):
         output.print_line(f"\n{what}\n  {typed}")
+
+
+def _setup_token(settings: "Settings") -> str | None:
+    """What the link for the first administrator ends with; None when there are users."""
+    from keywright import accounts
+    from keywright.config import open_installation
+    from keywright.storage import ask
+
+    now = datetime.now(UTC)
+    # The server's own storage is the server's alone.
+    with suppress(SetupOver, Unavailable), closing(open_installation(settings)) as storage:
+        return ask(storage, lambda tx: accounts.setup_token(tx, now))
+    return None
 
 
 def _line_for(data_dir: str | None, database_url: str | None, config: Path | None) -> Callable[[str], str]:

@@ -1,22 +1,35 @@
 """``keywright user …``"""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from keywright import commands as c
 from keywright.cli import output
 from keywright.cli.installation import Installation
-from keywright.cli.options import WrongUsage, command, parse_name, with_installation_made
-from keywright.model import Role
+from keywright.cli.options import (
+    AsJson,
+    WrongUsage,
+    command,
+    parse_name,
+    with_installation,
+    with_installation_made,
+)
+from keywright.errors import UnknownUser
+from keywright.fields import write_time
+from keywright.model import Role, User
 
 app = typer.Typer(
     name="user",
     no_args_is_help=True,
-    help="Make people known who will sign in to the administration pages, which are still to come.",
+    help="Say who may sign in to the administration pages, and what each may do there.",
 )
 
-MIN_PASSWORD_LENGTH = 12
+_Name = Annotated[str, typer.Argument(metavar="NAME", parser=parse_name, help="The name to sign in with.")]
+_IsFromStdin = Annotated[
+    bool, typer.Option("--password-stdin", help="Read the password from standard input instead of asking.")
+]
 
 
 @command(
@@ -28,24 +41,117 @@ MIN_PASSWORD_LENGTH = 12
 def create(
     here: Installation,
     *,
-    name: Annotated[str, typer.Argument(metavar="NAME", parser=parse_name, help="The name to sign in with.")],
+    name: _Name,
     role: Annotated[Role, typer.Option(metavar="ROLE", help="administrator, support or reader; see above.")],
-    is_from_stdin: Annotated[
-        bool,
-        typer.Option("--password-stdin", help="Read the password from standard input instead of asking."),
-    ] = False,
+    is_from_stdin: _IsFromStdin = False,
 ) -> None:
     """Make a user. The password is asked for twice; it has at least 12 characters.
 
     administrator: everything. support: look at licenses, and change them. reader: look.
     """
-    from keywright import access
+    password_hash = _new_password_hash(is_from_stdin=is_from_stdin)
+    here.change(c.CreateUser, name=name, role=role, password_hash=password_hash)
+    output.print_line(f"The user {name} ({role.value}) is made.")
+
+
+@command(app, name="list")
+@with_installation
+def list_users(here: Installation, as_json: AsJson = False) -> None:
+    """List the users, disabled ones included, oldest first."""
+    from keywright import accounts
+    from keywright.storage import ask
+
+    users = ask(here.storage, accounts.list_users)
+    if as_json:
+        output.print_json_array(map(output.user_json, users))
+        return
+    columns = ("id", "name", "role", "created at", "last signed in at", "disabled at")
+    output.print_table(columns, map(_row, users))
+
+
+@command(app, "keywright user password ada")
+@with_installation
+def password(here: Installation, *, name: _Name, is_from_stdin: _IsFromStdin = False) -> None:
+    """Give a user another password. Whoever is signed in under this name has to sign in again.
+
+    The password is asked for twice; it has at least 12 characters.
+    """
+    user = _get_user(here, name)
+    _change(here, user, password_hash=_new_password_hash(is_from_stdin=is_from_stdin))
+    output.print_line(f"The user {name} has a new password, and is signed out everywhere.")
+
+
+@command(app)
+@with_installation
+def disable(here: Installation, *, name: _Name) -> None:
+    """Let a user sign in no more, and end every session of theirs at once. What they did stays known."""
+    _change(here, _get_user(here, name), is_disabled=True)
+    output.print_line(f"The user {name} is disabled, and is signed out everywhere.")
+
+
+@command(app)
+@with_installation
+def enable(here: Installation, *, name: _Name) -> None:
+    """Let a disabled user sign in again, with the password that they had."""
+    _change(here, _get_user(here, name), is_disabled=False)
+    output.print_line(f"The user {name} may sign in.")
+
+
+@command(app, "keywright user role bob reader", name="role")
+@with_installation
+def change_role(
+    here: Installation,
+    *,
+    name: _Name,
+    role: Annotated[
+        Role, typer.Argument(metavar="ROLE", help="administrator, support or reader; see above.")
+    ],
+) -> None:
+    """Let a user do more, or less, from now on.
+
+    administrator: everything. support: look at licenses, and change them. reader: look.
+    """
+    _change(here, _get_user(here, name), role=role)
+    output.print_line(f"The user {name} has the role {role.value} now.")
+
+
+@command(app)
+@with_installation
+def link(here: Installation) -> None:
+    """Print a link to make the first administrator in a browser, as `keywright serve` does when it starts.
+
+    It is good for 30 minutes, and as long as there is no user.
+    """
+    from keywright import accounts
+    from keywright.storage import ask
+
+    token = ask(here.storage, lambda tx: accounts.setup_token(tx, here.now))
+    output.print_setup_link(_base_url(here.settings.host, here.settings.port), token)
+
+
+def _get_user(here: Installation, name: str) -> User:
+    from keywright import accounts
+    from keywright.storage import ask
+
+    user = ask(here.storage, lambda tx: accounts.find_user(tx, name))
+    if user is None:
+        raise UnknownUser
+    return user
+
+
+def _change(here: Installation, user: User, **changes: Any) -> None:
+    here.change(c.ChangeUser, user_id=user.id, **changes)
+
+
+def _new_password_hash(*, is_from_stdin: bool) -> str:
+    from keywright import accounts
 
     password = _read_password() if is_from_stdin else _ask_password()
-    if len(password) < MIN_PASSWORD_LENGTH:
-        raise WrongUsage(f"A password has at least {MIN_PASSWORD_LENGTH} characters; this one has fewer")
-    access.create_user(here.storage, name, role, password, here.now)
-    output.print_line(f"The user {name} ({role.value}) is made.")
+    if len(password) < accounts.MIN_PASSWORD_LENGTH:
+        raise WrongUsage(
+            f"A password has at least {accounts.MIN_PASSWORD_LENGTH} characters; this one has fewer"
+        )
+    return accounts.hash_password(password)
 
 
 def _read_password() -> str:
@@ -55,3 +161,15 @@ def _read_password() -> str:
 def _ask_password() -> str:
     asked: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     return asked
+
+
+def _base_url(host: str, port: int) -> str:
+    """Where the server is, as far as the settings tell."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port or 'PORT'}"
+
+
+def _row(one: User) -> tuple[object, ...]:
+    signed_in, disabled = (
+        None if at is None else write_time(at) for at in (one.signed_in_at, one.disabled_at)
+    )
+    return (one.id, one.name, one.role.value, write_time(one.created_at), signed_in, disabled)

@@ -14,6 +14,7 @@ from keywright.config.installation import (
 from keywright.config.settings import Network, Settings
 from keywright.config.sources import (
     Setting,
+    child_environment,
     is_debugging,
     read_settings,
     settings_in_force,
@@ -24,6 +25,7 @@ __all__ = [
     "Network",
     "Setting",
     "Settings",
+    "child_environment",
     "has_database",
     "is_debugging",
     "load_secret",

@@ -67,6 +67,15 @@ def read_settings(options: Mapping[str, object] | None = None, config_file: Path
     return settings
 
 
+def child_environment(settings: Settings) -> dict[str, str]:
+    """The environment in which `keywright` works on the same installation as this process."""
+    ours = {"data_dir": str(settings.data_dir.absolute()), "database_url": settings.database_url}
+    if settings.secret is not None:
+        ours["secret"] = settings.secret.get_secret_value()
+    given = {f"{PREFIX}{name.upper()}": value for name, value in ours.items() if value is not None}
+    return {**os.environ, **given}
+
+
 def is_debugging() -> bool:
     """Whether the details of unexpected problems are wanted (``KEYWRIGHT_DEBUG=1``)."""
     return os.environ.get("KEYWRIGHT_DEBUG", "") not in ("", "0")

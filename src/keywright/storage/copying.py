@@ -4,19 +4,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Table, bindparam, func, select, text, update
+from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, func, select, text, update
 
 from keywright.errors import StoreError
 from keywright.storage.inspecting import last_number
 from keywright.storage.many import inserting, is_postgres
 from keywright.storage.postgres import PostgresStorage
-from keywright.storage.schema import installation, metadata, sequences
+from keywright.storage.schema import installation, metadata, positions, sequences, sessions
 from keywright.storage.sqlite import SqliteStorage
 
 _ROWS = 1_000
 #: Written when the target was made.
 _ITS_OWN = (installation, sequences)
-_TABLES = [table for table in metadata.sorted_tables if table not in _ITS_OWN]
+#: Whoever is signed in signs in again where the pages move to.
+_LEFT_BEHIND = (sessions,)
+_TABLES = [table for table in metadata.sorted_tables if table not in (*_ITS_OWN, *_LEFT_BEHIND)]
 _KINDS = ("license", "activation")
 _SET_LAST = text("SELECT setval(:name, :last)").bindparams(bindparam("last", type_=BigInteger))
 
@@ -24,13 +26,16 @@ Storage = SqliteStorage | PostgresStorage
 
 
 def copy(source: Storage, target: Storage, say: Callable[[str, int], None]) -> None:
-    """Copy every row, and make the target go on with the numbers where the source is; all or nothing.
+    """Copy every row but the sessions, and make the target go on with the numbers where the source is; all
+    or nothing.
 
     The source is read at one moment; an SQLite source cannot be written meanwhile. ``say`` gets each
     table's name and how many rows it had. Raises ``StoreError`` when the target is not empty.
     """
     with _held(source), source.read() as reading, target.write() as writing:
         old, new = reading.connection, writing.connection
+        # A server that has run on an empty database has looked for events, and found none.
+        new.execute(delete(positions))
         for table in _TABLES:
             if new.execute(select(table).limit(1)).first() is not None:
                 raise StoreError(

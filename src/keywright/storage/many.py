@@ -26,6 +26,7 @@ from sqlalchemy import (
     Update,
     and_,
     bindparam,
+    case,
     cast,
     column,
     delete,
@@ -36,6 +37,8 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
+from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
 
 Values = dict[str, Any]
 Item = TypeVar("Item")
@@ -172,6 +175,32 @@ def inserting(table: Table, *, without: str = "") -> Change:
     return Change(insert(table), insert(table).from_select(names, source), _binary(columns))
 
 
+def upserting(
+    table: Table, keys: Sequence[str], *, sums: Sequence[str] = (), largest: Sequence[str] = ()
+) -> Change:
+    """Insert rows. Where there is one with these keys, its ``sums`` grow by what is given, and of ``largest``
+    the larger value stays; without either, it is left alone. Rows are taken in the order of their keys, so
+    that two who do this cannot wait for each other.
+    """
+    columns = list(table.c)
+    given = _given({one.name: one for one in columns})
+    source = select(*(given(one.name) for one in columns)).order_by(*(given(name) for name in keys))
+    names = [one.name for one in columns]
+    each, at_once = insert_on_sqlite(table), insert_on_postgres(table).from_select(names, source)
+    if not sums and not largest:
+        return Change(each.on_conflict_do_nothing(), at_once.on_conflict_do_nothing(), _binary(columns))
+
+    def merged(new: Any) -> dict[str, ColumnElement[Any]]:
+        rising = {name: case((new[name] > table.c[name], new[name]), else_=table.c[name]) for name in largest}
+        return {name: table.c[name] + new[name] for name in sums} | rising
+
+    return Change(
+        each.on_conflict_do_update(index_elements=keys, set_=merged(each.excluded)),
+        at_once.on_conflict_do_update(index_elements=keys, set_=merged(at_once.excluded)),
+        _binary(columns),
+    )
+
+
 def updating(table: Table, keys: Sequence[str], names: Sequence[str]) -> Change:
     """Update these columns where the keys, as parameters ``at_…``, are equal."""
     columns = [table.c[name] for name in names]
@@ -185,12 +214,12 @@ def updating(table: Table, keys: Sequence[str], names: Sequence[str]) -> Change:
     )
 
 
-def deleting(table: Table, key: str) -> Change:
-    """Delete where the key, as parameter ``at_…``, is equal."""
-    given = _given(_at(table, [key]))
+def deleting(table: Table, *keys: str) -> Change:
+    """Delete where the keys, as parameters ``at_…``, are equal."""
+    given = _given(_at(table, keys))
     return Change(
-        delete(table).where(table.c[key] == bindparam(f"at_{key}")),
-        delete(table).where(table.c[key] == given(f"at_{key}")),
+        delete(table).where(*(table.c[key] == bindparam(f"at_{key}") for key in keys)),
+        delete(table).where(*(table.c[key] == given(f"at_{key}") for key in keys)),
         (),
     )
 

@@ -24,9 +24,9 @@ from keywright.storage.again import again
 from keywright.storage.schema import installation, metadata
 
 #: The newest revision in ``migrations/versions``; a test compares them.
-HEAD = "0002"
+HEAD = "0003"
 #: The oldest revision whose code works with HEAD's schema: that of the previous release.
-OLDEST_CODE = "0001"
+OLDEST_CODE = "0002"
 _SCRIPTS = "keywright.storage:migrations"
 _VERSION = text("SELECT version_num FROM alembic_version")
 _LOCK = "LOCK TABLE alembic_version IN ACCESS EXCLUSIVE MODE"

@@ -35,6 +35,7 @@ class PostgresStorage:
 
     def __init__(self, url: str, key_ring: KeyRing, replica: Replica | None = None) -> None:
         self.name = without_password(url)
+        self._url = url
         self._key_ring = key_ring
         self._reading = Session(url, isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._answering = Session(url, isolation_level="AUTOCOMMIT")
@@ -84,6 +85,13 @@ class PostgresStorage:
         """A transaction on the writing connection, for migrations."""
         with self._writing.transaction() as connection:
             yield connection
+
+    def beside(self) -> "PostgresStorage":
+        """Another object on the same database, for another thread, with connections of its own, made when
+        they are needed; whoever asks for it closes it.
+        """
+        replica = None if self._replica is None else self._replica.beside()
+        return PostgresStorage(self._url, self._key_ring, replica)
 
     def interrupt(self, *, writing: bool) -> None:
         """Break the connection for changes, or those for questions; from another thread than that which waits

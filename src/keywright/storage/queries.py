@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, func, select, update
+from sqlalchemy import ColumnElement, Select, Text, and_, bindparam, cast, func, select, update
 
 from keywright.model import LicenseFilter
 from keywright.storage import rows
@@ -39,11 +39,13 @@ API_KEY_IN_FORCE = select(*rows.API_KEY).where(
     api_keys.c.key_hash == bindparam("key_hash"), api_keys.c.revoked_at.is_(None)
 )
 
-_COUNTER = ("times_activated", "expires_at", "updated_at")
+#: Without ``expires_at``, which has an index: SQLite would write to it also where nothing changes.
+_COUNTER = ("times_activated", "updated_at")
 
 INSERT_LICENSES = inserting(licenses)
 UPDATE_LICENSES = updating(licenses, ["id"], [one.name for one in licenses.c if one.name != "id"])
 UPDATE_COUNTERS = updating(licenses, ["id"], _COUNTER)
+UPDATE_COUNTERS_AND_EXPIRY = updating(licenses, ["id"], (*_COUNTER, "expires_at"))
 UPDATE_COUNTERS_AND_PLACES = updating(licenses, ["id"], (*_COUNTER, "places"))
 DELETE_LICENSES = deleting(licenses, "id")
 INSERT_ACTIVATIONS = inserting(activations)
@@ -51,6 +53,8 @@ UPDATE_ACTIVATIONS = updating(activations, ["license_id", "token"], ["updated_at
 DELETE_ACTIVATIONS = deleting(activations, "license_id")
 INSERT_EVENTS = inserting(events, without="id")
 INSERT_KEPT_ANSWERS = inserting(kept_answers)
+#: Gives the transaction its number, which it gets with its first change otherwise. Only for PostgreSQL.
+BEGIN_TO_WRITE = select(cast(func.pg_current_xact_id(), Text))
 
 
 COUNTER_LOCKED = (

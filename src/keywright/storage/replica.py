@@ -43,6 +43,7 @@ class Replica:
 
     def __init__(self, url: str, *, lag_limit: int) -> None:
         """``lag_limit`` is in milliseconds. Raises ``ConfigurationError`` for a URL that cannot be used."""
+        self._url = url
         self._lag_limit = lag_limit
         options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         self._snapshots = Session(url, patience=_PATIENCE, **options)
@@ -75,6 +76,10 @@ class Replica:
         """Leave the replica alone for a while."""
         self._not_before = time.monotonic() + self._rest
         self._rest = min(2 * self._rest, _LONGEST_REST)
+
+    def beside(self) -> "Replica":
+        """The same replica, with connections of its own, for another thread."""
+        return Replica(self._url, lag_limit=self._lag_limit)
 
     def interrupt(self) -> None:
         """Break the connections, from another thread."""

@@ -19,6 +19,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    text,
 )
 
 #: On SQLite only a column declared INTEGER is the row's own number.
@@ -33,6 +34,12 @@ metadata = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+
+
+def _index_of_given(name: str) -> Index:
+    is_given = text(f"{name} IS NOT NULL")
+    return Index(f"ix_licenses_{name}", name, "id", sqlite_where=is_given, postgresql_where=is_given)
+
 
 licenses = Table(
     "licenses",
@@ -57,6 +64,10 @@ licenses = Table(
     Column("updated_at", BigInteger, nullable=False),
     Column("updated_by", BigInteger),
     CheckConstraint("times_activated >= 0 AND times_activated <= places", name="within_places"),
+    # For the pages. None of them may name a column that activating writes (times_activated, updated_at): on
+    # PostgreSQL, every activation would then write to every index.
+    Index("ix_licenses_status", "status", "id"),
+    *map(_index_of_given, ("product_id", "order_id", "user_id", "expires_at")),
 )
 
 activations = Table(
@@ -83,7 +94,7 @@ events = Table(
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("at", BigInteger, nullable=False),
     Column("name", String(40), nullable=False),
-    # No foreign key: what happened stays known after the license is deleted.
+    # No foreign key: what happened stays known after the license is deleted. 0: not about a license.
     Column("license_id", BigInteger, nullable=False),
     Column("activation_id", BigInteger),
     Column("actor", String(80), nullable=False),
@@ -138,6 +149,7 @@ api_keys = Table(
     Column("hint", String(7), nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("revoked_at", BigInteger),
+    Column("last_used_at", BigInteger),
     sqlite_autoincrement=True,
 )
 
@@ -149,7 +161,122 @@ users = Table(
     Column("role", String(20), nullable=False),
     Column("password_hash", String(200), nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("disabled_at", BigInteger),
+    Column("signed_in_at", BigInteger),
     sqlite_autoincrement=True,
+)
+
+#: Who is signed in to the pages; the browser has the token, here is its SHA-256.
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("token_hash", LargeBinary(32), nullable=False),
+    Column("user_id", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+    Column("ip_address", String(45), nullable=False),
+    Column("user_agent", String(512), nullable=False),
+    PrimaryKeyConstraint("token_hash"),
+    Index(None, "user_id"),
+    sqlite_with_rowid=False,
+)
+
+#: What a vendor calls its products and customers; kind is ``product`` or ``user``.
+names = Table(
+    "names",
+    metadata,
+    Column("kind", String(10), nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("name", String(200), nullable=False),
+    PrimaryKeyConstraint("kind", "number"),
+    sqlite_with_rowid=False,
+)
+
+# What follows the events, some seconds behind them, so that activating need not pay for it.
+
+#: Under which terms a license is found: ``t`` and a token, ``l`` and a label in lower case, ``i`` and an IP
+#: address, with the activation's number; and ``full`` and ``unused`` with 0. Compared byte by byte.
+marks = Table(
+    "marks",
+    metadata,
+    Column("term", String(300).with_variant(String(300, collation="C"), "postgresql"), nullable=False),
+    Column("license_id", BigInteger, nullable=False),
+    Column("activation_id", BigInteger, nullable=False),
+    PrimaryKeyConstraint("term", "license_id", "activation_id"),
+    Index(None, "license_id"),
+    sqlite_with_rowid=False,
+)
+
+#: How often something happened on a day (counted from 1970-01-01 UTC).
+daily_counts = Table(
+    "daily_counts",
+    metadata,
+    Column("day", Integer, nullable=False),
+    Column("name", String(40), nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    PrimaryKeyConstraint("day", "name"),
+    sqlite_with_rowid=False,
+)
+
+#: Licenses that had no place for somebody who asked.
+limit_refusals = Table(
+    "limit_refusals",
+    metadata,
+    Column("license_id", BigInteger, nullable=False),
+    Column("times", BigInteger, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("license_id"),
+    Index(None, "last_at"),
+    sqlite_with_rowid=False,
+)
+
+#: How far somebody who reads a table piece by piece has come.
+positions = Table(
+    "positions",
+    metadata,
+    Column("name", String(40), nullable=False),
+    Column("last_id", BigInteger, nullable=False),
+    PrimaryKeyConstraint("name"),
+)
+
+#: Long work, done in steps.
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("kind", String(30), nullable=False),
+    Column("state", String(10), nullable=False),
+    Column("parameters", Text, nullable=False),
+    Column("total", BigInteger),
+    Column("done", BigInteger, nullable=False),
+    Column("refused", BigInteger, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("said", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", BigInteger, nullable=False),
+    Column("started_at", BigInteger),
+    Column("finished_at", BigInteger),
+    # Which server process works on it, until when.
+    Column("claimed_by", String(40)),
+    Column("claimed_until", BigInteger),
+    # Holds the unfinished ones only: every server process looks for work every second.
+    Index(
+        "ix_jobs_unfinished",
+        "id",
+        sqlite_where=text("finished_at IS NULL"),
+        postgresql_where=text("finished_at IS NULL"),
+    ),
+    sqlite_autoincrement=True,
+)
+
+#: What a job has made, to be fetched; sealed, for there are license keys in it.
+job_pieces = Table(
+    "job_pieces",
+    metadata,
+    Column("job_id", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("job_id", "number"),
 )
 
 #: The last number given out per kind, so that no number is ever given out twice.

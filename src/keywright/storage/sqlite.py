@@ -132,6 +132,10 @@ class SqliteStorage:
         finally:
             self._lock.release()
 
+    def beside(self) -> "SqliteStorage":
+        """Another object on the same database, for another thread; whoever asks for it closes it."""
+        return SqliteStorage(self.path, self._key_ring)
+
     def interrupt(self, *, writing: bool) -> None:
         """Nothing here waits for somebody who may never answer."""
 

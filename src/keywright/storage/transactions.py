@@ -53,7 +53,7 @@ class Reading:
 
     @property
     def key_ring(self) -> KeyRing:
-        """What reads sealed keys; for this package."""
+        """What seals and signs with the installation's secret."""
         return self._key_ring
 
     def find_licenses(self, keys: Iterable[str]) -> dict[str, License]:
@@ -237,8 +237,12 @@ class Writing(Reading):
 
     def save_places_taken(self, changed: Sequence[License]) -> None:
         """Update what taking a place changes; the table's CHECK judges the new counter."""
-        values = [rows.counter_values(one) for one in changed]
-        self._change(queries.UPDATE_COUNTERS, values)
+        self._change(queries.UPDATE_COUNTERS, [rows.counter_values(one) for one in changed])
+
+    def save_first_places_taken(self, changed: Sequence[License]) -> None:
+        """The same where the license's time begins with it: the expiry, too."""
+        values = [rows.counter_values(one) | rows.expiry_values(one) for one in changed]
+        self._change(queries.UPDATE_COUNTERS_AND_EXPIRY, values)
 
     def save_places_given_up(self, changed: Sequence[License], before: Mapping[int, License]) -> None:
         """Update what giving up places changes, since ``before`` (by id)."""
@@ -275,6 +279,9 @@ class Writing(Reading):
 
     def save_events(self, happened: Sequence[Event]) -> None:
         """Add to the record of what happened."""
+        if is_postgres(self._connection) and any(not one.license_id for one in happened):
+            # The transaction has a number before its events have; those of a license were written after it.
+            self._connection.execute(queries.BEGIN_TO_WRITE)
         self._change(queries.INSERT_EVENTS, [rows.event_values(one) for one in happened])
 
     def save_kept_answer(self, scope: bytes, answer: KeptAnswer, now: datetime) -> None:

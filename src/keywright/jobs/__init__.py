@@ -1,0 +1,49 @@
+"""Long work: generating, changing and exporting many licenses, in steps that others get their turn between.
+
+An order is given with ``start``; whoever has nothing to do claims the job and takes its ``Plan``, which makes
+one step after the other, each to be decided at the desk. What is done is remembered with the job, so that
+another server process can go on where one ended.
+"""
+
+from keywright.jobs.deciding import CLAIM, DECISIONS, MOST_UNFINISHED
+from keywright.jobs.files import COLUMNS, defused, file_name, has_file, read_file
+from keywright.jobs.orders import (
+    MOST_GENERATED,
+    MOST_SELECTED,
+    Change,
+    Export,
+    Generate,
+    Order,
+    What,
+    order_of,
+    origin_of,
+    start,
+)
+from keywright.jobs.planning import Plan
+from keywright.storage.jobs import find_job, find_job_to_forget, has_free_job, list_jobs
+
+__all__ = [
+    "CLAIM",
+    "COLUMNS",
+    "DECISIONS",
+    "MOST_GENERATED",
+    "MOST_SELECTED",
+    "MOST_UNFINISHED",
+    "Change",
+    "Export",
+    "Generate",
+    "Order",
+    "Plan",
+    "What",
+    "defused",
+    "file_name",
+    "find_job",
+    "find_job_to_forget",
+    "has_file",
+    "has_free_job",
+    "list_jobs",
+    "order_of",
+    "origin_of",
+    "read_file",
+    "start",
+]

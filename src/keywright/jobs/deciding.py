@@ -1,0 +1,299 @@
+"""What each command about jobs does.
+
+A step changes licenses and moves the job on in one transaction: whatever happens to the server, each license
+is changed once.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from msgspec.structs import asdict, replace
+
+from keywright import commands as c
+from keywright import generating, licensing, rules
+from keywright.errors import (
+    ExpiresLater,
+    InvalidParameters,
+    JobOver,
+    NeverExpires,
+    NoLimit,
+    NothingActive,
+    NothingToChange,
+    Refusal,
+    StepOver,
+    TooManyJobs,
+    UnknownGenerator,
+    UnknownJob,
+    UnknownLicense,
+)
+from keywright.fields import MAX_COUNT
+from keywright.jobs import files, orders
+from keywright.model import Job, JobState, LicenseRecord
+from keywright.storage import jobs as stored
+from keywright.workset import Workset
+
+#: How many jobs may wait or run.
+MOST_UNFINISHED = 100
+#: For how long others are kept from a job by whoever has claimed it, and no longer shows up.
+CLAIM = timedelta(seconds=5)
+#: How many refusals a job tells of.
+_MOST_SAID = 5
+#: How many pieces are deleted at once.
+_MOST_FORGOTTEN = 20
+
+_REASONS: dict[type[Refusal], str] = {
+    ExpiresLater: "it is good for longer already",
+    InvalidParameters: "the limit would be too large",
+    NeverExpires: "it has no expiry that could be put off",
+    NoLimit: "it has no limit",
+    NothingActive: "no place is taken",
+    NothingToChange: "it is like that already",
+    UnknownLicense: "it is not there any more",
+}
+
+
+# --- a job's life ---------------------------------------------------------------------------------
+
+
+def start(work: Workset, command: c.StartJob) -> Job:
+    """Take an order. Raises ``InvalidParameters``, ``TooManyJobs``, ``UnknownGenerator``."""
+    order = orders.order_in(command)
+    if isinstance(order, orders.Generate):
+        generating.get_generator(work.tx, order.generator_id)
+    if stored.count_unfinished_jobs(work.tx) >= MOST_UNFINISHED:
+        raise TooManyJobs
+    origin, last_id = command.origin, stored.last_license_id(work.tx)
+    parameters = orders.Parameters(dict(command.parameters), origin.actor, origin.ip_address, last_id)
+    job = Job(
+        id=0,
+        kind=command.kind,
+        state=JobState.WAITING,
+        parameters=asdict(parameters),
+        total=orders.counted(order, command.total),
+        done=0,
+        refused=0,
+        position=0,
+        said=None,
+        created_at=command.now,
+        created_by=command.by or 0,
+        started_at=None,
+        finished_at=None,
+        claimed_by=None,
+        claimed_until=None,
+    )
+    job = replace(job, id=stored.save_new_job(work.tx, job))
+    work.note("job.started", command, {"job_id": job.id, "kind": job.kind, "total": job.total})
+    return job
+
+
+def cancel(work: Workset, command: c.CancelJob) -> Job:
+    """Let a job end where it stands. Raises ``UnknownJob``, ``JobOver``."""
+    job = stored.lock_job(work.tx, command.job_id)
+    if job is None:
+        raise UnknownJob(command.job_id)
+    if job.finished_at is not None:
+        raise JobOver
+    return _end(work, command, job, JobState.CANCELED)
+
+
+def claim(work: Workset, command: c.ClaimJob) -> Job | None:
+    """A job for whoever has nothing to do."""
+    job = stored.lock_free_job(work.tx, command.claimed_by, command.now)
+    if job is None:
+        return None
+    job = replace(
+        job,
+        state=JobState.RUNNING,
+        started_at=job.started_at or command.now,
+        claimed_by=command.claimed_by,
+        claimed_until=command.now + CLAIM,
+    )
+    stored.save_job(work.tx, job)
+    return job
+
+
+def hold(work: Workset, command: c.HoldJob) -> Job:
+    """Keep the claim, or give it back. Raises ``StepOver``."""
+    job = _lock_claimed(work, command)
+    if command.is_over:
+        job = replace(job, claimed_by=None, claimed_until=command.now)
+    else:
+        job = replace(job, claimed_until=command.now + CLAIM)
+    stored.save_job(work.tx, job)
+    return job
+
+
+def fail(work: Workset, command: c.FailJob) -> Job:
+    """Give a job up. Raises ``StepOver``."""
+    job = _lock_claimed(work, command)
+    return _end(work, command, replace(job, said=_joined(command.said, job.said)), JobState.FAILED)
+
+
+def fetch(work: Workset, command: c.FetchFile) -> Job:
+    """A job whose file can be read. Raises ``UnknownJob``, ``FileGone``."""
+    job = files.get_job_with_file(work.tx, command.job_id)
+    work.note("job.file_fetched", command, {"job_id": job.id, "licenses": job.done})
+    return job
+
+
+def forget(work: Workset, command: c.ForgetPieces) -> int:
+    """Delete some pieces of a job's file; returns how many they were."""
+    return stored.delete_pieces(work.tx, command.job_id, limit=_MOST_FORGOTTEN)
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+def generate_some(work: Workset, step: c.GenerateStep) -> Job:
+    """Make some more licenses; a job whose generator cannot go on has failed. Raises ``StepOver``."""
+    job = _lock_step(work, step)
+    try:
+        generating.generate(work, step.generate)
+    except UnknownGenerator:
+        return _end(work, step, replace(job, said="The generator has been deleted."), JobState.FAILED)
+    except InvalidParameters:
+        said = "The generator cannot make that many new keys: almost all that it can make are there already."
+        return _end(work, step, replace(job, said=said), JobState.FAILED)
+    amount = step.generate.amount
+    return _move_on(work, step, job, amount=amount, position=job.position + amount)
+
+
+def change_some(work: Workset, step: c.ChangeStep) -> Job:
+    """Change some more licenses; what is refused is counted. Raises ``StepOver``."""
+    job = _lock_step(work, step)
+    refusals = []
+    for license_id, command in step.changes:
+        try:
+            _change_one(work, license_id, command)
+        except Refusal as refusal:
+            refusals.append(f"License {license_id}: {_REASONS.get(type(refusal), refusal.code)}.")
+    return _move_on(work, step, job, amount=len(step.changes), position=step.last_id, refusals=refusals)
+
+
+def keep_piece(work: Workset, step: c.ExportStep) -> Job:
+    """Keep a piece of a file. Raises ``StepOver``."""
+    job = _lock_step(work, step)
+    if step.last_id > job.position:
+        stored.save_piece(work.tx, job.id, step.last_id, step.piece)
+    return _move_on(work, step, job, amount=step.amount, position=step.last_id)
+
+
+def _lock_claimed(work: Workset, command: c.JobCommand) -> Job:
+    job = stored.lock_job(work.tx, command.job_id)
+    if job is None or job.finished_at is not None or job.claimed_by != command.claimed_by:
+        raise StepOver
+    return job
+
+
+def _lock_step(work: Workset, step: c.JobStep) -> Job:
+    job = _lock_claimed(work, step)
+    if job.position != step.position:
+        raise StepOver
+    return job
+
+
+def _move_on(
+    work: Workset, step: c.JobStep, job: Job, *, amount: int, position: int, refusals: Sequence[str] = ()
+) -> Job:
+    said = job.said
+    if refusals and job.refused < _MOST_SAID:
+        said = _joined(said, *refusals[: _MOST_SAID - job.refused])
+    job = replace(
+        job,
+        done=job.done + amount,
+        refused=job.refused + len(refusals),
+        position=position,
+        said=said,
+        claimed_until=step.now + CLAIM,
+    )
+    if step.is_last:
+        return _end(work, step, replace(job, total=job.done), JobState.DONE)
+    stored.save_job(work.tx, job)
+    return job
+
+
+def _end(work: Workset, command: c.Command, job: Job, state: JobState) -> Job:
+    job = replace(job, state=state, finished_at=command.now, claimed_by=None, claimed_until=None)
+    stored.save_job(work.tx, job)
+    details = {"job_id": job.id, "kind": job.kind, "done": job.done, "refused": job.refused}
+    work.note(f"job.{state}", command, details)
+    return job
+
+
+def _joined(*texts: str | None) -> str:
+    return "\n".join(text for text in texts if text)
+
+
+# --- one license's share --------------------------------------------------------------------------
+
+
+def _change_one(work: Workset, license_id: int, command: c.LicenseCommand | None) -> None:
+    # A key can have gone to another license since the step was made.
+    if command is None or work.get_license(command).id != license_id:
+        raise UnknownLicense(str(license_id))
+    if isinstance(command, c.UpdateLicense):
+        license = work.get_license(command)
+        if all(getattr(license, name) == value for name, value in command.changes.items()):
+            raise NothingToChange
+    _ONE[type(command)](work, command)
+
+
+def extend(work: Workset, command: c.ExtendLicense) -> LicenseRecord:
+    """Put an expiry off; never to an earlier moment. Raises ``NeverExpires``, ``ExpiresLater``."""
+    license = work.get_license(command)
+    if license.expires_at is None:
+        raise NeverExpires(license.key)
+    begin = command.now if command.is_from_now else license.expires_at
+    expires_at = rules.expiry_after(begin, command.days)
+    if expires_at <= license.expires_at:
+        raise ExpiresLater(license.key)
+    return licensing.update(work, _update(command, expires_at=expires_at))
+
+
+def raise_limit(work: Workset, command: c.RaiseLimit) -> LicenseRecord:
+    """Allow more places. Raises ``NoLimit``, ``InvalidParameters``."""
+    license = work.get_license(command)
+    if license.times_activated_max is None:
+        raise NoLimit(license.key)
+    limit = license.times_activated_max + command.places
+    if limit > MAX_COUNT:
+        raise InvalidParameters({"places": f"the limit would be over {MAX_COUNT}"})
+    return licensing.update(work, _update(command, times_activated_max=limit))
+
+
+def _update(command: c.LicenseCommand, **changes: Any) -> c.UpdateLicense:
+    return c.UpdateLicense(
+        now=command.now,
+        origin=command.origin,
+        by=command.by,
+        key=command.key,
+        only_product_id=command.only_product_id,
+        changes=changes,
+    )
+
+
+#: What one license's share in a change can be.
+_ONE: dict[type[c.LicenseCommand], Callable[[Workset, Any], Any]] = {
+    c.UpdateLicense: licensing.update,
+    c.DeleteLicense: licensing.delete,
+    c.DeactivateAll: licensing.deactivate_all,
+    c.ExtendLicense: extend,
+    c.RaiseLimit: raise_limit,
+}
+
+#: Which function decides which command.
+DECISIONS: dict[type[c.Command], Callable[[Workset, Any], Any]] = {
+    c.StartJob: start,
+    c.CancelJob: cancel,
+    c.ClaimJob: claim,
+    c.HoldJob: hold,
+    c.FailJob: fail,
+    c.FetchFile: fetch,
+    c.ForgetPieces: forget,
+    c.GenerateStep: generate_some,
+    c.ChangeStep: change_some,
+    c.ExportStep: keep_piece,
+    c.ExtendLicense: extend,
+    c.RaiseLimit: raise_limit,
+}

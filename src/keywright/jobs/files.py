@@ -1,0 +1,151 @@
+"""The file that an export makes: CSV (RFC 4180) in UTF-8 with a byte order mark, as spreadsheets like it."""
+
+import codecs
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from functools import partial
+from itertools import chain
+from typing import Protocol, TypeVar
+
+from keywright.accounts import names_of
+from keywright.browsing import Search
+from keywright.errors import FileGone, UnknownJob
+from keywright.jobs import orders
+from keywright.model import Job, JobState, License, NameKind, Status
+from keywright.storage import Reading
+from keywright.storage.jobs import find_job, find_piece, has_pieces
+
+Answer = TypeVar("Answer")
+
+COLUMNS = (
+    "id",
+    "license_key",
+    "status",
+    "order_id",
+    "product_id",
+    "product",
+    "user_id",
+    "user",
+    "times_activated",
+    "times_activated_max",
+    "created_at",
+    "expires_at",
+    "updated_at",
+)
+#: What a spreadsheet takes for a formula when a cell begins with it
+#: (https://owasp.org/www-community/attacks/CSV_Injection).
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+class Asking(Protocol):
+    """Has a question answered from one moment of the database."""
+
+    def __call__(self, question: Callable[[Reading], Answer], /) -> Answer:
+        """The answer."""
+
+
+def rows_of(tx: Reading, licenses: Sequence[License]) -> bytes:
+    """Lines of a file: one for each license, in this order."""
+    products = _names(tx, NameKind.PRODUCT, {one.product_id for one in licenses})
+    users = _names(tx, NameKind.USER, {one.user_id for one in licenses})
+    return _lines(
+        [
+            (
+                one.id,
+                defused(one.key),
+                Status(one.status).name.lower(),
+                one.order_id,
+                one.product_id,
+                products.get(one.product_id),
+                one.user_id,
+                users.get(one.user_id),
+                one.times_activated,
+                one.times_activated_max,
+                _moment(one.created_at),
+                _moment(one.expires_at),
+                _moment(one.updated_at),
+            )
+            for one in licenses
+        ]
+    )
+
+
+def defused(text: str) -> str:
+    """The text as a cell that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def has_file(tx: Reading, job: Job) -> bool:
+    """Whether the job has made a file that is not forgotten yet."""
+    is_made = job.kind == "export" and job.state is JobState.DONE
+    return is_made and (job.position == 0 or has_pieces(tx, job.id))
+
+
+def get_job_with_file(tx: Reading, job_id: int) -> Job:
+    """The job, whose file is there. Raises ``UnknownJob``, ``FileGone``."""
+    job = find_job(tx, job_id)
+    if job is None:
+        raise UnknownJob(job_id)
+    if not has_file(tx, job):
+        raise FileGone
+    return job
+
+
+def read_file(ask: Asking, job_id: int) -> Iterator[bytes]:
+    """The file, piece by piece, each read when it is wanted.
+
+    Raises ``UnknownJob``, ``FileGone``; this one also when the file is forgotten meanwhile.
+    """
+    job = ask(partial(get_job_with_file, job_id=job_id))
+    return chain([codecs.BOM_UTF8 + _lines([COLUMNS])], _pieces(ask, job))
+
+
+def file_name(job: Job) -> str:
+    """What is in the file, and when it was ordered, in ASCII; nothing that somebody typed."""
+    order = orders.order_of(job)
+    search = order.search if isinstance(order, orders.Export) else None
+    words = ["selected"] if search is None else _words_of(search)
+    return "-".join(["licenses", *words, f"{job.created_at:%Y-%m-%d-%H%M}"]) + ".csv"
+
+
+def _pieces(ask: Asking, job: Job) -> Iterator[bytes]:
+    number = 0
+    while number < job.position:
+        found = ask(partial(find_piece, job_id=job.id, after=number))
+        if found is None:
+            raise FileGone
+        number, piece = found
+        yield piece
+
+
+def _names(tx: Reading, kind: NameKind, numbers: set[int | None]) -> dict[int | None, str]:
+    found = names_of(tx, kind, {number for number in numbers if number is not None})
+    return {number: defused(name) for number, name in found.items()}
+
+
+def _lines(rows: Sequence[Sequence[object]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\r\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def _moment(at: datetime | None) -> str | None:
+    """As ISO 8601 has it, in UTC."""
+    return None if at is None else f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _words_of(search: Search) -> list[str]:
+    words = []
+    if search.status is not None:
+        words.append(Status(search.status).name.lower())
+    for name in ("product", "order", "user"):
+        number = getattr(search, f"{name}_id")
+        if number is not None:
+            words.append(f"{name}-{number}")
+    if search.expiring_within_days is not None:
+        words.append(f"expiring-in-{search.expiring_within_days}-days")
+    words += ["full"] * search.is_full + ["unused"] * search.is_unused
+    words += ["found"] * (search.license_id is not None or search.term is not None)
+    return words or ["all"]

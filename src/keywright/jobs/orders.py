@@ -1,0 +1,142 @@
+"""What can be ordered: to generate, to change, and to export licenses."""
+
+from enum import StrEnum
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+
+from keywright import commands as c
+from keywright.browsing import Search
+from keywright.errors import InvalidParameters
+from keywright.fields import MAX_COUNT, MAX_ID
+from keywright.model import Job, Origin, Status
+
+MOST_GENERATED = 1_000_000
+MOST_SELECTED = 10_000
+
+_Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_ID)]
+_LicenseId = Annotated[int, msgspec.Meta(ge=1, le=MAX_ID)]
+_Selected = Annotated[tuple[_Number, ...], msgspec.Meta(min_length=1, max_length=MOST_SELECTED)]
+_StatusNumber = Annotated[int, msgspec.Meta(ge=Status.SOLD.value, le=Status.DISABLED.value)]
+
+
+class What(StrEnum):
+    """What a change does to each license."""
+
+    #: By ``amount`` days.
+    EXTEND = "extend"
+    #: To ``amount`` places; without an amount, there is no limit.
+    SET_LIMIT = "set_limit"
+    #: By ``amount`` places.
+    RAISE_LIMIT = "raise_limit"
+    DISABLE = "disable"
+    #: To the status active.
+    ENABLE = "enable"
+    #: To the status with the number ``amount``.
+    SET_STATUS = "set_status"
+    DEACTIVATE_ALL = "deactivate_all"
+    DELETE = "delete"
+
+
+class Generate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Make ``amount`` licenses with a generator."""
+
+    generator_id: _Number
+    amount: Annotated[int, msgspec.Meta(ge=1, le=MOST_GENERATED)]
+    status: _StatusNumber
+    order_id: _Number | None = None
+    product_id: _Number | None = None
+    user_id: _Number | None = None
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Change the licenses with these numbers, or those that a search finds and that are there when it is
+    ordered. ``is_from_now`` says where an extension begins.
+    """
+
+    what: What
+    amount: Annotated[int, msgspec.Meta(ge=1, le=MAX_COUNT)] | None = None
+    is_from_now: bool = False
+    license_ids: _Selected | None = None
+    search: Search | None = None
+
+
+class Export(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Write down the licenses with these numbers, or those that a search finds."""
+
+    license_ids: _Selected | None = None
+    search: Search | None = None
+
+
+Order: TypeAlias = Generate | Change | Export
+
+#: What a job's kind says.
+KINDS: dict[str, type[Order]] = {"generate": Generate, "change": Change, "export": Export}
+_KIND_OF = {order: kind for kind, order in KINDS.items()}
+_NEEDS_AMOUNT = frozenset({What.EXTEND, What.RAISE_LIMIT, What.SET_STATUS})
+
+
+class Parameters(msgspec.Struct, frozen=True):
+    """What is kept with a job: the order, who gave it, and the last license that there was."""
+
+    order: dict[str, Any]
+    actor: str
+    ip_address: str
+    last_license_id: int
+
+
+def start(order: Order, *, total: int | None = None, **command_fields: Any) -> c.StartJob:
+    """The command that has an order carried out. ``total`` is how many licenses it is about, where that was
+    counted.
+    """
+    parameters = msgspec.to_builtins(order)
+    return c.StartJob(kind=_KIND_OF[type(order)], parameters=parameters, total=total, **command_fields)
+
+
+def order_in(command: c.StartJob) -> Order:
+    """The order that is given. Raises ``InvalidParameters``."""
+    if command.kind not in KINDS:
+        raise InvalidParameters({"kind": "there is no such kind of job"})
+    try:
+        order = msgspec.convert(command.parameters, KINDS[command.kind])
+    except msgspec.ValidationError as problem:
+        raise InvalidParameters({"parameters": str(problem)}) from None
+    if not isinstance(order, Generate):
+        _require_sound(order)
+    return order
+
+
+def parameters_of(job: Job) -> Parameters:
+    """What is kept with the job."""
+    return msgspec.convert(job.parameters, Parameters)
+
+
+def order_of(job: Job) -> Order:
+    """What the job is to do."""
+    return msgspec.convert(parameters_of(job).order, KINDS[job.kind])
+
+
+def origin_of(job: Job) -> Origin:
+    """Where the order came from, and so where all comes from that the job does."""
+    kept = parameters_of(job)
+    return Origin(kept.actor, kept.ip_address, "")
+
+
+def counted(order: Order, total: int | None) -> int | None:
+    """How many licenses an order is about, as far as that is known."""
+    if isinstance(order, Generate):
+        return order.amount
+    if order.license_ids is not None:
+        return len(set(order.license_ids))
+    return total
+
+
+def _require_sound(order: Change | Export) -> None:
+    if (order.license_ids is None) == (order.search is None):
+        raise InvalidParameters({"license_ids": "must be given, or a search, and not both"})
+    if isinstance(order, Export):
+        return
+    if order.what in _NEEDS_AMOUNT and order.amount is None:
+        raise InvalidParameters({"amount": "must be given"})
+    if order.what is What.SET_STATUS and order.amount not in list(Status):
+        raise InvalidParameters({"amount": "must be the number of a status"})

@@ -1,0 +1,128 @@
+"""What comes next in a job: read outside the desk, so that the desk has only to decide."""
+
+from collections import deque
+from datetime import datetime
+from typing import Any
+
+from keywright import commands as c
+from keywright.browsing import find_matching_ids
+from keywright.jobs import files, orders
+from keywright.jobs.orders import Change, Export, Generate, What
+from keywright.model import Job, License, Status
+from keywright.storage import Reading
+from keywright.storage.jobs import find_licenses_by_id
+
+#: How much a step does, so that it keeps others no longer than some milliseconds (see decision 019).
+KEYS_AT_ONCE = 25
+LICENSES_AT_ONCE = 25
+ROWS_AT_ONCE = 250
+#: How many matching licenses are looked for at once, and how long, in seconds.
+_LOOK_AHEAD, _BUDGET = 1_000, 0.25
+
+_NEW_STATUS = {What.DISABLE: Status.DISABLED, What.ENABLE: Status.ACTIVE}
+
+
+class Plan:
+    """The steps of a job, one after the other, for whoever has claimed it."""
+
+    def __init__(self, job: Job, claimed_by: str) -> None:
+        self._order = orders.order_of(job)
+        self._last_license_id = orders.parameters_of(job).last_license_id
+        self._origin = orders.origin_of(job)
+        self._ordered_at = job.created_at
+        self._claimed_by = claimed_by
+        self._ahead: deque[int] = deque()
+        #: Where the next ones are looked for; None when there are no more.
+        self._after: int | None = job.position
+
+    def next_step(self, tx: Reading, job: Job, now: datetime) -> c.JobStep:
+        """What is to be done with the job as it stands."""
+        fields = {
+            "now": now,
+            "origin": self._origin,
+            "by": job.created_by or None,
+            "job_id": job.id,
+            "claimed_by": self._claimed_by,
+            "position": job.position,
+        }
+        match self._order:
+            case Generate():
+                return _generate_step(self._order, job, fields)
+            case Change():
+                return self._change_step(tx, self._order, fields)
+            case Export():
+                return self._export_step(tx, self._order, fields)
+
+    def _change_step(self, tx: Reading, order: Change, fields: dict[str, Any]) -> c.ChangeStep:
+        numbers = self._next_ids(tx, order, fields, LICENSES_AT_ONCE)
+        found = find_licenses_by_id(tx, numbers)
+        share = {name: fields[name] for name in ("now", "origin", "by")}
+        changes = tuple(
+            (number, _share(order, found[number], share) if number in found else None) for number in numbers
+        )
+        return c.ChangeStep(**fields, changes=changes)
+
+    def _export_step(self, tx: Reading, order: Export, fields: dict[str, Any]) -> c.ExportStep:
+        found = find_licenses_by_id(tx, self._next_ids(tx, order, fields, ROWS_AT_ONCE))
+        licenses = sorted(found.values(), key=lambda one: one.id)
+        return c.ExportStep(**fields, piece=files.rows_of(tx, licenses), amount=len(licenses))
+
+    def _next_ids(self, tx: Reading, order: Change | Export, fields: dict[str, Any], limit: int) -> list[int]:
+        """The next licenses, in the order of their numbers; how far they go is added to the fields."""
+        if not self._ahead and self._after is not None:
+            self._look_ahead(tx, order, self._after)
+        numbers = [self._ahead.popleft() for _ in range(min(limit, len(self._ahead)))]
+        fields["last_id"] = numbers[-1] if numbers else fields["position"]
+        if not self._ahead:
+            fields["last_id"] = max(fields["last_id"], self._after or 0)
+        fields["is_last"] = not self._ahead and self._after is None
+        return numbers
+
+    def _look_ahead(self, tx: Reading, order: Change | Export, after: int) -> None:
+        if order.search is None:
+            self._ahead += sorted({number for number in order.license_ids or () if number > after})
+            self._after = None
+            return
+        found = find_matching_ids(
+            tx, order.search, after_id=after, limit=_LOOK_AHEAD, now=self._ordered_at, budget=_BUDGET
+        )
+        # Those that came later are not what was ordered, and some jobs would never end.
+        meant = [number for number in found.ids if number <= self._last_license_id]
+        self._ahead += meant
+        is_end = len(meant) < len(found.ids) or (found.after_id or 0) >= self._last_license_id
+        self._after = None if is_end else found.after_id
+
+
+def _generate_step(order: Generate, job: Job, fields: dict[str, Any]) -> c.GenerateStep:
+    amount = min(KEYS_AT_ONCE, order.amount - job.done)
+    generate = c.GenerateLicenses(
+        now=fields["now"],
+        origin=fields["origin"],
+        by=fields["by"],
+        generator_id=order.generator_id,
+        amount=amount,
+        status=order.status,
+        order_id=order.order_id,
+        product_id=order.product_id,
+        user_id=order.user_id,
+    )
+    return c.GenerateStep(**fields, generate=generate, is_last=job.done + amount >= order.amount)
+
+
+def _share(order: Change, license: License, fields: dict[str, Any]) -> c.LicenseCommand:
+    """What the order asks of one license."""
+    fields = fields | {"key": license.key}
+    amount = order.amount or 0
+    match order.what:
+        case What.EXTEND:
+            return c.ExtendLicense(**fields, days=amount, is_from_now=order.is_from_now)
+        case What.RAISE_LIMIT:
+            return c.RaiseLimit(**fields, places=amount)
+        case What.DEACTIVATE_ALL:
+            return c.DeactivateAll(**fields)
+        case What.DELETE:
+            return c.DeleteLicense(**fields)
+        case What.SET_LIMIT:
+            return c.UpdateLicense(**fields, changes={"times_activated_max": order.amount})
+        case What.SET_STATUS | What.DISABLE | What.ENABLE:
+            return c.UpdateLicense(**fields, changes={"status": _NEW_STATUS.get(order.what, amount)})

@@ -1,0 +1,170 @@
+"""Long work, and the pieces that it has made.
+
+A job is found by whoever looks for work through one partial index, which holds the unfinished ones only.
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, func, insert, or_, select, update
+
+from keywright.model import Job, JobState, License
+from keywright.storage import rows
+from keywright.storage.many import Lookup, Values
+from keywright.storage.schema import job_pieces, jobs, licenses
+from keywright.storage.transactions import Reading, Writing
+
+_JOB = [jobs.c[name] for name in Job.__struct_fields__]
+_IS_UNFINISHED = jobs.c.finished_at.is_(None)
+#: The next job that has pieces: a step in the index of the pieces, however many a job has.
+_WITH_PIECES = select(jobs.c.id, jobs.c.state, jobs.c.finished_at).where(
+    jobs.c.id
+    == select(func.min(job_pieces.c.job_id)).where(job_pieces.c.job_id > bindparam("after")).scalar_subquery()
+)
+_BY_ID = Lookup(select(*rows.LICENSE, licenses.c.sealed_key), licenses.c.id)
+
+
+def save_new_job(tx: Writing, job: Job) -> int:
+    """Insert, and return the number that the job has from now on."""
+    result = tx.connection.execute(insert(jobs).values(_values_of(job)))
+    return int(result.inserted_primary_key[0])  # type: ignore[index]
+
+
+def save_job(tx: Writing, job: Job) -> None:
+    """Update everything that changes in a job's life."""
+    values = _values_of(job)
+    del values["parameters"]
+    tx.connection.execute(update(jobs).where(jobs.c.id == job.id).values(values))
+
+
+def find_job(tx: Reading, job_id: int) -> Job | None:
+    """The job with this number."""
+    row = tx.connection.execute(select(*_JOB).where(jobs.c.id == job_id)).first()
+    return None if row is None else _job_of(row)
+
+
+def lock_job(tx: Writing, job_id: int) -> Job | None:
+    """The job with this number, locked until the end."""
+    row = tx.connection.execute(select(*_JOB).where(jobs.c.id == job_id).with_for_update()).first()
+    return None if row is None else _job_of(row)
+
+
+def list_jobs(tx: Reading, *, before_id: int | None, limit: int) -> list[Job]:
+    """The latest jobs before this number, latest first."""
+    query = select(*_JOB).order_by(jobs.c.id.desc()).limit(limit)
+    if before_id is not None:
+        query = query.where(jobs.c.id < before_id)
+    return [_job_of(row) for row in tx.connection.execute(query)]
+
+
+def count_unfinished_jobs(tx: Reading) -> int:
+    """How many jobs have not ended."""
+    query = select(func.count()).select_from(jobs).where(_IS_UNFINISHED)
+    return int(tx.connection.execute(query).scalar_one())
+
+
+def has_free_job(tx: Reading, claimed_by: str, now: datetime) -> bool:
+    """Whether there is a job that ``lock_free_job`` would find."""
+    query = select(jobs.c.id).where(_is_free(claimed_by, now)).limit(1)
+    return tx.connection.execute(query).first() is not None
+
+
+def lock_free_job(tx: Writing, claimed_by: str, now: datetime) -> Job | None:
+    """An unfinished job that nobody works on, or nobody else; of several, that which has been left alone for
+    longest. Locked until the end.
+    """
+    left_alone_since = func.coalesce(jobs.c.claimed_until, 0)
+    query = select(*_JOB).where(_is_free(claimed_by, now)).order_by(left_alone_since, jobs.c.id).limit(1)
+    row = tx.connection.execute(query.with_for_update(skip_locked=True)).first()
+    return None if row is None else _job_of(row)
+
+
+def last_license_id(tx: Reading) -> int:
+    """The largest number of a license; 0 when there is none."""
+    return int(tx.connection.execute(select(func.max(licenses.c.id))).scalar_one() or 0)
+
+
+def find_licenses_by_id(tx: Reading, license_ids: Collection[int]) -> dict[int, License]:
+    """The licenses with these numbers, by number."""
+    unseal = tx.key_ring.unseal_key
+    return {
+        row.id: rows.license_of(row[:-1], unseal(row.sealed_key, row.id))
+        for row in _BY_ID.rows(tx.connection, [(number,) for number in license_ids])
+    }
+
+
+def save_piece(tx: Writing, job_id: int, number: int, plain: bytes) -> None:
+    """Keep a piece of what a job makes; sealed, and readable as this piece of this job only."""
+    sealed = tx.key_ring.seal(plain, _place(job_id, number))
+    tx.connection.execute(insert(job_pieces).values(job_id=job_id, number=number, sealed=sealed))
+
+
+def find_piece(tx: Reading, job_id: int, *, after: int) -> tuple[int, bytes] | None:
+    """The first of a job's pieces with a larger number than ``after``, and its number."""
+    query = (
+        select(job_pieces.c.number, job_pieces.c.sealed)
+        .where(job_pieces.c.job_id == job_id, job_pieces.c.number > after)
+        .order_by(job_pieces.c.number)
+        .limit(1)
+    )
+    row = tx.connection.execute(query).first()
+    if row is None:
+        return None
+    return row.number, tx.key_ring.unseal(row.sealed, _place(job_id, row.number))
+
+
+def has_pieces(tx: Reading, job_id: int) -> bool:
+    """Whether there is any piece of what this job has made."""
+    query = select(job_pieces.c.number).where(job_pieces.c.job_id == job_id).limit(1)
+    return tx.connection.execute(query).first() is not None
+
+
+def find_job_to_forget(tx: Reading, before: datetime) -> int | None:
+    """A job whose pieces nobody fetches any more: it ended before this moment, or ended and is not done."""
+    number: int = 0
+    while (found := tx.connection.execute(_WITH_PIECES, {"after": number}).first()) is not None:
+        number = found.id
+        is_old = found.finished_at is not None and found.finished_at < rows.seconds(before)
+        if is_old or found.state in (JobState.FAILED, JobState.CANCELED):
+            return number
+    return None
+
+
+def delete_pieces(tx: Writing, job_id: int, *, limit: int) -> int:
+    """Delete at most so many of a job's pieces, the last ones first; returns how many they were.
+
+    Who reads the others meanwhile finds an end that comes too early, and never a gap.
+    """
+    number = job_pieces.c.number
+    some = select(number).where(job_pieces.c.job_id == job_id).order_by(number.desc()).limit(limit)
+    query = delete(job_pieces).where(job_pieces.c.job_id == job_id, number.in_(some))
+    return tx.connection.execute(query).rowcount
+
+
+def _is_free(claimed_by: str, now: datetime) -> ColumnElement[bool]:
+    is_nobodys = or_(jobs.c.claimed_until.is_(None), jobs.c.claimed_until <= rows.seconds(now))
+    return and_(_IS_UNFINISHED, or_(is_nobodys, jobs.c.claimed_by == claimed_by))
+
+
+def _place(job_id: int, number: int) -> bytes:
+    return b"job:%d:%d" % (job_id, number)
+
+
+def _job_of(row: Row[Any]) -> Job:
+    values = dict(row._mapping)
+    for name in ("created_at", "started_at", "finished_at", "claimed_until"):
+        values[name] = None if values[name] is None else rows.moment(values[name])
+    parameters = msgspec.json.decode(values["parameters"])
+    return Job(**values | {"state": JobState(values["state"]), "parameters": parameters})
+
+
+def _values_of(job: Job) -> Values:
+    """Every column but the number."""
+    values = {
+        name: rows.seconds(value) if isinstance(value, datetime) else value
+        for name, value in msgspec.structs.asdict(job).items()
+        if name != "id"
+    }
+    return values | {"parameters": rows.json_text(job.parameters)}

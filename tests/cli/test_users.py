@@ -1,0 +1,257 @@
+"""``keywright user …``"""
+
+import io
+import os
+import pty
+import pwd
+import subprocess
+import termios
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from argon2 import PasswordHasher
+
+from keywright import accounts
+from keywright.config import open_installation, read_settings
+from keywright.model import Event, Role, Session, User
+from keywright.storage import ask, change, people
+from tests.cli.conftest import Keywright
+from tests.server import KEYWRIGHT, wait_until
+
+PASSWORD = "correct horse battery"
+ANOTHER = "another horse battery"
+CREATE = ("user", "create", "ada", "--role", "administrator", "--password-stdin")
+
+
+def found_user(data_dir: Path, name: str) -> User | None:
+    with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage, storage.read() as tx:
+        return accounts.find_user(tx, name)
+
+
+def told(data_dir: Path) -> list[Event]:
+    """What happened that is not about a license, in order."""
+    with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage, storage.read() as tx:
+        return tx.list_events(0, limit=99)[::-1]
+
+
+@pytest.fixture
+def ada(keywright: Keywright, monkeypatch: pytest.MonkeyPatch) -> User:
+    """The only user, an administrator."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
+    keywright(*CREATE)
+    user = found_user(keywright.data_dir, "ada")
+    assert user is not None
+    return user
+
+
+def sign_in(data_dir: Path, user: User) -> str:
+    """The token of a session of theirs."""
+    token, now = accounts.new_session_token(), datetime.now(UTC).replace(microsecond=0)
+    session = Session(accounts.hash_session_token(token), user.id, now, now, "127.0.0.1", "")
+    with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage:
+        change(storage, lambda tx: people.save_new_session(tx, session))
+    return token
+
+
+def is_signed_in(data_dir: Path, token: str) -> bool:
+    now = datetime.now(UTC)
+    with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage:
+        return ask(storage, lambda tx: accounts.find_signed_in(tx, token, now)) is not None
+
+
+# --- create -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", Role)
+def test_a_user_is_made_with_the_password_from_standard_input(
+    role: Role, keywright: Keywright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
+    said = keywright("user", "create", "ada", "--role", role.value, "--password-stdin")
+    assert said == f"The user ada ({role.value}) is made.\n"
+    user = found_user(keywright.data_dir, "ada")
+    assert user is not None
+    assert user.role is role
+    assert PasswordHasher().verify(user.password_hash, PASSWORD)
+
+
+def test_a_short_password_is_refused(keywright: Keywright, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("elevenchars\n"))
+    said = keywright.refused("user", "create", "ada", "--role", "reader", "--password-stdin", status=2)
+    assert "at least 12 characters" in said
+    assert "elevenchars" not in said
+    assert found_user(keywright.data_dir, "ada") is None
+
+
+def test_a_name_is_given_once(keywright: Keywright, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = ("user", "create", "ada", "--role", "reader", "--password-stdin")
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
+    keywright(*create)
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
+    assert "there is a user of this name already" in keywright.refused(*create)
+
+
+def test_a_user_needs_a_known_role(keywright: Keywright) -> None:
+    assert "'--role'" in keywright.refused("user", "create", "ada", "--role", "king", status=2)
+    assert "'--role'" in keywright.refused("user", "create", "ada", status=2)
+
+
+def at_a_terminal(data_dir: Path, answers: dict[str, str]) -> tuple[int, str]:
+    """Status and output of the program at a terminal, when somebody types an answer to each question."""
+    keyboard, terminal = pty.openpty()
+    command = [KEYWRIGHT, "user", "create", "ada", "--role", "reader", "--data-dir", str(data_dir)]
+    with subprocess.Popen(
+        command,
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        said = b""
+        for question, answer in answers.items():
+            while question.encode() not in said:
+                said += os.read(process.stdout.fileno(), 1000)
+            wait_until(lambda: not is_echoing(terminal), "the terminal to hide what is typed")
+            os.write(keyboard, f"{answer}\n".encode())
+        said += process.stdout.read()
+    os.close(keyboard)
+    os.close(terminal)
+    return process.returncode, said.decode()
+
+
+def is_echoing(terminal: int) -> bool:
+    local_modes: int = termios.tcgetattr(terminal)[3]
+    return bool(local_modes & termios.ECHO)
+
+
+def test_a_password_is_asked_for_twice_and_not_shown(keywright: Keywright) -> None:
+    answers = {"Password": PASSWORD, "Repeat for confirmation": PASSWORD}
+    status, said = at_a_terminal(keywright.data_dir, answers)
+    assert status == 0, said
+    assert "The user ada (reader) is made." in said
+    assert PASSWORD not in said
+    user = found_user(keywright.data_dir, "ada")
+    assert user is not None
+    assert PasswordHasher().verify(user.password_hash, PASSWORD)
+
+
+def test_who_made_a_user_is_told_and_no_password_is(keywright: Keywright, ada: User) -> None:
+    (event,) = told(keywright.data_dir)
+    assert (event.name, event.actor) == ("user.created", f"cli:{pwd.getpwuid(os.getuid()).pw_name}")
+    assert event.details == {"user_id": ada.id, "user": "ada", "role": "administrator"}
+
+
+# --- list -------------------------------------------------------------------------------------------
+
+
+def test_users_are_listed_without_what_their_passwords_are_known_by(keywright: Keywright, ada: User) -> None:
+    (listed,) = keywright.json("user", "list")
+    assert list(listed) == ["id", "name", "role", "created_at", "signed_in_at", "disabled_at"]
+    assert (listed["name"], listed["role"]) == ("ada", "administrator")
+    assert listed["signed_in_at"] is listed["disabled_at"] is None
+    table = keywright("user", "list")
+    assert "ada" in table
+    assert "argon2" not in table
+
+
+def test_no_users_are_an_empty_list(keywright: Keywright) -> None:
+    assert keywright.json("user", "list") == []
+
+
+# --- change -----------------------------------------------------------------------------------------
+
+
+def test_a_new_password_takes_the_old_one_s_place_and_signs_out(
+    keywright: Keywright, ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = sign_in(keywright.data_dir, ada)
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{ANOTHER}\n"))
+    said = keywright("user", "password", "ada", "--password-stdin")
+    assert said == "The user ada has a new password, and is signed out everywhere.\n"
+    user = found_user(keywright.data_dir, "ada")
+    assert accounts.check_password(user, ANOTHER)
+    assert not accounts.check_password(user, PASSWORD)
+    assert not is_signed_in(keywright.data_dir, token)
+
+
+def test_a_short_new_password_is_refused(
+    keywright: Keywright, ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("elevenchars\n"))
+    said = keywright.refused("user", "password", "ada", "--password-stdin", status=2)
+    assert "at least 12 characters" in said
+    assert found_user(keywright.data_dir, "ada") == ada
+
+
+def test_a_disabled_user_is_signed_out_until_enabled_again(
+    keywright: Keywright, ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
+    keywright("user", "create", "bob", "--role", "reader", "--password-stdin")
+    bob = found_user(keywright.data_dir, "bob")
+    assert bob is not None
+    token = sign_in(keywright.data_dir, bob)
+    assert "bob is disabled, and is signed out everywhere." in keywright("user", "disable", "bob")
+    assert not is_signed_in(keywright.data_dir, token)
+    assert not accounts.check_password(found_user(keywright.data_dir, "bob"), PASSWORD)
+    assert keywright.json("user", "list")[1]["disabled_at"] is not None
+    assert "bob may sign in." in keywright("user", "enable", "bob")
+    assert accounts.check_password(found_user(keywright.data_dir, "bob"), PASSWORD)
+
+
+def test_a_user_s_role_can_be_changed_while_an_administrator_is_left(
+    keywright: Keywright, ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for typed in (("role", "ada", "reader"), ("disable", "ada")):
+        said = keywright.refused("user", *typed)
+        assert said == "nobody would be left who may administer. Make another administrator first."
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
+    keywright("user", "create", "bob", "--role", "reader", "--password-stdin")
+    assert "bob has the role administrator now." in keywright("user", "role", "bob", "administrator")
+    keywright("user", "role", "ada", "support")
+    assert [one["role"] for one in keywright.json("user", "list")] == ["support", "administrator"]
+    assert "'ROLE'" in keywright.refused("user", "role", "ada", "king", status=2)
+
+
+@pytest.mark.parametrize("typed", [("disable",), ("enable",), ("role", "reader"), ("password",)])
+def test_a_user_who_is_not_there_cannot_be_changed(typed: tuple[str, ...], keywright: Keywright) -> None:
+    what, *rest = typed
+    assert keywright.refused("user", what, "nobody", *rest).startswith("there is no user of this name.")
+
+
+# --- link -------------------------------------------------------------------------------------------
+
+
+def test_a_link_for_the_first_administrator_is_printed_as_long_as_there_is_no_user(
+    keywright: Keywright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEYWRIGHT_PORT", "9000")
+    heading, link = keywright("user", "link").strip().splitlines()
+    assert heading == "Make the first administrator (30 minutes):"
+    address, _, token = link.strip().partition("?token=")
+    assert address == "http://127.0.0.1:9000/admin/setup"
+    now = datetime.now(UTC)
+    with closing(open_installation(read_settings({"data_dir": keywright.data_dir}))) as storage:
+        assert ask(storage, lambda tx: accounts.is_setup_token(tx, token, now))
+        assert not ask(storage, lambda tx: accounts.is_setup_token(tx, token, now + timedelta(minutes=31)))
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
+    keywright(*CREATE)
+    said = keywright.refused("user", "link")
+    assert said.startswith("there are users already")
+    assert "`keywright user create`" in said
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "base_url"),
+    [("::1", "9000", "http://[::1]:9000"), ("shop.example", "0", "http://shop.example:PORT")],
+)
+def test_the_link_says_where_the_server_is_as_far_as_that_is_known(
+    host: str, port: str, base_url: str, keywright: Keywright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEYWRIGHT_HOST", host)
+    monkeypatch.setenv("KEYWRIGHT_PORT", port)
+    assert f"  {base_url}/admin/setup?token=" in keywright("user", "link")

@@ -1,0 +1,106 @@
+"""Jobs for tests: ordered by user 7, and worked on step by step, so that a test can look in between."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from keywright import commands as c
+from keywright import jobs
+from keywright.batches import Batches
+from keywright.browsing import Search
+from keywright.model import Event, Job, JobState
+from keywright.storage import Storage, ask
+from tests.makers import NOW, an_origin
+
+ALL = Search()
+BY = 7
+ACTOR = "user:7"
+WORKER = "a worker"
+
+
+def by_user(now: datetime = NOW, **fields: Any) -> dict[str, Any]:
+    """What every command of user 7 has."""
+    return {"now": now, "origin": an_origin(actor=ACTOR, user_agent="a browser"), "by": BY} | fields
+
+
+def a_change(what: str, amount: int | None = None, **fields: Any) -> jobs.Change:
+    """A change of all licenses; or of ``license_ids``, or of what a ``search`` finds."""
+    where = {} if "license_ids" in fields else {"search": ALL}
+    return jobs.Change(what=jobs.What(what), amount=amount, **where | fields)
+
+
+def a_generation(amount: int, **fields: Any) -> jobs.Generate:
+    """Active licenses from generator 1."""
+    return jobs.Generate(**{"generator_id": 1, "amount": amount, "status": 3} | fields)
+
+
+def start(order: jobs.Order, now: datetime = NOW, total: int | None = None) -> c.StartJob:
+    return jobs.start(order, total=total, **by_user(now))
+
+
+def claim(now: datetime = NOW, claimed_by: str = WORKER) -> c.ClaimJob:
+    return c.ClaimJob(now=now, origin=an_origin(actor="keywright"), claimed_by=claimed_by)
+
+
+def cancel(job_id: int, now: datetime = NOW) -> c.CancelJob:
+    return c.CancelJob(**by_user(now), job_id=job_id)
+
+
+def hold(job_id: int, now: datetime = NOW, *, is_over: bool = False, claimed_by: str = WORKER) -> c.HoldJob:
+    return c.HoldJob(**by_user(now), job_id=job_id, claimed_by=claimed_by, is_over=is_over)
+
+
+def fail(job_id: int, said: str, claimed_by: str = WORKER) -> c.FailJob:
+    return c.FailJob(**by_user(), job_id=job_id, claimed_by=claimed_by, said=said)
+
+
+def decided(batches: Batches, command: c.Command) -> Any:
+    """The value; an error is raised."""
+    (outcome,) = batches.change([command])
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+class Work:
+    """A claimed job, and what comes next in it."""
+
+    def __init__(self, batches: Batches, storage: Storage, now: datetime = NOW) -> None:
+        self._batches = batches
+        self._storage = storage
+        self._now = now
+        self.job: Job = decided(batches, claim(now))
+        self._plan = jobs.Plan(self.job, WORKER)
+
+    def prepare(self) -> c.JobStep:
+        """The next step."""
+        return ask(self._storage, lambda tx: self._plan.next_step(tx, self.job, self._now))
+
+    def steps(self) -> Iterator[Job]:
+        """Take one step after the other; the job as each has left it."""
+        while self.job.state is JobState.RUNNING:
+            self.job = decided(self._batches, self.prepare())
+            yield self.job
+
+
+def worked_through(
+    batches: Batches, storage: Storage, order: jobs.Order, *, now: datetime = NOW, total: int | None = None
+) -> Job:
+    """The job that carries out the order, at its end."""
+    decided(batches, start(order, now, total))
+    work = Work(batches, storage, now)
+    for _ in work.steps():
+        pass
+    return work.job
+
+
+def found(storage: Storage, job_id: int) -> Job:
+    """The job as it stands in the database."""
+    job = ask(storage, lambda tx: jobs.find_job(tx, job_id))
+    assert job is not None
+    return job
+
+
+def events_of(storage: Storage, license_id: int) -> list[Event]:
+    """What happened to a license, or, with 0, what is not about one; oldest first."""
+    return ask(storage, lambda tx: tx.list_events(license_id, limit=1000))[::-1]

@@ -1,0 +1,145 @@
+"""Licenses to look for, and what has to be found among them: everything is compared with everything."""
+
+import random
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from keywright.browsing import Order, Page, Search, find_page
+from keywright.model import Activation, License, Status
+from keywright.storage import Reading, Storage, Writing, following
+from keywright.storage.many import inserting
+from keywright.storage.schema import marks
+from tests.makers import NOW, a_license
+
+LABELS = ("laptop", "laptop 2", "lap", "ördner", "z\U0010ffff", "z\U0010ffffa", "\ud7ff", "\ue000x", "l")
+ADDRESSES = ("10.0.0.1", "2001:db8::1")
+PREFIXES = ("llap", "llaptop", "lö", "lz", "lz\U0010ffff", "l\ud7ff", "l", "", "lnone")
+#: Terms, and whether they are the beginning of one.
+TERMS = (
+    *((f"l{label}", False) for label in LABELS),
+    *((f"i{address}", False) for address in ADDRESSES),
+    ("tnone", False),
+    *((prefix, True) for prefix in PREFIXES),
+)
+_INSERT_MARKS = inserting(marks)
+#: No license here is good for longer, in days.
+_LONGEST = 1_000
+
+
+class Marked(NamedTuple):
+    """A license, and the terms it is found by."""
+
+    license: License
+    terms: frozenset[str]
+
+
+def a_marked(number: int, chance: random.Random) -> Marked:
+    """A license of any kind, used by chance; most of its numbers are shared with others."""
+    limit = chance.choice((None, 1, 2))
+    taken = chance.choice((0, 0, 1, 2))
+    taken = taken if limit is None else min(taken, limit)
+    expires_in = chance.choice((None, None, -400, -1, 0, 1, 20, 30, 31, chance.randrange(800)))
+    license = a_license(
+        id=number,
+        key=f"key {number}",
+        status=chance.choice(list(Status)),
+        order_id=chance.choice((None, 1, 2, 3, number)),
+        product_id=chance.choice((None, 1, 1, 2, 3)),
+        user_id=chance.choice((None, 1, 2, 3, 4, 5)),
+        expires_at=None if expires_in is None else NOW + timedelta(days=expires_in),
+        times_activated=taken,
+        times_activated_max=limit,
+    )
+    terms = {f"l{one}" for one in chance.sample(LABELS, 2 * min(taken, 1))}
+    terms |= {f"i{one}" for one in chance.sample(ADDRESSES, min(taken, 1))}
+    if limit == taken:
+        terms.add("full")
+    if not taken:
+        terms.add("unused")
+    return Marked(license, frozenset(terms))
+
+
+def insert(tx: Writing, some: Iterable[Marked]) -> None:
+    """Write them, each of their terms from two activations where it comes from any."""
+    listed = list(some)
+    tx.save_new_licenses([one.license for one in listed])
+    _INSERT_MARKS.execute(
+        tx.connection,
+        [
+            {"term": term, "license_id": one.license.id, "activation_id": activation}
+            for one in listed
+            for term in one.terms
+            for activation in ((0,) if term in ("full", "unused") else (1, 2))
+        ],
+    )
+
+
+def matching(search: Search, some: Iterable[Marked], now: datetime = NOW) -> list[License]:
+    """Those that are looked for, in the order of the list."""
+    found = [one.license for one in some if _is_wanted(search, one, now)]
+    if search.order == Order.EXPIRES:
+        return sorted(found, key=lambda one: (one.expires_at is None, one.expires_at or now, one.id))
+    return sorted(found, key=lambda one: one.id, reverse=search.order == Order.NEWEST)
+
+
+def _is_wanted(search: Search, one: Marked, now: datetime) -> bool:
+    license, terms, term = one.license, one.terms, search.term
+    columns = {name: getattr(search, name) for name in ("status", "product_id", "order_id", "user_id")}
+    columns["id"] = search.license_id
+    if any(value not in (None, getattr(license, name)) for name, value in columns.items()):
+        return False
+    if (search.is_full and "full" not in terms) or (search.is_unused and "unused" not in terms):
+        return False
+    if term is not None and not any(
+        each.startswith(term) if search.is_prefix else each == term for each in terms
+    ):
+        return False
+    days, expires_at = search.expiring_within_days, license.expires_at
+    if days is None:
+        return True
+    return expires_at is not None and now < expires_at <= now + timedelta(days=min(days, _LONGEST))
+
+
+def pages(tx: Reading, search: Search, **asked: Any) -> Iterator[Page]:
+    """Every page, from the first on."""
+    cursor = None
+    while True:
+        page = find_page(tx, search, cursor=cursor, now=NOW, **asked)
+        yield page
+        if page.next is None:
+            return
+        cursor = page.next
+
+
+def pages_back(tx: Reading, search: Search, last: Page, **asked: Any) -> Iterator[Page]:
+    """Every page before this one, backward."""
+    page = last
+    while page.previous is not None:
+        page = find_page(tx, search, cursor=page.previous, now=NOW, **asked)
+        yield page
+
+
+def many_marked(storage: Storage, amount: int, seed: int) -> list[Marked]:
+    """So many licenses, written."""
+    chance = random.Random(seed)
+    # Numbers have gaps, as after others were deleted.
+    numbers = sorted(chance.sample(range(1, 3 * amount), amount))
+    some = [a_marked(number, chance) for number in numbers]
+    with storage.write() as tx:
+        insert(tx, some)
+    return some
+
+
+def insert_marks(tx: Writing, records: Iterable[Activation]) -> None:
+    """Let licenses be found by the tokens, labels and addresses of these activations."""
+    values = [
+        {"term": term, "license_id": one.license_id, "activation_id": one.id}
+        for one in records
+        for term in (
+            following.token_term(one.token),
+            following.label_term(one.label or ""),
+            following.address_term(one.ip_address),
+        )
+    ]
+    _INSERT_MARKS.execute(tx.connection, values)

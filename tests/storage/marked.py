@@ -1,0 +1,103 @@
+"""What follows the events, as it is and as it has to be, computed from everything else."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import select
+
+from keywright import following
+from keywright.batches import Batches
+from keywright.commands import Follow, Tally
+from keywright.following import Followed, Lag
+from keywright.storage import Reading, Storage, ask
+from keywright.storage.schema import activations, daily_counts, events, licenses, marks
+from tests.makers import NOW, an_origin
+
+#: A term, a license's number, an activation's number.
+Mark = tuple[str, int, int]
+
+
+def follow(limit: int = 500) -> Follow:
+    return Follow(now=NOW, origin=an_origin(), limit=limit)
+
+
+def tally(now: datetime = NOW, **counted: Any) -> Tally:
+    return Tally(now=now, origin=an_origin(), **counted)
+
+
+def followed(batches: Batches, limit: int = 500) -> Followed:
+    """One step."""
+    [outcome] = batches.change([follow(limit)])
+    assert isinstance(outcome, Followed), outcome
+    return outcome
+
+
+def follow_all(batches: Batches, limit: int = 500) -> int:
+    """Follow until there is nothing left; how many rows that were."""
+    total = 0
+    for _ in range(1000):
+        step = followed(batches, limit)
+        total += step.rows
+        if step.lag.is_complete:
+            return total
+    raise AssertionError(f"it never ends: {step}")
+
+
+def lag(storage: Storage) -> Lag:
+    return ask(storage, following.lag)
+
+
+def found_marks(storage: Storage) -> list[Mark]:
+    """Every mark there is."""
+    return ask(storage, lambda tx: sorted(map(tuple, tx.connection.execute(select(marks)))))
+
+
+def right_marks(storage: Storage) -> list[Mark]:
+    """Every mark that there has to be."""
+    return ask(storage, lambda tx: sorted(_right_marks(tx)))
+
+
+def _right_marks(tx: Reading) -> Iterator[Mark]:
+    used = set()
+    for row in tx.connection.execute(select(activations)):
+        used.add(row.license_id)
+        yield f"t{row.token}", row.license_id, row.id
+        yield f"i{row.ip_address}", row.license_id, row.id
+        if row.label:
+            yield f"l{row.label.lower()}"[:300], row.license_id, row.id
+    for row in tx.connection.execute(select(licenses)):
+        limit = row.times_activated_max
+        if limit is not None and row.times_activated >= limit:
+            yield "full", row.id, 0
+        if row.id not in used:
+            yield "unused", row.id, 0
+
+
+def found_counts(storage: Storage) -> dict[tuple[int, str], int]:
+    """How often what happened, by day and name."""
+    return ask(
+        storage,
+        lambda tx: {(one.day, one.name): one.amount for one in tx.connection.execute(select(daily_counts))},
+    )
+
+
+def right_counts(storage: Storage) -> dict[tuple[int, str], int]:
+    """The same, counted from the events."""
+    return ask(
+        storage,
+        lambda tx: dict(Counter((day(one.at), one.name) for one in tx.connection.execute(select(events)))),
+    )
+
+
+def day(moment: int | datetime) -> int:
+    """The number of a day since 1970."""
+    seconds = moment if isinstance(moment, int) else int(moment.timestamp())
+    return timedelta(seconds=seconds).days
+
+
+def assert_followed(storage: Storage) -> None:
+    """Marks and counts are what they have to be."""
+    assert found_marks(storage) == right_marks(storage)
+    assert found_counts(storage) == right_counts(storage)

@@ -1,0 +1,497 @@
+"""Users, sessions and names: what each command does, and what is found afterwards."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import datetime, timedelta
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from keywright import accounts
+from keywright.accounts import SESSION_IDLE, SESSION_LONGEST, SignedIn, hash_session_token
+from keywright.batches import Batches
+from keywright.errors import (
+    LastAdministrator,
+    SetupOver,
+    UnknownLicense,
+    UnknownUser,
+    UserExists,
+)
+from keywright.keys import KeyRing
+from keywright.model import Event, License, NameKind, Role, Session, User
+from keywright.storage import Reading, Storage, Writing, ask, change, people
+from tests.makers import (
+    KEY,
+    KEY_RING,
+    LATER,
+    NOW,
+    TOKEN,
+    a_session,
+    an_origin,
+    change_user,
+    create,
+    create_user,
+    end_session,
+    refuse_sign_in,
+    save_name,
+    see_session,
+    show_key,
+    start_session,
+)
+from tests.storage.conftest import EVERY_ISOLATION, Opener
+
+DATABASES = EVERY_ISOLATION
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+
+
+def events(storage: Storage) -> list[Event]:
+    """What happened that is not about a license, in order."""
+    with storage.read() as tx:
+        return tx.list_events(0, limit=99)[::-1]
+
+
+def told(storage: Storage) -> list[tuple[str, Any]]:
+    return [(one.name, one.details) for one in events(storage)]
+
+
+def signed_in(storage: Storage, now: datetime = NOW, token: str = TOKEN) -> SignedIn | None:
+    return ask(storage, lambda tx: accounts.find_signed_in(tx, token, now))
+
+
+def save_sessions(storage: Storage, sessions: list[Session]) -> None:
+    def save(tx: Writing) -> None:
+        for one in sessions:
+            people.save_new_session(tx, one)
+
+    change(storage, save)
+
+
+@pytest.fixture
+def alice(batches: Batches) -> User:
+    """The only administrator."""
+    (user,) = batches.change([create_user("alice")])
+    assert isinstance(user, User)
+    return user
+
+
+@pytest.fixture
+def bob(alice: User, batches: Batches) -> User:
+    """A reader."""
+    (user,) = batches.change([create_user("bob", Role.READER)])
+    assert isinstance(user, User)
+    return user
+
+
+# --- users ------------------------------------------------------------------------------------------
+
+
+def test_a_user_is_found_by_name_and_by_number(storage: Storage, alice: User, bob: User) -> None:
+    with storage.read() as tx:
+        assert accounts.list_users(tx) == [alice, bob]
+        assert accounts.find_user(tx, "bob") == accounts.find_user_by_id(tx, bob.id) == bob
+        assert accounts.find_user_by_id(tx, 99) is None
+        for name in ("Bob", "bo", "", "bob\0", "\udc80"):
+            assert accounts.find_user(tx, name) is None
+    assert (bob.role, bob.created_at, bob.disabled_at, bob.signed_in_at) == (Role.READER, NOW, None, None)
+    assert told(storage)[1] == ("user.created", {"user_id": bob.id, "user": "bob", "role": "reader"})
+
+
+def test_there_are_users_from_the_first_one_on(storage: Storage, batches: Batches) -> None:
+    assert not ask(storage, accounts.has_users)
+    (user,) = batches.change([create_user("bob", Role.READER)])
+    assert ask(storage, accounts.has_users)
+    batches.change([change_user(user.id, is_disabled=True)])
+    assert ask(storage, accounts.has_users)
+
+
+def test_a_name_is_given_once(storage: Storage, batches: Batches, alice: User) -> None:
+    outcomes = batches.change([create_user("alice", Role.READER), create_user("bob"), create_user("bob")])
+    assert [type(one) for one in outcomes] == [UserExists, User, UserExists]
+    assert len(ask(storage, accounts.list_users)) == 2
+
+
+def test_the_first_administrator_is_made_once(storage: Storage, batches: Batches) -> None:
+    first = [create_user(name, only_first=True) for name in ("alice", "bob")]
+    outcomes = batches.change(first)
+    assert [type(one) for one in outcomes] == [User, SetupOver]
+    assert [one.name for one in ask(storage, accounts.list_users)] == ["alice"]
+    assert [name for name, _ in told(storage)] == ["user.created"]
+
+
+def test_of_two_first_administrators_at_once_one_is_made(open_again: Opener) -> None:
+    storages = [open_again() for _ in range(4)]
+    together = Barrier(len(storages))
+
+    def make(number: int) -> Any:
+        together.wait()
+        return Batches(storages[number]).change([create_user(f"user {number}", only_first=True)])[0]
+
+    with ThreadPoolExecutor(len(storages)) as threads:
+        outcomes = list(threads.map(make, range(len(storages))))
+    assert sorted(type(one).__name__ for one in outcomes) == ["SetupOver"] * 3 + ["User"]
+    assert len(ask(storages[0], accounts.list_users)) == 1
+
+
+def test_what_is_changed_is_changed_and_told_and_nothing_else(
+    storage: Storage, batches: Batches, bob: User
+) -> None:
+    (changed,) = batches.change([change_user(bob.id, role=Role.SUPPORT, now=LATER)])
+    assert isinstance(changed, User)
+    assert (changed.role, changed.password_hash, changed.disabled_at) == (Role.SUPPORT, "$argon2id$", None)
+    batches.change([change_user(bob.id, password_hash="$argon2id$ new")])
+    batches.change([change_user(bob.id, is_disabled=True, now=LATER)])
+    batches.change([change_user(bob.id, is_disabled=True), change_user(bob.id, role=Role.SUPPORT)])
+    with storage.read() as tx:
+        found = accounts.find_user_by_id(tx, bob.id)
+    assert found is not None
+    assert (found.role, found.password_hash, found.disabled_at) == (Role.SUPPORT, "$argon2id$ new", LATER)
+    (enabled,) = batches.change([change_user(bob.id, is_disabled=False)])
+    assert isinstance(enabled, User)
+    assert enabled.disabled_at is None
+    who = {"user_id": bob.id, "user": "bob"}
+    assert told(storage)[2:] == [
+        ("user.changed", {**who, "role": ["reader", "support"]}),
+        ("user.changed", {**who, "is_password_new": True}),
+        ("user.changed", {**who, "is_disabled": [False, True]}),
+        ("user.changed", {**who, "is_disabled": [True, False]}),
+    ]
+
+
+def test_a_user_who_is_not_there_cannot_be_changed(batches: Batches, alice: User) -> None:
+    (outcome,) = batches.change([change_user(99, role=Role.READER)])
+    assert isinstance(outcome, UnknownUser)
+
+
+@pytest.mark.parametrize("changes", [{"role": Role.SUPPORT}, {"is_disabled": True}])
+def test_somebody_who_may_administer_is_left(
+    changes: dict[str, Any], storage: Storage, batches: Batches, alice: User, bob: User
+) -> None:
+    (outcome,) = batches.change([change_user(alice.id, **changes)])
+    assert isinstance(outcome, LastAdministrator)
+    # Another one who is disabled does not count, and nor does one who is made a reader in the same batch.
+    batches.change([change_user(bob.id, role=Role.ADMINISTRATOR, is_disabled=True)])
+    assert isinstance(batches.change([change_user(alice.id, **changes)])[0], LastAdministrator)
+    batches.change([change_user(bob.id, is_disabled=False)])
+    outcomes = batches.change([change_user(bob.id, role=Role.READER), change_user(alice.id, **changes)])
+    assert [type(one) for one in outcomes] == [User, LastAdministrator]
+    batches.change([change_user(bob.id, role=Role.ADMINISTRATOR)])
+    assert isinstance(batches.change([change_user(alice.id, **changes)])[0], User)
+    with storage.read() as tx:
+        left = [one.name for one in accounts.list_users(tx) if one.role is Role.ADMINISTRATOR]
+    assert "bob" in left
+
+
+def test_the_last_administrator_may_change_the_password_and_others_may_be_changed(
+    batches: Batches, alice: User, bob: User
+) -> None:
+    commands = [
+        change_user(alice.id, password_hash="$argon2id$ new"),
+        change_user(alice.id, role=Role.ADMINISTRATOR, is_disabled=False),
+        change_user(bob.id, is_disabled=True),
+    ]
+    assert [type(one) for one in batches.change(commands)] == [User] * 3
+
+
+def test_of_two_administrators_who_demote_each_other_at_once_one_is_left(open_again: Opener) -> None:
+    storages = [open_again() for _ in range(2)]
+    Batches(storages[0]).change([create_user("alice"), create_user("bob")])
+    for again in range(5):
+        together = Barrier(len(storages))
+
+        def demote(number: int, together: Barrier = together) -> Any:
+            together.wait()
+            return Batches(storages[number]).change([change_user(number + 1, role=Role.READER)])[0]
+
+        with ThreadPoolExecutor(len(storages)) as threads:
+            outcomes = list(threads.map(demote, range(len(storages))))
+        assert sorted(type(one).__name__ for one in outcomes) == ["LastAdministrator", "User"], again
+        with storages[0].read() as tx:
+            users = accounts.list_users(tx)
+        assert [one.role for one in users].count(Role.ADMINISTRATOR) == 1
+        Batches(storages[0]).change([change_user(one.id, role=Role.ADMINISTRATOR) for one in users])
+
+
+# --- the link for the first administrator -----------------------------------------------------------
+
+
+def is_good(storage: Storage, token: str, now: datetime) -> bool:
+    return ask(storage, lambda tx: accounts.is_setup_token(tx, token, now))
+
+
+@pytest.fixture
+def token(storage: Storage) -> str:
+    """A setup token of now."""
+    return ask(storage, lambda tx: accounts.setup_token(tx, NOW))
+
+
+def test_the_link_is_good_for_thirty_minutes(storage: Storage, token: str) -> None:
+    for after in (timedelta(), SECOND, accounts.SETUP_TIME - SECOND, -MINUTE + SECOND):
+        assert is_good(storage, token, NOW + after)
+    for after in (accounts.SETUP_TIME, timedelta(days=365), -MINUTE):
+        assert not is_good(storage, token, NOW + after)
+
+
+def test_a_forged_link_is_not_good(storage: Storage, token: str, open_again: Opener) -> None:
+    issued, _, signature = token.partition(".")
+    later = f"{int(issued, 16) + 600:x}"
+    forged = [
+        "",
+        issued,
+        signature,
+        f"{later}.{signature}",
+        f"{issued}.{signature[:-1]}",
+        f"{issued}.{signature[::-1]}",
+        f"{issued}.{'0' * 64}",
+        f"{token}\n",
+        f" {token}",
+        token.upper(),
+        f"{'f' * 13}.{signature}",
+        token.replace(issued[0], "٣"),
+        "\udc80.\0",
+    ]
+    assert [one for one in forged if is_good(storage, one, NOW)] == []
+
+
+def test_another_installation_s_link_is_not_good(storage: Storage) -> None:
+    class Elsewhere(Reading):
+        """The same database, with another secret."""
+
+        @property
+        def key_ring(self) -> KeyRing:
+            return KeyRing(b"another secret, also 32 bytes ok")
+
+    with storage.read() as tx:
+        other = accounts.setup_token(Elsewhere(tx.connection, KEY_RING), NOW)
+    assert not is_good(storage, other, NOW)
+
+
+def test_the_link_is_good_as_long_as_there_is_no_user(storage: Storage, token: str, batches: Batches) -> None:
+    batches.change([create_user("bob", Role.READER, only_first=True)])
+    assert not is_good(storage, token, NOW)
+    with pytest.raises(SetupOver):
+        ask(storage, lambda tx: accounts.setup_token(tx, NOW))
+
+
+# --- sessions ---------------------------------------------------------------------------------------
+
+
+def test_who_signs_in_is_known_by_the_token(storage: Storage, batches: Batches, bob: User) -> None:
+    origin = an_origin(actor=f"user:{bob.id}", ip_address="2001:db8::1", user_agent="browser/1.0")
+    (session,) = batches.change([start_session(bob.id, origin=origin, now=LATER)])
+    assert session == Session(hash_session_token(TOKEN), bob.id, LATER, LATER, "2001:db8::1", "browser/1.0")
+    found = signed_in(storage, LATER)
+    assert found is not None
+    assert found.session == session
+    assert (found.user.id, found.user.signed_in_at) == (bob.id, LATER)
+    assert signed_in(storage, LATER, token="another") is None
+    happened = events(storage)[-1]
+    assert (happened.name, happened.actor, happened.ip_address) == (
+        "user.signed_in",
+        f"user:{bob.id}",
+        "2001:db8::1",
+    )
+    assert happened.details == {"user_id": bob.id, "user": "bob"}
+
+
+def test_nobody_signs_in_who_is_unknown_or_disabled_or_had_another_password(
+    storage: Storage, batches: Batches, bob: User
+) -> None:
+    outcomes = batches.change(
+        [
+            start_session(99),
+            start_session(bob.id, password_hash="$argon2id$ of before"),
+            change_user(bob.id, is_disabled=True),
+            start_session(bob.id),
+        ]
+    )
+    assert [type(one) for one in outcomes] == [UnknownUser, UnknownUser, User, UnknownUser]
+    assert signed_in(storage) is None
+    batches.change([change_user(bob.id, is_disabled=False)])
+    assert batches.change([start_session(bob.id, password_hash=bob.password_hash)]) == [
+        a_session(user_id=bob.id, user_agent="program/1.0")
+    ]
+
+
+def test_a_session_ends_when_nobody_comes_by_for_thirty_minutes(
+    storage: Storage, batches: Batches, alice: User
+) -> None:
+    batches.change([start_session(alice.id)])
+    assert signed_in(storage, NOW + SESSION_IDLE - SECOND) is not None
+    assert signed_in(storage, NOW + SESSION_IDLE) is None
+    seen_at = NOW + SESSION_IDLE - SECOND
+    assert batches.change([see_session(now=seen_at)]) == [
+        a_session(user_id=alice.id, seen_at=seen_at, user_agent="program/1.0")
+    ]
+    assert signed_in(storage, seen_at + SESSION_IDLE - SECOND) is not None
+    assert batches.change([see_session(now=seen_at + SESSION_IDLE)]) == [None]
+    assert signed_in(storage, seen_at + SESSION_IDLE) is None
+
+
+def test_a_session_ends_after_twelve_hours_however_often_somebody_comes_by(
+    storage: Storage, batches: Batches, alice: User
+) -> None:
+    batches.change([start_session(alice.id)])
+    now = NOW
+    while now < NOW + SESSION_LONGEST - 20 * MINUTE:
+        now += 20 * MINUTE
+        assert batches.change([see_session(now=now)]) != [None]
+    assert signed_in(storage, NOW + SESSION_LONGEST - SECOND) is not None
+    assert signed_in(storage, NOW + SESSION_LONGEST) is None
+    assert batches.change([see_session(now=NOW + SESSION_LONGEST)]) == [None]
+
+
+def test_a_session_of_a_clock_that_was_far_ahead_is_over(
+    storage: Storage, batches: Batches, alice: User
+) -> None:
+    batches.change([start_session(alice.id, now=NOW + timedelta(days=365))])
+    assert signed_in(storage) is None
+
+
+def test_who_signs_out_is_signed_out_and_nobody_else_is(
+    storage: Storage, batches: Batches, alice: User
+) -> None:
+    batches.change([start_session(alice.id), start_session(alice.id, "elsewhere")])
+    assert batches.change([end_session(), end_session(), see_session()]) == [None, None, None]
+    assert signed_in(storage) is None
+    assert signed_in(storage, token="elsewhere") is not None
+    who = {"user_id": alice.id, "user": "alice"}
+    assert told(storage)[1:] == [("user.signed_in", who), ("user.signed_in", who), ("user.signed_out", who)]
+
+
+def test_who_signs_in_clears_away_the_sessions_that_are_over(
+    storage: Storage, batches: Batches, alice: User
+) -> None:
+    long_ago, idle = NOW - SESSION_LONGEST, NOW - SESSION_IDLE
+    batches.change([start_session(alice.id, "old", now=long_ago)])
+    sessions = [
+        a_session(token_hash=b"1" * 32, created_at=long_ago, seen_at=NOW),
+        a_session(token_hash=b"2" * 32, created_at=idle, seen_at=idle),
+        a_session(token_hash=b"3" * 32, created_at=long_ago + SECOND, seen_at=idle + SECOND),
+    ]
+    save_sessions(storage, sessions)
+    batches.change([start_session(alice.id)])
+    with storage.read() as tx:
+        there = [people.find_session(tx, one.token_hash) for one in sessions]
+        assert people.find_session(tx, hash_session_token("old")) is None
+    assert there == [None, None, sessions[2]]
+
+
+@pytest.mark.parametrize("changes", [{"password_hash": "$argon2id$ new"}, {"is_disabled": True}])
+def test_a_new_password_and_being_disabled_end_every_session(
+    changes: dict[str, Any], storage: Storage, batches: Batches, alice: User, bob: User
+) -> None:
+    batches.change([start_session(bob.id), start_session(bob.id, "elsewhere")])
+    batches.change([start_session(alice.id, "alice")])
+    batches.change([change_user(bob.id, **changes)])
+    # Whoever is enabled again does not find the sessions of before.
+    batches.change([change_user(bob.id, is_disabled=False)])
+    assert signed_in(storage) is None
+    assert signed_in(storage, token="elsewhere") is None
+    assert signed_in(storage, token="alice") is not None
+
+
+def test_who_changes_the_own_password_stays_signed_in_here(
+    storage: Storage, batches: Batches, bob: User
+) -> None:
+    batches.change([start_session(bob.id), start_session(bob.id, "elsewhere")])
+    here = hash_session_token(TOKEN)
+    batches.change([change_user(bob.id, password_hash="$argon2id$ new", but_session=here)])
+    assert signed_in(storage) is not None
+    assert signed_in(storage, token="elsewhere") is None
+
+
+def test_another_role_holds_at_once_and_ends_no_session(
+    storage: Storage, batches: Batches, bob: User
+) -> None:
+    batches.change([start_session(bob.id), change_user(bob.id, role=Role.SUPPORT)])
+    found = signed_in(storage)
+    assert found is not None
+    assert found.user.role is Role.SUPPORT
+
+
+def test_a_session_of_a_user_who_is_disabled_or_not_there_is_nobodys(
+    storage: Storage, batches: Batches, bob: User
+) -> None:
+    batches.change([change_user(bob.id, is_disabled=True)])
+    sessions = [a_session(user_id=bob.id), a_session(token_hash=hash_session_token("lost"), user_id=99)]
+    save_sessions(storage, sessions)
+    assert signed_in(storage) is None
+    assert signed_in(storage, token="lost") is None
+    batches.change([end_session("lost")])
+    assert told(storage)[-1] == ("user.signed_out", {"user_id": 99})
+
+
+def test_a_refused_sign_in_is_told_with_the_name_of_a_user_and_with_no_other_text(
+    storage: Storage, batches: Batches, alice: User
+) -> None:
+    batches.change([refuse_sign_in("alice"), refuse_sign_in("my password!"), refuse_sign_in("\0\udc80")])
+    assert told(storage)[1:] == [
+        ("user.sign_in_refused", {"user_id": alice.id, "user": "alice"}),
+        ("user.sign_in_refused", None),
+        ("user.sign_in_refused", None),
+    ]
+
+
+# --- names and keys ---------------------------------------------------------------------------------
+
+
+def test_a_number_has_the_name_that_was_saved_last(storage: Storage, batches: Batches) -> None:
+    product, user = NameKind.PRODUCT, NameKind.USER
+    batches.change([save_name(product, number, f"Product {number}") for number in (0, 7, 2**63 - 1)])
+    batches.change([save_name(user, 7, "Anna"), save_name(product, 7, "Writer"), save_name(user, 8, "Bo")])
+    batches.change([save_name(user, 8, None), save_name(user, 9, None), save_name(user, 7, "Anna")])
+    with storage.read() as tx:
+        assert accounts.names_of(tx, product, [7, 0, 7, 5]) == {0: "Product 0", 7: "Writer"}
+        assert accounts.names_of(tx, user, range(300)) == {7: "Anna"}
+        assert accounts.names_of(tx, user, []) == {}
+        first = accounts.list_names(tx, product, after=-1, limit=2)
+        assert list(first.items()) == [(0, "Product 0"), (7, "Writer")]
+        assert accounts.list_names(tx, product, after=7, limit=2) == {2**63 - 1: f"Product {2**63 - 1}"}
+    assert told(storage)[3:] == [
+        ("name.saved", {"kind": "user", "number": 7, "name": [None, "Anna"]}),
+        ("name.saved", {"kind": "product", "number": 7, "name": ["Product 7", "Writer"]}),
+        ("name.saved", {"kind": "user", "number": 8, "name": [None, "Bo"]}),
+        ("name.saved", {"kind": "user", "number": 8, "name": ["Bo", None]}),
+    ]
+
+
+def test_who_looks_at_a_key_is_told_in_the_story_of_the_license(storage: Storage, batches: Batches) -> None:
+    batches.change([create()])
+    license, unknown = batches.change([show_key(), show_key("unknown")])
+    assert isinstance(license, License)
+    assert license.key == KEY
+    assert isinstance(unknown, UnknownLicense)
+    with storage.read() as tx:
+        (shown, _) = tx.list_events(license.id, limit=9)
+        assert tx.find_licenses([KEY]) == {KEY: license}
+    assert (shown.name, shown.details) == ("license.key_shown", None)
+
+
+# --- what belongs to the storage --------------------------------------------------------------------
+
+
+@pytest.fixture
+def beside(storage: Storage) -> Iterator[Storage]:
+    with closing(storage.beside()) as another:
+        yield another
+
+
+def test_another_object_on_the_same_database_sees_what_is_acknowledged(
+    storage: Storage, beside: Storage, batches: Batches
+) -> None:
+    assert ask(beside, accounts.list_users) == []
+    (user,) = batches.change([create_user()])
+    assert ask(beside, accounts.list_users) == [user]
+    with storage.read() as one, beside.read() as other:
+        assert accounts.list_users(one) == accounts.list_users(other)
+    assert Batches(beside).change([create_user("bob", only_first=True)])[0].code == "user.setup_over"
+
+
+def test_another_object_needs_no_right_to_make_tables_and_stays_open_when_the_first_is_closed(
+    storage: Storage, beside: Storage, alice: User
+) -> None:
+    storage.close()
+    assert ask(beside, accounts.list_users) == [alice]

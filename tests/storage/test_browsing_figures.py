@@ -1,0 +1,223 @@
+"""Figures about all licenses are counted, and may be a minute old."""
+
+import threading
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from keywright.browsing import Figures, Overview, RecentFigures, count_figures, overview
+from keywright.browsing import figures as of_figures
+from keywright.model import Status
+from keywright.storage import Storage, Writing, ask
+from keywright.storage.many import inserting
+from keywright.storage.schema import daily_counts, limit_refusals
+from tests.makers import NOW, a_license, an_event
+from tests.storage.browsed import Marked, insert, many_marked
+from tests.storage.conftest import Opener
+
+TODAY = NOW.date()
+
+
+def insert_counts(tx: Writing, amounts: dict[tuple[int, str], int]) -> None:
+    """How often something happened so many days ago."""
+    today = (TODAY - date(1970, 1, 1)).days
+    values = [{"day": today - ago, "name": name, "amount": amount} for (ago, name), amount in amounts.items()]
+    inserting(daily_counts).execute(tx.connection, values)
+
+
+def insert_refusals(tx: Writing, *refused: tuple[int, int, datetime]) -> None:
+    values = [
+        {"license_id": number, "times": times, "last_at": int(at.timestamp())}
+        for number, times, at in refused
+    ]
+    inserting(limit_refusals).execute(tx.connection, values)
+
+
+def an_overview(storage: Storage, **asked: Any) -> Overview:
+    return ask(storage, lambda tx: overview(tx, NOW, **asked))
+
+
+def test_an_empty_database_has_an_overview(storage: Storage) -> None:
+    found = an_overview(storage)
+    assert (found.total, found.by_status, found.full, found.unused, found.expiring_30_days) == (
+        0,
+        {},
+        0,
+        0,
+        0,
+    )
+    assert found.activations_per_day == found.validations_per_day
+    assert [amount for _, amount in found.activations_per_day] == [0] * 30
+    assert (found.refused_lately, found.latest_events, found.as_of) == ((), (), NOW)
+
+
+def test_the_figures_are_what_counting_every_license_gives(storage: Storage) -> None:
+    marked = many_marked(storage, 200, seed=3)
+    found = ask(storage, lambda tx: count_figures(tx, NOW))
+    licenses = [one.license for one in marked]
+    until = NOW + timedelta(days=30)
+    assert found == Figures(
+        by_status={status: sum(one.status == status for one in licenses) for status in Status},
+        total=200,
+        full=sum("full" in one.terms for one in marked),
+        unused=sum("unused" in one.terms for one in marked),
+        expiring_30_days=sum(
+            one.expires_at is not None and NOW < one.expires_at <= until for one in licenses
+        ),
+        as_of=NOW,
+    )
+
+
+def test_each_of_thirty_days_has_its_counts_and_today_is_the_last(storage: Storage) -> None:
+    with storage.write() as tx:
+        insert_counts(
+            tx,
+            {
+                (0, "license.activated"): 5,
+                (29, "license.activated"): 7,
+                (30, "license.activated"): 1_000,
+                (-1, "license.activated"): 1_000,
+                (1, "license.validated"): 3_000_000_000,
+                (0, "license.deactivated"): 9,
+            },
+        )
+    found = an_overview(storage)
+    days = [TODAY - timedelta(days=ago) for ago in range(29, -1, -1)]
+    assert found.activations_per_day == tuple((day, {TODAY: 5, days[0]: 7}.get(day, 0)) for day in days)
+    assert found.validations_per_day == tuple((day, 3_000_000_000 if day == days[-2] else 0) for day in days)
+
+
+def test_a_day_ends_at_midnight_utc(storage: Storage) -> None:
+    with storage.read() as tx:
+        for now in (datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 1, 15, 23, 59, 59, tzinfo=UTC)):
+            assert overview(tx, now).activations_per_day[-1][0] == date(2026, 1, 15)
+
+
+def test_the_licenses_refused_last_are_named_but_not_those_that_are_gone(storage: Storage) -> None:
+    licenses = [a_license(id=number, key=f"{number}") for number in range(1, 15)]
+    with storage.write() as tx:
+        tx.save_new_licenses(licenses)
+        insert_refusals(tx, *((number, number, NOW - timedelta(hours=number)) for number in range(1, 15)))
+        tx.delete_licenses({2})
+    found = an_overview(storage).refused_lately
+    assert [(one.license.id, one.times) for one in found] == [(n, n) for n in (1, *range(3, 11))]
+    assert found[0].license == licenses[0]
+    assert found[0].last_at == NOW - timedelta(hours=1)
+
+
+def test_the_latest_events_come_first(storage: Storage) -> None:
+    with storage.write() as tx:
+        tx.save_events([an_event(license_id=number, details={"n": number}) for number in range(1, 13)])
+    found = an_overview(storage).latest_events
+    assert [one.event for one in found] == [
+        an_event(license_id=number, details={"n": number}) for number in range(12, 2, -1)
+    ]
+    assert [one.id for one in found] == list(range(12, 2, -1))
+
+
+# --- figures of a minute ago ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def add(storage: Storage) -> Any:
+    """Adds a license."""
+    numbers = iter(range(1, 100))
+
+    def added() -> None:
+        number = next(numbers)
+        with storage.write() as tx:
+            insert(tx, [Marked(a_license(id=number, key=f"{number}"), frozenset())])
+
+    return added
+
+
+def test_figures_are_counted_anew_after_a_minute_or_when_the_clock_was_put_back(
+    storage: Storage, add: Any
+) -> None:
+    recent = RecentFigures()
+
+    def total_at(seconds: int) -> int:
+        return ask(storage, lambda tx: recent.get(tx, NOW + timedelta(seconds=seconds))).total
+
+    assert total_at(0) == 0
+    add()
+    assert total_at(59) == 0
+    assert total_at(60) == 1
+    add()
+    assert total_at(119) == 1
+    assert total_at(59) == 2
+
+
+def test_an_overview_has_figures_as_old_as_it_may(storage: Storage, add: Any) -> None:
+    recent = RecentFigures()
+    assert an_overview(storage, recent=recent).total == 0
+    add()
+    assert an_overview(storage, recent=recent).total == 0
+    assert an_overview(storage).total == 1
+
+
+def test_a_few_licenses_are_counted_each_time(storage: Storage, add: Any) -> None:
+    recent = RecentFigures(few=2)
+    totals = []
+    for _ in range(5):
+        totals.append(an_overview(storage, recent=recent).total)
+        add()
+    assert totals == [0, 1, 2, 3, 3]
+
+
+def test_while_one_thread_counts_the_others_get_the_figures_there_are(
+    open_again: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = open_again(), open_again()
+    recent = RecentFigures()
+    ask(one, lambda tx: recent.get(tx, NOW))
+    is_counting, may_go_on = threading.Event(), threading.Event()
+    count = of_figures.count_figures
+
+    def count_slowly(*arguments: Any) -> Figures:
+        is_counting.set()
+        assert may_go_on.wait(30)
+        return count(*arguments)
+
+    monkeypatch.setattr(of_figures, "count_figures", count_slowly)
+    later = NOW + timedelta(minutes=2)
+    counting = threading.Thread(target=lambda: ask(one, lambda tx: recent.get(tx, later)))
+    counting.start()
+    assert is_counting.wait(30)
+    assert ask(other, lambda tx: recent.get(tx, later)).as_of == NOW
+    may_go_on.set()
+    counting.join(30)
+    assert ask(other, lambda tx: recent.get(tx, later)).as_of == later
+
+
+def test_who_comes_first_together_counts_once(open_again: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    storages = [open_again() for _ in range(4)]
+    recent, counted, count = RecentFigures(), [], of_figures.count_figures
+
+    def count_and_note(*arguments: Any) -> Figures:
+        counted.append(1)
+        return count(*arguments)
+
+    monkeypatch.setattr(of_figures, "count_figures", count_and_note)
+    threads = [
+        threading.Thread(target=lambda one=one: ask(one, lambda tx: recent.get(tx, NOW))) for one in storages
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert counted == [1]
+
+
+def test_after_counting_failed_the_next_counts(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    recent = RecentFigures()
+
+    def fail(*_: Any) -> Figures:
+        raise RuntimeError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(of_figures, "count_figures", fail)
+        with pytest.raises(RuntimeError):
+            ask(storage, lambda tx: recent.get(tx, NOW))
+    assert ask(storage, lambda tx: recent.get(tx, NOW)).total == 0

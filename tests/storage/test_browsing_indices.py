@@ -1,0 +1,136 @@
+"""The pages' indices are used by the pages, and cost nothing where licenses are activated."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event
+
+from keywright.batches import Batches
+from keywright.browsing import Order, Search, find_page
+from keywright.model import LicenseRecord
+from keywright.storage import Storage
+from keywright.storage.many import is_postgres
+from tests.databases import execute
+from tests.makers import NOW, activate, create, deactivate, deactivate_all, reactivate
+from tests.storage.browsed import many_marked
+
+#: A statement and its parameters.
+Statement = tuple[str, Any]
+
+
+@contextmanager
+def noted() -> Iterator[list[Statement]]:
+    """The statements that databases are asked meanwhile."""
+    statements: list[Statement] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        statements.append((statement, parameters))
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield statements
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+def plans(storage: Storage, search: Search) -> str:
+    """How the database goes about what a page asks."""
+    with storage.read() as tx:
+        with noted() as statements:
+            find_page(tx, search, cursor=None, limit=10, now=NOW)
+        explain = "EXPLAIN " if is_postgres(tx.connection) else "EXPLAIN QUERY PLAN "
+        return "\n".join(
+            str(row[-1])
+            for statement, parameters in statements
+            if "set_config" not in statement
+            for row in tx.connection.exec_driver_sql(explain + statement, parameters)
+        )
+
+
+@pytest.mark.parametrize(
+    ("asked", "index"),
+    [
+        ({"status": 3}, "ix_licenses_status"),
+        ({"product_id": 1}, "ix_licenses_product_id"),
+        ({"order_id": 1}, "ix_licenses_order_id"),
+        ({"user_id": 1}, "ix_licenses_user_id"),
+        ({"expiring_within_days": 30}, "ix_licenses_expires_at"),
+        ({"is_full": True}, "marks"),
+        ({"is_unused": True, "status": 3}, "marks"),
+        ({"term": "llap", "is_prefix": True}, "marks"),
+        ({"term": "llap", "is_prefix": True, "license_id": 5}, "ix_marks_license_id"),
+    ],
+)
+@pytest.mark.parametrize("order", Order)
+def test_every_search_has_its_index(
+    storage: Storage, asked: dict[str, Any], index: str, order: Order, database: str
+) -> None:
+    many_marked(storage, 200, seed=1)
+    found = plans(storage, Search(**asked, order=order))
+    assert index in found
+    if database == "postgresql":
+        assert "Seq Scan" not in found
+    else:
+        assert "SCAN licenses" not in found
+        assert "SCAN marks" not in found
+
+
+@pytest.fixture
+def batches(storage: Storage) -> Batches:
+    """Two licenses: A, and B whose time begins with its first activation."""
+    batches = Batches(storage)
+    batches.change([create("A", expires_at=NOW + timedelta(days=9)), create("B", valid_for_days=9)])
+    return batches
+
+
+def changed_columns(batches: Batches, *commands: Any) -> list[str]:
+    """What is written into the table of licenses, a statement each."""
+    with noted() as statements:
+        outcomes = batches.change(commands)
+    assert all(isinstance(one, LicenseRecord) for one in outcomes)
+    updates = [one for one, _ in statements if one.startswith("UPDATE licenses SET ")]
+    return [one.removeprefix("UPDATE licenses SET ").partition(" WHERE")[0] for one in updates]
+
+
+def test_an_expiry_is_written_only_where_it_begins(batches: Batches) -> None:
+    for key, is_written in (("A", False), ("B", True), ("A", False), ("B", False)):
+        [columns] = changed_columns(batches, activate(key))
+        assert "times_activated" in columns
+        assert ("expires_at" in columns) == is_written
+    [record] = batches.change([activate("B")])
+    token = record.activations[0].token
+    for command in (deactivate(token, "B"), reactivate(token, "B"), deactivate_all("B")):
+        [columns] = changed_columns(batches, command)
+        assert "expires_at" not in columns
+
+
+def test_a_license_s_time_begins_also_where_the_place_is_given_up_at_once(
+    storage: Storage, batches: Batches
+) -> None:
+    taken, given_up = batches.change([activate("B"), deactivate_all("B")])
+    expires_at = NOW + timedelta(days=9)
+    assert (taken.license.expires_at, given_up.license.expires_at) == (expires_at, expires_at)
+    with storage.read() as tx:
+        license = tx.find_licenses(["B"])["B"]
+    assert (license.expires_at, license.times_activated) == (expires_at, 0)
+
+
+def test_activating_touches_no_index_of_licenses(
+    url: str, storage: Storage, batches: Batches, database: str
+) -> None:
+    with noted() as statements:
+        for _ in range(20):
+            batches.change([activate("A")])
+    if database == "sqlite":
+        update, parameters = next(one for one in statements if one[0].startswith("UPDATE licenses"))
+        with storage.read() as tx:
+            steps = tx.connection.exec_driver_sql(f"EXPLAIN {update}", parameters).all()
+        assert not [step for step in steps if step.opcode.startswith("Idx")]
+        return
+    # What a connection did is counted when it ends.
+    storage.close()
+    counted = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'licenses'"
+    assert execute(url, counted) == [(20, 20)]

@@ -1,0 +1,178 @@
+"""A license is shown with its latest activations; events are found among very many, piece by piece."""
+
+import random
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from keywright.browsing import EventPage, LicenseDetails, get_license, list_events, records
+from keywright.model import Event
+from keywright.storage import Storage, ask
+from tests.makers import NOW, a_license, an_activation, an_event
+
+# --- a license ------------------------------------------------------------------------------------
+
+
+def details(storage: Storage, license_id: int) -> LicenseDetails | None:
+    return ask(storage, lambda tx: get_license(tx, license_id))
+
+
+def test_a_license_comes_with_its_activations_the_active_and_the_latest_first(storage: Storage) -> None:
+    license = a_license(id=7, times_activated=2)
+    ended = {"updated_at": NOW, "deactivated_at": NOW}
+    made = [
+        an_activation(id=1, token="1" * 40, license_id=7),
+        an_activation(id=2, token="2" * 40, license_id=7, created_at=NOW + timedelta(hours=2), **ended),
+        an_activation(id=3, token="3" * 40, license_id=7, created_at=NOW + timedelta(hours=1)),
+        an_activation(id=4, token="4" * 40, license_id=7, created_at=NOW + timedelta(hours=2), **ended),
+    ]
+    with storage.write() as tx:
+        tx.save_new_licenses([license, a_license(id=8, key="other")])
+        tx.save_new_activations([*made, an_activation(id=5, license_id=8)])
+    found = details(storage, 7)
+    assert found == LicenseDetails(license, (made[2], made[0], made[3], made[1]), total=4, active=2)
+
+
+def test_of_very_many_activations_the_latest_200_are_shown_and_all_are_counted(storage: Storage) -> None:
+    made = [
+        an_activation(
+            id=number,
+            token=f"{number:040}",
+            created_at=NOW + timedelta(seconds=number),
+            deactivated_at=None if number % 4 == 0 else NOW,
+        )
+        for number in range(500)
+    ]
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license(times_activated=125)])
+        tx.save_new_activations(made)
+    found = details(storage, 1)
+    assert found is not None
+    assert (found.total, found.active, len(found.activations)) == (500, 125, 200)
+    assert [one.id for one in found.activations[:125]] == list(range(496, -1, -4))
+    assert found.activations[125].id == 499
+
+
+@pytest.mark.parametrize("license_id", [0, 2, -1, 2**63 - 1, 2**63, 10**30])
+def test_a_license_that_is_not_there_is_none(storage: Storage, license_id: int) -> None:
+    with storage.write() as tx:
+        tx.save_new_licenses([a_license()])
+    assert details(storage, license_id) is None
+
+
+# --- events ---------------------------------------------------------------------------------------
+
+NAMES = ("license.created", "license.activated", "user.created", "licensed", "license%created")
+ACTORS = ("program", "cli:root", "cli:ada", "user:1", "user:12", "cli_x")
+START = datetime(2026, 1, 10, tzinfo=UTC)
+
+
+@pytest.fixture
+def happened(storage: Storage) -> list[tuple[int, Event]]:
+    """300 events of ten days with their numbers, oldest first; some are missing."""
+    chance = random.Random(9)
+    events = [
+        an_event(
+            at=START + timedelta(minutes=48 * number),
+            name=chance.choice(NAMES),
+            actor=chance.choice(ACTORS),
+            license_id=chance.choice((0, 0, 1, 2, 3)),
+            details=chance.choice((None, {"key": "…1234"})),
+        )
+        for number in range(300)
+    ]
+    with storage.write() as tx:
+        tx.save_events(events)
+    with storage.read() as tx:
+        found = list_events(tx, limit=1_000).events
+    assert [one.event for one in found] == events[::-1]
+    return [(one.id, one.event) for one in found[::-1]]
+
+
+def is_asked_for(event: Event, asked: dict[str, Any]) -> bool:
+    name, actor, day = asked.get("name"), asked.get("actor"), asked.get("day")
+    return (
+        asked.get("license_id") in (None, event.license_id)
+        and (name in (None, event.name) or (name.endswith(".") and event.name.startswith(name)))
+        and (actor in (None, event.actor) or (actor.endswith(":") and event.actor.startswith(actor)))
+        and day in (None, event.at.date())
+    )
+
+
+def all_pages(storage: Storage, **asked: Any) -> list[EventPage]:
+    found, before_id = [], None
+    with storage.read() as tx:
+        while True:
+            found.append(list_events(tx, before_id=before_id, **asked))
+            before_id = found[-1].before_id
+            if before_id is None:
+                return found
+
+
+@pytest.mark.parametrize("budget", [0.0, 60.0])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"license_id": 0},
+        {"license_id": 2},
+        {"license_id": 9},
+        {"name": "license.created"},
+        {"name": "license."},
+        {"name": "nothing."},
+        {"actor": "user:1"},
+        {"actor": "cli:"},
+        {"actor": "program", "name": "user.created", "license_id": 1},
+        {"day": date(2026, 1, 10)},
+        {"day": date(2026, 1, 14), "license_id": 1},
+        {"day": date(2026, 1, 19), "name": "license."},
+        {"day": date(2026, 1, 9)},
+        {"day": date(2026, 1, 20)},
+        {"day": date.min},
+        {"day": date.max},
+    ],
+)
+def test_all_pages_of_events_together_are_what_is_asked_for(
+    storage: Storage,
+    happened: list[tuple[int, Event]],
+    monkeypatch: pytest.MonkeyPatch,
+    asked: dict[str, Any],
+    budget: float,
+) -> None:
+    expected = [pair for pair in happened[::-1] if is_asked_for(pair[1], asked)]
+    for limit, step in ((7, 10), (40, 1_000), (1, 3)):
+        monkeypatch.setattr(records, "_STEP", step)
+        found = all_pages(storage, limit=limit, budget=budget, **asked)
+        assert [(one.id, one.event) for page in found for one in page.events] == expected
+        assert [page.is_incomplete for page in found[:-1]] == [
+            len(page.events) < limit for page in found[:-1]
+        ]
+        assert not found[-1].is_incomplete
+        if budget:
+            assert not any(page.is_incomplete for page in found)
+            # No page says that there are more when there are none.
+            assert len(found) == max(1, -(-len(expected) // limit))
+
+
+@pytest.mark.usefixtures("happened")
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"license_id": -1},
+        {"license_id": 2**63},
+        {"name": "a\x00b"},
+        {"actor": "\ud800"},
+        {"before_id": 0},
+        {"before_id": -(10**30)},
+    ],
+)
+def test_what_cannot_be_is_not_found(storage: Storage, asked: dict[str, Any]) -> None:
+    found = ask(storage, lambda tx: list_events(tx, limit=5, **asked))
+    assert found == EventPage((), None, is_incomplete=False)
+
+
+@pytest.mark.usefixtures("happened")
+def test_before_a_number_that_no_event_has_there_are_all(storage: Storage) -> None:
+    with storage.read() as tx:
+        assert list_events(tx, before_id=10**30, limit=5) == list_events(tx, limit=5)

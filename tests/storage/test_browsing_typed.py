@@ -1,0 +1,105 @@
+"""What is typed into the search box is found for what it can be."""
+
+import pytest
+
+from keywright.batches import Batches
+from keywright.browsing import Search, find_page, interpret
+from keywright.model import LicenseRecord
+from keywright.storage import Storage
+from tests.makers import NOW, activate, an_origin, create
+from tests.storage.browsed import insert_marks
+
+ADDRESS, LONG_ADDRESS = "203.0.113.9", "2001:db8::9"
+
+
+@pytest.fixture
+def tokens(storage: Storage) -> list[str]:
+    """Those of two activations of the second license; there are six licenses."""
+    batches = Batches(storage)
+    batches.change(
+        [
+            create("KEY 1"),
+            create("Key 2", order_id=1234, user_id=77),
+            create("1234"),
+            create("key 4", order_id=4, user_id=4),
+            create("key 5", order_id=2**63 - 1),
+            create(ADDRESS),
+        ]
+    )
+    outcomes = batches.change(
+        [
+            activate("Key 2", label="Büro 1234", origin=an_origin(ip_address=ADDRESS)),
+            activate("Key 2", label="1234 LAPTOP", origin=an_origin(ip_address=LONG_ADDRESS)),
+        ]
+    )
+    records = [one.activations[0] for one in outcomes if isinstance(one, LicenseRecord)]
+    with storage.write() as tx:
+        insert_marks(tx, records)
+    return [one.token for one in records]
+
+
+def meanings(storage: Storage, text: str) -> dict[str, list[int]]:
+    """What a text is taken for, and the numbers of the licenses that are found then."""
+    with storage.read() as tx:
+        return {
+            one.kind: [
+                license.id for license in find_page(tx, one.search, cursor=None, limit=10, now=NOW).licenses
+            ]
+            for one in interpret(tx, text)
+        }
+
+
+@pytest.mark.usefixtures("tokens")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("KEY 1", {"license_key": [1]}),
+        ("  KEY 1\t\n", {"license_key": [1]}),
+        ("key 1", {}),
+        ("1234", {"license_key": [3]}),
+        (ADDRESS, {"license_key": [6]}),
+        (f"::ffff:{ADDRESS}", {"address": [2]}),
+        (LONG_ADDRESS, {"address": [2]}),
+        (" 2001:DB8:0:0::9 ", {"address": [2]}),
+        ("203.0.113.8", {}),
+        ("77", {"customer": [2]}),
+        ("0077", {"customer": [2]}),
+        ("4", {"order": [4], "customer": [4], "license": [4]}),
+        ("2", {"license": [2]}),
+        ("9223372036854775807", {"order": [5]}),
+        ("9223372036854775808", {}),
+        ("9" * 300, {}),
+        ("٤", {}),
+        ("-4", {}),
+        ("123", {"label": [2]}),
+        ("büro", {"label": [2]}),
+        ("BÜRO 1234", {"label": [2]}),
+        ("1234 Lap", {"label": [2]}),
+        ("laptop", {}),
+        ("%", {}),
+        ("_üro", {}),
+        ("", {}),
+        (" \t ", {}),
+        ("KEY\x001", {}),
+        ("\ud800", {}),
+        ("x" * 100_000, {}),
+    ],
+)
+def test_a_text_is_what_it_can_be(storage: Storage, text: str, expected: dict[str, list[int]]) -> None:
+    assert meanings(storage, text) == expected
+
+
+def test_a_token_is_found_in_large_letters_too(storage: Storage, tokens: list[str]) -> None:
+    for token in tokens:
+        assert meanings(storage, f" {token.upper()}") == {"token": [2]}
+        assert meanings(storage, token[:-1]) == {}
+
+
+@pytest.mark.usefixtures("tokens")
+def test_what_it_can_be_is_said_with_the_likeliest_first(storage: Storage) -> None:
+    with storage.read() as tx:
+        assert [(one.kind, one.search) for one in interpret(tx, "4")] == [
+            ("order", Search(order_id=4)),
+            ("customer", Search(user_id=4)),
+            ("license", Search(license_id=4)),
+        ]

@@ -1,0 +1,102 @@
+"""Events of a day, of a kind, of somebody; and what a database says of itself."""
+
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from keywright import browsing
+from keywright.batches import Batches
+from keywright.storage import Reading, Storage, ask, change, measuring
+from keywright.storage.browsing import event_number_at
+from keywright.storage.migrate import HEAD
+from tests.makers import NOW, TOKEN, an_event, create_user, start_session
+
+MIDNIGHT = datetime(2026, 1, 15, tzinfo=UTC)
+
+
+def happened(storage: Storage, *moments: datetime, **fields: Any) -> None:
+    change(storage, lambda tx: tx.save_events([an_event(at=one, **fields) for one in moments]))
+
+
+def of_day(storage: Storage, day: date, **asked: Any) -> list[datetime]:
+    """When they happened, the newest first, piece by piece."""
+    found, before = list[datetime](), None
+    while True:
+
+        def question(tx: Reading, before: int | None = before) -> browsing.EventPage:
+            return browsing.list_events(tx, day=day, before_id=before, limit=3, **asked)
+
+        page = ask(storage, question)
+        found += [one.event.at for one in page.events]
+        before = page.before_id
+        if before is None:
+            return found
+
+
+def test_a_day_has_what_happened_from_midnight_to_midnight(storage: Storage) -> None:
+    every_hour = [MIDNIGHT + timedelta(hours=hour) for hour in range(-30, 60)]
+    happened(storage, *every_hour)
+    assert of_day(storage, MIDNIGHT.date()) == [
+        MIDNIGHT + timedelta(hours=hour) for hour in range(23, -1, -1)
+    ]
+    assert of_day(storage, date(2026, 1, 13)) == [MIDNIGHT - timedelta(hours=hour) for hour in range(25, 31)]
+    assert of_day(storage, date(2026, 1, 18)) == []
+    assert of_day(storage, date(1970, 1, 1)) == []
+    assert of_day(storage, date(9998, 12, 31)) == []
+
+
+def test_of_no_events_there_are_none(storage: Storage) -> None:
+    assert of_day(storage, MIDNIGHT.date()) == []
+
+
+def test_clocks_may_be_some_minutes_apart(storage: Storage) -> None:
+    late = [MIDNIGHT + timedelta(minutes=minutes) for minutes in (-20, 30, -10, 5, -1, 0, 40, -40, 70)]
+    happened(storage, *late)
+    assert sorted(of_day(storage, MIDNIGHT.date())) == sorted(one for one in late if one >= MIDNIGHT)
+
+
+def test_an_event_is_found_by_its_moment_in_few_steps(storage: Storage) -> None:
+    happened(storage, *(NOW + timedelta(minutes=minute) for minute in range(1000)))
+    first = ask(storage, lambda tx: event_number_at(tx, NOW))
+    for minute in (0, 1, 500, 999, 1000):
+        moment = NOW + timedelta(minutes=minute)
+        assert ask(storage, partial(event_number_at, moment=moment)) == first + minute
+
+
+def test_kinds_and_people_can_be_asked_for_by_their_beginning(storage: Storage) -> None:
+    for name in ("license.created", "license_x.created", "name.saved"):
+        happened(storage, NOW, name=name, actor="cli:root")
+    happened(storage, NOW, name="name.saved", actor="client")
+
+    def names(**asked: Any) -> list[str]:
+        page = ask(storage, lambda tx: browsing.list_events(tx, **asked, limit=9))
+        return sorted(one.event.name for one in page.events)
+
+    assert names(name="license.") == ["license.created"]
+    assert names(name="name.saved", actor="cli:") == ["name.saved"]
+    assert names(actor="cl_:") == []
+    assert names(name="%.") == []
+
+
+def test_a_database_says_what_it_is(storage: Storage, database: str) -> None:
+    measured = ask(storage, measuring.measure)
+    assert measured.kind == database
+    assert measured.revision == HEAD
+    assert measured.version.replace(".", "").isdigit()
+    assert 50_000 < measured.size < 50_000_000
+
+
+def test_sessions_are_counted_as_long_as_they_are_good(storage: Storage, batches: Batches) -> None:
+    (user,) = batches.change([create_user()])
+    batches.change([start_session(user.id), start_session(user.id, TOKEN[::-1])])
+
+    def count(seen_after: datetime, created_after: datetime) -> int:
+        return ask(
+            storage,
+            lambda tx: measuring.count_sessions(tx, seen_after=seen_after, created_after=created_after),
+        )
+
+    before = NOW - timedelta(seconds=1)
+    assert count(before, before) == 2
+    assert count(NOW, before) == 0
+    assert count(before, NOW) == 0

@@ -1,0 +1,114 @@
+"""Several who change things, and several who follow, at once: no event is skipped, none is followed twice."""
+
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+from keywright.batches import Batches
+from keywright.commands import Command
+from keywright.errors import StoreBusy
+from keywright.storage import Storage, ask
+from keywright.storage.following import Positions, find_positions
+from tests.makers import a_storage, activate, create, deactivate_all, delete, update
+from tests.server import wait_until
+from tests.storage.conftest import Opener
+from tests.storage.marked import assert_followed, follow, follow_all, found_counts
+
+
+def all_at_once(*works: Callable[[], None]) -> None:
+    with ThreadPoolExecutor(len(works)) as pool:
+        for done in [pool.submit(work) for work in works]:
+            done.result()
+
+
+def lively(batches: Batches, seed: int) -> None:
+    """Change a few licenses, again and again, in batches of any size."""
+    chance = random.Random(seed)
+
+    def limit() -> int | None:
+        return chance.choice([None, 1, 2])
+
+    def any_command() -> Command:
+        key, kind = str(chance.randrange(6)), chance.randrange(20)
+        if kind < 12:
+            return activate(key)
+        if kind < 15:
+            return create(key, limit())
+        if kind < 17:
+            return deactivate_all(key)
+        return update(key, times_activated_max=limit()) if kind < 19 else delete(key)
+
+    for _ in range(40):
+        batches.change([any_command() for _ in range(chance.randrange(1, 9))])
+
+
+def test_while_several_change_and_several_follow_nothing_is_skipped_and_nothing_followed_twice(
+    database: str, open_again: Opener, storage: Storage
+) -> None:
+    over = threading.Event()
+
+    def follow_until_over(batches: Batches) -> None:
+        while not over.is_set():
+            batches.change([follow(limit=7)])
+
+    changing = [Batches(open_again()) for _ in range(1 if database == "sqlite" else 3)]
+    following = [Batches(open_again()) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        ends = [pool.submit(follow_until_over, one) for one in following]
+        all_at_once(*(partial(lively, one, seed) for seed, one in enumerate(changing)))
+        over.set()
+        for end in ends:
+            end.result()
+    follow_all(Batches(storage))
+    assert_followed(storage)
+    assert sum(found_counts(storage).values()) > 50
+
+
+def test_who_follows_waits_for_no_other_process(tmp_path: Path) -> None:
+    with closing(a_storage(tmp_path)) as storage, closing(a_storage(tmp_path)) as other:
+        batches = Batches(storage)
+        follow_all(batches)
+        with other.exclusively():
+            [outcome] = batches.change([follow()], wait=True)
+        assert isinstance(outcome, StoreBusy)
+        assert follow_all(batches) == 0
+
+
+_FOLLOWER = """
+import sys
+from keywright.batches import Batches
+from keywright.storage import open_storage
+from tests.makers import KEY_RING
+from tests.storage.marked import follow
+batches = Batches(open_storage(sys.argv[1], KEY_RING))
+print("ready", flush=True)
+while True:
+    batches.change([follow(limit=3)])
+"""
+
+
+def _has_moved(storage: Storage, before: Positions | None) -> bool:
+    return ask(storage, find_positions) != before
+
+
+def test_whoever_is_killed_while_following_has_followed_each_event_once_or_not_at_all(
+    url: str, storage: Storage
+) -> None:
+    batches = Batches(storage)
+    batches.change([create("a"), create("b", 2)])
+    for number in range(2):
+        commands = [activate("a", label=f"{number} {one}") for one in range(60)]
+        batches.change([*commands, activate("b"), deactivate_all("b")])
+        before = ask(storage, find_positions)
+        with subprocess.Popen([sys.executable, "-c", _FOLLOWER, url], stdout=subprocess.PIPE) as follower:
+            wait_until(partial(_has_moved, storage, before), "some steps")
+            follower.send_signal(signal.SIGKILL)
+    follow_all(batches, 10)
+    assert_followed(storage)

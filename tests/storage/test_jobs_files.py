@@ -1,0 +1,271 @@
+"""The file that an export makes: what is in it, how it is kept, and when it goes."""
+
+import csv
+import io
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from keywright import commands as c
+from keywright import jobs
+from keywright.batches import Batches
+from keywright.browsing import Search
+from keywright.errors import FileGone, UnknownJob
+from keywright.jobs.planning import ROWS_AT_ONCE
+from keywright.model import Job, JobState, NameKind, Status
+from keywright.storage import Storage, ask
+from keywright.storage.schema import job_pieces
+from tests.jobs import (
+    ALL,
+    Work,
+    a_change,
+    by_user,
+    cancel,
+    decided,
+    start,
+    worked_through,
+)
+from tests.makers import LATER, NOW, activate, create, delete
+from tests.storage.test_secrecy import Everything, everything
+
+__all__ = ["everything"]
+
+CANARY = "CANARY-OF-EXPORTS"
+KEPT = timedelta(hours=24)
+
+
+def read(storage: Storage, job_id: int) -> bytes:
+    return b"".join(jobs.read_file(lambda question: ask(storage, question), job_id))
+
+
+def rows(storage: Storage, search: Search = ALL) -> list[dict[str, str]]:
+    """What a spreadsheet finds in the file."""
+    return parsed(read(storage, exported(storage, search).id))
+
+
+def parsed(file: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(file.decode("utf-8-sig"), newline=""), strict=True))
+
+
+def exported(storage: Storage, search: Search = ALL) -> Job:
+    return worked_through(Batches(storage), storage, jobs.Export(search=search))
+
+
+def exported_selected(storage: Storage, *license_ids: int) -> Job:
+    return worked_through(Batches(storage), storage, jobs.Export(license_ids=license_ids))
+
+
+def until_gone(reading: Iterator[bytes]) -> Iterator[bytes]:
+    """What can be read until the file is gone."""
+    with pytest.raises(FileGone):
+        yield from reading
+
+
+def pieces(storage: Storage) -> list[tuple[int, int]]:
+    """The job and the number of every piece."""
+    with storage.read() as tx:
+        return [(row.job_id, row.number) for row in tx.connection.execute(select(job_pieces))]
+
+
+def forget(batches: Batches, storage: Storage, before: Any) -> None:
+    """What a server does now and then."""
+    while (job_id := ask(storage, lambda tx: jobs.find_job_to_forget(tx, before))) is not None:
+        decided(batches, c.ForgetPieces(**by_user(), job_id=job_id))
+
+
+def name(batches: Batches, kind: NameKind, number: int, name: str) -> None:
+    decided(batches, c.SaveName(**by_user(), kind=kind, number=number, name=name))
+
+
+def test_a_row_says_what_is_known_of_a_license(batches: Batches, storage: Storage) -> None:
+    batches.change(
+        [create("KEY-1", 3, status=Status.SOLD, order_id=1, product_id=2, user_id=3, expires_at=LATER)]
+    )
+    batches.change([create("KEY-2"), activate("KEY-1")])
+    name(batches, NameKind.PRODUCT, 2, "Photo Desk")
+    name(batches, NameKind.USER, 3, "Ada")
+    file = read(storage, exported(storage).id)
+    assert file.startswith(b"\xef\xbb\xbfid,license_key,status,")
+    assert file.count(b"\r\n") == file.count(b"\n") == 3
+    first, second = parsed(file)
+    assert tuple(first) == jobs.COLUMNS
+    assert first == {
+        "id": "1",
+        "license_key": "KEY-1",
+        "status": "sold",
+        "order_id": "1",
+        "product_id": "2",
+        "product": "Photo Desk",
+        "user_id": "3",
+        "user": "Ada",
+        "times_activated": "1",
+        "times_activated_max": "3",
+        "created_at": "2026-01-15T12:30:45Z",
+        "expires_at": "2026-01-16T08:00:00Z",
+        "updated_at": "2026-01-15T12:30:45Z",
+    }
+    assert {column: value for column, value in second.items() if value} == {
+        "id": "2",
+        "license_key": "KEY-2",
+        "status": "active",
+        "times_activated": "0",
+        "created_at": "2026-01-15T12:30:45Z",
+        "updated_at": "2026-01-15T12:30:45Z",
+    }
+
+
+ODD_KEYS = ["=1+1", "+1", "-1", "@SUM(A1)", 'a"b', "a,b", "a;b", "é", "🔑", "'", "a=b", '=a,"b']
+
+
+def test_no_cell_is_a_formula_and_every_other_stays_as_it_is(batches: Batches, storage: Storage) -> None:
+    batches.change([create(key, product_id=number) for number, key in enumerate(ODD_KEYS)])
+    for number, key in enumerate(ODD_KEYS):
+        name(batches, NameKind.PRODUCT, number, key)
+    for row, key in zip(rows(storage), ODD_KEYS, strict=True):
+        shown = f"'{key}" if key[0] in "=+-@" else key
+        assert (row["license_key"], row["product"]) == (shown, shown)
+
+
+@pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r"])
+def test_a_text_that_begins_like_a_formula_is_defused(first: str) -> None:
+    assert jobs.defused(f"{first}x") == f"'{first}x"
+    assert jobs.defused(f"x{first}") == f"x{first}"
+
+
+@pytest.mark.parametrize("amount", [0, 1, ROWS_AT_ONCE, ROWS_AT_ONCE + 1, 1000, 1001])
+def test_a_file_of_many_pieces_has_every_license_once(
+    batches: Batches, storage: Storage, amount: int
+) -> None:
+    for first in range(0, amount, 500):
+        batches.change([create(f"KEY-{number}") for number in range(first, min(amount, first + 500))])
+    job = exported(storage)
+    assert (job.state, job.done, job.total) == (JobState.DONE, amount, amount)
+    assert [row["license_key"] for row in parsed(read(storage, job.id))] == [
+        f"KEY-{n}" for n in range(amount)
+    ]
+    assert len(pieces(storage)) == -(-amount // ROWS_AT_ONCE)
+
+
+def test_only_what_the_search_finds_is_in_the_file(batches: Batches, storage: Storage) -> None:
+    batches.change([create(f"KEY-{number}", product_id=number % 3) for number in range(30)])
+    assert [row["license_key"] for row in rows(storage, Search(product_id=2))] == [
+        f"KEY-{number}" for number in range(2, 30, 3)
+    ]
+
+
+def test_only_what_was_selected_is_in_the_file(batches: Batches, storage: Storage) -> None:
+    batches.change([create(f"KEY-{number}") for number in range(1, 10)])
+    job = exported_selected(storage, 7, 3, 99, 3)
+    assert (job.total, job.done) == (2, 2)
+    assert [row["license_key"] for row in parsed(read(storage, job.id))] == ["KEY-3", "KEY-7"]
+    assert jobs.file_name(job) == "licenses-selected-2026-01-15-1230.csv"
+
+
+def test_a_license_that_goes_meanwhile_is_left_out(batches: Batches, storage: Storage) -> None:
+    batches.change([create(f"KEY-{number}") for number in range(ROWS_AT_ONCE + 2)])
+    decided(batches, start(jobs.Export(search=ALL)))
+    work = Work(batches, storage)
+    next(work.steps())
+    batches.change([delete(f"KEY-{ROWS_AT_ONCE + number}") for number in range(2)])
+    assert [job.done for job in work.steps()] == [ROWS_AT_ONCE]
+    assert len(parsed(read(storage, work.job.id))) == ROWS_AT_ONCE
+
+
+def test_no_key_can_be_read_where_the_file_is_kept(
+    batches: Batches, storage: Storage, everything: Everything
+) -> None:
+    batches.change([create(CANARY), create("OTHER", order_id=1)])
+    name(batches, NameKind.PRODUCT, 1, "a product")
+    job = exported(storage)
+    assert CANARY.encode() in read(storage, job.id)
+    for file, content in everything().items():
+        assert CANARY.encode() not in content, file
+        assert b"OTHER,active" not in content, file
+
+
+@pytest.mark.parametrize("other", [{"job_id": 1, "number": 1}, {"job_id": 2, "number": 9}])
+def test_a_piece_is_read_as_its_jobs_own_piece_only(
+    batches: Batches, storage: Storage, other: dict[str, int]
+) -> None:
+    batches.change([create()])
+    jobs_done = [exported(storage), exported(storage)]
+    with storage.write() as tx:
+        tx.connection.execute(job_pieces.delete().where(job_pieces.c.job_id == 1))
+        tx.connection.execute(update(job_pieces).values(**other))
+    with pytest.raises((ValueError, FileGone)):
+        read(storage, jobs_done[other["job_id"] - 1].id)
+
+
+def test_a_file_is_forgotten_a_day_after_it_was_made(batches: Batches, storage: Storage) -> None:
+    batches.change([create(f"KEY-{number}") for number in range(25 * ROWS_AT_ONCE)])
+    job = exported(storage)
+    assert job.finished_at == NOW
+    forget(batches, storage, NOW)
+    assert len(pieces(storage)) == 25
+    reading = jobs.read_file(lambda question: ask(storage, question), job.id)
+    next(reading)
+    forget(batches, storage, NOW + timedelta(seconds=1))
+    assert pieces(storage) == []
+    with pytest.raises(FileGone):
+        next(reading)
+    with pytest.raises(FileGone):
+        read(storage, job.id)
+
+
+def test_a_file_that_goes_while_it_is_read_ends_too_early_and_has_no_gap(
+    batches: Batches, storage: Storage
+) -> None:
+    batches.change([create(f"KEY-{number:05d}") for number in range(25 * ROWS_AT_ONCE)])
+    job = exported(storage)
+    reading = jobs.read_file(lambda question: ask(storage, question), job.id)
+    file = next(reading) + next(reading)
+    assert decided(batches, c.ForgetPieces(**by_user(), job_id=job.id)) == 20
+    file += b"".join(until_gone(reading))
+    assert [row["license_key"] for row in parsed(file)] == [f"KEY-{n:05d}" for n in range(5 * ROWS_AT_ONCE)]
+
+
+def test_what_a_job_made_that_is_not_done_is_forgotten_at_once(batches: Batches, storage: Storage) -> None:
+    batches.change([create(f"KEY-{number}") for number in range(ROWS_AT_ONCE + 1)])
+    done = exported(storage)
+    decided(batches, start(jobs.Export(search=ALL)))
+    work = Work(batches, storage)
+    next(work.steps())
+    forget(batches, storage, NOW - KEPT)
+    assert len(pieces(storage)) == 3
+    decided(batches, cancel(work.job.id))
+    forget(batches, storage, NOW - KEPT)
+    assert {job_id for job_id, _ in pieces(storage)} == {done.id}
+    with pytest.raises(FileGone):
+        read(storage, work.job.id)
+
+
+def test_there_is_no_file_before_the_job_is_done_and_none_of_other_jobs(
+    batches: Batches, storage: Storage
+) -> None:
+    changed = worked_through(batches, storage, a_change("delete"))
+    waiting = decided(batches, start(jobs.Export(search=ALL)))
+    for job_id in (waiting.id, changed.id):
+        with pytest.raises(FileGone):
+            read(storage, job_id)
+    with pytest.raises(UnknownJob):
+        read(storage, 99)
+
+
+@pytest.mark.parametrize(
+    ("search", "name"),
+    [
+        (Search(), "licenses-all-2026-01-15-1230.csv"),
+        (Search(status=5, product_id=7), "licenses-disabled-product-7-2026-01-15-1230.csv"),
+        (Search(order_id=0, user_id=8), "licenses-order-0-user-8-2026-01-15-1230.csv"),
+        (Search(expiring_within_days=30), "licenses-expiring-in-30-days-2026-01-15-1230.csv"),
+        (Search(is_full=True), "licenses-full-2026-01-15-1230.csv"),
+        (Search(is_unused=True, term="lsomebody"), "licenses-unused-found-2026-01-15-1230.csv"),
+    ],
+)
+def test_the_name_of_a_file_says_what_and_when_but_nothing_that_was_typed(
+    batches: Batches, search: Search, name: str
+) -> None:
+    assert jobs.file_name(decided(batches, start(jobs.Export(search=search)))) == name

@@ -1,0 +1,148 @@
+"""What templates stand on: addresses, charts, and words for licenses and browsers."""
+
+from datetime import date, timedelta
+
+import pytest
+from jinja2 import UndefinedError
+from markupsafe import Markup
+
+from keywright.accounts import Right
+from keywright.http.admin.parts import allows, bars_of, browser_of, environment, state_of, url
+from keywright.model import Role, Status
+from tests.makers import LATER, NOW, a_license, a_user
+
+STATICS = dict.fromkeys(("admin.css", "admin.js", "mark.svg", "tabler.css", "theme.js"), "/x")
+
+
+def part(call: str, **context: object) -> str:
+    """What a macro of parts.html writes."""
+    name = call.partition("(")[0]
+    source = f'{{% from "parts.html" import {name} with context %}}{{{{ {call} }}}}'
+    return environment(STATICS).from_string(source).render(now=NOW, csrf_token="t0k3n", here="/", **context)
+
+
+def test_an_address_leaves_out_what_is_not_given() -> None:
+    assert url("/licenses") == "/admin/licenses"
+    assert url("/licenses", status=None, q="") == "/admin/licenses"
+    assert url("/licenses", page=0, q="ü &/") == "/admin/licenses?page=0&q=%C3%BC+%26%2F"
+
+
+@pytest.mark.parametrize(
+    ("status", "expires_at", "word"),
+    [
+        (Status.SOLD, None, "sold"),
+        (Status.ACTIVE, LATER, "active"),
+        (Status.ACTIVE, NOW, "expired"),
+        (Status.DELIVERED, NOW, "expired"),
+        (Status.INACTIVE, NOW, "inactive"),
+        (Status.DISABLED, NOW, "disabled"),
+    ],
+)
+def test_a_license_is_called_what_matters_most(status: Status, expires_at: object, word: str) -> None:
+    license = a_license(status=status, expires_at=expires_at)
+    assert state_of(license, NOW) == word
+    assert f">{word}</span>" in part("status_badge(one)", one=license)
+
+
+def test_nobody_has_no_right() -> None:
+    assert not allows(None, Right.LOOK)
+    assert allows(a_user(role=Role.SUPPORT), Right.CHANGE)
+    assert not allows(a_user(role=Role.SUPPORT), Right.ADMINISTER)
+
+
+def test_bars_are_as_high_as_their_amounts_and_small_ones_can_be_seen() -> None:
+    days = [NOW.date() + timedelta(days=one) for one in range(4)]
+    chart = bars_of(list(zip(days, (0, 1, 500, 1000), strict=True)))
+    heights = [bar.height for bar in chart.bars]
+    assert heights[0] == 0
+    assert heights[1] == 2
+    assert heights[3] == pytest.approx(2 * heights[2], rel=0.01)
+    assert heights[3] <= chart.height
+    assert (chart.most, chart.total) == (1000, 1501)
+    assert all(bar.y + bar.height == pytest.approx(chart.height) for bar in chart.bars)
+    assert chart.bars[-1].x + chart.bars[-1].width <= chart.width
+
+
+@pytest.mark.parametrize("points", [[], [(date(2026, 1, 1), 0)]])
+def test_a_chart_of_nothing_is_flat(points: list[tuple[date, int]]) -> None:
+    assert bars_of(points).total == 0
+    assert "<svg" in part("bar_chart('Activations', points)", points=points)
+
+
+def test_a_chart_can_be_read_without_being_seen() -> None:
+    html = part("bar_chart('Activations', points)", points=[(date(2026, 1, 1), 1234)])
+    assert "<tr><td>2026-01-01</td><td>1234</td></tr>" in html
+    assert 'role="img"' in html
+    assert "<title>2026-01-01: 1,234</title>" in html
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "name"),
+    [
+        ("Mozilla/5.0 (Windows NT 10.0; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on Windows"),
+        ("Mozilla/5.0 (X11; Linux x86_64) (KHTML, like Gecko) Chrome/140 Safari/537", "Chrome on Linux"),
+        ("Mozilla/5.0 (Linux; Android 15) Chrome/140 Mobile Safari/537", "Chrome on Android"),
+        ("Mozilla/5.0 (iPhone; CPU iPhone OS 18 like Mac OS X) Version/18 Safari/604", "Safari on iPhone"),
+        ("Mozilla/5.0 (Macintosh; Intel Mac OS X 15) Chrome/140 Safari/537 Edg/140", "Edge on macOS"),
+        ("curl/8.5.0", "curl/8.5.0"),
+        ("x" * 500, "x" * 60),
+        ("", "unknown"),
+    ],
+)
+def test_a_browser_is_called_by_its_name(user_agent: str, name: str) -> None:
+    assert browser_of(user_agent) == name
+
+
+def test_a_moment_says_utc_until_a_program_puts_it_into_the_readers_zone() -> None:
+    html = part("moment(at)", at=NOW)
+    assert '<time datetime="2026-01-15T12:30:45Z" title="2026-01-15 12:30:45 UTC">' in html
+    assert ">2026-01-15 12:30:45 UTC<" in html
+    assert ">never<" in part("moment(none)")
+
+
+def test_a_key_is_shown_by_its_end_only() -> None:
+    assert "ABCD" not in part("masked(key)", key="ABCD-EFGH-IJKL-MNOP")
+    assert "…MNOP" in part("masked(key)", key="ABCD-EFGH-IJKL-MNOP")
+
+
+def test_a_field_is_tied_to_its_label_its_help_and_its_error() -> None:
+    html = part('field("limit", "Limit", 3, type="number", min=1, help="Help.", error="No!", required=true)')
+    assert '<label class="form-label required" for="field-limit">Limit</label>' in html
+    assert 'aria-describedby="field-limit-error field-limit-help"' in html
+    assert 'aria-invalid="true"' in html
+    assert 'min="1"' in html
+    assert 'id="field-limit-error">No!<' in html
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "field('a', text, text, help=text, error=text, placeholder=text)",
+        "field('a', 'A', text, rows=3)",
+        "field('a', 'A', text, options=[(text, text)])",
+        "check('a', text, value=text, help=text)",
+        "button(text, action=text, hidden=[(text, text)], title=text)",
+        "link_button(text, text)",
+        "empty(text, text, text, text)",
+        "note_box(text, title=text)",
+        "badge(text)",
+        "fact(text, text)",
+        "stat(text, text, text, text)",
+        "tabs([(text, text)])",
+        "pager(text, text, text)",
+        "bar_chart(text, [])",
+        "progress(1, 2, text)",
+        "masked(text)",
+    ],
+)
+def test_whatever_comes_in_is_a_text_and_no_tag(call: str) -> None:
+    evil = "\"'><script>alert(1)</script>{{ 7*7 }}"
+    html = part(call, text=evil)
+    assert "<script" not in html
+    assert "'>" not in html.replace(Markup.escape(evil), "")
+    assert "49" not in html
+
+
+def test_a_template_that_uses_what_is_not_there_fails() -> None:
+    with pytest.raises(UndefinedError):
+        environment(STATICS).from_string("{{ mistyped }}").render()
