@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NoReturn
 import typer
 from rich.console import Console
 
-from benchmarks import capacity, contention, machine, sizes, throughput, wrk
+from benchmarks import capacity, contention, machine, pages, sizes, throughput, wrk
 from benchmarks import processes as process
 from benchmarks.databases import Database, Postgres, a_server
 from benchmarks.installations import Filled, fill
@@ -20,7 +20,7 @@ from benchmarks.report import Report, save, show
 
 _SMALL, _LARGE = 10_000, 1_000_000
 _ALWAYS = (*throughput.CASES, "startup", "listing")
-_PARTS = (*_ALWAYS, "doctor", "sizes", "contention", "capacity")
+_PARTS = (*_ALWAYS, "doctor", "pages", "sizes", "contention", "capacity")
 _LONGEST = 3600
 _HELP = (
     "Measure how fast Keywright is on this machine.\n\n"
@@ -70,16 +70,22 @@ class _Bench:
             report.listing = process.measure_listing(self.filled(enough), _say)
         if "doctor" in parts:
             report.doctor = process.measure_doctor(self.filled(report.licenses), _say)
-        if "sizes" in parts:
-            large = report.licenses if report.licenses > _SMALL else _LARGE
-            both = self.filled(large), self.filled(_SMALL)
-            report.sizes = sizes.compare(*both, report.seconds, _say)
+        self._measure_large(report, parts)
         if "capacity" in parts and isinstance(self.database, Postgres):
             report.capacity = capacity.measure(
                 self.filled(report.licenses), self.database, report.seconds, _say
             )
         if "contention" in parts:
             report.contention = contention.measure(self.folder, self.database, _say)
+
+    def _measure_large(self, report: Report, parts: frozenset[str]) -> None:
+        """What is only worth measuring with very many licenses."""
+        large = report.licenses if report.licenses > _SMALL else _LARGE
+        if "pages" in parts:
+            report.pages = pages.measure(self.folder, self.database, large, _say)
+        if "sizes" in parts:
+            both = self.filled(large), self.filled(_SMALL)
+            report.sizes = sizes.compare(*both, report.seconds, _say)
 
 
 @contextmanager
@@ -130,7 +136,7 @@ def bench(
     """Measure, and print what was found; status 1 when a place was given out twice or not at all."""
     added = {"sizes": with_sizes, "contention": with_contention}
     parts = _parts(only) | {part for part, is_added in added.items() if is_added}
-    if parts - {"startup", "listing", "doctor", "contention"}:
+    if parts - {"startup", "listing", "doctor", "pages", "contention"}:
         wrk.require()
     if "capacity" in parts and database == "sqlite":
         raise typer.BadParameter("capacity is about PostgreSQL", param_hint="--only")

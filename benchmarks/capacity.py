@@ -7,7 +7,6 @@ multiplication.
 from collections.abc import Callable
 
 import msgspec
-import psutil
 import psycopg
 
 from benchmarks import servers, wrk
@@ -54,9 +53,9 @@ def measure(filled: Filled, database: Postgres, seconds: int, say: Callable[[str
         size = _ask(database, copy, "SELECT pg_database_size(current_database())")
         for case in ("validate", "activate"):
             wrk.drive(server, copy, case, _CONNECTIONS, 1)
-            before = _processor_seconds(database), _log_position(database, copy)
+            before = database.processor_seconds(), _log_position(database, copy)
             load = wrk.drive(server, copy, case, _CONNECTIONS, seconds)
-            after = _processor_seconds(database), _log_position(database, copy)
+            after = database.processor_seconds(), _log_position(database, copy)
             # The warm-up, a second of the same, is in these figures, too.
             answers = load.requests + load.per_second
             costs.append(
@@ -71,13 +70,6 @@ def measure(filled: Filled, database: Postgres, seconds: int, say: Callable[[str
         activations = load.requests + 2 * load.per_second
         grown = _ask(database, copy, "SELECT pg_database_size(current_database())") - size
     return Capacity(costs[0], costs[1], grown / activations)
-
-
-def _processor_seconds(database: Postgres) -> float:
-    """Of all of PostgreSQL's processes that are running; those of a connection live as long as it."""
-    main = psutil.Process(database.server.pid)
-    times = [one.cpu_times() for one in (main, *main.children())]
-    return sum([float(one.user + one.system) for one in times])
 
 
 def _log_position(database: Postgres, filled: Filled) -> int:

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 
 from keywright.config import Settings
@@ -31,6 +32,10 @@ class Database:
     def copy(self, data_dir: Path, copy: Path) -> None:
         """Copy an installation that nobody uses."""
         shutil.copytree(data_dir, copy)
+
+    def processor_seconds(self) -> float:
+        """Processor time of the database so far, where it has processes of its own that are running."""
+        return 0.0
 
     def remove(self, data_dir: Path) -> None:
         """Remove an installation that nobody uses."""
@@ -66,6 +71,11 @@ class Postgres(Database):
         shutil.copytree(data_dir, copy)
         self._use(copy, self.server.create_database((data_dir / "database").read_text()))
         self.settle(copy)
+
+    def processor_seconds(self) -> float:
+        main = psutil.Process(self.server.pid)
+        times = [one.cpu_times() for one in (main, *main.children())]
+        return sum([float(one.user + one.system) for one in times])
 
     def remove(self, data_dir: Path) -> None:
         self.server.drop_database((data_dir / "database").read_text())

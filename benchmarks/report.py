@@ -10,6 +10,7 @@ from rich.table import Table
 from benchmarks.capacity import ACTIVATIONS, VALIDATIONS, Capacity
 from benchmarks.contention import Contention
 from benchmarks.machine import Machine
+from benchmarks.pages import Pages
 from benchmarks.processes import Doctor, Listing, StartUp
 from benchmarks.sizes import Sizes
 from benchmarks.throughput import CONSTANT, Row, Throughput
@@ -28,6 +29,7 @@ class Report(msgspec.Struct):
     start_up: StartUp | None = None
     listing: Listing | None = None
     doctor: Doctor | None = None
+    pages: Pages | None = None
     sizes: Sizes | None = None
     contention: Contention | None = None
     capacity: Capacity | None = None
@@ -42,6 +44,8 @@ def show(report: Report, console: Console) -> None:
     """Print the report as tables."""
     if report.throughput is not None:
         console.print(_throughput(report, report.throughput))
+    if report.pages is not None:
+        console.print(_pages(report, report.pages))
     console.print(_figures(report))
     if report.contention is not None:
         console.print(_contention(report.contention))
@@ -74,6 +78,24 @@ def _cells(row: Row, *, is_first: bool) -> list[str]:
     rate, latencies = f"{row.per_second:,.0f}", [f"{row.p50_ms:.2f}", f"{row.p99_ms:.2f}"]
     name = row.case if is_first else ""
     return [name, str(row.connections), rate, *latencies, f"{row.failed:,}", processor, ratio]
+
+
+def _pages(report: Report, found: Pages) -> Table:
+    title = (
+        f"{report.database}, {found.licenses:,} licenses, {found.activations:,} activations; not full: when "
+        "the time was over"
+    )
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("page")
+    for name in ("p50 ms", "p95 ms", "CPU ms", "not full"):
+        table.add_column(name, justify="right")
+    for about, rows in found.rows.items():
+        table.add_row(about)
+        for row in rows:
+            times = [f"{figure:.1f}" for figure in (row.p50_ms, row.p95_ms, row.processor_ms)]
+            table.add_row(f"  {row.page}", *times, f"{row.incomplete} of {row.times}")
+        table.add_section()
+    return table
 
 
 def _figures(report: Report) -> Table:

@@ -31,6 +31,14 @@ def pytest_configure() -> None:
         signal.signal(number, signal.default_int_handler)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say where the pictures of the pages are (see ``tests/browser``)."""
+    reports = [one for some in terminalreporter.stats.values() for one in some]
+    properties = [one for report in reports for one in getattr(report, "user_properties", ())]
+    for folder in sorted({value for name, value in properties if name == "pictures"}):
+        terminalreporter.write_line(f"pictures of the pages: {folder}")
+
+
 def pytest_unconfigure() -> None:
     """Leave no server behind."""
     stop_postgres()

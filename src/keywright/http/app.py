@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from keywright.batches import Batches
 from keywright.commands import ForgetAnswers
@@ -15,7 +16,11 @@ from keywright.config import Settings
 from keywright.desk import Desk
 from keywright.errors import KeywrightError
 from keywright.http import pages
+from keywright.http.admin import BASE
+from keywright.http.admin.door import Door
 from keywright.http.edge import Edge
+from keywright.http.jobs import working_on_jobs
+from keywright.http.tallies import looked_after
 from keywright.model import Origin
 from keywright.storage import Storage
 
@@ -34,20 +39,34 @@ def create_app(settings: Settings, storage: Storage) -> Edge:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         desk = Desk(Batches(storage), most_waiting=settings.queue_limit)
-        app.state.desk = edge.desk = desk
+        app.state.desk = edge.desk = door.desk = desk
         forgetting = asyncio.create_task(_forget_answers(desk))
         try:
-            yield
+            async with looked_after(desk, edge.tallies), working_on_jobs(desk, storage) as door.long_work:
+                yield
         finally:
             forgetting.cancel()
             await asyncio.wait([forgetting])
+            await door.close()
             await desk.close()
 
     starlette = Starlette(routes=pages.ROUTES, lifespan=lifespan, exception_handlers=pages.HANDLERS)
     starlette.router.redirect_slashes = False
     starlette.state.settings = settings
-    edge = Edge(settings, starlette)
+    door = Door(settings, storage)
+    edge = Edge(settings, _with_admin(starlette, door))
+    door.tallies = edge.tallies
     return edge
+
+
+def _with_admin(pages: ASGIApp, door: ASGIApp) -> ASGIApp:
+    """The pages for everybody, and the door to the administration pages."""
+
+    async def chosen(scope: Scope, receive: Receive, send: Send) -> None:
+        is_admin = scope["type"] == "http" and f"{scope['path']}/".startswith(f"{BASE}/")
+        await (door if is_admin else pages)(scope, receive, send)
+
+    return chosen
 
 
 async def _forget_answers(desk: Desk) -> None:

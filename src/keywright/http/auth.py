@@ -62,8 +62,8 @@ def client_address(peer: str, forwarded_for: Sequence[bytes], trusted: Sequence[
     ``X-Forwarded-For``, in as many lines as it came, counts only from trusted proxies, and is read from
     the right: the first address that is not a trusted proxy's is the client's.
     """
-    address = peer.removeprefix("::ffff:") if "." in peer else peer
-    if not trusted or not _is_within(address, trusted):
+    address = _as_such(peer)
+    if not is_trusted(peer, trusted):
         return address
     for hop in reversed(b",".join(forwarded_for).decode("latin-1").split(",")):
         try:
@@ -77,6 +77,15 @@ def client_address(peer: str, forwarded_for: Sequence[bytes], trusted: Sequence[
         if not _is_within(address, trusted):
             break
     return address
+
+
+def is_trusted(peer: str, trusted: Sequence[Network]) -> bool:
+    """Whether what this peer says of its own client is believed."""
+    return bool(trusted) and _is_within(_as_such(peer), trusted)
+
+
+def _as_such(peer: str) -> str:
+    return peer.removeprefix("::ffff:") if "." in peer else peer
 
 
 def _is_within(address: str, networks: Sequence[Network]) -> bool:

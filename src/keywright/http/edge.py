@@ -11,6 +11,7 @@ from contextlib import aclosing
 from time import monotonic, perf_counter
 
 import structlog
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from keywright import access, keys
@@ -21,6 +22,7 @@ from keywright.desk import Desk
 from keywright.http import auth, parameters, problems, v2, wire
 from keywright.http.calls import Answer, Call
 from keywright.http.limits import FailureLimit, source_of
+from keywright.http.tallies import Tallies
 from keywright.model import Caller, Permissions
 
 #: The most bytes of path and query together.
@@ -58,6 +60,8 @@ class Edge:
         self._raw_prefix = [word.encode() for word in self._prefix]
         self._unknown_keys = FailureLimit(settings.unknown_key_limit)
         self._bad_credentials = FailureLimit(settings.bad_credentials_limit)
+        #: What is counted here, to be kept by whoever runs this.
+        self.tallies = Tallies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -69,6 +73,7 @@ class Edge:
         if words is None:
             await self._pass_on(scope, receive, send, started)
             return
+        self.tallies.calls += 1
         call = Call(scope, receive, dict(scope["headers"]))
         answer = await self._answer(call, words)
         try:
@@ -120,6 +125,7 @@ class Edge:
                 if not is_text:
                     raise e.UnknownLicense(call.key)
                 answer = await action.answer(call)
+                self.tallies.validations += action.operation == "validate"
         except e.KeywrightError as error:
             self._count(call, error, is_core=address is not None and address.is_core)
             answer = _refusal(error, call.sayings)
@@ -155,7 +161,9 @@ class Edge:
 
     async def _caller(self, call: Call, consumer_key: str, consumer_secret: str) -> Caller:
         found = await call.desk.ask(FindApiKey(consumer_key_hash=keys.hash_consumer_key(consumer_key)))
-        return access.caller_of(found, consumer_secret)
+        caller = access.caller_of(found, consumer_secret)
+        self.tallies.used_api_keys[caller.api_key_id] = call.now
+        return caller
 
     def _check(self, call: Call, action: v2.Action) -> None:
         """Raise what forbids this caller this action, before anything is looked up."""
@@ -176,12 +184,14 @@ class Edge:
             raise e.NoWritePermission
 
     def _count(self, call: Call, error: e.KeywrightError, *, is_core: bool) -> None:
-        """Remember the failures that guessing would make."""
+        """Remember the failures that guessing would make, and licenses that had no free place."""
         if type(error) is e.UnknownLicense and is_core:
             for source in _sources(call):
                 self._unknown_keys.count(source, monotonic())
         elif type(error) is e.CredentialsInvalid:
             self._bad_credentials.count(source_of(call.address), monotonic())
+        elif type(error) is e.LimitReached:
+            self.tallies.refuse(call.key)
 
     def _options(self, call: Call, address: v2.Address) -> Answer:
         methods = address.methods
@@ -213,7 +223,7 @@ class Edge:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *_ALWAYS]
+                message["headers"] = [*message["headers"], *_always_but(message["headers"])]
             await send(message)
 
         try:
@@ -226,6 +236,12 @@ class Edge:
                 status=status,
                 duration_ms=_milliseconds(started),
             )
+
+
+def _always_but(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """What every answer says, unless it says something else: some pages' files may be kept."""
+    said = {name for name, _ in headers}
+    return [header for header in _ALWAYS if header[0] not in said]
 
 
 def _refusal(error: e.KeywrightError, sayings: problems.Sayings) -> Answer:
@@ -282,7 +298,7 @@ def _write_line(call: Call, status: int, license_id: int | None, started: float)
 def _page(scope: Scope) -> str:
     """The page's own address; another path is not written, for there may be a license key in it."""
     route = scope.get("route")
-    return getattr(route, "path", "none")
+    return f"{scope.get('root_path', '')}{route.path}" if isinstance(route, Route) else "none"
 
 
 def _milliseconds(started: float) -> float:

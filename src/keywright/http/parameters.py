@@ -80,10 +80,7 @@ async def from_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int
     Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete``, ``RequestTooSlow``, ``MalformedJson`` or
     ``MalformedForm``.
     """
-    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
-    if encoding not in (b"", b"identity"):
-        raise EncodedBody
-    body = await _read(headers, receive, limit)
+    body = await read_body(headers, receive, limit)
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if kind == b"multipart/form-data":
         return _from_pairs(await _multipart(headers, body))
@@ -98,7 +95,11 @@ async def from_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int
     return _from_pairs(_pairs(body))
 
 
-async def _read(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> bytes:
+async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> bytes:
+    """The whole body. Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete`` or ``RequestTooSlow``."""
+    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+    if encoding not in (b"", b"identity"):
+        raise EncodedBody
     announced = headers.get(b"content-length", b"0")
     if announced.isdigit() and int(announced) > limit:
         raise BodyTooLarge

@@ -1,0 +1,224 @@
+"""An installation as the administration pages find it: licenses of every kind, activations with labels and
+addresses, and what follows the events (marks, daily counts, refusals), as if it had followed them all.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from benchmarks.databases import Database
+from benchmarks.installations import key_of, opened
+from keywright.model import Activation, ActivationSource, Event, License, LicenseSource, Status
+from keywright.storage import Writing
+from keywright.storage.many import Values, inserting
+from keywright.storage.schema import daily_counts, limit_refusals, marks
+
+_AT_ONCE = 2_000
+_DAYS = 3 * 365
+_DAY = timedelta(days=1)
+#: A customer with one license in twenty, and a network with one activation in twenty.
+RESELLER, OFFICE = 999_999_999, "198.51.100.7"
+PRODUCTS = 100
+#: One label in five begins with this, one in a hundred with the second.
+FREQUENT_LABEL, RARE_LABEL = "laptop", "render farm"
+#: One license is used in that many places.
+_BUSY_INDEX, _BUSY = 7, 20_000
+_LIMITS = (1, 1, 1, 2, 3, 5, None)
+_NAMES = ("Office", "Studio", "Anna", "Build server", "Reception", "Home", "Lab", "Édouard", "工作站")
+
+_INSERT_MARKS = inserting(marks)
+_INSERT_COUNTS = inserting(daily_counts)
+_INSERT_REFUSALS = inserting(limit_refusals)
+
+
+class Browsed(NamedTuple):
+    """An installation and what can be looked for in it."""
+
+    data_dir: Path
+    database: Database
+    licenses: int
+    activations: int
+    #: Some that there are: license ids, tokens and addresses.
+    some_ids: list[int]
+    some_tokens: list[str]
+    some_addresses: list[str]
+    #: The license in most places.
+    busy_id: int
+
+
+class _Told(NamedTuple):
+    """Rows of some licenses."""
+
+    licenses: list[License]
+    activations: list[Activation]
+    events: list[Event]
+    marks: list[Values]
+
+
+def fill(folder: Path, database: Database, licenses: int, say: Callable[[str], None]) -> Browsed:
+    """Make an installation below the folder, with three activations for five licenses."""
+    data_dir = folder / f"{licenses}-browsed"
+    say(f"making {licenses:,} licenses, their activations and marks …")
+    now = datetime.now(UTC).replace(microsecond=0)
+    chance = random.Random(licenses)
+    database.prepare(data_dir)
+    some: list[Activation] = []
+    activations = busy_id = 0
+    with opened(data_dir, database) as storage:
+        for start in range(0, licenses, _AT_ONCE):
+            with storage.write() as tx:
+                told = _tell(tx, range(start, min(licenses, start + _AT_ONCE)), licenses, now, chance)
+                _save(tx, told)
+            activations += len(told.activations)
+            some += chance.sample(told.activations, 2)
+            if start <= _BUSY_INDEX < start + _AT_ONCE:
+                busy_id = told.licenses[_BUSY_INDEX - start].id
+        with storage.write() as tx:
+            _save_counts(tx, licenses, now, chance)
+    database.settle(data_dir)
+    return Browsed(
+        data_dir,
+        database,
+        licenses,
+        activations,
+        [one.license_id for one in some],
+        [one.token for one in some],
+        [one.ip_address for one in some],
+        busy_id,
+    )
+
+
+def _tell(tx: Writing, indexes: range, amount: int, now: datetime, chance: random.Random) -> _Told:
+    told = _Told([], [], [], [])
+    for index in indexes:
+        license = _license(tx.next_id("license"), index, amount, now, chance)
+        taken = _places(license, index, amount, chance)
+        records = [_activation(tx.next_id("activation"), license, now, chance) for _ in range(taken)]
+        license = replace(license, times_activated=taken)
+        told.licenses.append(license)
+        told.activations.extend(records)
+        told.events.extend(_events(license, records))
+        told.marks.extend(_marks(license, records))
+    return told
+
+
+def _license(id: int, index: int, amount: int, now: datetime, chance: random.Random) -> License:
+    created_at = now - timedelta(seconds=_DAYS * 86_400 * (amount - index) // amount)
+    terms = chance.choice((365, 365, 730, None, None))
+    return License(
+        id=id,
+        key=key_of(index),
+        order_id=chance.choice((None, 70_000 + index // 2)),
+        # Product 1 sells best, and product 100 hardly.
+        product_id=int(PRODUCTS ** chance.random()) if chance.random() < 0.98 else None,
+        user_id=RESELLER if chance.random() < 0.05 else chance.randrange(1, amount // 3),
+        expires_at=None if terms is None else created_at + timedelta(days=terms),
+        valid_for_days=None,
+        source=LicenseSource.API,
+        status=_status(index, amount, chance),
+        times_activated=0,
+        times_activated_max=None if index == _BUSY_INDEX else chance.choice(_LIMITS),
+        created_at=created_at,
+        created_by=1,
+        updated_at=created_at,
+        updated_by=None,
+    )
+
+
+def _status(index: int, amount: int, chance: random.Random) -> Status:
+    """Many of the newest are sold only, some of the oldest are disabled."""
+    if index > amount * 9 // 10 and chance.random() < 0.5:
+        return Status.SOLD
+    if index < amount // 10 and chance.random() < 0.2:
+        return Status.DISABLED
+    return chance.choices((Status.ACTIVE, Status.DELIVERED, Status.INACTIVE), (85, 12, 3))[0]
+
+
+def _places(license: License, index: int, amount: int, chance: random.Random) -> int:
+    if index == _BUSY_INDEX:
+        return min(_BUSY, amount // 50)
+    limit, taken = license.times_activated_max, chance.choice((0, 0, 0, 0, 0, 1, 1, 1, 1, 3))
+    return taken if limit is None else min(limit, taken)
+
+
+def _activation(id: int, license: License, now: datetime, chance: random.Random) -> Activation:
+    seconds = int((now - license.created_at).total_seconds())
+    return Activation(
+        id=id,
+        token=chance.randbytes(20).hex(),
+        license_id=license.id,
+        label=_label(chance),
+        source=ActivationSource.API,
+        ip_address=_address(chance),
+        user_agent="PhotoDesk/4.2.1 (Windows NT 10.0; Win64; x64)",
+        meta_data=None,
+        created_at=license.created_at + timedelta(seconds=chance.randrange(max(1, seconds))),
+        updated_at=None,
+        deactivated_at=None,
+    )
+
+
+def _label(chance: random.Random) -> str | None:
+    draw = chance.random()
+    if draw < 0.01:
+        return f"Render Farm {chance.randrange(1_000)}"
+    if draw < 0.2:
+        return f"Laptop {chance.randrange(5_000)}"
+    return None if draw < 0.4 else f"{chance.choice(_NAMES)} {chance.randrange(500)}"
+
+
+def _address(chance: random.Random) -> str:
+    if chance.random() < 0.05:
+        return OFFICE
+    if chance.random() < 0.2:
+        return f"2001:db8:{chance.randrange(1, 65_536):x}::{chance.randrange(1, 65_536):x}"
+    return f"10.{chance.randrange(256)}.{chance.randrange(256)}.{chance.randrange(1, 255)}"
+
+
+def _events(license: License, records: list[Activation]) -> Iterator[Event]:
+    yield Event(license.created_at, "license.created", license.id, None, "api_key:1", "127.0.0.1")
+    for one in records:
+        yield Event(one.created_at, "license.activated", license.id, one.id, "program", one.ip_address)
+
+
+def _marks(license: License, records: list[Activation]) -> Iterator[Values]:
+    if license.times_activated_max is not None and license.times_activated >= license.times_activated_max:
+        yield _mark("full", license.id, 0)
+    if not records:
+        yield _mark("unused", license.id, 0)
+    for one in records:
+        yield _mark(f"t{one.token}", license.id, one.id)
+        yield _mark(f"i{one.ip_address}", license.id, one.id)
+        if one.label is not None:
+            yield _mark(f"l{one.label.lower()}", license.id, one.id)
+
+
+def _mark(term: str, license_id: int, activation_id: int) -> Values:
+    return {"term": term, "license_id": license_id, "activation_id": activation_id}
+
+
+def _save(tx: Writing, told: _Told) -> None:
+    tx.save_new_licenses(told.licenses)
+    tx.save_new_activations(told.activations)
+    tx.save_events(told.events)
+    tx.save_numbers()
+    _INSERT_MARKS.execute(tx.connection, told.marks)
+
+
+def _save_counts(tx: Writing, licenses: int, now: datetime, chance: random.Random) -> None:
+    today = int(now.timestamp()) // 86_400
+    counts: list[Values] = [
+        {"day": today - days, "name": name, "amount": chance.randrange(licenses)}
+        for days in range(60)
+        for name in ("license.activated", "license.validated", "license.deactivated")
+    ]
+    refusals: list[Values] = [
+        {"license_id": number, "times": chance.randrange(1, 50), "last_at": int(now.timestamp()) - number}
+        for number in range(1, licenses, 100)
+    ]
+    _INSERT_COUNTS.execute(tx.connection, counts)
+    _INSERT_REFUSALS.execute(tx.connection, refusals)

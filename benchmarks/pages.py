@@ -1,0 +1,172 @@
+"""How long the administration pages wait for what they show: everything is looked up as a page does it, on a
+large installation.
+"""
+
+import random
+import statistics
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+import msgspec
+
+from benchmarks.browsed import FREQUENT_LABEL, OFFICE, RARE_LABEL, RESELLER, Browsed, fill
+from benchmarks.databases import Database
+from benchmarks.installations import key_of, opened
+from keywright import browsing
+from keywright.browsing import Order, RecentFigures, Search
+from keywright.model import Status
+from keywright.storage import Reading, Storage, ask
+from keywright.storage.following import address_term, label_term
+
+_TIMES = 40
+_ON_A_PAGE = 50
+#: What is looked up for a page; whether it ran out of time.
+Looked = Callable[[Reading], bool]
+
+_USUAL = {
+    "the newest": Search(),
+    "those that expire soonest": Search(order=Order.EXPIRES),
+    "of a status": Search(status=Status.ACTIVE),
+    "of a product": Search(product_id=2),
+    "of a product and a status": Search(product_id=2, status=Status.DELIVERED),
+    "of a reseller": Search(user_id=RESELLER),
+    "expiring in 30 days, by expiry": Search(expiring_within_days=30, order=Order.EXPIRES),
+    "expiring in 30 days, newest first": Search(expiring_within_days=30),
+    "without a free place": Search(is_full=True),
+    "never activated": Search(is_unused=True),
+    "with a label's beginning": Search(term=label_term(FREQUENT_LABEL), is_prefix=True),
+    "from an office's address": Search(term=address_term(OFFICE)),
+}
+#: Few match, or they are all at the other end.
+_HARD = {
+    "a product's disabled ones": Search(product_id=2, status=Status.DISABLED),
+    "those sold, by expiry": Search(status=Status.SOLD, order=Order.EXPIRES),
+    "a reseller's sold ones, by expiry": Search(status=Status.SOLD, user_id=RESELLER, order=Order.EXPIRES),
+    "expiring in 300 days, newest first": Search(expiring_within_days=300),
+    "disabled, expiring in 300 days": Search(expiring_within_days=300, status=Status.DISABLED),
+    "a rare label, by expiry": Search(term=label_term(RARE_LABEL), is_prefix=True, order=Order.EXPIRES),
+    "without a free place, never activated": Search(is_full=True, is_unused=True),
+    "four conditions": Search(product_id=3, status=Status.INACTIVE, is_full=True, user_id=RESELLER),
+}
+
+
+class Row(msgspec.Struct, frozen=True):
+    """How long it takes to look a page up, half of the time and at most in 95 of 100, the processor time of
+    that, which does not depend on what else a machine does, and how often the page was not full in time.
+    """
+
+    page: str
+    p50_ms: float
+    p95_ms: float
+    processor_ms: float
+    times: int
+    incomplete: int
+
+
+class Pages(msgspec.Struct, frozen=True):
+    """The rows, by what they are about."""
+
+    licenses: int
+    activations: int
+    rows: dict[str, list[Row]]
+
+
+def measure(folder: Path, database: Database, licenses: int, say: Callable[[str], None]) -> Pages:
+    """Make an installation, look every kind of page up some times, and remove it."""
+    filled = fill(folder, database, licenses, say)
+    say("looking pages up …")
+    with opened(filled.data_dir, database) as storage:
+        rows = {
+            about: [_measured(storage, database, name, looked) for name, looked in kinds.items()]
+            for about, kinds in _kinds(filled).items()
+        }
+    database.remove(filled.data_dir)
+    return Pages(filled.licenses, filled.activations, rows)
+
+
+def _measured(storage: Storage, database: Database, name: str, looked: Looked) -> Row:
+    # At first, statements are compiled.
+    ask(storage, looked)
+    took, incomplete = [], 0
+    used = process_time() + database.processor_seconds()
+    for _ in range(_TIMES):
+        began = perf_counter()
+        incomplete += ask(storage, looked)
+        took.append((perf_counter() - began) * 1000)
+    used = process_time() + database.processor_seconds() - used
+    p95 = statistics.quantiles(took, n=20)[-1]
+    return Row(name, statistics.median(took), p95, used * 1000 / _TIMES, _TIMES, incomplete)
+
+
+def _kinds(filled: Browsed) -> dict[str, dict[str, Looked]]:
+    return {
+        "a list": {name: partial(_list, search) for name, search in _USUAL.items()},
+        "its next pages": {name: _next_pages(search) for name, search in _USUAL.items()},
+        "a list that is hard to fill": {name: partial(_list, search) for name, search in _HARD.items()},
+        "a search, with its licenses": _searches(filled, random.Random(1)),
+        "others": _others(filled, random.Random(2)),
+    }
+
+
+def _list(search: Search, tx: Reading) -> bool:
+    page = browsing.find_page(tx, search, cursor=None, limit=_ON_A_PAGE, now=_now())
+    return page.is_incomplete
+
+
+def _next_pages(search: Search) -> Looked:
+    cursors: list[str | None] = [None]
+
+    def look(tx: Reading) -> bool:
+        page = browsing.find_page(tx, search, cursor=cursors[-1], limit=_ON_A_PAGE, now=_now())
+        cursors.append(page.next)
+        return page.is_incomplete
+
+    return look
+
+
+def _searches(filled: Browsed, chance: random.Random) -> dict[str, Looked]:
+    texts: dict[str, Callable[[], str]] = {
+        "a license key": lambda: key_of(chance.randrange(filled.licenses)),
+        "a token": lambda: chance.choice(filled.some_tokens),
+        "an IP address": lambda: chance.choice(filled.some_addresses),
+        "an order's number": lambda: str(70_000 + chance.randrange(filled.licenses // 2)),
+        "a label": lambda: f"{FREQUENT_LABEL} {chance.randrange(5_000)}",
+        "nothing there is": lambda: f"nothing {chance.randrange(5_000)}",
+    }
+
+    def look(typed: Callable[[], str], tx: Reading) -> bool:
+        return any([_list(one.search, tx) for one in browsing.interpret(tx, typed())])
+
+    return {name: partial(look, typed) for name, typed in texts.items()}
+
+
+def _others(filled: Browsed, chance: random.Random) -> dict[str, Looked]:
+    recent = RecentFigures()
+    return {
+        "the overview": lambda tx: browsing.overview(tx, _now(), recent) is None,
+        "the overview, counted anew": lambda tx: browsing.overview(tx, _now()) is None,
+        "a license": lambda tx: browsing.get_license(tx, chance.choice(filled.some_ids)) is None,
+        "the license in most places": lambda tx: browsing.get_license(tx, filled.busy_id) is None,
+        "its events": partial(_events, license_id=filled.busy_id),
+        "all events": _events,
+        "the events of somebody rare": partial(_events, actor="user:1"),
+        "a thousand numbers for an export": lambda tx: _export(tx, chance.randrange(filled.licenses // 2)),
+    }
+
+
+def _events(tx: Reading, **asked: Any) -> bool:
+    return browsing.list_events(tx, limit=_ON_A_PAGE, **asked).is_incomplete
+
+
+def _export(tx: Reading, after_id: int) -> bool:
+    search = Search(product_id=2)
+    found = browsing.find_matching_ids(tx, search, after_id=after_id, limit=1_000, now=_now())
+    return len(found.ids) < 1_000 and found.after_id is not None
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)

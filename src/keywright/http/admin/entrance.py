@@ -1,0 +1,197 @@
+"""Coming and going: signing in and out, and making the first administrator."""
+
+import re
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from keywright import accounts
+from keywright.accounts import MIN_PASSWORD_LENGTH, Right
+from keywright.commands import CreateUser, EndSession, RefuseSignIn, StartSession
+from keywright.errors import SetupOver, UnknownUser
+from keywright.fields import MAX_NAME_LENGTH, parse_name
+from keywright.http.admin import BASE, parts
+from keywright.http.admin.attempts import Attempts
+from keywright.http.admin.passwords import hashed, is_right, new_password
+from keywright.http.admin.visit import EVERYBODY, Area, Visit, page
+from keywright.http.limits import source_of
+from keywright.model import Role, User
+
+#: How many attempts to sign in may fail in a minute, from one address and under one name.
+_MOST_FROM_ADDRESS = 10
+_MOST_UNDER_NAME = 20
+#: Where one may be sent after signing in: a page of ours. Dots could lead elsewhere.
+_PAGE_OF_OURS = re.compile(rf"{BASE}(/[A-Za-z0-9_~-]+)*/?(\?[A-Za-z0-9_.~%&=+:,-]*)?")
+_WRONG = "The name or the password is wrong."
+_OVER = "You were signed out, because nothing happened for a while. What you sent was not done."
+
+
+def sign_in_first(visit: Visit) -> Response:
+    """Send whoever is not signed in to where that is done, and back afterwards."""
+    if visit.is_from_script:
+        return visit.text("You are not signed in any more.", status=401)
+    if visit.is_post:
+        return visit.back("/sign-in", _OVER, is_bad=True)
+    address = visit.request.url.path
+    if visit.request.url.query:
+        address += f"?{visit.request.url.query}"
+    is_wish = address.rstrip("/") != BASE and _PAGE_OF_OURS.fullmatch(address)
+    return visit.back(f"/sign-in?{urlencode({'next': address})}" if is_wish else "/sign-in")
+
+
+class Start(Area):
+    """The address everybody types."""
+
+    menu_label = "Start"
+    path = "/"
+    add_to_menu = False
+    right = Right.LOOK
+
+    @page("")
+    def start(self, visit: Visit) -> Response:
+        """Go to the first area that the visitor may see."""
+        first = self.frame.menu(visit.request, None)[0]
+        return visit.back(first.href.removeprefix(BASE))
+
+
+class Entrance(Area):
+    """Signing in and out, the first administrator, and the choice between light and dark."""
+
+    menu_label = "Sign in"
+    path = ""
+    add_to_menu = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._attempts = Attempts(address=_MOST_FROM_ADDRESS, name=_MOST_UNDER_NAME)
+
+    @page("/sign-in", methods=("GET", "POST"), right=EVERYBODY)
+    def sign_in(self, visit: Visit) -> Response:
+        """Ask for name and password."""
+        wish = visit.form.get("next", visit.query.get("next", ""))
+        if visit.visitor.signed_in is not None:
+            return visit.back(_way_to(wish))
+        if not visit.is_post:
+            return _form(visit, wish)
+        name, password = visit.form.get("name", "")[:MAX_NAME_LENGTH], visit.form.raw("password")
+        self._attempts.check(_sources(visit, name))
+        user = visit.ask(lambda tx: accounts.find_user(tx, name))
+        if not is_right(visit, user, password) or not _is_signed_in(visit, user):
+            self._attempts.count(_sources(visit, name))
+            visit.change(RefuseSignIn(now=visit.now, origin=visit.visitor.origin, name=name))
+            return _form(visit, wish, name=name, error=_WRONG, status=403)
+        return visit.back(_way_to(wish))
+
+    @page("/sign-out", methods=("POST",), right=EVERYBODY)
+    def sign_out(self, visit: Visit) -> Response:
+        """End the session."""
+        if visit.visitor.signed_in is not None:
+            visit.change(EndSession(**visit.command_fields(), token_hash=visit.session.token_hash))
+        visit.visitor.take_new_token()
+        return visit.back("/sign-in", "You are signed out.")
+
+    @page("/setup", methods=("GET", "POST"), right=EVERYBODY)
+    def setup(self, visit: Visit) -> Response:
+        """Make the first administrator, and sign in as that."""
+        token = visit.form.get("token", visit.query.get("token", ""))
+        if not visit.ask(lambda tx: accounts.is_setup_token(tx, token, visit.now)):
+            return self._no_setup(visit)
+        errors: dict[str, str] = {}
+        name = visit.form.get("name", "")
+        if visit.is_post:
+            password = new_password(visit.form, errors)
+            try:
+                name = parse_name(name)
+            except ValueError as reason:
+                errors["name"] = f"It {reason}."
+            if not errors:
+                return _first_user(visit, name, password)
+        _have_token(visit)
+        return visit.page(
+            "setup.html",
+            status=422 if errors else 200,
+            token=token,
+            name=name,
+            errors=errors,
+            min_length=MIN_PASSWORD_LENGTH,
+        )
+
+    @page("/theme", methods=("POST",), right=EVERYBODY)
+    def theme(self, visit: Visit) -> Response:
+        """Light, dark, or what the system has; without a program in the browser."""
+        response = visit.back(_way_to(visit.form.get("next", "")))
+        parts.keep_theme(response, visit.form.get("theme", ""), is_secure=visit.visitor.is_secure)
+        return response
+
+    def _no_setup(self, visit: Visit) -> Response:
+        if visit.ask(accounts.has_users):
+            return visit.back("/sign-in", "Keywright is set up already. Sign in instead.", is_bad=True)
+        return visit.page("no_setup.html", status=403)
+
+
+def _sources(visit: Visit, name: str) -> dict[str, str]:
+    return {"address": source_of(visit.address), "name": name.casefold()}
+
+
+def _form(visit: Visit, wish: str, *, name: str = "", error: str = "", status: int = 200) -> Response:
+    _have_token(visit)
+    return visit.page(
+        "sign_in.html",
+        status=status,
+        wish=wish,
+        name=name,
+        error=error,
+        has_users=visit.ask(accounts.has_users),
+    )
+
+
+def _have_token(visit: Visit) -> None:
+    """A form needs a token in the browser, which is no session's yet."""
+    if not visit.visitor.token:
+        visit.visitor.take_new_token()
+
+
+def _is_signed_in(visit: Visit, user: User | None) -> bool:
+    """Start a session under a new token; False when the user was disabled, or got another password, at this
+    very moment.
+    """
+    if user is None:
+        return False
+    visit.visitor.take_new_token()
+    start = StartSession(
+        now=visit.now,
+        origin=visit.visitor.origin_of(user),
+        by=user.id,
+        user_id=user.id,
+        token_hash=accounts.hash_session_token(visit.visitor.token),
+        password_hash=user.password_hash,
+    )
+    try:
+        visit.change(start)
+    except UnknownUser:
+        return False
+    return True
+
+
+def _first_user(visit: Visit, name: str, password: str) -> Response:
+    create = CreateUser(
+        now=visit.now,
+        origin=visit.visitor.origin,
+        name=name,
+        role=Role.ADMINISTRATOR,
+        password_hash=hashed(visit, password),
+        only_first=True,
+    )
+    try:
+        user = visit.change(create)
+    except SetupOver:
+        return visit.back("/sign-in", "Somebody else has set Keywright up. Sign in instead.", is_bad=True)
+    _is_signed_in(visit, user)
+    return visit.back("/", f"Welcome, {name}. You are the first administrator.")
+
+
+def _way_to(wish: str) -> str:
+    """Where to go after signing in: where one wanted to, if that is here."""
+    if _PAGE_OF_OURS.fullmatch(wish) is None or wish.startswith((f"{BASE}/sign-", f"{BASE}/setup")):
+        return "/"
+    return wish.removeprefix(BASE) or "/"

@@ -1,0 +1,144 @@
+"""Events: what happened, newest first, to be searched by what, who, which license and when."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from starlette.responses import Response
+
+from keywright import accounts, browsing, fields
+from keywright.accounts import Right
+from keywright.browsing import EventRecord
+from keywright.http.admin import happenings
+from keywright.http.admin.visit import Area, Visit, page
+from keywright.model import ApiKey, User
+from keywright.storage import Reading
+
+_ON_A_PAGE = 50
+_MAX_TEXT = 80
+#: Who acts without being a user or an API key.
+_OTHERS = [
+    ("program", "Programs without an API key"),
+    ("cli:", "The terminal"),
+    ("keywright", "Keywright itself"),
+    ("visitor", "Somebody not signed in"),
+]
+
+
+class Events(Area):
+    """What happened."""
+
+    menu_label = "Events"
+    path = "/events"
+    icon = "clock"
+    right = Right.LOOK
+
+    @page("")
+    def browse(self, visit: Visit) -> Response:
+        """The newest events that match, or those before one."""
+        asked = _asked(visit.query)
+        found = visit.ask(
+            lambda tx: browsing.list_events(
+                tx, **asked, before_id=_number(visit.query.get("before", "")), limit=_ON_A_PAGE
+            )
+        )
+        names = visit.ask(lambda tx: happenings.find_names(tx, [one.event for one in found.events]))
+        return visit.page(
+            "events/list.html",
+            events=[happenings.tell(one, names) for one in found.events],
+            before=found.before_id,
+            is_incomplete=found.is_incomplete,
+            is_first="before" not in visit.query,
+            query=_said(asked),
+            is_filtered=any(value is not None for value in asked.values()),
+            what=_what(),
+            who=visit.ask(lambda tx: _who(tx, asked["actor"])),
+            links=_links(visit, found.events),
+        )
+
+
+#: Where a number in an event's details leads, and who may go there.
+_LINKS = {"job_id": ("/jobs", Right.LOOK), "user_id": ("/users", Right.ADMINISTER)}
+
+
+def _links(visit: Visit, found: Sequence[EventRecord]) -> dict[int, str]:
+    """Where each event leads that leads anywhere, by its number. Licenses may be gone."""
+    numbers = {one.event.license_id for one in found} - {0}
+    there = visit.ask(lambda tx: browsing.licenses_there(tx, numbers))
+    links = {one.id: f"/licenses/{one.event.license_id}" for one in found if one.event.license_id in there}
+    for one in found:
+        for name, number in (one.event.details or {}).items():
+            path, right = _LINKS.get(name, ("", None))
+            if right is not None and not one.event.license_id and visit.may(right):
+                links[one.id] = f"{path}/{number}"
+    return links
+
+
+def _asked(query: Mapping[str, str]) -> dict[str, Any]:
+    """What is asked for; what cannot be read is not asked for."""
+    return {
+        "name": query.get("what", "")[:_MAX_TEXT] or None,
+        "actor": query.get("who", "")[:_MAX_TEXT] or None,
+        "license_id": _number(query.get("license", "")),
+        "day": _day(query.get("day", "")),
+    }
+
+
+def _said(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The same as it stands in the address."""
+    return {
+        "what": asked["name"],
+        "who": asked["actor"],
+        "license": asked["license_id"],
+        "day": asked["day"],
+    }
+
+
+def _what() -> list[tuple[str, list[tuple[str, str]]]]:
+    """What can be asked for, by noun: all of it, or one kind of event."""
+    return [
+        (noun, [(_beginning(named), f"{noun}: everything"), *((name, _plain(name)) for name in named)])
+        for noun, named in happenings.EVENTS.items()
+    ]
+
+
+def _beginning(named: Mapping[str, str]) -> str:
+    return f"{next(iter(named)).partition('.')[0]}."
+
+
+def _plain(name: str) -> str:
+    """``license.key_shown`` as ``License key shown``."""
+    noun, _, verb = name.partition(".")
+    words = f"{noun} {verb}".replace("_", " ")
+    return words[0].upper() + words[1:].replace("api key", "API key")
+
+
+def _who(tx: Reading, chosen: str | None) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Who can be asked for; and who is, if that is somebody else."""
+    users: Sequence[User] = accounts.list_users(tx)
+    api_keys: Sequence[ApiKey] = tx.list_api_keys()
+    groups = [
+        ("Users", [(f"user:{one.id}", one.name) for one in users]),
+        ("API keys", [(f"api_key:{one.id}", one.name) for one in api_keys]),
+        ("Others", _OTHERS),
+    ]
+    known = {value for _, options in groups for value, _ in options}
+    if chosen is not None and chosen not in known:
+        groups.append(("Somebody else", [(chosen, happenings.actor_in_words(chosen))]))
+    return groups
+
+
+def _number(text: str) -> int | None:
+    try:
+        return fields.parse_integer(text) if text else None
+    except ValueError:
+        return None
+
+
+def _day(text: str) -> date | None:
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        return None
+    # Nothing happened at the ends of time.
+    return found if 1970 <= found.year < 9999 else None

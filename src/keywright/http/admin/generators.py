@@ -1,0 +1,267 @@
+"""Generators: recipes for license keys, with keys that show what each makes.
+
+Everybody may look. Who may change licenses may have a generator make some; the recipes themselves are an
+administrator's, because a weak one makes keys that can be guessed.
+"""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from starlette.responses import Response
+
+from keywright import fields, generating, jobs, keys
+from keywright.accounts import Right
+from keywright.commands import CreateGenerator, DeleteGenerator, UpdateGenerator
+from keywright.errors import GeneratorTooWeak, InvalidParameters
+from keywright.http.admin.inputs import Inputs, number_of
+from keywright.http.admin.names import choices
+from keywright.http.admin.sentences import say
+from keywright.http.admin.visit import Area, Visit, page
+from keywright.model import Generator, Job, NameKind, Status
+
+_EXAMPLES = 5
+_MAX_TEXT = 255
+#: Above this many bits, keys are called very good.
+_VERY_GOOD_BITS = 128.0
+#: What a new generator begins as: keys of 150 bits.
+_FIRST: dict[str, Any] = {
+    "name": "",
+    "charset": keys.UNAMBIGUOUS,
+    "chunks": 6,
+    "chunk_length": 5,
+    "separator": "-",
+    "prefix": None,
+    "suffix": None,
+    "times_activated_max": None,
+    "expires_in_days": None,
+}
+#: Characters that are offered; all others may be typed.
+CHARSETS = {
+    keys.UNAMBIGUOUS: "letters and digits that cannot be taken for one another",
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789": "all capital letters and digits",
+    "0123456789ABCDEF": "hexadecimal digits",
+    "0123456789": "digits",
+}
+
+
+class Strength(NamedTuple):
+    """How hard keys are to guess: ``bits``, a ``word`` for that, and the ``tone`` it is shown in."""
+
+    bits: float
+    word: str
+    tone: str
+
+
+class Sample(NamedTuple):
+    """What a generator makes."""
+
+    keys: tuple[str, ...]
+    strength: Strength
+
+
+class Generators(Area):
+    """Recipes for license keys, and making licenses with them."""
+
+    menu_label = "Generators"
+    path = "/generators"
+    icon = "dice"
+    right = Right.LOOK
+
+    @page("")
+    def browse(self, visit: Visit) -> Response:
+        """Every generator, and what its keys look like."""
+        found = visit.ask(lambda tx: tx.list_generators())
+        shown = [(one, sample(one, amount=1)) for one in found]
+        return visit.page("generators/list.html", generators=shown)
+
+    @page("/new", methods=("GET", "POST"), right=Right.ADMINISTER)
+    def create(self, visit: Visit) -> Response:
+        """Make a generator."""
+        inputs = Inputs(visit.form)
+        values = _read(inputs) if visit.is_post else _FIRST
+        drawn = _drawn(inputs, values, visit.now)
+        if not _is_to_be_saved(visit, inputs, drawn):
+            return _form(visit, inputs, values, drawn, None)
+        is_weak_allowed = inputs.ticked("is_weak_allowed")
+        visit.change(CreateGenerator(**visit.command_fields(), **values, is_weak_allowed=is_weak_allowed))
+        return visit.back("/generators", f"The generator {values['name']} is made.")
+
+    @page("/{id:int}/edit", methods=("GET", "POST"), right=Right.ADMINISTER)
+    def edit(self, visit: Visit) -> Response:
+        """Change a generator; licenses that it has made stay as they are."""
+        generator, inputs = _get(visit), Inputs(visit.form)
+        before = {name: getattr(generator, name) for name in _FIRST}
+        values = _read(inputs) if visit.is_post else before
+        drawn = _drawn(inputs, values, visit.now)
+        if not _is_to_be_saved(visit, inputs, drawn):
+            return _form(visit, inputs, values, drawn, generator)
+        changes = {name: value for name, value in values.items() if value != before[name]}
+        if not changes:
+            return visit.back("/generators", f"The generator {generator.name} is as it was.")
+        change = UpdateGenerator(
+            **visit.command_fields(),
+            generator_id=generator.id,
+            changes=changes,
+            is_weak_allowed=inputs.ticked("is_weak_allowed"),
+        )
+        visit.change(change)
+        return visit.back("/generators", f"The generator {values['name']} is changed.")
+
+    @page("/preview", methods=("POST",), right=Right.ADMINISTER)
+    def preview(self, visit: Visit) -> Response:
+        """Keys as the form would have them made, for the program in the browser."""
+        inputs = Inputs(visit.form)
+        drawn = _drawn(inputs, _read(inputs), visit.now)
+        return visit.page("generators/preview.html", drawn=drawn)
+
+    @page("/{id:int}/delete", methods=("GET", "POST"), right=Right.ADMINISTER)
+    def delete(self, visit: Visit) -> Response:
+        """Delete a generator."""
+        generator = _get(visit)
+        if visit.is_post:
+            visit.change(DeleteGenerator(**visit.command_fields(), generator_id=generator.id))
+            return visit.back("/generators", f"The generator {generator.name} is deleted.")
+        return visit.confirm(
+            f"Delete the generator {generator.name}?",
+            ["The licenses that it has made stay, and stay good.", "A job that still uses it will fail."],
+            button="Delete",
+            back="/generators",
+        )
+
+    @page("/{id:int}/generate", methods=("GET", "POST"), right=Right.CHANGE)
+    def generate(self, visit: Visit) -> Response:
+        """Have licenses made, however many: a job does it."""
+        generator, inputs = _get(visit), Inputs(visit.form)
+        if visit.is_post:
+            order = _order(inputs, generator)
+            if not inputs.errors:
+                job: Job = visit.change(jobs.start(order, **visit.command_fields()))
+                return visit.back(f"/jobs/{job.id}", f"{order.amount:,} licenses are being made.")
+        return visit.page(
+            "generators/generate.html",
+            status=422 if inputs.errors else 200,
+            generator=generator,
+            drawn=sample(generator, amount=1),
+            form=visit.form,
+            errors=inputs.errors,
+            statuses=[(one.name.lower(), one.name.capitalize()) for one in Status],
+            most=jobs.MOST_GENERATED,
+            products=choices(visit, NameKind.PRODUCT),
+            customers=choices(visit, NameKind.USER),
+        )
+
+
+def sample(generator: Generator, *, amount: int) -> Sample:
+    """So many keys of a generator, and how hard they are to guess."""
+    drawn = tuple(keys.generate_key(generator) for _ in range(amount))
+    return Sample(drawn, strength_of(generator))
+
+
+def strength_of(generator: Generator) -> Strength:
+    """How hard a generator's keys are to guess."""
+    bits = keys.entropy_bits(generator.charset, generator.chunks, generator.chunk_length)
+    if bits < keys.MIN_ENTROPY_BITS:
+        return Strength(bits, "weak", "bad")
+    if bits < _VERY_GOOD_BITS:
+        return Strength(bits, "good", "good")
+    return Strength(bits, "very good", "good")
+
+
+def _get(visit: Visit) -> Generator:
+    """The generator that the address names. Raises ``UnknownGenerator``."""
+    number = number_of(visit.path["id"])
+    return visit.ask(lambda tx: generating.get_generator(tx, number))
+
+
+def _text(text: str) -> str | None:
+    return fields.parse_text(text, _MAX_TEXT)
+
+
+def _count(text: str) -> int | None:
+    try:
+        number = fields.parse_integer(text, fields.MAX_COUNT)
+    except ValueError:
+        number = 0
+    if not number:
+        raise ValueError(f"must be a whole number from 1 to {fields.MAX_COUNT}")
+    return number
+
+
+def _read(inputs: Inputs) -> dict[str, Any]:
+    """The form's fields, by the names they have in ``Generator``."""
+    return {
+        "name": inputs.need("name", _text, ""),
+        "charset": inputs.need("charset", _text, "", is_trimmed=False),
+        "chunks": inputs.need("chunks", _count, 0),
+        "chunk_length": inputs.need("chunk_length", _count, 0),
+        **{name: inputs.read(name, _text, is_trimmed=False) for name in ("separator", "prefix", "suffix")},
+        "times_activated_max": inputs.read("times_activated_max", fields.parse_limit),
+        "expires_in_days": inputs.read("expires_in_days", fields.parse_days),
+    }
+
+
+def _drawn(inputs: Inputs, values: dict[str, Any], now: datetime) -> Sample | None:
+    """Keys of the recipe, weak or not; None, and why in the errors, where it makes none."""
+    if inputs.errors.keys() - {"name"}:
+        return None
+    recipe = Generator(**values, id=0, created_at=now, created_by=None, updated_at=now, updated_by=None)
+    try:
+        generating.require_sound(recipe, is_weak_allowed=True)
+    except InvalidParameters as error:
+        inputs.errors |= {name: f"The {reason}." for name, reason in error.reasons.items()}
+        return None
+    return sample(recipe, amount=_EXAMPLES)
+
+
+def _is_to_be_saved(visit: Visit, inputs: Inputs, drawn: Sample | None) -> bool:
+    """Whether the form is to be saved as it is. Weak keys have to be wanted."""
+    if not visit.is_post:
+        return False
+    if "preview" in visit.form:
+        inputs.errors.pop("name", None)
+        return False
+    is_weak = drawn is not None and drawn.strength.bits < keys.MIN_ENTROPY_BITS
+    if drawn is not None and is_weak and not inputs.ticked("is_weak_allowed"):
+        inputs.errors["is_weak_allowed"] = say(GeneratorTooWeak(drawn.strength.bits)).sentence
+    return not inputs.errors
+
+
+def _form(
+    visit: Visit,
+    inputs: Inputs,
+    values: dict[str, Any],
+    drawn: Sample | None,
+    generator: Generator | None,
+) -> Response:
+    typed = {name: visit.form.raw(name) for name in values} if visit.is_post else values
+    return visit.page(
+        "generators/edit.html",
+        status=422 if inputs.errors else 200,
+        generator=generator,
+        values=typed,
+        is_weak_allowed=inputs.ticked("is_weak_allowed"),
+        errors=inputs.errors,
+        drawn=drawn,
+        charsets=CHARSETS,
+    )
+
+
+def _order(inputs: Inputs, generator: Generator) -> jobs.Generate:
+    return jobs.Generate(
+        generator_id=generator.id,
+        amount=inputs.need("amount", _amount, 1),
+        status=inputs.need("status", fields.parse_status, Status.ACTIVE),
+        order_id=inputs.read("order_id", fields.parse_integer),
+        product_id=inputs.read("product_id", fields.parse_integer),
+        user_id=inputs.read("user_id", fields.parse_integer),
+    )
+
+
+def _amount(text: str) -> int | None:
+    try:
+        number = fields.parse_integer(text.replace(",", ""), jobs.MOST_GENERATED)
+    except ValueError:
+        number = 0
+    if not number:
+        raise ValueError(f"must be a whole number from 1 to {jobs.MOST_GENERATED:,}")
+    return number

@@ -1,0 +1,168 @@
+"""Licenses: the list, what somebody looks for in it, and the page of one license with its history."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from starlette.responses import Response
+
+from keywright import browsing, following
+from keywright.accounts import Right
+from keywright.browsing import Interpretation, LicenseDetails, Page, Search
+from keywright.commands import ShowKey
+from keywright.errors import UnknownLicense
+from keywright.following import Lag
+from keywright.http.admin import happenings, licenses_filter
+from keywright.http.admin.licenses_bulk import OFFERED, Bulk
+from keywright.http.admin.licenses_changes import Changes
+from keywright.http.admin.licenses_filter import USUAL_DAYS, Filter, Names
+from keywright.http.admin.licenses_forms import get_license
+from keywright.http.admin.visit import Area, Visit, page
+from keywright.model import License, Status
+from keywright.storage import Reading
+
+#: How many licenses, events, and licenses of something that was looked for are on a page.
+_PER_PAGE = 50
+_MOST_POSSIBLE = 5
+
+
+class Listed(NamedTuple):
+    """A page of the list, and what is said around it."""
+
+    asked: Filter
+    page: Page
+    names: Names
+    offered: Names
+    lag: Lag
+
+
+class Possible(NamedTuple):
+    """What a typed text may mean: its first licenses, and where all of them are."""
+
+    kind: str
+    licenses: tuple[License, ...]
+    has_more: bool
+    texts: Mapping[str, str]
+
+
+class Licenses(Bulk, Changes, Area):
+    """The licenses, and all that can be done with them."""
+
+    menu_label = "Licenses"
+    path = "/licenses"
+    icon = "key"
+    right = Right.LOOK
+
+    @page("")
+    def browse(self, visit: Visit) -> Response:
+        """The list, narrowed to what the address asks for."""
+        listed = visit.ask(lambda tx: _list(tx, visit))
+        return visit.page(
+            "licenses/list.html",
+            status=422 if listed.asked.errors else 200,
+            **listed._asdict(),
+            chips=listed.asked.chips(listed.names),
+            status_options=[("", "Any"), *((one.name.lower(), one.name.capitalize()) for one in Status)],
+            expiring_options=_expiring_options(listed.asked),
+            whats_offered=OFFERED,
+        )
+
+    @page("/search", methods=("POST",))
+    def search(self, visit: Visit) -> Response:
+        """Go to the license, or to the list, that somebody looks for."""
+        text = visit.form.get("text", "")
+        if not text:
+            return visit.back("/licenses")
+        possible, names, lag = visit.ask(lambda tx: _look_for(tx, visit, visit.form.raw("text")))
+        numbers = {license.id for one in possible for license in one.licenses}
+        if len(numbers) == 1 and not any(one.has_more for one in possible):
+            return visit.back(f"/licenses/{numbers.pop()}")
+        if len(possible) == 1:
+            return visit.back(licenses_filter.path_of(possible[0].texts))
+        return visit.page("licenses/found.html", text=text, possible=possible, names=names, lag=lag)
+
+    @page("/{id:int}")
+    def show(self, visit: Visit) -> Response:
+        """A license with its activations."""
+        found, names = visit.ask(lambda tx: _details(tx, visit.path["id"]))
+        return visit.page("licenses/show.html", license=found.license, found=found, names=names)
+
+    @page("/{id:int}/key", methods=("POST",), right=Right.CHANGE)
+    def show_key(self, visit: Visit) -> Response:
+        """The whole key; that somebody looked at it is an event."""
+        license = get_license(visit)
+        shown: License = visit.change(ShowKey(**visit.command_fields(), key=license.key))
+        if visit.is_from_script:
+            return visit.text(shown.key)
+        return visit.page("licenses/key.html", license=shown)
+
+    @page("/{id:int}/history")
+    def history(self, visit: Visit) -> Response:
+        """What happened to a license, latest first."""
+        told = visit.ask(lambda tx: _tell_history(tx, visit.path["id"], _number_before(visit)))
+        return visit.page("licenses/history.html", is_later=_number_before(visit) is not None, **told)
+
+
+def _number_before(visit: Visit) -> int | None:
+    """Before which event a page of the history begins."""
+    text = visit.query.get("before", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+def _tell_history(tx: Reading, license_id: int, before_id: int | None) -> dict[str, Any]:
+    details, _ = _details(tx, license_id)
+    page = browsing.list_events(tx, license_id=license_id, before_id=before_id, limit=_PER_PAGE)
+    names = happenings.find_names(tx, [one.event for one in page.events])
+    labels = {one.id: one.label or f"{one.token[:8]}…" for one in details.activations}
+    told = [
+        (happenings.tell(one, names), labels.get(one.event.activation_id or 0, "")) for one in page.events
+    ]
+    return {"license": details.license, "told": told, "before_id": page.before_id}
+
+
+def _list(tx: Reading, visit: Visit) -> Listed:
+    asked = licenses_filter.read(tx, visit.query)
+    if asked.errors:
+        found = Page((), None, None, None, total_is_least=False, is_incomplete=False)
+    else:
+        found = browsing.find_page(
+            tx,
+            asked.search,
+            cursor=visit.query.get("cursor"),
+            limit=_PER_PAGE,
+            now=visit.now,
+            by_status=_by_status(tx, visit, asked.search),
+        )
+    names = licenses_filter.names_of(tx, found.licenses, asked.search)
+    return Listed(asked, found, names, licenses_filter.offered_names(tx), following.lag(tx))
+
+
+def _expiring_options(asked: Filter) -> list[tuple[str, str]]:
+    days = {*USUAL_DAYS, asked.search.expiring_within_days or USUAL_DAYS[0]}
+    return [("", "Any"), *((str(one), f"{one:,} days") for one in sorted(days))]
+
+
+def _by_status(tx: Reading, visit: Visit, search: Search) -> Mapping[int, int] | None:
+    """Counts of all licenses, where they can be a total."""
+    rest = (search.product_id, search.order_id, search.user_id, search.expiring_within_days, search.term)
+    if any(one is not None for one in rest) or search.is_full or search.is_unused:
+        return None
+    return visit.frame.figures.get(tx, visit.now).by_status
+
+
+def _look_for(tx: Reading, visit: Visit, text: str) -> tuple[list[Possible], Names, Lag]:
+    possible = [_possible(tx, visit, one) for one in browsing.interpret(tx, text)]
+    licenses = [license for one in possible for license in one.licenses]
+    return possible, licenses_filter.names_of(tx, licenses), following.lag(tx)
+
+
+def _possible(tx: Reading, visit: Visit, meant: Interpretation) -> Possible:
+    found = browsing.find_page(tx, meant.search, cursor=None, limit=_MOST_POSSIBLE, now=visit.now)
+    texts = licenses_filter.texts_of(tx, meant) if meant.search.license_id is None else {}
+    return Possible(meant.kind, found.licenses, found.next is not None, texts)
+
+
+def _details(tx: Reading, license_id: int) -> tuple[LicenseDetails, Names]:
+    found = browsing.get_license(tx, license_id)
+    if found is None:
+        raise UnknownLicense(str(license_id))
+    return found, licenses_filter.names_of(tx, [found.license])

@@ -1,0 +1,144 @@
+"""What is done with many licenses at once: with those that were ticked, or with all that a filter lets
+through. It is long work, which a job does.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from starlette.responses import Response
+
+from keywright import browsing, jobs
+from keywright.accounts import Right
+from keywright.browsing import Page
+from keywright.errors import MalformedForm
+from keywright.fields import MAX_ID, parse_limit
+from keywright.http.admin import licenses_filter
+from keywright.http.admin.licenses_filter import Chip, Filter
+from keywright.http.admin.licenses_forms import parse_positive
+from keywright.http.admin.visit import Visit, page
+from keywright.jobs import What
+from keywright.model import Job
+from keywright.storage import Reading
+
+#: What can be done, as it is said on a button.
+OFFERED: Final = {
+    What.EXTEND: "Extend",
+    What.SET_LIMIT: "Change the limit",
+    What.RAISE_LIMIT: "Allow more places",
+    What.DISABLE: "Disable",
+    What.ENABLE: "Enable",
+    What.DEACTIVATE_ALL: "Deactivate all places",
+    What.DELETE: "Delete",
+}
+EXPORT: Final = "export"
+_NOTHING = "Tick the licenses first that you want to change."
+_UNDECIDED = "Choose what is to be done with the licenses."
+
+
+class Meant(NamedTuple):
+    """Which licenses are meant: those with these numbers, or all that the filter lets through."""
+
+    ids: tuple[int, ...]
+    asked: Filter
+    page: Page
+    chips: list[Chip]
+
+    @property
+    def is_all(self) -> bool:
+        """Whether they are all that the filter lets through."""
+        return not self.ids
+
+    @property
+    def total(self) -> int | None:
+        """How many they are; None where nobody has counted."""
+        if self.ids:
+            return len(self.ids)
+        return None if self.page.total_is_least else self.page.total
+
+
+class Bulk:
+    """Pages of the area of licenses that change many."""
+
+    @page("/bulk", methods=("POST",), right=Right.CHANGE)
+    def choose(self, visit: Visit) -> Response:
+        """Say what will be done with which licenses, and ask how; an export is begun at once."""
+        meant = visit.ask(lambda tx: _meant(tx, visit))
+        if meant.is_all and not _is_for_all(visit):
+            return visit.back(meant.asked.path, _NOTHING, is_bad=True)
+        text = visit.form.get("what", "")
+        if text == EXPORT:
+            return _ordered(visit, jobs.Export(**_where(meant)), meant.total)
+        if text not in OFFERED:
+            return visit.back(meant.asked.path, _UNDECIDED, is_bad=True)
+        return _form(visit, meant, What(text), {})
+
+    @page("/bulk/start", methods=("POST",), right=Right.CHANGE)
+    def start(self, visit: Visit) -> Response:
+        """Have it done."""
+        meant = visit.ask(lambda tx: _meant(tx, visit))
+        text = visit.form.get("what", "")
+        if text not in OFFERED or (meant.is_all and not _is_for_all(visit)):
+            raise MalformedForm
+        what = What(text)
+        amount, errors = _amount(visit, what)
+        if what is What.DELETE and visit.form.get("is_sure", "") != "yes":
+            errors["is_sure"] = "Tick this if you are sure."
+        if errors:
+            return _form(visit, meant, what, errors)
+        return _ordered(visit, _order(visit, meant, what, amount), meant.total)
+
+
+def _meant(tx: Reading, visit: Visit) -> Meant:
+    asked = licenses_filter.read(tx, visit.form)
+    if asked.errors:
+        raise MalformedForm
+    found = browsing.find_page(tx, asked.search, cursor=None, limit=1, now=visit.now)
+    names = licenses_filter.names_of(tx, [], asked.search)
+    ids = () if _is_for_all(visit) else tuple(map(_number, visit.form.all("id")))
+    return Meant(ids, asked, found, asked.chips(names))
+
+
+def _is_for_all(visit: Visit) -> bool:
+    return visit.form.get("scope", "") == "all"
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not int(text) <= MAX_ID:
+        raise MalformedForm
+    return int(text)
+
+
+def _amount(visit: Visit, what: What) -> tuple[int | None, dict[str, str]]:
+    text = visit.form.get("amount", "")
+    try:
+        if what in (What.EXTEND, What.RAISE_LIMIT):
+            return parse_positive(text), {}
+        if what is What.SET_LIMIT:
+            return (parse_limit(text) if text else None), {}
+    except ValueError as reason:
+        return None, {"amount": f"It {reason}."}
+    return None, {}
+
+
+def _where(meant: Meant) -> dict[str, Any]:
+    return {"search": meant.asked.search} if meant.is_all else {"license_ids": meant.ids}
+
+
+def _order(visit: Visit, meant: Meant, what: What, amount: int | None) -> jobs.Change:
+    is_from_now = visit.form.get("begin", "") == "now"
+    return jobs.Change(what=what, amount=amount, is_from_now=is_from_now, **_where(meant))
+
+
+def _ordered(visit: Visit, order: jobs.Order, total: int | None) -> Response:
+    job: Job = visit.change(jobs.start(order, total=total, **visit.command_fields()))
+    return visit.back(f"/jobs/{job.id}")
+
+
+def _form(visit: Visit, meant: Meant, what: What, errors: dict[str, str]) -> Response:
+    return visit.page(
+        "licenses/bulk.html",
+        status=422 if errors else 200,
+        meant=meant,
+        what=what.value,
+        label=OFFERED[what],
+        errors=errors,
+    )

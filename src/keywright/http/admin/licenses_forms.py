@@ -1,0 +1,119 @@
+"""What is typed into forms about a license, and the license that a page is about."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+from keywright import browsing, fields, keys
+from keywright.errors import Refusal, UnknownLicense
+from keywright.http.admin.forms import Form
+from keywright.http.admin.licenses_filter import read_number
+from keywright.http.admin.sentences import say
+from keywright.http.admin.visit import Visit
+from keywright.model import License, NameKind, Status
+from keywright.storage import Reading
+
+#: The fields of a form, by the names they have in ``License``.
+FIELDS = (
+    "key",
+    "status",
+    "times_activated_max",
+    "expires_at",
+    "valid_for_days",
+    "product_id",
+    "user_id",
+    "order_id",
+)
+_BEFORE: Final = "before_"
+_NEEDED = {"key": "A license needs a key.", "status": "A license needs a status."}
+_TWO_ENDS = "Leave this empty where there is a date."
+
+_PARSE: dict[str, Callable[[Reading, str], Any]] = {
+    "key": lambda _tx, text: keys.normalize_key(text),
+    "status": lambda _tx, text: fields.parse_status(text),
+    "times_activated_max": lambda _tx, text: fields.parse_limit(text),
+    "expires_at": lambda _tx, text: fields.parse_time(text),
+    "valid_for_days": lambda _tx, text: fields.parse_days(text),
+    "product_id": lambda tx, text: read_number(tx, NameKind.PRODUCT, text),
+    "user_id": lambda tx, text: read_number(tx, NameKind.USER, text),
+    "order_id": lambda _tx, text: fields.parse_integer(text),
+}
+
+
+def get_license(visit: Visit) -> License:
+    """The license that the page is about, by the number in its path. Raises ``UnknownLicense``."""
+    license_id = visit.path["id"]
+    found = visit.ask(lambda tx: browsing.get_license(tx, license_id))
+    if found is None:
+        raise UnknownLicense(str(license_id))
+    return found.license
+
+
+def new_texts(key: str) -> dict[str, str]:
+    """What a form for a new license shows first."""
+    return {name: "" for name in FIELDS} | {"key": key, "status": "active"}
+
+
+def texts_of(license: License) -> dict[str, str]:
+    """What a form shows of a license; of its key, nothing."""
+    texts = {name: _written(getattr(license, name)) for name in FIELDS}
+    texts |= {"key": "", "status": Status(license.status).name.lower()}
+    if license.expires_at is not None:
+        # Once there is an end, days after the first activation say nothing.
+        texts["valid_for_days"] = ""
+    return texts
+
+
+def sent_texts(form: Form) -> dict[str, str]:
+    """What was typed."""
+    return {name: form.get(name, "") for name in FIELDS}
+
+
+def changed_names(form: Form) -> set[str]:
+    """Which fields are not as they were shown: only these are changed, for somebody else may have changed the
+    others meanwhile.
+    """
+    return {name for name in FIELDS if form.get(name, "") != form.get(_BEFORE + name, "")}
+
+
+def parse(
+    tx: Reading, texts: Mapping[str, str], *, needed: Collection[str] = ()
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The values of the fields, and what is wrong with those that have none, by name; ``needed`` must not be
+    empty.
+    """
+    values: dict[str, Any] = {}
+    errors = {name: _NEEDED[name] for name in needed if not texts[name]}
+    for name, text in texts.items():
+        try:
+            values[name] = _PARSE[name](tx, text) if text else None
+        except Refusal as refusal:
+            errors[name] = say(refusal).sentence
+        except ValueError as reason:
+            errors[name] = f"It {reason}."
+    if values.get("expires_at") is not None and values.get("valid_for_days") is not None:
+        errors["valid_for_days"] = _TWO_ENDS
+    return values, errors
+
+
+def parse_positive(text: str) -> int:
+    """A number of days or places, from 1. Raises ``ValueError``."""
+    number = fields.parse_limit(text) if text else None
+    if number is None:
+        raise ValueError(f"must be an integer from 1 to {fields.MAX_COUNT}")
+    return number
+
+
+def changes_of(values: Mapping[str, Any], changed: set[str]) -> dict[str, Any]:
+    """What an update is to change: the fields that are not as they were shown. A new end takes the days after
+    the first activation away, and an empty key is the old one.
+    """
+    changes = {name: values[name] for name in changed if name != "key" or values["key"] is not None}
+    if "expires_at" in changes:
+        changes["valid_for_days"] = values["valid_for_days"]
+    return changes
+
+
+def _written(value: object) -> str:
+    if value is None:
+        return ""
+    return str(value)[:19]

@@ -1,0 +1,69 @@
+"""The overview: how many licenses there are, what happens with them, and what to do first."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from starlette.responses import Response
+
+from keywright import browsing, following
+from keywright.accounts import Right
+from keywright.browsing import Overview
+from keywright.following import Lag
+from keywright.http.admin import happenings
+from keywright.http.admin.visit import Area, Visit, page
+from keywright.model import Status
+from keywright.storage import Reading
+
+
+class Begun(NamedTuple):
+    """What a new installation has already."""
+
+    has_generator: bool
+    has_api_key: bool
+
+
+class Shown(NamedTuple):
+    """What is on the page."""
+
+    overview: Overview
+    names: happenings.Names
+    #: The licenses that events tell of, and that are still there.
+    there: Collection[int]
+    lag: Lag
+    begun: Begun | None
+
+
+class Home(Area):
+    """What is first to see."""
+
+    menu_label = "Overview"
+    path = "/overview"
+    icon = "home"
+    right = Right.LOOK
+
+    @page("")
+    def show(self, visit: Visit) -> Response:
+        """The figures, two charts, and what happened lately; before the first license, what to do next."""
+        shown = visit.ask(lambda tx: _look(tx, visit))
+        found = shown.overview
+        return visit.page(
+            "overview/overview.html",
+            overview=found,
+            lag=shown.lag,
+            begun=shown.begun,
+            there=shown.there,
+            told=[happenings.tell(one, shown.names) for one in found.latest_events],
+            by_status=[(one.name.lower(), found.by_status.get(one, 0)) for one in Status],
+        )
+
+
+def _look(tx: Reading, visit: Visit) -> Shown:
+    found = browsing.overview(tx, visit.now, visit.frame.figures)
+    events = [one.event for one in found.latest_events]
+    names = happenings.find_names(tx, events)
+    there = browsing.licenses_there(tx, {one.license_id for one in events} - {0})
+    begun = None
+    if not found.total:
+        in_force = any(one.revoked_at is None for one in tx.list_api_keys())
+        begun = Begun(bool(tx.list_generators()), in_force)
+    return Shown(found, names, there, following.lag(tx), begun)

@@ -1,0 +1,39 @@
+"""Passwords, as forms bring them."""
+
+from collections.abc import MutableMapping
+from threading import Lock
+
+from keywright import accounts
+from keywright.accounts import MIN_PASSWORD_LENGTH
+from keywright.http.admin.forms import Form
+from keywright.http.admin.visit import Visit
+from keywright.model import User
+
+#: Longer ones only cost time.
+MAX_PASSWORD_LENGTH = 1024
+#: Hashing takes 64 MiB and all processors, on purpose: a crowd at the door must not slow the calls down.
+_ONE_AT_A_TIME = Lock()
+
+
+def is_right(visit: Visit, user: User | None, password: str) -> bool:
+    """Whether the user may sign in with this password; as much work for nobody."""
+    with visit.aside(), _ONE_AT_A_TIME:
+        return accounts.check_password(user, password)
+
+
+def hashed(visit: Visit, password: str) -> str:
+    """What is kept of a password."""
+    with visit.aside(), _ONE_AT_A_TIME:
+        return accounts.hash_password(password)
+
+
+def new_password(form: Form, errors: MutableMapping[str, str]) -> str:
+    """The form's ``new_password``; what is wrong with it or with ``repeated`` goes into ``errors``."""
+    password = form.raw("new_password")
+    if len(password) < MIN_PASSWORD_LENGTH:
+        errors["new_password"] = f"A password has at least {MIN_PASSWORD_LENGTH} characters."
+    elif len(password) > MAX_PASSWORD_LENGTH:
+        errors["new_password"] = f"A password has at most {MAX_PASSWORD_LENGTH:,} characters."
+    elif password != form.raw("repeated"):
+        errors["repeated"] = "The two passwords are not the same."
+    return password

@@ -1,0 +1,194 @@
+// What makes the pages handier; all but copying works without it. Behavior is asked for by data- attributes, which
+// are described where they are used: templates/parts.html.
+(function () {
+  "use strict";
+  const all = (selector, within) => Array.from((within || document).querySelectorAll(selector));
+  const FRESH = { "X-Requested-With": "keywright" };
+
+  // --- times in the reader's zone ---
+  const DATE = { year: "numeric", month: "short", day: "numeric" };
+  const DAY = new Intl.DateTimeFormat(undefined, DATE);
+  const TIME = new Intl.DateTimeFormat(undefined, { ...DATE, hour: "2-digit", minute: "2-digit" });
+  function showTimes(within) {
+    all("time[datetime*=T]", within).forEach((one) => {
+      const at = new Date(one.dateTime);
+      if (!isNaN(at) && at.getUTCFullYear() < 9999) one.textContent = (one.dataset.only === "day" ? DAY : TIME).format(at);
+    });
+  }
+
+  // --- copying ---
+  async function copy(text) {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      // Without TLS there is no clipboard but the old one.
+      const field = document.createElement("textarea");
+      field.value = text;
+      field.className = "visually-hidden";
+      document.body.append(field);
+      field.select();
+      const done = document.execCommand("copy");
+      field.remove();
+      return done;
+    }
+  }
+  function say(text) {
+    let live = document.getElementById("live");
+    if (!live) {
+      live = document.createElement("div");
+      live.id = "live";
+      live.className = "visually-hidden";
+      live.setAttribute("role", "status");
+      document.body.append(live);
+    }
+    live.textContent = text;
+  }
+  function flashOn(button, text) {
+    const label = button.querySelector("[data-said]") || button;
+    if (label.dataset.before === undefined) label.dataset.before = label.textContent;
+    label.textContent = text;
+    say(text);
+    setTimeout(() => (label.textContent = label.dataset.before), 2000);
+  }
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    const target = document.querySelector(button.dataset.copy);
+    flashOn(button, (await copy(target.value ?? target.textContent.trim())) ? "Copied" : "Select it and copy it");
+  });
+
+  // --- asking in the background ---
+  function gone(answer) {
+    // Signed out, or worse: the page itself says it best.
+    if (answer.status === 401) location.reload();
+  }
+  function fields(form) {
+    return new URLSearchParams(new FormData(form));
+  }
+
+  // A form whose answer, a text, is shown in an element and copied.
+  async function reveal(form) {
+    const button = form.querySelector("button");
+    const answer = await fetch(form.action, { method: "POST", headers: FRESH, body: fields(form) });
+    gone(answer);
+    const text = await answer.text();
+    if (!answer.ok) return flashOn(button, text);
+    document.querySelector(form.dataset.reveal).textContent = text;
+    flashOn(button, (await copy(text)) ? "Copied" : "Shown");
+  }
+
+  // A form whose answer, a piece of HTML, follows what is typed.
+  function followPreview(form) {
+    const out = document.querySelector(form.dataset.preview);
+    let timer = 0;
+    let latest = 0;
+    async function load() {
+      const mine = ++latest;
+      const answer = await fetch(form.dataset.previewUrl, { method: "POST", headers: FRESH, body: fields(form) });
+      gone(answer);
+      const text = await answer.text();
+      if (mine !== latest) return;
+      if (answer.ok) out.innerHTML = text;
+      else out.textContent = text;
+      showTimes(out);
+    }
+    form.addEventListener("input", () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => load().catch(() => {}), 500);
+    });
+    load().catch(() => {});
+  }
+
+  // A piece of the page that is fetched again and again, until it says data-done.
+  function keepFresh(piece) {
+    const every = 1000 * Number(piece.dataset.every || 2);
+    async function load() {
+      if (!document.hidden) {
+        try {
+          const answer = await fetch(piece.dataset.refresh, { headers: FRESH });
+          gone(answer);
+          if (answer.ok) {
+            piece.innerHTML = await answer.text();
+            showTimes(piece);
+            if (piece.querySelector("[data-done]")) return location.reload();
+          }
+        } catch {
+          // The server may be back the next time.
+        }
+      }
+      setTimeout(load, every);
+    }
+    setTimeout(load, every);
+  }
+
+  // --- selecting rows ---
+  function boxes(name) {
+    return all("input[type=checkbox]").filter((one) => one.name === name);
+  }
+  function showSelection() {
+    all("[data-selection]").forEach((bar) => {
+      const of = boxes(bar.dataset.selection);
+      const ticked = of.filter((one) => one.checked).length;
+      bar.hidden = ticked === 0;
+      all("[data-selected]", bar).forEach((one) => (one.textContent = ticked));
+      all(`[data-select-all="${bar.dataset.selection}"]`).forEach((one) => {
+        one.checked = ticked > 0 && ticked === of.length;
+        one.indeterminate = ticked > 0 && ticked < of.length;
+      });
+    });
+  }
+  document.addEventListener("change", (event) => {
+    const box = event.target;
+    if (box.dataset.selectAll) boxes(box.dataset.selectAll).forEach((one) => (one.checked = box.checked));
+    if (box.type === "checkbox") showSelection();
+    if (box.dataset.submit !== undefined) box.form.requestSubmit();
+  });
+
+  // --- light and dark, the menu ---
+  function chooseTheme(button) {
+    const secure = location.protocol === "https:" ? "; Secure" : "";
+    document.cookie = `keywright_theme=${button.value}; Path=/admin; Max-Age=31536000; SameSite=Lax${secure}`;
+    window.keywrightTheme();
+    all(".theme button").forEach((one) => one.setAttribute("aria-pressed", String(one === button)));
+  }
+  function toggleMenu(button, isOpen) {
+    button.setAttribute("aria-expanded", String(isOpen));
+    document.getElementById(button.getAttribute("aria-controls")).classList.toggle("is-open", isOpen);
+  }
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest(".menu-button");
+    if (button) toggleMenu(button, button.getAttribute("aria-expanded") !== "true");
+  });
+  document.addEventListener("keydown", (event) => {
+    const button = document.querySelector(".menu-button[aria-expanded=true]");
+    if (event.key === "Escape" && button) {
+      toggleMenu(button, false);
+      button.focus();
+    }
+  });
+
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (event.submitter && event.submitter.closest(".theme")) {
+      event.preventDefault();
+      chooseTheme(event.submitter);
+    } else if (form.dataset.reveal) {
+      event.preventDefault();
+      reveal(form).catch(() => form.submit());
+    } else if (form.method === "post" && form.dataset.download === undefined) {
+      // Twice is once too often. Whoever comes back with the browser's button finds it as it was.
+      if (form.dataset.sent) event.preventDefault();
+      form.dataset.sent = "yes";
+    }
+  });
+  window.addEventListener("pageshow", () => {
+    all("form[data-sent]").forEach((one) => delete one.dataset.sent);
+    showSelection();
+  });
+
+  showTimes();
+  showSelection();
+  all("form[data-preview]").forEach(followPreview);
+  all("[data-refresh]").forEach(keepFresh);
+})();

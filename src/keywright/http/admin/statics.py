@@ -1,0 +1,67 @@
+"""The files that the pages need: style, programs, icons. Few, named here, and no others.
+
+Each has its content's hash in its name, so that browsers may keep it for good; compressed once, it is
+answered from memory.
+"""
+
+import gzip
+import hashlib
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from keywright.http.admin import BASE
+
+_HERE = Path(__file__).with_name("static")
+_CACHED = {"cache-control": "public, max-age=31536000, immutable", "vary": "accept-encoding"}
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+class _File(NamedTuple):
+    media_type: str
+    etag: str
+    compressed: bytes
+
+
+class Statics:
+    """The files by name. Made in a thread: compressing takes a while."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, _File] = {}
+        #: The address of each file, by its plain name, for templates.
+        self.urls: dict[str, str] = {}
+        for path in (_tabler(), *sorted(_HERE.iterdir())):
+            content = path.read_bytes()
+            digest = hashlib.sha256(content).hexdigest()[:12]
+            name = f"{path.name.split('.')[0]}.{digest}{path.suffix}"
+            self._files[name] = _File(_TYPES[path.suffix], f'"{digest}"', gzip.compress(content, 9, mtime=0))
+            self.urls[path.name.replace(".min.", ".")] = f"{BASE}/static/{name}"
+
+    async def answer(self, request: Request) -> Response:
+        """The file of this name, compressed where the browser takes that."""
+        file = self._files.get(request.path_params["name"])
+        if file is None:
+            return Response("There is no such file.\n", 404, media_type="text/plain")
+        headers = {**_CACHED, "etag": file.etag}
+        if request.headers.get("if-none-match") == file.etag:
+            return Response(status_code=304, headers=headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(
+                file.compressed, headers={**headers, "content-encoding": "gzip"}, media_type=file.media_type
+            )
+        return Response(gzip.decompress(file.compressed), headers=headers, media_type=file.media_type)
+
+
+def _tabler() -> Path:
+    """Tabler's style, as starlette-admin brings it (https://tabler.io, MIT)."""
+    spec = find_spec("starlette_admin")
+    assert spec is not None  # noqa: S101
+    assert spec.origin is not None  # noqa: S101
+    return Path(spec.origin).parent / "static/css/vendor/tabler.min.css"

@@ -1,0 +1,259 @@
+"""The system: what runs here and how it is, backups, and the doctor."""
+
+import logging
+import platform
+import shlex
+import shutil
+import sys
+from collections import deque
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from time import monotonic
+from typing import Any, NamedTuple
+
+from starlette.responses import Response
+
+from keywright import accounts, following
+from keywright.accounts import Right
+from keywright.commands import Note
+from keywright.config import Settings, child_environment
+from keywright.errors import KeywrightError, NoSuchAddress
+from keywright.http.admin.backups import Backups, pieces_of
+from keywright.http.admin.door import Door
+from keywright.http.admin.errands import Errand, Errands, State
+from keywright.http.admin.visit import Area, Visit, page
+from keywright.model import Origin
+from keywright.storage import Reading, database_path, measuring, without_password
+
+_BACKUP, _EXAMINATION = "backup", "examination"
+_PROGRAM = (sys.executable, "-c", "from keywright.cli import main; main()")
+#: A rate is that of the last minute, where somebody has looked a minute ago.
+_RATE_OVER = 60.0
+_BUSY = "Something is being done already. Wait until it is over, then try again."
+
+log = logging.getLogger(__name__)
+
+
+class Rate(NamedTuple):
+    """So many calls a second, during the last so many seconds."""
+
+    calls_per_second: float
+    seconds: float
+
+
+class System(Area):
+    """What an administrator has to know of the server, and to do for it."""
+
+    menu_label = "System"
+    path = "/system"
+    icon = "system"
+    right = Right.ADMINISTER
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._marks: deque[tuple[float, int]] = deque()
+        self._lock = Lock()
+
+    @page("")
+    def show(self, visit: Visit) -> Response:
+        """How everything is."""
+        door = self.frame.door
+        measured, lag, sessions = visit.ask(lambda tx: _measured(tx, visit.now))
+        backups = self._backups()
+        return visit.page(
+            "system/show.html",
+            python=platform.python_version(),
+            measured=measured,
+            place=_place(door.settings),
+            settings=door.settings,
+            data_dir=door.settings.data_dir.absolute(),
+            uptime=_duration(monotonic() - door.began),
+            waiting=door.desk.waiting,
+            calls=door.tallies.calls,
+            rate=self._rate(door),
+            memory=_size(_memory()),
+            database_size=_size(measured.size),
+            sessions=sessions,
+            lag=lag,
+            is_dump_missing=measured.kind == "postgresql" and shutil.which("pg_dump") is None,
+            backups=[(one, _size(one.size)) for one in backups.all()],
+            folder=backups.folder,
+            **self._errands_for_page(),
+        )
+
+    @page("/errands/{kind:str}")
+    def errand(self, visit: Visit) -> Response:
+        """How far it is, for the program in the browser."""
+        kind = visit.path["kind"]
+        if kind not in (_BACKUP, _EXAMINATION):
+            raise NoSuchAddress
+        return visit.page(f"system/{kind}.html", **self._errands_for_page())
+
+    @page("/backup", methods=("POST",))
+    def back_up(self, visit: Visit) -> Response:
+        """Have a backup made."""
+        try:
+            file = self._backups().prepare(visit.now)
+        except OSError as problem:
+            return visit.back("/system", f"There is no place for backups: {problem.strerror}.", is_bad=True)
+        ended = partial(_backup_ended, self.frame.door, visit.visitor.origin, visit.user.id, file)
+        return self._begun(visit, _BACKUP, ("backup", str(file)), ended, "A backup is being made.")
+
+    @page("/examine", methods=("POST",))
+    def examine(self, visit: Visit) -> Response:
+        """Have the doctor look at everything."""
+        ended = partial(_examination_ended, self.frame.door, visit.visitor.origin, visit.user.id)
+        return self._begun(visit, _EXAMINATION, ("doctor",), ended, "The database is being examined.")
+
+    @page("/backups/{name:str}/fetch", methods=("POST",))
+    def fetch(self, visit: Visit) -> Response:
+        """Give a backup out; that is written down first."""
+        path = self._backups().find(visit.path["name"])
+        visit.change(Note(**visit.command_fields(), name="backup.fetched", details={"file": path.name}))
+        return visit.download(path.name, pieces_of(path), media_type="application/x-tar")
+
+    @page("/backups/{name:str}/delete", methods=("GET", "POST"))
+    def delete(self, visit: Visit) -> Response:
+        """Delete a backup."""
+        path = self._backups().find(visit.path["name"])
+        if visit.is_post:
+            path.unlink(missing_ok=True)
+            visit.change(Note(**visit.command_fields(), name="backup.deleted", details={"file": path.name}))
+            return visit.back("/system", f"The backup {path.name} is deleted.")
+        return visit.confirm(
+            f"Delete the backup {path.name}?",
+            ["It cannot be brought back. Copies that you have elsewhere stay."],
+            button="Delete",
+            back="/system",
+        )
+
+    def _begun(self, visit: Visit, kind: str, arguments: tuple[str, ...], ended: Any, said: str) -> Response:
+        environment = child_environment(self.frame.door.settings)
+        try:
+            is_begun = self._errands().begin(kind, (*_PROGRAM, *arguments), environment, ended)
+        except OSError as problem:
+            return visit.back("/system", f"This cannot be done: {problem.strerror}.", is_bad=True)
+        if not is_begun:
+            return visit.back("/system", _BUSY, is_bad=True)
+        return visit.back("/system", f"{said} You may leave this page meanwhile.")
+
+    def _backups(self) -> Backups:
+        return Backups(self.frame.door.settings.data_dir / "backups")
+
+    def _errands(self) -> Errands:
+        return Errands(self.frame.door.settings.data_dir / "errands")
+
+    def _errands_for_page(self) -> dict[str, Any]:
+        errands = self._errands()
+        backup, examination = errands.find(_BACKUP), errands.find(_EXAMINATION)
+        return {
+            "backup": backup,
+            "examination": examination,
+            "judged": _judged(examination),
+            "told": () if backup is None else map(_without_names, backup.lines),
+            "is_busy": any(one is not None and one.state is State.RUNNING for one in (backup, examination)),
+            "unfinished": _size(self._backups().unfinished()),
+            "repair": _line_for("doctor --repair", self.frame.door.settings),
+            "is_database_named": self.frame.door.settings.database_url is not None,
+        }
+
+    def _rate(self, door: Door) -> Rate:
+        """Calls a second since somebody looked a minute ago, or since the server began."""
+        with self._lock:
+            if not self._marks:
+                self._marks.append((door.began, 0))
+            now, calls = monotonic(), door.tallies.calls
+            while len(self._marks) > 1 and now - self._marks[1][0] >= _RATE_OVER:
+                self._marks.popleft()
+            since, before = self._marks[0]
+            self._marks.append((now, calls))
+        seconds = max(now - since, 0.001)
+        return Rate((calls - before) / seconds, seconds)
+
+
+def _measured(tx: Reading, now: datetime) -> tuple[measuring.Measured, following.Lag, int]:
+    sessions = measuring.count_sessions(
+        tx, seen_after=now - accounts.SESSION_IDLE, created_after=now - accounts.SESSION_LONGEST
+    )
+    return measuring.measure(tx), following.lag(tx), sessions
+
+
+def _backup_ended(door: Door, origin: Origin, by: int, file: Path, errand: Errand) -> None:
+    if errand.status == 0 and file.exists():
+        _note(door, origin, by, "backup.made", {"file": file.name, "size": file.stat().st_size})
+    else:
+        _note(door, origin, by, "backup.failed", None)
+
+
+def _examination_ended(door: Door, origin: Origin, by: int, errand: Errand) -> None:
+    _note(door, origin, by, "system.examined", {"outcome": _OUTCOMES[_judged(errand)]})
+
+
+def _judged(errand: Errand | None) -> str:
+    """``well``, ``wrong``, or ``broken off``: what the doctor's last line and exit status say."""
+    if errand is None or not errand.verdict.startswith("Looked at "):
+        return "broken off"
+    return "well" if errand.status == 0 else "wrong"
+
+
+_OUTCOMES = {
+    "well": "everything is as it has to be",
+    "wrong": "something is wrong",
+    "broken off": "it did not come to an end",
+}
+
+
+def _without_names(line: str) -> str:
+    """What `keywright backup` says, without the names of files that everybody can see."""
+    _, found, rest = line.partition(" as it was at ")
+    return f"It holds everything as it was at {rest}" if found else line
+
+
+def _note(door: Door, origin: Origin, by: int, name: str, details: dict[str, Any] | None) -> None:
+    now = datetime.now(UTC).replace(microsecond=0)
+    try:
+        door.change(Note(now=now, origin=origin, by=by, name=name, details=details))
+    except (KeywrightError, RuntimeError) as problem:
+        # The server may be about to end.
+        log.warning("%s could not be written down: %s", name, problem)
+
+
+def _place(settings: Settings) -> str:
+    path = database_path(settings.database_url_in_force)
+    return without_password(settings.database_url_in_force) if path is None else str(path.absolute())
+
+
+def _line_for(command: str, settings: Settings) -> str:
+    """What to type for this command on the same installation."""
+    return f"keywright {command} --data-dir {shlex.quote(str(settings.data_dir.absolute()))}"
+
+
+def _memory() -> int:
+    """How many bytes of memory this server process has now; 0 where the system does not say."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return 0
+    for line in status.splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _size(size: int) -> str:
+    for unit, bytes_each in (("GB", 10**9), ("MB", 10**6)):
+        if size >= bytes_each:
+            return f"{size / bytes_each:.1f} {unit}"
+    return f"{size / 1000:.0f} kB"
+
+
+def _duration(seconds: float) -> str:
+    """``3 d 2 h``: the two largest units."""
+    rest, said = int(seconds), []
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        number, rest = divmod(rest, length)
+        if number:
+            said.append(f"{number:,} {unit}")
+    return " ".join(said[:2]) or "0 s"

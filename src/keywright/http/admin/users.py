@@ -1,0 +1,159 @@
+"""Users: who may sign in to these pages, and what each may do."""
+
+from starlette.responses import Response
+
+from keywright import accounts, fields
+from keywright.accounts import MIN_PASSWORD_LENGTH, Right
+from keywright.commands import ChangeUser, CreateUser, EndSession
+from keywright.errors import UnknownUser, UserExists
+from keywright.http.admin.account import MAY
+from keywright.http.admin.inputs import Inputs, number_of, one_of
+from keywright.http.admin.passwords import new_password
+from keywright.http.admin.sentences import say
+from keywright.http.admin.visit import Area, Visit, page
+from keywright.model import Role, User
+
+
+class Users(Area):
+    """Who may sign in."""
+
+    menu_label = "Users"
+    path = "/users"
+    icon = "users"
+    right = Right.ADMINISTER
+
+    @page("")
+    def browse(self, visit: Visit) -> Response:
+        """Every user, disabled ones last."""
+        users = visit.ask(accounts.list_users)
+        users.sort(key=lambda one: (one.disabled_at is not None, one.name.casefold()))
+        return visit.page("users/list.html", users=users)
+
+    @page("/new", methods=("GET", "POST"))
+    def create(self, visit: Visit) -> Response:
+        """Let somebody sign in."""
+        inputs = Inputs(visit.form)
+        if visit.is_post:
+            name = inputs.need("name", fields.parse_name, "")
+            role = inputs.need("role", one_of(Role), Role.READER)
+            password = new_password(visit.form, inputs.errors)
+            if not inputs.errors and (made := _made(visit, inputs, name, role, password)) is not None:
+                return visit.back(
+                    f"/users/{made.id}", f"The user {name} is made. Tell them the password yourself."
+                )
+        return visit.page(
+            "users/new.html",
+            status=422 if inputs.errors else 200,
+            form=visit.form,
+            errors=inputs.errors,
+            roles=MAY,
+            min_length=MIN_PASSWORD_LENGTH,
+        )
+
+    @page("/{id:int}")
+    def show(self, visit: Visit) -> Response:
+        """One user, and what can be changed."""
+        return _page(visit, _get(visit), {})
+
+    @page("/{id:int}/role", methods=("POST",))
+    def change_role(self, visit: Visit) -> Response:
+        """Let a user do more, or less."""
+        user, inputs = _get(visit), Inputs(visit.form)
+        role = inputs.need("role", one_of(Role), user.role)
+        if inputs.errors:
+            return _page(visit, user, inputs.errors)
+        visit.change(ChangeUser(**visit.command_fields(), user_id=user.id, role=role))
+        return _done(visit, user, f"{user.name} has the role {role.value} now.")
+
+    @page("/{id:int}/password", methods=("POST",))
+    def set_password(self, visit: Visit) -> Response:
+        """Give a user another password, and end every session that the old one has opened."""
+        user, errors = _get(visit), dict[str, str]()
+        password = new_password(visit.form, errors)
+        if errors:
+            return _page(visit, user, errors)
+        change = ChangeUser(
+            **visit.command_fields(),
+            user_id=user.id,
+            password_hash=accounts.hash_password(password),
+            but_session=visit.session.token_hash,
+        )
+        visit.change(change)
+        return _done(
+            visit, user, f"{user.name} has a new password, and is signed out {_everywhere(visit, user)}."
+        )
+
+    @page("/{id:int}/disable", methods=("GET", "POST"))
+    def disable(self, visit: Visit) -> Response:
+        """Let a user sign in no more."""
+        user = _get(visit)
+        if visit.is_post:
+            visit.change(ChangeUser(**visit.command_fields(), user_id=user.id, is_disabled=True))
+            return _done(visit, user, f"{user.name} is disabled, and signed out everywhere.")
+        sentences = ["Every session ends at once. What this user did stays known."]
+        if user.id == visit.user.id:
+            sentences.append("This is you: you will be signed out, and cannot come back by yourself.")
+        return visit.confirm(f"Disable {user.name}?", sentences, button="Disable", back=f"/users/{user.id}")
+
+    @page("/{id:int}/enable", methods=("POST",))
+    def enable(self, visit: Visit) -> Response:
+        """Let a disabled user sign in again, with the password they had."""
+        user = _get(visit)
+        visit.change(ChangeUser(**visit.command_fields(), user_id=user.id, is_disabled=False))
+        return _done(visit, user, f"{user.name} may sign in again.")
+
+    @page("/{id:int}/sessions/end", methods=("POST",))
+    def end_sessions(self, visit: Visit) -> Response:
+        """Sign a user out everywhere; oneself, everywhere else."""
+        user = _get(visit)
+        for session in visit.ask(lambda tx: accounts.list_sessions(tx, user.id, visit.now)):
+            if session.token_hash != visit.session.token_hash:
+                visit.change(EndSession(**visit.command_fields(), token_hash=session.token_hash))
+        return _done(visit, user, f"{user.name} is signed out {_everywhere(visit, user)}.")
+
+
+def _get(visit: Visit) -> User:
+    """The user that the address names. Raises ``UnknownUser``."""
+    number = number_of(visit.path["id"])
+    user = visit.ask(lambda tx: accounts.find_user_by_id(tx, number))
+    if user is None:
+        raise UnknownUser
+    return user
+
+
+def _everywhere(visit: Visit, user: User) -> str:
+    """Where a session ends; whoever ends their own stays here."""
+    return "everywhere else" if user.id == visit.user.id else "everywhere"
+
+
+def _made(visit: Visit, inputs: Inputs, name: str, role: Role, password: str) -> User | None:
+    create = CreateUser(
+        **visit.command_fields(), name=name, role=role, password_hash=accounts.hash_password(password)
+    )
+    try:
+        user: User = visit.change(create)
+    except UserExists as error:
+        inputs.errors["name"] = say(error).sentence
+        return None
+    return user
+
+
+def _page(visit: Visit, user: User, errors: dict[str, str]) -> Response:
+    return visit.page(
+        "users/show.html",
+        status=422 if errors else 200,
+        person=user,
+        sessions=visit.ask(lambda tx: accounts.list_sessions(tx, user.id, visit.now)),
+        mine=visit.session.token_hash,
+        errors=errors,
+        roles=MAY,
+        min_length=MIN_PASSWORD_LENGTH,
+    )
+
+
+def _done(visit: Visit, user: User, said: str) -> Response:
+    # Whoever has taken the right from themselves may not see this page any more.
+    is_here = visit.ask(lambda tx: accounts.find_user_by_id(tx, visit.user.id))
+    if is_here is None or not accounts.may(is_here.role, Right.ADMINISTER):
+        return visit.back("/account", said)
+    return visit.back(f"/users/{user.id}", said)

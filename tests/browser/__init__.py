@@ -1,0 +1,1 @@
+"""A package, unlike its neighbors: so that pytest ends the browser when it leaves this folder."""

@@ -1,0 +1,68 @@
+"""Pictures of the pages, for people to look at after the tests."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from playwright.sync_api import FloatRect, Page, ViewportSize
+
+Scheme = Literal["light", "dark"]
+DESK: ViewportSize = {"width": 1280, "height": 800}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+#: Of a list that is longer, the end is not in the picture.
+_HIGHEST = 3000
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
+
+
+class Camera:
+    """Takes pictures into a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def take(self, page: Page, name: str, *, schemes: Sequence[Scheme] = SCHEMES) -> None:
+        """The whole page on a desk and on a phone, light and dark, as ``name-1280-light.png`` and so on.
+        Fails if it must be moved sideways on a phone.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for size in (DESK, PHONE):
+            page.set_viewport_size(size)
+            height = page.evaluate("document.documentElement.scrollHeight")
+            part: FloatRect = {
+                "x": 0,
+                "y": 0,
+                "width": size["width"],
+                "height": min(max(height, size["height"]), _HIGHEST),
+            }
+            for scheme in schemes:
+                page.emulate_media(color_scheme=scheme)
+                path = self.folder / f"{name}-{size['width']}-{scheme}.png"
+                page.screenshot(path=path, full_page=True, clip=part, animations="disabled")
+        page.emulate_media(color_scheme="light")
+        page.set_viewport_size(DESK)
+        check_fits(page)
+
+
+@contextmanager
+def looked_at(page: Page, size: ViewportSize, scheme: Scheme = "light") -> Iterator[None]:
+    """In a window of this size, by somebody whose system is light or dark; as on a desk again afterwards."""
+    page.set_viewport_size(size)
+    page.emulate_media(color_scheme=scheme)
+    yield
+    page.set_viewport_size(DESK)
+    page.emulate_media(color_scheme="light")
+
+
+def check_fits(page: Page) -> None:
+    """Fail if a phone shows a part of the page's width only."""
+    with looked_at(page, PHONE):
+        width = page.evaluate("document.documentElement.scrollWidth")
+        too_wide = page.evaluate(_TOO_WIDE)
+    assert width <= PHONE["width"], f"{page.url} is {width} px wide on a phone:\n" + "\n".join(too_wide)
+
+
+_TOO_WIDE = """() => [...document.body.querySelectorAll("*")]
+    .filter((one) => one.getBoundingClientRect().right > window.innerWidth + 1)
+    .slice(0, 10)
+    .map((one) => one.outerHTML.slice(0, 150))"""

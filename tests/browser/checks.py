@@ -1,0 +1,22 @@
+"""Checks of many pages in one test."""
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Checks:
+    """Checks of many pages: what is wrong with one must not keep the others from being looked at."""
+
+    def __init__(self) -> None:
+        self._failures: list[str] = []
+
+    def run(self, check: Callable[..., None], *what: Any) -> None:
+        """Check it, and go on."""
+        try:
+            check(*what)
+        except AssertionError as failure:
+            self._failures.append(str(failure))
+
+    def assert_passed(self) -> None:
+        """Fail if any of them failed."""
+        assert not self._failures, "\n".join(["some pages are not as they should be:", *self._failures])

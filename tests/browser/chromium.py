@@ -1,0 +1,38 @@
+"""Debian's Chromium, driven by Playwright; nothing is downloaded."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from tests.deploy.programs import give_up
+
+#: In milliseconds, for whatever is waited for: a busy machine is no reason to fail.
+PATIENCE = 30_000.0
+_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    # No other host can be reached, whatever a page asks for.
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+)
+
+
+@contextmanager
+def a_browser() -> Iterator[Browser]:
+    """Chromium with a new profile, for as long as the block runs."""
+    path = shutil.which("chromium")
+    if path is None:
+        give_up("chromium", "no Chromium here: apt install chromium")
+    expect.set_options(timeout=PATIENCE)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=_FLAGS, timeout=2 * PATIENCE)
+        try:
+            yield browser
+        finally:
+            browser.close()

@@ -1,0 +1,92 @@
+"""A server with three users, Chromium, and whoever visits."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.browser.axe import Axe
+from tests.browser.camera import Camera
+from tests.browser.chromium import a_browser
+from tests.browser.people import make_users, opened, sign_in
+from tests.browser.watching import Visitor, a_visitor
+from tests.server import RunningServer, running
+from tools.plausible import fill
+
+#: The folder for the pictures; without it, they are in the temporary folder of the test run.
+PICTURES = "TESTS_PICTURES"
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """One for all tests of this process."""
+    with a_browser() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all processes of the test run."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def axe(shared_folder: Path) -> Axe:
+    return Axe(shared_folder)
+
+
+@pytest.fixture
+def camera(shared_folder: Path, record_property: object) -> Camera:
+    assert callable(record_property)
+    folder = Path(os.environ.get(PICTURES) or shared_folder / "pictures").absolute()
+    # Said at the end of the run by tests/conftest.py.
+    record_property("pictures", str(folder))
+    return Camera(folder)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server with ada, bob and carol, and nothing else."""
+    with running(tmp_path_factory.mktemp("browser") / "data") as started:
+        make_users(started)
+        yield started
+    started.assert_consistent()
+
+
+@pytest.fixture(scope="module")
+def busy_server(server: RunningServer) -> RunningServer:
+    """The same server, after some weeks of work."""
+    with opened(server) as storage:
+        fill(storage, datetime.now(UTC).replace(microsecond=0), licenses=120, days=40)
+    return server
+
+
+@pytest.fixture
+def visitor(browser: Browser, server: RunningServer) -> Iterator[Visitor]:
+    """Somebody who is not signed in."""
+    with a_visitor(browser, server.base_url) as somebody:
+        yield somebody
+
+
+@pytest.fixture
+def page(visitor: Visitor) -> Page:
+    """The page of ``visitor``."""
+    return visitor.page
+
+
+@pytest.fixture
+def signed_in(browser: Browser, server: RunningServer) -> Iterator[Callable[[str], Visitor]]:
+    """Have somebody come who signs in under a name."""
+    with ExitStack() as stack:
+
+        def come(name: str) -> Visitor:
+            somebody = stack.enter_context(a_visitor(browser, server.base_url))
+            sign_in(somebody.page, name)
+            return somebody
+
+        yield come

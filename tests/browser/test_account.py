@@ -1,0 +1,53 @@
+"""One's own password."""
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from keywright import commands as c
+from keywright.accounts import hash_password
+from keywright.model import Role
+from tests.browser.axe import Axe
+from tests.browser.camera import Camera
+from tests.browser.people import PASSWORD, asked, decide, sign_in
+from tests.browser.watching import Visitor
+from tests.server import RunningServer
+
+_ANOTHER = "a horse that is another"
+
+
+def change(page: Page, old: str, new: str, repeated: str) -> None:
+    page.goto("/admin/account")
+    page.get_by_label("My password now").fill(old)
+    page.get_by_label("New password", exact=True).fill(new)
+    page.get_by_label("The new password again").fill(repeated)
+    page.get_by_role("button", name="Change my password").click()
+
+
+def test_a_new_password_is_the_one_to_sign_in_with(
+    visitor: Visitor, signed_in: Callable[[str], Visitor], server: RunningServer
+) -> None:
+    create = c.CreateUser(**asked(name="dora", role=Role.READER, password_hash=hash_password(PASSWORD)))
+    decide(server, [create])
+    here, elsewhere = signed_in("dora").page, signed_in("dora").page
+    change(here, PASSWORD, _ANOTHER, _ANOTHER)
+    expect(here.get_by_role("status")).to_contain_text("Your password is changed")
+    elsewhere.goto("/admin/account")
+    expect(elsewhere).to_have_url(re.compile("/admin/sign-in"))
+    visitor.watch.expect(403)
+    sign_in(visitor.page, "dora", PASSWORD, is_right=False)
+    sign_in(visitor.page, "dora", _ANOTHER)
+
+
+def test_what_is_wrong_is_said_at_its_field(
+    signed_in: Callable[[str], Visitor], axe: Axe, camera: Camera
+) -> None:
+    bob = signed_in("bob")
+    bob.watch.expect(422)
+    change(bob.page, "not the password", _ANOTHER, "yet another one")
+    for label, said in (("My password now", "not your"), ("The new password again", "not the same")):
+        expect(bob.page.get_by_label(label)).to_have_accessible_description(re.compile(said))
+        expect(bob.page.get_by_label(label)).to_have_attribute("aria-invalid", "true")
+    axe.check(bob.page)
+    camera.take(bob.page, "account-wrong")

@@ -1,0 +1,68 @@
+"""Every page that links lead to, for each role: whoever adds a page need not add it here."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.axe import Axe
+from tests.browser.camera import DESK, Camera, check_fits, looked_at
+from tests.browser.checks import Checks
+from tests.browser.people import ROLES
+from tests.browser.walking import kind, menu, name_of, walk
+from tests.browser.watching import Visitor
+from tests.server import RunningServer
+
+SignedIn = Callable[[str], Visitor]
+
+
+@pytest.mark.parametrize("name", ROLES)
+@pytest.mark.timeout(300)
+def test_every_page_can_be_used_by_everybody(
+    busy_server: RunningServer, signed_in: SignedIn, axe: Axe, camera: Camera, name: str
+) -> None:
+    page, checks = signed_in(name).page, Checks()
+    seen: set[str] = set()
+    for address in walk(page):
+        checks.run(check_outline, page)
+        if kind(address)[0] in seen:
+            # The same list, of something else.
+            checks.run(check_fits, page)
+            continue
+        seen.add(kind(address)[0])
+        checks.run(axe.check, page)
+        if name == "ada":
+            checks.run(check_contrast_in_the_dark, page, axe)
+            checks.run(camera.take, page, name_of(address))
+    assert seen.issuperset(menu(page))
+    checks.assert_passed()
+
+
+def test_what_is_not_there_or_not_allowed_is_said_on_a_page(
+    signed_in: SignedIn, axe: Axe, camera: Camera
+) -> None:
+    carol, for_ada = signed_in("carol"), menu(signed_in("ada").page)
+    carol.watch.expect(403, 404)
+    refused = [(path, 403) for path in for_ada if path not in menu(carol.page)]
+    for path, status in [("/admin/nothing-here", 404), *refused]:
+        answer = carol.page.goto(path)
+        assert answer is not None
+        assert answer.status == status, path
+        check_outline(carol.page)
+        expect(carol.page.get_by_role("navigation", name="Main menu")).to_be_visible()
+    axe.check(carol.page)
+    camera.take(carol.page, "refused")
+
+
+def check_contrast_in_the_dark(page: Page, axe: Axe) -> None:
+    """What is light on dark is checked by its colors only; all else is the same."""
+    with looked_at(page, DESK, "dark"):
+        axe.check(page, only=["color-contrast"])
+
+
+def check_outline(page: Page) -> None:
+    """One heading above all others, one main part, a title, and nothing that the security policy forbids."""
+    expect(page.get_by_role("heading", level=1)).to_have_count(1)
+    expect(page.get_by_role("main")).to_have_count(1)
+    assert page.title().endswith(" · Keywright"), page.url
+    assert page.locator("[style]").count() == 0, f"{page.url} has a style that the browser does not apply"

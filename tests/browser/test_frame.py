@@ -1,0 +1,159 @@
+"""What is around every page: light and dark, the menu on a phone, and all of it without a mouse."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.camera import PHONE, Camera, looked_at
+from tests.browser.people import PASSWORD, sign_in
+from tests.browser.watching import Visitor, a_visitor
+from tests.server import RunningServer
+
+SignedIn = Callable[[str], Visitor]
+
+# Writes down what is to be seen from the first moment on.
+_EVERY_FRAME = """(() => {
+    window.seen = new Set();
+    const look = () => {
+        if (document.body) window.seen.add(getComputedStyle(document.body).backgroundColor);
+        requestAnimationFrame(look);
+    };
+    look();
+})();"""
+_HAS_RING = """() => {
+    const style = getComputedStyle(document.activeElement);
+    return style.boxShadow !== "none" || (style.outlineStyle !== "none" && style.outlineWidth !== "0px");
+}"""
+
+
+def brightness(page: Page) -> int:
+    """Of what is behind the page, from 0 to 255."""
+    color: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return sum(int(part) for part in re.findall(r"\d+", color)[:3]) // 3
+
+
+def focused(page: Page) -> str:
+    """What the keyboard is at."""
+    name: str = page.evaluate(
+        "(document.activeElement.ariaLabel || document.activeElement.textContent || '').trim()"
+    )
+    return re.sub(r"\s+", " ", name)
+
+
+def tab_to(page: Page, name: str) -> list[str]:
+    """Press Tab until this has the focus; returns what had it on the way."""
+    passed: list[str] = []
+    while not passed or name not in passed[-1]:
+        assert len(passed) < 100, f"Tab does not lead to {name}: {passed}"
+        page.keyboard.press("Tab")
+        passed.append(focused(page))
+    return passed
+
+
+def test_light_and_dark_stay_as_they_were_chosen(signed_in: SignedIn) -> None:
+    page = signed_in("carol").page
+    page.add_init_script(_EVERY_FRAME)
+    for system in ("light", "dark"):
+        page.emulate_media(color_scheme="dark" if system == "dark" else "light")
+        for chosen in ("dark", "light", "system"):
+            page.get_by_role("button", name=f"{chosen.capitalize()} colors").click()
+            expect(page.get_by_role("button", name=f"{chosen.capitalize()} colors")).to_have_attribute(
+                "aria-pressed", "true"
+            )
+            page.reload()
+            is_dark = "dark" in (chosen, system if chosen == "system" else "")
+            assert (brightness(page) < 100) is is_dark
+            # Not for a moment was it anything else.
+            assert page.evaluate("window.seen.size") == 1
+
+
+def test_dark_at_the_first_visit_for_whose_system_is_dark(visitor: Visitor) -> None:
+    visitor.page.emulate_media(color_scheme="dark")
+    visitor.page.goto("/admin/sign-in")
+    assert brightness(visitor.page) < 100
+
+
+def test_everything_can_be_reached_with_the_keyboard(visitor: Visitor) -> None:
+    page = visitor.page
+    page.goto("/admin/sign-in")
+    # The name has the focus already.
+    page.keyboard.type("ada")
+    page.keyboard.press("Tab")
+    page.keyboard.type(PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Sign out", exact=True)).to_be_visible()
+
+    page.keyboard.press("Tab")
+    assert focused(page) == "Skip to the content"
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_in_viewport()
+    page.keyboard.press("Enter")
+    expect(page.locator("#content")).to_be_focused()
+
+    page.goto("/admin/account")
+    wanted = page.get_by_role("navigation", name="Main menu").get_by_role("link").all_inner_texts()
+    passed = tab_to(page, "Change my password")
+    assert [one.strip() for one in wanted] == [one for one in passed if one in {x.strip() for x in wanted}]
+    for action in ("Light colors", "Dark colors", "Sign out"):
+        assert action in passed
+
+    page.get_by_role("button", name="Sign out", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status")).to_contain_text("You are signed out")
+
+
+def test_what_has_the_focus_is_to_be_seen(signed_in: SignedIn) -> None:
+    page = signed_in("ada").page
+    page.goto("/admin/account")
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        assert page.evaluate(_HAS_RING), f"{focused(page)} does not show that it has the focus"
+
+
+def test_the_menu_on_a_phone_opens_and_closes(signed_in: SignedIn, camera: Camera) -> None:
+    page = signed_in("ada").page
+    page.goto("/admin/account")
+    menu, button = page.get_by_role("navigation", name="Main menu"), page.get_by_role("button", name="Menu")
+    expect(menu).to_be_visible()
+    expect(button).to_be_hidden()
+    with looked_at(page, PHONE):
+        expect(menu).to_be_hidden()
+        button.click()
+        expect(menu).to_be_visible()
+        expect(button).to_have_attribute("aria-expanded", "true")
+        camera.folder.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=camera.folder / "menu-390-light.png", animations="disabled")
+        page.keyboard.press("Escape")
+        expect(menu).to_be_hidden()
+        button.click()
+        menu.get_by_role("link", name="My account").click()
+        expect(page).to_have_url(re.compile("/admin/account$"))
+        expect(menu).to_be_hidden()
+
+
+def test_times_are_in_the_readers_zone_and_in_utc(signed_in: SignedIn) -> None:
+    page = signed_in("ada").page
+    page.goto("/admin/account")
+    moment = page.locator("time").first
+    written = moment.get_attribute("datetime")
+    assert written is not None
+    at = datetime.fromisoformat(written)
+    expect(moment).to_have_attribute("title", f"{at:%Y-%m-%d %H:%M:%S} UTC")
+    # India is five and a half hours ahead.
+    expect(moment).to_contain_text(f":{at + timedelta(hours=5, minutes=30):%M}")
+
+
+def test_the_pages_are_there_for_browsers_that_run_no_programs(
+    browser: Browser, server: RunningServer
+) -> None:
+    with a_visitor(browser, server.base_url, has_programs=False) as somebody:
+        page = somebody.page
+        sign_in(page, "bob")
+        with looked_at(page, PHONE):
+            expect(page.get_by_role("navigation", name="Main menu")).to_be_visible()
+        page.get_by_role("button", name="Dark colors").click()
+        page.reload()
+        assert brightness(page) < 100
+        page.get_by_role("button", name="Sign out", exact=True).click()
+        expect(page.get_by_role("status")).to_contain_text("You are signed out")

@@ -1,0 +1,243 @@
+"""Licenses in a browser: from the first one to changes of many."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from keywright import commands as c
+from keywright.model import Origin, Status
+from tests.browser.axe import Axe
+from tests.browser.camera import Camera
+from tests.browser.payloads import PAYLOADS, check_untripped, set_tripwire
+from tests.browser.people import asked, decide, sign_in
+from tests.browser.watching import Visitor, a_visitor
+from tests.server import RunningServer
+
+SignedIn = Callable[[str], Visitor]
+#: What the key on the page of the first license begins with.
+_KEY = "FIRST-LICENSE-OF-ALL"
+
+
+def activate(server: RunningServer, key: str, label: str) -> None:
+    origin = Origin("program", "192.0.2.55", "LumenStudio/4.2 (macOS 15)")
+    decide(server, [c.Activate(**asked(origin=origin, key=key, label=label))])
+
+
+def check(page: Page, axe: Axe, camera: Camera, name: str) -> None:
+    """Accessible, and photographed."""
+    axe.check(page)
+    camera.take(page, f"licenses-{name}")
+
+
+def copied(page: Page) -> str:
+    """What is in the clipboard."""
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    text: str = page.evaluate("navigator.clipboard.readText()")
+    return text
+
+
+@pytest.mark.timeout(300)
+def test_a_license_is_made_shown_changed_and_deleted(
+    server: RunningServer, signed_in: SignedIn, axe: Axe, camera: Camera
+) -> None:
+    """The first license of an installation, by the links that lead to it."""
+    ada = signed_in("ada")
+    page = ada.page
+    page.goto("/admin")
+    check(page, axe, camera, "overview-empty")
+    page.get_by_role("link", name="Make the first license").click()
+    key = page.get_by_label("License key")
+    assert re.fullmatch("([A-Z2-9]{5}-){5}[A-Z2-9]{5}", key.input_value())
+    key.fill(_KEY)
+    page.get_by_label("Limit").fill("two")
+    ada.watch.expect(422)
+    page.get_by_role("button", name="Make the license").click()
+    expect(page.get_by_label("Limit")).to_have_accessible_description(re.compile("must be an integer"))
+    expect(page.get_by_label("License key")).to_have_value(_KEY)
+    check(page, axe, camera, "new-wrong")
+    page.get_by_label("Limit").fill("2")
+    page.get_by_label("Expires (UTC)").fill("2031-12-31")
+    page.get_by_label("Product").fill("7")
+    page.get_by_role("button", name="Make the license").click()
+    expect(page.get_by_role("status").first).to_contain_text("The license is made")
+    expect(page.get_by_text("Never activated")).to_be_visible()
+    expect(page.get_by_text(_KEY)).to_have_count(0)
+    check(page, axe, camera, "new")
+
+    page.get_by_role("button", name="Show and copy").click()
+    expect(page.get_by_text(_KEY)).to_be_visible()
+    assert copied(page) == _KEY
+    assert _KEY not in page.url
+
+    activate(server, _KEY, "desk-01")
+    activate(server, _KEY, "laptop of Anna")
+    page.reload()
+    check(page, axe, camera, "activated")
+    page.get_by_role("button", name="Deactivate desk-01").click()
+    expect(page.get_by_role("status").first).to_contain_text("The place is free again")
+    expect(page.get_by_text("1 of 2")).to_be_visible()
+
+    change_and_delete(page, axe, camera)
+    assert server.count("licenses") == 0
+    names = [
+        name.removeprefix("license.")
+        for (name,) in server.sql("SELECT name FROM events WHERE license_id > 0 ORDER BY id")
+    ]
+    assert (
+        names
+        == (
+            "created key_shown activated activated deactivated updated updated updated updated updated "
+            "deactivated deleted"
+        ).split()
+    )
+
+
+def change_and_delete(page: Page, axe: Axe, camera: Camera) -> None:
+    """On the page of a license: every button there is."""
+    said = page.get_by_role("status").first
+    page.get_by_role("link", name="Extend").click()
+    page.get_by_label("Days").fill("365")
+    check(page, axe, camera, "extend")
+    page.get_by_role("button", name="Extend").click()
+    expect(said).to_contain_text("good until 2032-12-30 00:00:00 UTC")
+    page.get_by_role("link", name="Change limit").click()
+    page.get_by_label("Limit").fill("")
+    check(page, axe, camera, "limit")
+    page.get_by_role("button", name="Change the limit").click()
+    expect(said).to_contain_text("no limit")
+    page.get_by_role("link", name="Edit").click()
+    page.get_by_label("Order").fill("4711")
+    check(page, axe, camera, "edit")
+    page.get_by_role("button", name="Save").click()
+    expect(said).to_contain_text("The license is changed")
+    page.get_by_role("button", name="Disable").click()
+    expect(said).to_contain_text("The license is disabled")
+    page.get_by_role("button", name="Enable").click()
+    expect(said).to_contain_text("The license is active")
+    page.get_by_role("link", name="Deactivate all").click()
+    check(page, axe, camera, "deactivate-all")
+    page.get_by_role("button", name="Deactivate all").click()
+    expect(said).to_contain_text("All places are free again")
+    page.get_by_role("link", name="History").click()
+    expect(page.get_by_text("License key shown")).to_be_visible()
+    check(page, axe, camera, "history")
+    page.get_by_role("link", name="Delete").click()
+    expect(page.get_by_text("2 activations, none of them active, go with it.")).to_be_visible()
+    check(page, axe, camera, "delete")
+    page.get_by_role("button", name="Delete it for good").click()
+    expect(said).to_contain_text("The license is deleted")
+    expect(page.get_by_text("No licenses yet")).to_be_visible()
+    check(page, axe, camera, "list-empty")
+
+
+@pytest.mark.timeout(300)
+def test_licenses_are_searched_filtered_copied_and_changed_together(
+    busy_server: RunningServer, signed_in: SignedIn, axe: Axe, camera: Camera
+) -> None:
+    bob = signed_in("bob")
+    page = bob.page
+    page.goto("/admin/licenses")
+    check(page, axe, camera, "list")
+
+    page.get_by_role("button", name=re.compile("^Copy the license key")).first.click()
+    first = page.locator("#content a.key").first
+    expect(first).to_have_text(re.compile("^L|^SRV"))
+    key = first.inner_text()
+    assert copied(page) == key
+
+    page.get_by_role("searchbox").fill(key)
+    page.get_by_role("button", name="Search").click()
+    expect(page).to_have_url(re.compile(r"/admin/licenses/\d+$"))
+    page.goto("/admin/licenses")
+    page.get_by_role("searchbox").fill("no such thing")
+    page.get_by_role("button", name="Search").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Nothing was found")
+    assert "no" not in page.url.partition("/admin")[2]
+    check(page, axe, camera, "found-nothing")
+
+    page.goto("/admin/licenses")
+    page.get_by_label("Status").select_option("Active")
+    page.get_by_label("Product").fill("Lumen Server")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.get_by_text("Product: Lumen Server (102)")).to_be_visible()
+    select_and_extend(page, axe, camera)
+    change_all(page, axe, camera)
+
+
+def select_and_extend(page: Page, axe: Axe, camera: Camera) -> None:
+    """Two of the licenses that are listed."""
+    expect(page.get_by_text("selected")).to_be_hidden()
+    page.get_by_role("checkbox", name="Select all on this page").check()
+    amount = page.get_by_role("checkbox", name="Select …").count()
+    expect(page.locator("[data-selected]")).to_have_text(str(amount))
+    page.get_by_role("checkbox", name="Select all on this page").uncheck()
+    for place in (0, 1):
+        page.get_by_role("checkbox", name="Select …").nth(place).check()
+    expect(page.locator("[data-selected]")).to_have_text("2")
+    check(page, axe, camera, "selected")
+    bar = page.locator("#bulk")
+    bar.get_by_label("What to do").select_option("Allow more places")
+    bar.get_by_role("button", name="Go on").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Allow more places: 2 licenses")
+    page.get_by_label("So many places more").fill("3")
+    check(page, axe, camera, "bulk")
+    page.get_by_role("button", name="Allow more places").click()
+    expect(page).to_have_url(re.compile(r"/admin/jobs/\d+$"))
+    expect(page.get_by_text("done", exact=True).first).to_be_visible()
+
+
+def change_all(page: Page, axe: Axe, camera: Camera) -> None:
+    """All that match a filter."""
+    page.goto("/admin/licenses?product=101&status=sold")
+    whats = page.locator(".all-of-them")
+    whats.get_by_label("What to do").select_option("Delete")
+    whats.get_by_role("button", name="Go on").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(r"^Delete: (all \d+|1) licenses?$"))
+    check(page, axe, camera, "bulk-delete")
+    page.get_by_role("checkbox", name="Yes, delete").check()
+    page.get_by_role("button", name="Delete").click()
+    expect(page).to_have_url(re.compile(r"/admin/jobs/\d+$"))
+    expect(page.get_by_text("done", exact=True).first).to_be_visible()
+    page.goto("/admin/licenses?product=101&status=sold")
+    expect(page.get_by_text("Nothing matches")).to_be_visible()
+    check(page, axe, camera, "nothing-matches")
+
+
+def test_everything_works_without_a_program_in_the_browser(
+    busy_server: RunningServer, browser: Browser
+) -> None:
+    with a_visitor(browser, busy_server.base_url, has_programs=False) as bob:
+        page = bob.page
+        sign_in(page, "bob")
+        page.goto("/admin/licenses?status=active")
+        page.locator("tbody .key-of button").first.click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("The license key")
+        page.goto("/admin/licenses?status=active")
+        page.get_by_role("checkbox", name="Select …").first.check()
+        page.locator("#bulk").get_by_label("What to do").select_option("Disable")
+        page.locator("#bulk").get_by_role("button", name="Go on").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Disable: 1 license")
+        page.get_by_role("button", name="Disable").click()
+        expect(page).to_have_url(re.compile(r"/admin/jobs/\d+$"))
+
+
+def test_what_others_have_written_is_shown_as_text(server: RunningServer, signed_in: SignedIn) -> None:
+    key = "A-LICENSE-OF-EVIL"
+    decide(server, [c.CreateLicense(**asked(key=key, status=Status.ACTIVE, product_id=99, order_id=99))])
+    for text in PAYLOADS[:40]:
+        origin = Origin("program", "192.0.2.1", text)
+        decide(server, [c.Activate(**asked(origin=origin, key=key, label=text))])
+    bob = signed_in("bob")
+    set_tripwire(bob.context)
+    page = bob.page
+    page.goto("/admin/licenses")
+    page.get_by_role("searchbox").fill(key)
+    page.get_by_role("button", name="Search").click()
+    expect(page.get_by_text(PAYLOADS[0], exact=True).first).to_be_visible()
+    check_untripped(page)
+    page.goto("/admin/licenses")
+    page.get_by_role("searchbox").fill(PAYLOADS[0])
+    page.get_by_role("button", name="Search").click()
+    check_untripped(page)

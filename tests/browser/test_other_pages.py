@@ -1,0 +1,295 @@
+"""Generators, API keys, names, users, events and the system, in a browser."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from keywright import commands as c
+from keywright.keys import UNAMBIGUOUS
+from tests.browser.axe import Axe
+from tests.browser.camera import Camera
+from tests.browser.people import PASSWORD, asked, decide, sign_in
+from tests.browser.watching import Visitor
+from tests.server import RunningServer
+
+SignedIn = Callable[[str], Visitor]
+
+
+@pytest.fixture
+def ada(signed_in: SignedIn) -> Page:
+    return signed_in("ada").page
+
+
+@pytest.fixture
+def plain(browser: Browser, server: RunningServer) -> Iterator[Page]:
+    """Ada in a browser that runs no programs."""
+    context = browser.new_context(base_url=server.base_url, java_script_enabled=False)
+    page = context.new_page()
+    page.goto("/admin/sign-in")
+    page.get_by_label("Name").fill("ada")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    yield page
+    context.close()
+
+
+@pytest.fixture
+def generator(server: RunningServer) -> str:
+    """The name of one."""
+    fields = {"charset": UNAMBIGUOUS, "chunks": 4, "chunk_length": 5, "separator": "-", "prefix": "LS-"}
+    decide(server, [c.CreateGenerator(**asked(name="Studio", times_activated_max=3, **fields))])
+    return "Studio"
+
+
+def row(page: Page, text: str) -> str:
+    """What the last row with this text says."""
+    return page.get_by_role("row").filter(has_text=text).last.inner_text()
+
+
+def choose(page: Page, name: str) -> None:
+    """One of several, whose name begins so."""
+    page.get_by_role("radio", name=re.compile(f"^{name} (?!and)")).check()
+
+
+def said(page: Page, text: str) -> None:
+    """Wait until the page says this of what was just done."""
+    expect(page.get_by_role("status").filter(has_text=text)).to_be_visible()
+
+
+def test_keys_are_shown_while_a_generator_is_described(signed_in: SignedIn, axe: Axe, camera: Camera) -> None:
+    visitor = signed_in("ada")
+    page = visitor.page
+    page.goto("/admin/generators/new")
+    preview = page.locator("#preview")
+    expect(preview).to_contain_text("very good 150 random bits")
+    page.get_by_label("Prefix").fill("TRIAL-")
+    expect(preview.locator("li").first).to_have_text(re.compile(r"TRIAL-(\w{5}-){5}\w{5}"))
+    page.get_by_label("Groups").fill("")
+    expect(preview).to_contain_text("No keys can be made of this.")
+    page.get_by_label("Groups").fill("2")
+    expect(preview).to_contain_text("weak 50 random bits")
+    page.get_by_label("Name").fill("A trial")
+    visitor.watch.expect(422)
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("they have 50 bits, and need at least 64")).to_be_visible()
+    axe.check(page)
+    camera.take(page, "generator-weak")
+    page.get_by_label("Allow keys that could be guessed").check()
+    page.get_by_role("button", name="Save").click()
+    said(page, "The generator A trial is made.")
+    assert re.search(r"A trial\s+TRIAL-\w{5}-\w{5}\s+weak 50 bits", row(page, "A trial"))
+    page.get_by_role("link", name="Edit A trial").click()
+    page.get_by_label("Name").fill("Another trial")
+    page.get_by_label("Groups").fill("6")
+    page.get_by_role("button", name="Save").click()
+    said(page, "The generator Another trial is changed.")
+    page.get_by_role("link", name="Delete Another trial").click()
+    page.get_by_role("button", name="Delete").click()
+    said(page, "The generator Another trial is deleted.")
+
+
+def test_without_programs_a_button_shows_the_keys(plain: Page) -> None:
+    plain.goto("/admin/generators/new")
+    plain.get_by_label("Prefix").fill("TRIAL-")
+    plain.get_by_role("button", name="Preview").click()
+    expect(plain.locator("#preview li").first).to_have_text(re.compile("TRIAL-"))
+    expect(plain.get_by_label("Prefix")).to_have_value("TRIAL-")
+
+
+def test_licenses_are_made_and_the_page_can_be_left(signed_in: SignedIn, generator: str) -> None:
+    page = signed_in("bob").page
+    page.goto("/admin/generators")
+    expect(page.get_by_role("link", name="New generator")).to_have_count(0)
+    page.get_by_role("link", name=f"Make licenses with {generator}").first.click()
+    page.get_by_label("How many").fill("120")
+    page.get_by_label("Order").fill("8812")
+    page.get_by_role("button", name="Make the licenses").click()
+    said(page, "120 licenses are being made.")
+    job = page.url
+    page.goto("/admin/names")
+    page.goto(job)
+    expect(page.get_by_role("main")).to_contain_text(re.compile("120 of 120|120 licenses", re.IGNORECASE))
+
+
+def test_an_api_key_is_shown_once_copied_and_ended(
+    ada: Page, axe: Axe, camera: Camera, server: RunningServer
+) -> None:
+    ada.goto("/admin/api-keys")
+    ada.get_by_role("link", name="New API key").first.click()
+    ada.get_by_label("Name").fill("The shop")
+    choose(ada, "Read")
+    ada.get_by_role("button", name="Make it").click()
+    secret = ada.locator("#consumer-secret")
+    expect(secret).to_have_text(re.compile("cs_[0-9a-f]{40}"))
+    for target in ("#consumer-key", "#consumer-secret", "#curl"):
+        button = ada.locator(f'[data-copy="{target}"]')
+        button.click()
+        expect(button).to_have_text("Copied")
+    axe.check(ada)
+    camera.take(ada, "api-key-issued")
+    shown = secret.inner_text()
+    ada.get_by_role("link", name="I have kept it").click()
+    assert shown not in ada.content()
+    assert server.log.count(shown) == 0
+    ada.get_by_role("link", name="Revoke the API key The shop").click()
+    expect(ada.get_by_text("It was never used.")).to_be_visible()
+    ada.get_by_role("button", name="Revoke it").click()
+    said(ada, "The API key The shop is revoked.")
+    assert "revoked" in row(ada, "The shop")
+    camera.take(ada, "api-keys-revoked")
+
+
+def test_numbers_get_names(signed_in: SignedIn, axe: Axe) -> None:
+    page = signed_in("bob").page
+    page.goto("/admin/names")
+    page.get_by_role("navigation", name="Views").get_by_role("link", name="Customers").click()
+    page.get_by_role("link", name="Name a customer").click()
+    page.get_by_label("Number").fill("4711")
+    page.get_by_label("Name").fill("Larch Street Clinic")
+    page.get_by_role("button", name="Save").click()
+    said(page, "The customer 4711 is called Larch Street Clinic now.")
+    axe.check(page)
+    page.get_by_role("link", name="Rename Larch Street Clinic").click()
+    page.get_by_label("Name").fill("Larch Street Hospital")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("link", name="Remove the name Larch Street Hospital").click()
+    page.get_by_role("button", name="Take it away").click()
+    said(page, "The customer 4711 has no name any more.")
+
+
+def test_a_user_is_made_changed_and_disabled(
+    signed_in: SignedIn, visitor: Visitor, axe: Axe, camera: Camera
+) -> None:
+    boss = signed_in("ada")
+    page = boss.page
+    page.goto("/admin/users/new")
+    page.get_by_label("Name").fill("erin")
+    choose(page, "Reader")
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_label("The password again").fill("another one altogether")
+    boss.watch.expect(422, 409)
+    page.get_by_role("button", name="Make the user").click()
+    expect(page.get_by_text("The two passwords are not the same.")).to_be_visible()
+    axe.check(page)
+    for label in ("Password", "The password again"):
+        page.get_by_label(label, exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Make the user").click()
+    said(page, "The user erin is made.")
+    sign_in(visitor.page, "erin")
+    choose(page, "Support")
+    page.get_by_role("button", name="Change the role").click()
+    said(page, "erin has the role support now.")
+    camera.take(page, "user-signed-in")
+    page.get_by_role("button", name="Sign out everywhere").click()
+    said(page, "erin is signed out everywhere.")
+    visitor.page.goto("/admin/account")
+    expect(visitor.page).to_have_url(re.compile("/admin/sign-in"))
+    page.get_by_role("link", name="Disable").click()
+    page.get_by_role("button", name="Disable").click()
+    said(page, "erin is disabled, and signed out everywhere.")
+    visitor.watch.expect(403)
+    sign_in(visitor.page, "erin", is_right=False)
+    page.get_by_role("button", name="Enable").click()
+    said(page, "erin may sign in again.")
+
+
+def test_the_last_administrator_stays(signed_in: SignedIn) -> None:
+    visitor = signed_in("ada")
+    visitor.watch.expect(409)
+    page = visitor.page
+    page.goto("/admin/users")
+    page.get_by_role("link", name="ada", exact=True).first.click()
+    choose(page, "Reader")
+    page.get_by_role("button", name="Change the role").click()
+    expect(page.get_by_text("Nobody else is an administrator.")).to_be_visible()
+
+
+def test_events_are_searched(ada: Page, axe: Axe, camera: Camera, server: RunningServer) -> None:
+    changed = [
+        c.CreateLicense(**asked(key="A-LICENSE-WITH-EVENTS", status=3, times_activated_max=2)),
+        c.UpdateLicense(
+            **asked(key="A-LICENSE-WITH-EVENTS", changes={"status": 5, "times_activated_max": None})
+        ),
+    ]
+    decide(server, changed)
+    ada.goto("/admin/events")
+    ada.get_by_label("What").select_option("license.updated")
+    ada.get_by_role("button", name="Show").click()
+    first = ada.get_by_role("row").nth(1)
+    expect(first).to_contain_text("License changed")
+    expect(first).to_contain_text("Limit: 2 →")
+    axe.check(ada)
+    camera.take(ada, "events-changed")
+    first.get_by_role("link", name="License changed").click()
+    expect(ada).to_have_url(re.compile(r"/admin/licenses/\d+"))
+    ada.goto("/admin/events?day=1999-12-31")
+    camera.take(ada, "events-none")
+    ada.get_by_role("main").get_by_role("link", name="Show all").first.click()
+    expect(ada).to_have_url(re.compile("/admin/events$"))
+
+
+def test_a_backup_is_made_while_one_looks_and_downloaded(
+    ada: Page, axe: Axe, camera: Camera, tmp_path: Path, server: RunningServer
+) -> None:
+    ada.goto("/admin/system")
+    ada.get_by_role("button", name="Backup now").click()
+    expect(ada.locator("#backup")).to_contain_text("The last one was made at")
+    download = ada.get_by_role("button", name=re.compile(r"Download keywright-\d+-\d+\.tar"))
+    expect(download).to_have_count(1)
+    axe.check(ada)
+    # It can be had twice.
+    for number in range(2):
+        with ada.expect_download() as found:
+            download.click()
+        file = tmp_path / str(number)
+        found.value.save_as(file)
+        kept = server.data_dir / "backups" / found.value.suggested_filename
+        assert file.read_bytes() == kept.read_bytes()
+    ada.get_by_role("button", name="Examine now").click()
+    expect(ada.locator("#examination")).to_contain_text("everything is as it has to be")
+    axe.check(ada)
+    camera.take(ada, "system-done")
+    ada.get_by_role("link", name=re.compile("Delete keywright")).click()
+    ada.get_by_role("button", name="Delete").click()
+    said(ada, "is deleted.")
+
+
+def test_without_programs_a_backup_is_made_too(plain: Page) -> None:
+    plain.goto("/admin/system")
+    plain.get_by_role("button", name="Backup now").click()
+    for _ in range(100):
+        if "The last one was made at" in plain.locator("#backup").inner_text():
+            break
+        plain.get_by_role("main").get_by_role("link", name="Look again").first.click()
+    expect(plain.locator("#backup")).to_contain_text("The last one was made at")
+    expect(plain.get_by_role("button", name="Backup now")).to_be_visible()
+
+
+def test_what_the_doctor_finds_can_be_read(
+    ada: Page, axe: Axe, camera: Camera, server: RunningServer
+) -> None:
+    """As if there were something: what stands in the database is right."""
+    folder = server.data_dir / "errands"
+    folder.mkdir(exist_ok=True)
+    lines = [
+        f"License {number} counts 3 active places, and has 2 active activations." for number in range(1, 8)
+    ]
+    verdict = "Looked at 7 licenses and 14 activations in 0.1 s: something is wrong, see above."
+    quoted = ",".join(f'"{one}"' for one in [*lines, verdict])
+    (folder / "examination.json").write_text(
+        '{"kind":"examination","state":"ended","began_at":"2026-01-15T12:30:45Z","status":1,'
+        f'"ended_at":"2026-01-15T12:30:46Z","lines":[{quoted}],"verdict":"{verdict}"}}'
+    )
+    (folder / "backup.json").write_text(
+        '{"kind":"backup","state":"ended","began_at":"2026-01-15T12:30:45Z","status":1,'
+        '"ended_at":"2026-01-15T12:30:46Z","complaint":"there is not enough space in /var/lib/keywright."}'
+    )
+    ada.goto("/admin/system")
+    expect(ada.locator("#repair")).to_contain_text("keywright doctor --repair --data-dir")
+    axe.check(ada)
+    camera.take(ada, "system-findings")
+    for name in ("examination", "backup"):
+        (folder / f"{name}.json").unlink()

@@ -1,0 +1,140 @@
+"""Somebody who works with the administration pages, without a browser: cookies, forms and their tokens."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from functools import cache
+from html import unescape
+from typing import Any, Self
+
+import httpx
+
+from keywright import accounts
+from keywright import commands as c
+from keywright.batches import Batches
+from keywright.config import Settings, open_installation
+from keywright.errors import KeywrightError
+from keywright.model import Origin, Role
+from keywright.storage import Reading, Storage, ask
+from tests.server import RunningServer
+
+#: The users of a server for tests, and what they all sign in with. No log may ever hold it.
+ROLES = {"ada": Role.ADMINISTRATOR, "bob": Role.SUPPORT, "carol": Role.READER}
+PASSWORD = "correct horse CANARY staple"
+
+_FORM_TOKEN = re.compile(r'name="csrf_token" value="([0-9a-f]+)"')
+_TITLE = re.compile(r"<title>(.*?) · Keywright</title>")
+
+
+@contextmanager
+def opened(server: RunningServer) -> Iterator[Storage]:
+    """The server's database, beside it."""
+    place: dict[str, Any] = {"database_url": server.settings.get("database_url")}
+    with closing(open_installation(Settings(data_dir=server.data_dir, **place))) as storage:
+        yield storage
+
+
+def decide(server: RunningServer, *commands: c.Command) -> list[Any]:
+    """What became of each, decided beside the server; refusals and faults are raised."""
+    with opened(server) as storage:
+        outcomes = Batches(storage).change(commands)
+    for one in outcomes:
+        if isinstance(one, KeywrightError):
+            raise one
+    return outcomes
+
+
+def look_up(server: RunningServer, question: Callable[[Reading], Any]) -> Any:
+    """What the question reads from the server's database."""
+    with opened(server) as storage:
+        return ask(storage, question)
+
+
+def asked(**fields: Any) -> dict[str, Any]:
+    """What every command has, and these fields."""
+    origin = Origin("cli:tests", "192.0.2.7", "")
+    return {"now": datetime.now(UTC).replace(microsecond=0), "origin": origin} | fields
+
+
+def make_users(server: RunningServer, *names: str) -> None:
+    """Ada, Bob and Carol, or those of them; there may be some already."""
+    there = {name for (name,) in server.sql("SELECT name FROM users")}
+    new = [name for name in names or ROLES if name not in there]
+    decide(
+        server,
+        *(
+            c.CreateUser(
+                **asked(name=name, role=ROLES.get(name, Role.READER), password_hash=_password_hash())
+            )
+            for name in new
+        ),
+    )
+
+
+@cache
+def _password_hash() -> str:
+    return accounts.hash_password(PASSWORD)
+
+
+class Visitor:
+    """A browser without a window. ``get`` and ``post`` take paths below /admin, and follow no redirects;
+    ``post`` sends what a form of the pages would: the form's token, the browser's cookies and its Origin.
+    """
+
+    def __init__(self, server: RunningServer, **headers: str) -> None:
+        self.server = server
+        self.name = ""
+        self._form_tokens: dict[str, str] = {}
+        self.http = httpx.Client(base_url=server.base_url, headers=headers, timeout=60)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.http.close()
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        answer = self.http.get(f"/admin{path}", headers=headers)
+        if (found := _FORM_TOKEN.search(answer.text)) is not None:
+            self._form_tokens[self.token] = found[1]
+        return answer
+
+    def post(self, path: str, *, headers: Any = None, **fields: Any) -> httpx.Response:
+        """A list stands for boxes of one name. Names of fields may end in ``_`` (``name_`` is ``name``)."""
+        named = {name.rstrip("_"): value for name, value in fields.items()}
+        form = {"csrf_token": self.form_token} | named
+        origin = {"Origin": self.server.base_url, "Sec-Fetch-Site": "same-origin"}
+        return self.http.post(f"/admin{path}", data=form, headers=origin | (headers or {}))
+
+    @property
+    def form_token(self) -> str:
+        """What a page of this session would have in its forms."""
+        if self.token not in self._form_tokens and self.get("/account").status_code == 303:
+            self.get("/sign-in")
+        return self._form_tokens.get(self.token, "")
+
+    @property
+    def token(self) -> str:
+        """The cookie's."""
+        return self.http.cookies.get("keywright") or self.http.cookies.get("__Host-keywright") or ""
+
+    def sign_in(self, name: str, password: str = PASSWORD) -> Self:
+        answer = self.post("/sign-in", name=name, password=password)
+        assert answer.status_code == 303, said(answer)
+        return self
+
+    def is_signed_in(self) -> bool:
+        return self.get("/account").status_code == 200
+
+
+def said(answer: httpx.Response) -> str:
+    """The texts of a page, without its tags."""
+    body = re.sub(r"<(script|svg|title)\b.*?</\1>", " ", answer.text, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", body))).strip()
+
+
+def title(answer: httpx.Response) -> str:
+    """What the page is called; "" where it is none of ours."""
+    found = _TITLE.search(answer.text)
+    return "" if found is None else unescape(found[1])

@@ -1,0 +1,67 @@
+"""Licenses for tests of their pages, and what the database says of them afterwards."""
+
+import json
+import secrets
+from itertools import count
+from typing import Any
+
+import httpx
+
+from keywright import browsing, following
+from keywright import commands as c
+from keywright.model import Activation, License, Origin, Status
+from tests.http.admin_browser import asked, decide, look_up
+from tests.http.asking import CANARY
+from tests.server import RunningServer, wait_until
+
+_numbers = count(10_000)
+
+
+def a_number() -> int:
+    """An order, a product or a customer that no other test has."""
+    return next(_numbers)
+
+
+def a_key() -> str:
+    """A license key that no log may hold."""
+    return f"{CANARY}-{secrets.token_hex(8).upper()}"
+
+
+def make(server: RunningServer, **fields: Any) -> License:
+    """A license, active unless said otherwise."""
+    defaults = {"key": a_key(), "status": Status.ACTIVE}
+    (record,) = decide(server, c.CreateLicense(**asked(**defaults | fields)))
+    license: License = record.license
+    return license
+
+
+def activate(server: RunningServer, license: License, **fields: Any) -> Activation:
+    """A place on it, taken by a program at 192.0.2.77."""
+    program = Origin("program", "192.0.2.77", "Studio/4.2")
+    (record,) = decide(server, c.Activate(**asked(origin=program, key=license.key) | fields))
+    activation: Activation = record.activations[0]
+    return activation
+
+
+def found(server: RunningServer, license: License) -> License | None:
+    """The license as it stands in the database."""
+    details = look_up(server, lambda tx: browsing.get_license(tx, license.id))
+    return None if details is None else details.license
+
+
+def events(server: RunningServer, license: License) -> list[tuple[str, str, Any]]:
+    """What happened to the license, oldest first: the names, who, and the details."""
+    rows = server.sql("SELECT name, actor, details FROM events WHERE license_id = ? ORDER BY id", license.id)
+    return [(name, actor, None if details is None else json.loads(details)) for name, actor, details in rows]
+
+
+def follow(server: RunningServer) -> None:
+    """Return when everything that happened can be searched for."""
+
+    wait_until(lambda: look_up(server, following.lag).is_complete, "the search to follow the events")
+
+
+def where_to(answer: httpx.Response) -> str:
+    """Where a page sends the browser, below /admin."""
+    assert answer.status_code == 303, answer.text
+    return str(answer.headers["location"]).removeprefix("/admin")

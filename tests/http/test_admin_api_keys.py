@@ -1,0 +1,156 @@
+"""API keys on the pages: who makes them, who sees their secrets and when, who ends them."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+
+import httpx
+import pytest
+
+from keywright import commands as c
+from keywright.model import NameKind
+from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
+from tests.server import RunningServer
+
+_SECRETS = re.compile(r"c[ks]_[0-9a-f]{40}")
+
+
+@pytest.fixture(scope="module")
+def ada(server: RunningServer) -> Iterator[Visitor]:
+    make_users(server)
+    with Visitor(server) as visitor:
+        yield visitor.sign_in("ada")
+
+
+def make(ada: Visitor, name: str, permissions: str = "read_write", **fields: object) -> httpx.Response:
+    return ada.post("/api-keys/new", name=name, permissions=permissions, **fields)
+
+
+def id_of(ada: Visitor, name: str) -> int:
+    ((number,),) = ada.server.sql("SELECT id FROM api_keys WHERE name = ?", name)
+    return int(number)
+
+
+def licenses(ada: Visitor, answer: httpx.Response) -> int:
+    """The status of a call with the credentials that the answer shows."""
+    key, secret = dict.fromkeys(_SECRETS.findall(answer.text))
+    url = f"{ada.server.base_url}/wp-json/lmfwc/v2/generators"
+    return httpx.get(url, auth=(key, secret)).status_code
+
+
+def events_of(ada: Visitor, name: str) -> list[str]:
+    return [str(details) for (details,) in ada.server.sql("SELECT details FROM events WHERE name = ?", name)]
+
+
+def test_the_secrets_of_a_new_api_key_are_shown_once_and_work(ada: Visitor) -> None:
+    answer = make(ada, "shop of once")
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == "no-store"
+    assert title(answer) == "The API key shop of once is made"
+    assert licenses(ada, answer) in (200, 404)
+    key, secret = dict.fromkeys(_SECRETS.findall(answer.text))
+    assert f'id="consumer-key">{key}<' in answer.text
+    assert f'id="consumer-secret">{secret}<' in answer.text
+    assert 'data-copy="#consumer-key"' in answer.text
+    assert 'data-copy="#consumer-secret"' in answer.text
+    for one in (key, secret):
+        assert one not in ada.get("/api-keys").text
+        assert one not in str(answer.headers)
+        assert all(one not in details for details in events_of(ada, "api_key.created"))
+    assert f"…{key[-7:]}" in said(ada.get("/api-keys"))
+
+
+@pytest.mark.parametrize(
+    ("permissions", "call"),
+    [
+        ("read", "curl -sS -u {} {}/licenses; echo"),
+        ("read_write", "curl -sS -u {} {}/licenses; echo"),
+        ("write", "curl -sS -u {} -d license_key=A-NEW-KEY -d status=active {}/licenses; echo"),
+        ("client", "curl -sS -u {} {}/licenses/validate/LICENSE-KEY; echo"),
+    ],
+)
+def test_a_call_to_try_is_shown_with_them(ada: Visitor, permissions: str, call: str) -> None:
+    text = unescape(make(ada, f"to try {permissions}", permissions).text)
+    key, secret = dict.fromkeys(_SECRETS.findall(text))
+    base = f"{ada.server.base_url}/wp-json/lmfwc/v2"
+    assert call.format(f"{key}:{secret}", base) in text
+
+
+def test_an_api_key_for_programs_can_be_for_one_product(ada: Visitor) -> None:
+    decide(ada.server, c.SaveName(**asked(kind=NameKind.PRODUCT, number=4711, name="Lumen Studio")))
+    assert '<option value="4711">Lumen Studio</option>' in ada.get("/api-keys/new").text
+    assert make(ada, "an app", "client", product_id="4711").status_code == 200
+    assert "Customers' programs, Lumen Studio (4711)" in said(ada.get("/api-keys"))
+    assert '"product_id":4711' in events_of(ada, "api_key.created")[-1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"name": "", "permissions": "read"}, "This is needed."),
+        ({"name": "x" * 201, "permissions": "read"}, "It must be a text of at most 200 characters"),
+        ({"name": "x", "permissions": "everything"}, "It must be one of these."),
+        ({"name": "x", "permissions": ""}, "This is needed."),
+        ({"name": "x", "permissions": "client", "product_id": "one"}, "It must be an integer"),
+        ({"name": "x", "permissions": "read", "product_id": "1"}, "Only an API key for customers' programs"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_made(
+    ada: Visitor, fields: dict[str, str], complaint: str
+) -> None:
+    before = ada.server.count("api_keys")
+    answer = ada.post("/api-keys/new", **fields)
+    assert answer.status_code == 422
+    assert complaint in said(answer)
+    assert ada.server.count("api_keys") == before
+
+
+def test_a_revoked_api_key_is_refused_from_then_on(ada: Visitor) -> None:
+    answer = make(ada, "shop of old")
+    number = id_of(ada, "shop of old")
+    confirm = ada.get(f"/api-keys/{number}/revoke")
+    assert title(confirm) == "Revoke the API key shop of old?"
+    assert "It was never used." in said(confirm)
+    assert licenses(ada, answer) != 401
+    assert ada.post(f"/api-keys/{number}/revoke").headers["location"] == "/admin/api-keys"
+    page = said(ada.get("/api-keys"))
+    assert "The API key shop of old is revoked." in page
+    assert "shop of old revoked" in page
+    assert licenses(ada, answer) == 401
+    assert events_of(ada, "api_key.revoked")[-1] == f'{{"api_key_id":{number}}}'
+    assert ada.get(f"/api-keys/{number}/revoke").status_code == 404
+    assert ada.post(f"/api-keys/{number}/revoke").status_code == 404
+
+
+def test_it_is_said_when_an_api_key_was_used_last(ada: Visitor) -> None:
+    make(ada, "shop of use")
+    number = id_of(ada, "shop of use")
+    used = c.Tally(**asked(used_api_keys={number: asked()["now"]}))
+    decide(ada.server, used)
+    moment = asked()["now"].strftime("%Y-%m-%d")
+    assert f"It was last used on {moment}" in said(ada.get(f"/api-keys/{number}/revoke"))
+
+
+@pytest.mark.parametrize("number", [0, 999_999, 2**63, 10**40])
+def test_there_is_nothing_to_revoke_where_there_is_no_api_key(ada: Visitor, number: int) -> None:
+    assert ada.get(f"/api-keys/{number}/revoke").status_code == 404
+
+
+@pytest.mark.parametrize("name", ["bob", "carol"])
+def test_nobody_but_an_administrator_has_to_do_with_api_keys(server: RunningServer, name: str) -> None:
+    make_users(server)
+    before = server.count("api_keys")
+    with Visitor(server) as visitor:
+        visitor.sign_in(name)
+        assert visitor.get("/api-keys").status_code == 403
+        assert make(visitor, "mine").status_code == 403
+        assert visitor.post("/api-keys/1/revoke").status_code == 403
+    assert server.count("api_keys") == before
+
+
+def test_a_name_is_shown_as_the_text_that_it_is(ada: Visitor) -> None:
+    name = "<img src=x onerror=alert(1)>\"'"
+    pages = [make(ada, name), ada.get("/api-keys"), ada.get(f"/api-keys/{id_of(ada, name)}/revoke")]
+    for one in pages:
+        assert "<img" not in one.text
+        assert name in said(one) or name in unescape(one.text)

@@ -1,0 +1,172 @@
+"""Events on the pages: a log to be searched."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from html import unescape
+
+import pytest
+
+from keywright import commands as c
+from keywright.model import NameKind, Origin, Status
+from tests.http.admin_browser import Visitor, asked, decide, make_users, said
+from tests.server import RunningServer, running
+
+#: What the tests of this module write down happened on these days.
+DAY = datetime(2024, 2, 28, 23, 59, 59, tzinfo=UTC)
+NEXT = DAY + timedelta(seconds=1)
+
+
+@pytest.fixture(scope="module")
+def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with running(tmp_path_factory.mktemp("events") / "data", database) as server:
+        decide(server, *_past())
+        make_users(server)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def carol(server: RunningServer) -> Iterator[Visitor]:
+    """A reader: every role may look."""
+    with Visitor(server) as visitor:
+        yield visitor.sign_in("carol")
+
+
+def _past() -> Iterator[c.Command]:
+    """Two days in 2024, in the order in which they were."""
+    program, ada = Origin("program", "192.0.2.1", ""), Origin("user:1", "192.0.2.2", "")
+    shop, root = Origin("api_key:77", "192.0.2.3", ""), Origin("cli:root", "local", "")
+    key = "EVENTS-LICENSE-0001"
+    yield c.SaveName(now=DAY, origin=ada, by=1, kind=NameKind.PRODUCT, number=7, name="Lumen Studio")
+    yield c.CreateLicense(now=DAY, origin=shop, key=key, status=Status.ACTIVE, product_id=7)
+    yield c.Activate(now=DAY, origin=program, key=key)
+    changes = {"status": Status.DISABLED, "product_id": None, "times_activated_max": 5}
+    yield c.UpdateLicense(now=NEXT, origin=ada, by=1, key=key, changes=changes)
+    yield c.CreateLicense(now=NEXT, origin=root, key="EVENTS-LICENSE-0002", status=Status.SOLD)
+    yield c.DeleteLicense(now=NEXT, origin=root, key="EVENTS-LICENSE-0002")
+
+
+def rows_of(visitor: Visitor, query: str = "") -> list[str]:
+    """The rows of the table, as texts."""
+    text = visitor.get(f"/events{query}").text
+    return [_text(row) for row in re.findall(r"<tr>\s*<td.*?</tr>", text, re.DOTALL)]
+
+
+def _text(html: str) -> str:
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", html))).strip()
+
+
+def test_the_newest_is_said_first_and_in_words(carol: Visitor) -> None:
+    rows = rows_of(carol)
+    assert "User carol signed in carol 127.0.0.1" in rows[0]
+    changed = next(row for row in rows if "License changed" in row)
+    assert "License changed 1 Product: Lumen Studio (7) → , now none" in changed
+    assert "Status: active → , now disabled" in changed
+    assert "Limit: no limit → , now 5" in changed
+    assert changed.endswith("ada 192.0.2.2")
+    created = next(row for row in rows if "License created 1" in row)
+    assert created.endswith("API key 77 192.0.2.3")
+    assert any("License …0002 deleted 2 root at the terminal local" in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("?what=license.activated", ["License activated"]),
+        ("?what=license.created", ["License created", "License created"]),
+        ("?what=license.&license=1", ["License changed", "License activated", "License created"]),
+        ("?license=2", ["License …0002 deleted", "License created"]),
+        ("?who=program", ["License activated"]),
+        ("?who=cli:root", ["License …0002 deleted", "License created"]),
+        ("?who=cli:root&what=license.created", ["License created"]),
+        ("?who=api_key:77", ["License created"]),
+        ("?who=user:1&day=2024-02-29", ["License changed"]),
+        ("?day=2024-02-29", ["License …0002 deleted", "License created", "License changed"]),
+        ("?day=2024-02-28", ["License activated", "License created", "Product 7 named"]),
+        ("?day=2024-02-28&what=name.", ["Product 7 named"]),
+        ("?day=2024-03-01", []),
+        ("?day=1970-01-01", []),
+        ("?day=9998-12-31", []),
+        ("?what=no.such", []),
+        ("?who=nobody", []),
+        ("?license=999999", []),
+    ],
+)
+def test_what_is_asked_for_is_shown_and_nothing_else(carol: Visitor, query: str, expected: list[str]) -> None:
+    rows = rows_of(carol, query)
+    assert len(rows) == len(expected)
+    assert all(words in row for words, row in zip(expected, rows, strict=True))
+
+
+def test_whom_a_colon_ends_is_everybody_who_begins_so(carol: Visitor) -> None:
+    """``cli:`` is the terminal, whoever sits there; _ and % are nothing special."""
+    assert len(rows_of(carol, "?who=cli:&license=2")) == 2
+    assert rows_of(carol, "?who=c_i:&license=2") == []
+    assert rows_of(carol, "?what=%25.") == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["?license=x", "?license=-1", "?day=yesterday", "?day=9999-12-31", "?day=0001-01-01", "?before=x"],
+)
+def test_what_cannot_be_read_is_not_asked_for(carol: Visitor, query: str) -> None:
+    assert len(rows_of(carol, query)) == min(50, len(rows_of(carol)))
+
+
+def test_where_nothing_is_it_is_said(carol: Visitor) -> None:
+    assert "Nothing like that happened" in said(carol.get("/events?who=nobody"))
+
+
+def test_what_is_asked_for_stays_in_the_form(carol: Visitor) -> None:
+    page = carol.get("/events?what=license.&who=cli:tests&license=3&day=2024-02-29").text
+    assert '<option value="license." selected>' in page
+    assert '<option value="cli:tests" selected>tests at the terminal</option>' in page
+    assert 'value="3"' in page
+    assert 'value="2024-02-29"' in page
+
+
+def test_licenses_that_are_there_are_linked_and_others_are_not(carol: Visitor) -> None:
+    assert 'href="/admin/licenses/1"' in carol.get("/events?license=1").text
+    assert 'href="/admin/licenses/2"' not in carol.get("/events?license=2").text
+    assert carol.get("/events?license=2").status_code == 200
+
+
+def test_only_administrators_are_led_to_users(carol: Visitor) -> None:
+    link = re.compile(r'href="/admin/users/\d+"')
+    assert not link.search(carol.get("/events?what=user.").text)
+    with Visitor(carol.server) as ada:
+        assert link.search(ada.sign_in("ada").get("/events?what=user.").text)
+
+
+def test_older_events_are_a_page_away_each_once(carol: Visitor) -> None:
+    many = [
+        c.SaveName(**asked(kind=NameKind.USER, number=number, name=f"customer {number}"))
+        for number in range(120)
+    ]
+    decide(carol.server, *many)
+    seen, path = list[str](), "/events?what=name.saved"
+    for _ in range(5):
+        page = carol.get(path)
+        seen += re.findall(r"Customer \d+ named", said(page))
+        older = re.search(r'href="/admin(/events\?[^"]*)" rel="next"', page.text)
+        assert ("Newest" in said(page)) == ("before" in path)
+        if older is None:
+            break
+        path = unescape(older[1])
+    assert seen == [f"Customer {number} named" for number in reversed(range(120))]
+
+
+def test_texts_of_others_are_shown_as_the_texts_that_they_are(carol: Visitor) -> None:
+    text = "<script>alert(1)</script>{{7*7}}"
+    decide(
+        carol.server,
+        c.SaveName(**asked(kind=NameKind.PRODUCT, number=1, name=text)),
+        c.SaveName(
+            **asked(origin=Origin(f"cli:{text}", "<b>", ""), kind=NameKind.PRODUCT, number=1, name="x")
+        ),
+    )
+    answer = carol.get("/events")
+    assert "<script>alert" not in answer.text
+    assert f"{text} → , now x {text} at the terminal <b>" in " ".join(rows_of(carol))
+    reflected = carol.http.get("/admin/events", params={"who": text, "what": text, "day": text})
+    assert "<script>alert" not in reflected.text

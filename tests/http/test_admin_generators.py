@@ -1,0 +1,246 @@
+"""Generators on the pages: recipes, keys as they will look, and having licenses made."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from typing import Any
+
+import pytest
+
+from keywright import commands as c
+from keywright.keys import UNAMBIGUOUS
+from keywright.model import NameKind
+from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
+from tests.server import RunningServer, wait_until
+
+GOOD = {"charset": "0123456789ABCDEF", "chunks": "4", "chunk_length": "5", "separator": "-"}
+WEAK = GOOD | {"chunks": "2", "chunk_length": "4"}
+_KEY = re.compile(r'<code class="key">([^<]*)</code>')
+_SCRIPT = {"X-Requested-With": "keywright"}
+
+
+@pytest.fixture(scope="module")
+def ada(server: RunningServer) -> Iterator[Visitor]:
+    make_users(server)
+    with Visitor(server) as visitor:
+        yield visitor.sign_in("ada")
+
+
+@pytest.fixture(scope="module")
+def bob(server: RunningServer) -> Iterator[Visitor]:
+    """Support."""
+    make_users(server)
+    with Visitor(server) as visitor:
+        yield visitor.sign_in("bob")
+
+
+def id_of(visitor: Visitor, name: str) -> int:
+    ((number,),) = visitor.server.sql("SELECT id FROM generators WHERE name = ?", name)
+    return int(number)
+
+
+def a_generator(visitor: Visitor, name: str, **fields: Any) -> int:
+    values = {"charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5, "separator": "-"}
+    decide(visitor.server, c.CreateGenerator(**asked(name=name, **values | fields)))
+    return id_of(visitor, name)
+
+
+def last_event(visitor: Visitor, name: str) -> str:
+    query = "SELECT details FROM events WHERE name = ? ORDER BY id DESC LIMIT 1"
+    ((details,),) = visitor.server.sql(query, name)
+    return str(details)
+
+
+def test_a_generator_is_made_with_what_was_typed(ada: Visitor) -> None:
+    fields = {"prefix": "LS ", "suffix": "-X", "times_activated_max": "3", "expires_in_days": "365"}
+    answer = ada.post("/generators/new", name="Studio", **GOOD | fields)
+    assert answer.headers["location"] == "/admin/generators"
+    columns = "charset, chunks, chunk_length, separator, prefix, suffix, times_activated_max, expires_in_days"
+    (row,) = ada.server.sql(f"SELECT {columns} FROM generators WHERE name = 'Studio'")  # noqa: S608
+    assert row == ("0123456789ABCDEF", 4, 5, "-", "LS ", "-X", 3, 365)
+    page = said(ada.get("/generators"))
+    assert "The generator Studio is made." in page
+    assert re.search(r"Studio LS ([0-9A-F]{5}-){3}[0-9A-F]{5}-X good 80 bits 3 365 days", page)
+    assert last_event(ada, "generator.created") == (
+        f'{{"generator_id":{id_of(ada, "Studio")},"generator":"Studio"}}'
+    )
+
+
+def test_a_new_generator_begins_with_very_good_keys(ada: Visitor) -> None:
+    answer = ada.get("/generators/new")
+    assert f'value="{UNAMBIGUOUS}"' in answer.text
+    assert "very good 150 random bits" in said(answer)
+    assert len(set(_KEY.findall(answer.text))) == 5
+
+
+@pytest.mark.parametrize(
+    ("chunks", "length", "word"), [(3, 5, "weak 60"), (4, 4, "good 64"), (4, 8, "very good 128")]
+)
+def test_keys_are_shown_while_they_are_described(ada: Visitor, chunks: int, length: int, word: str) -> None:
+    fields = GOOD | {"chunks": str(chunks), "chunk_length": str(length), "prefix": "A<B-"}
+    answer = ada.post("/generators/preview", headers=_SCRIPT, **fields)
+    assert answer.status_code == 200
+    assert "<html" not in answer.text
+    keys = [unescape(key) for key in _KEY.findall(answer.text)]
+    assert len(set(keys)) == 5
+    groups = "-".join(["[0-9A-F]{%d}" % length] * chunks)  # noqa: UP031
+    assert all(re.fullmatch(f"A<B-{groups}", key) for key in keys)
+    assert f"{word} random bits" in said(answer)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"chunks": ""}, {"chunks": "x"}, {"chunk_length": "2000000000"}, {"charset": ""}, {"suffix": " "}, {}],
+)
+def test_what_makes_no_keys_shows_none(ada: Visitor, fields: dict[str, str]) -> None:
+    given = GOOD | fields if fields else {}
+    answer = ada.post("/generators/preview", headers=_SCRIPT, **given)
+    assert answer.status_code == 200
+    assert "No keys can be made of this." in said(answer)
+
+
+def test_without_a_program_in_the_browser_a_button_shows_the_keys(ada: Visitor) -> None:
+    before = ada.server.count("generators")
+    number = a_generator(ada, "Shown")
+    for path in ("/generators/new", f"/generators/{number}/edit"):
+        answer = ada.post(path, **WEAK | {"preview": "yes", "prefix": "KEPT-", "name": ""})
+        assert answer.status_code == 200
+        assert "weak 32 random bits" in said(answer)
+        assert 'value="KEPT-"' in answer.text
+        assert _KEY.findall(answer.text)[0].startswith("KEPT-")
+    assert ada.server.count("generators") == before + 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"name": ""}, "This is needed."),
+        ({"name": "x" * 256}, "It must be a text of at most 255 characters"),
+        ({"charset": ""}, "This is needed."),
+        ({"charset": "AB "}, "The keys would have control characters in them, or white space at an end."),
+        ({"chunks": "0"}, "It must be a whole number from 1"),
+        ({"chunks": "many"}, "It must be a whole number from 1"),
+        ({"chunk_length": "100"}, "The keys would have 403 characters; 255 is the most."),
+        ({"chunk_length": "2147483648"}, "It must be a whole number from 1"),
+        ({"times_activated_max": "-1"}, "It must be an integer from 0"),
+        ({"expires_in_days": "soon"}, "It must be an integer from 0"),
+        (WEAK, "These keys could be guessed: they have 32 bits, and need at least 64."),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_saved(
+    ada: Visitor, fields: dict[str, str], complaint: str
+) -> None:
+    before = ada.server.count("generators")
+    answer = ada.post("/generators/new", **{"name": "Wrong", **GOOD} | fields)
+    assert answer.status_code == 422
+    assert complaint in said(answer)
+    assert ada.server.count("generators") == before
+
+
+def test_weak_keys_have_to_be_wanted_each_time(ada: Visitor) -> None:
+    assert ada.post("/generators/new", name="Weak", **WEAK).status_code == 422
+    assert ada.post("/generators/new", name="Weak", **WEAK, is_weak_allowed="yes").status_code == 303
+    number = id_of(ada, "Weak")
+    fields = WEAK | {"name": "Weak", "prefix": "W"}
+    assert ada.post(f"/generators/{number}/edit", **fields).status_code == 422
+    assert ada.post(f"/generators/{number}/edit", **fields, is_weak_allowed="yes").status_code == 303
+    assert re.search(r"Weak W[0-9A-F]{4}-[0-9A-F]{4} weak 32 bits", said(ada.get("/generators")))
+
+
+def test_only_what_is_changed_changes(ada: Visitor) -> None:
+    number = a_generator(ada, "Before", separator=" ", times_activated_max=2)
+    form = ada.get(f"/generators/{number}/edit")
+    assert 'name="separator"' in form.text
+    kept = GOOD | {"separator": " ", "times_activated_max": "2"}
+    ada.post(f"/generators/{number}/edit", name="After", **kept | {"expires_in_days": "30"})
+    assert "The generator After is changed." in said(ada.get("/generators"))
+    assert last_event(ada, "generator.updated") == (
+        f'{{"generator_id":{number},"generator":"After","expires_in_days":[null,30],"name":["Before","After"]}}'
+    )
+    before = ada.server.count("events")
+    ada.post(f"/generators/{number}/edit", name="After", **kept | {"expires_in_days": "30"})
+    assert "The generator After is as it was." in said(ada.get("/generators"))
+    assert ada.server.count("events") == before
+
+
+def test_a_deleted_generator_leaves_its_licenses(ada: Visitor) -> None:
+    number = a_generator(ada, "Gone")
+    fields = {"generator_id": number, "amount": 2, "status": 3}
+    decide(ada.server, c.GenerateLicenses(**asked(**fields)))
+    before = ada.server.count("licenses")
+    assert "The licenses that it has made stay" in said(ada.get(f"/generators/{number}/delete"))
+    ada.post(f"/generators/{number}/delete")
+    assert "The generator Gone is deleted." in said(ada.get("/generators"))
+    assert ada.server.count("licenses") == before
+    assert last_event(ada, "generator.deleted") == f'{{"generator_id":{number},"generator":"Gone"}}'
+    assert ada.get(f"/generators/{number}/delete").status_code == 404
+
+
+def test_support_has_licenses_made_by_a_job(bob: Visitor) -> None:
+    number = a_generator(bob, "For an order")
+    decide(bob.server, c.SaveName(**asked(kind=NameKind.USER, number=88, name="Larch Street Clinic")))
+    form = bob.get(f"/generators/{number}/generate")
+    assert '<option value="88">Larch Street Clinic</option>' in form.text
+    fields = {"amount": "60", "status": "sold", "order_id": "881", "product_id": "7", "user_id": "88"}
+    answer = bob.post(f"/generators/{number}/generate", **fields)
+    job = answer.headers["location"].removeprefix("/admin")
+    assert re.fullmatch(r"/jobs/\d+", job)
+    assert "60 licenses are being made." in said(bob.get(job))
+    made = "SELECT status, product_id, user_id FROM licenses WHERE order_id = 881"
+    wait_until(lambda: len(bob.server.sql(made)) == 60, "the licenses")
+    assert set(bob.server.sql(made)) == {(1, 7, 88)}
+    assert '"kind":"generate","total":60' in last_event(bob, "job.started")
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"amount": ""}, "This is needed."),
+        ({"amount": "0"}, "It must be a whole number from 1 to 1,000,000."),
+        ({"amount": "1000001"}, "It must be a whole number from 1 to 1,000,000."),
+        ({"amount": "1", "status": "expired"}, "A license is sold, delivered, active, inactive or disabled."),
+        ({"amount": "1", "order_id": "x"}, "It must be an integer from 0"),
+        ({"amount": "1", "user_id": str(2**63)}, "It must be an integer from 0"),
+    ],
+)
+def test_a_wrong_order_is_not_taken(bob: Visitor, fields: dict[str, str], complaint: str) -> None:
+    number = a_generator(bob, f"Order {abs(hash(complaint + str(fields)))}")
+    before = bob.server.count("jobs")
+    answer = bob.post(f"/generators/{number}/generate", **{"status": "active"} | fields)
+    assert answer.status_code == 422
+    assert complaint in said(answer)
+    assert bob.server.count("jobs") == before
+
+
+def test_support_changes_no_recipes_and_readers_make_nothing(bob: Visitor) -> None:
+    number = a_generator(bob, "Recipe")
+    page = bob.get("/generators").text
+    assert f"/admin/generators/{number}/generate" in page
+    assert f"/admin/generators/{number}/edit" not in page
+    for path in ("/generators/new", f"/generators/{number}/edit", f"/generators/{number}/delete"):
+        assert bob.get(path).status_code == 403
+        assert bob.post(path, name="Mine", **GOOD).status_code == 403
+    assert bob.post("/generators/preview", **GOOD).status_code == 403
+    with Visitor(bob.server) as carol:
+        carol.sign_in("carol")
+        assert "Make licenses" not in said(carol.get("/generators"))
+        assert "Recipe" in said(carol.get("/generators"))
+        assert carol.post(f"/generators/{number}/generate", amount="1", status="sold").status_code == 403
+    assert id_of(bob, "Recipe") == number
+
+
+@pytest.mark.parametrize("number", [0, 999_999, 2**63, 10**40])
+@pytest.mark.parametrize("path", ["edit", "delete", "generate"])
+def test_there_is_no_page_for_a_generator_that_is_not(ada: Visitor, number: int, path: str) -> None:
+    assert ada.get(f"/generators/{number}/{path}").status_code == 404
+
+
+def test_what_people_type_is_shown_as_the_text_that_it_is(ada: Visitor) -> None:
+    name = "<script>alert(1)</script>{{7*7}}"
+    parts = {"charset": "<>&\"'ABCDEFGHIJK", "separator": "<b>", "prefix": '"><i>', "suffix": "</td>"}
+    number = a_generator(ada, name, **parts)
+    for path in ("", f"/{number}/edit", f"/{number}/delete", f"/{number}/generate"):
+        answer = ada.get(f"/generators{path}")
+        assert "<script>alert" not in answer.text
+        assert "<i>" not in answer.text
+        assert name in unescape(answer.text), title(answer)

@@ -1,0 +1,372 @@
+"""The list of licenses, what is looked for in it, and the page of one license."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from html import escape
+
+import pytest
+
+from keywright import commands as c
+from keywright import keys
+from keywright.model import NameKind, Origin, Status
+from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
+from tests.http.admin_licenses import a_key, a_number, activate, events, follow, make, where_to
+from tests.http.asking import CANARY
+from tests.server import RunningServer
+
+SCRIPT = "<script>alert(1)</script>'\"&"
+
+
+@pytest.fixture(scope="module")
+def visitors(server: RunningServer) -> Iterator[dict[str, Visitor]]:
+    make_users(server)
+    made = {name: Visitor(server).sign_in(name) for name in ("ada", "bob", "carol")}
+    yield made
+    for one in made.values():
+        one.http.close()
+
+
+@pytest.fixture
+def bob(visitors: dict[str, Visitor]) -> Visitor:
+    """Support."""
+    return visitors["bob"]
+
+
+@pytest.fixture
+def carol(visitors: dict[str, Visitor]) -> Visitor:
+    """May only look."""
+    return visitors["carol"]
+
+
+def shown(bob: Visitor, query: str) -> list[int]:
+    """The numbers of the licenses on this page of the list, from top to bottom."""
+    answer = bob.get(f"/licenses?{query}")
+    assert answer.status_code == 200, said(answer)
+    return [int(number) for number in re.findall(r'id="key-(\d+)"', answer.text)]
+
+
+# --- the list -------------------------------------------------------------------------------------
+
+
+def test_the_list_shows_a_license_with_its_key_masked(server: RunningServer, bob: Visitor) -> None:
+    product, customer, order = a_number(), a_number(), a_number()
+    license = make(
+        server,
+        product_id=product,
+        user_id=customer,
+        order_id=order,
+        times_activated_max=5,
+        status=Status.DELIVERED,
+    )
+    activate(server, license)
+    answer = bob.get(f"/licenses?product={product}")
+    text = said(answer)
+    for part in ("delivered", str(product), str(customer), str(order), "1 of 5", "never", "1 license"):
+        assert part in text
+    assert keys.mask(license.key) in text
+    assert license.key not in answer.text
+    assert CANARY not in answer.text
+
+
+def test_products_and_customers_are_shown_by_their_names(server: RunningServer, bob: Visitor) -> None:
+    product, customer = a_number(), a_number()
+    make(server, product_id=product, user_id=customer)
+    decide(
+        server,
+        c.SaveName(**asked(kind=NameKind.PRODUCT, number=product, name="Lumen Studio")),
+        c.SaveName(**asked(kind=NameKind.USER, number=customer, name=SCRIPT)),
+    )
+    answer = bob.get(f"/licenses?product={product}")
+    assert "Lumen Studio" in said(answer)
+    assert f"Product: Lumen Studio ({product})" in said(answer)
+    assert escape(SCRIPT, quote=False).split("'")[0] in answer.text
+    assert "<script>alert" not in answer.text
+
+
+def test_a_license_past_its_end_is_called_expired(server: RunningServer, bob: Visitor) -> None:
+    product = a_number()
+    expires_at = asked()["now"] - timedelta(days=1)
+    make(server, product_id=product, expires_at=expires_at)
+    answer = bob.get(f"/licenses?product={product}")
+    assert ">expired<" in answer.text
+    assert f'title="{expires_at.isoformat(" ")[:19]} UTC"' in answer.text
+
+
+def test_filters_leave_out_what_does_not_match(server: RunningServer, bob: Visitor) -> None:
+    now = asked()["now"]
+    product, customer, order = a_number(), a_number(), a_number()
+    plain = make(server, product_id=product)
+    sold = make(server, product_id=product, status=Status.SOLD, user_id=customer)
+    ending = make(server, product_id=product, order_id=order, expires_at=now + timedelta(days=20))
+    full = make(server, product_id=product, times_activated_max=1)
+    activate(server, full)
+    activate(server, plain)
+    follow(server)
+    here = f"product={product}"
+    assert shown(bob, here) == [full.id, ending.id, sold.id, plain.id]
+    assert shown(bob, f"{here}&status=sold") == [sold.id]
+    assert shown(bob, f"{here}&status=2") == []
+    assert shown(bob, f"{here}&customer={customer}") == [sold.id]
+    assert shown(bob, f"{here}&order={order}") == [ending.id]
+    assert shown(bob, f"{here}&expiring=30") == [ending.id]
+    assert shown(bob, f"{here}&expiring=7") == []
+    assert shown(bob, f"{here}&places=full") == [full.id]
+    assert shown(bob, f"{here}&places=unused") == [ending.id, sold.id]
+    assert shown(bob, f"{here}&sort=oldest") == [plain.id, sold.id, ending.id, full.id]
+    assert shown(bob, f"{here}&sort=expires")[0] == ending.id
+
+
+def test_a_filter_takes_the_name_for_the_number(server: RunningServer, bob: Visitor) -> None:
+    product, another, name = a_number(), a_number(), f"Product {a_number()}"
+    license = make(server, product_id=product)
+    decide(server, c.SaveName(**asked(kind=NameKind.PRODUCT, number=product, name=name)))
+    assert shown(bob, f"product={name.replace(' ', '+')}") == [license.id]
+    decide(server, c.SaveName(**asked(kind=NameKind.PRODUCT, number=another, name=name)))
+    answer = bob.get(f"/licenses?product={name.replace(' ', '+')}")
+    assert answer.status_code == 422
+    assert f"It is the name of {product} and of {another}: type the number." in said(answer)
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("status=gone", "There is no such status."),
+        ("product=nobody+has+this", "It is neither a number nor a name that you have given to one."),
+        ("customer=9223372036854775808", "It must be an integer from 0 to 9223372036854775807."),
+        ("order=x", "It must be an integer from 0 to 9223372036854775807."),
+        ("expiring=-1", "It must be an integer from 0 to 2147483647."),
+        ("places=some", "It must be full or unused."),
+        ("sort=random", "It must be one of newest, oldest, expires."),
+        ("found=made-up", "It is not from here; search again."),
+        ("found=%F0%9F%94%91", "It is not from here; search again."),
+    ],
+)
+def test_a_filter_that_cannot_be_read_shows_nothing_and_says_so(
+    bob: Visitor, query: str, sentence: str
+) -> None:
+    answer = bob.get(f"/licenses?{query}")
+    assert answer.status_code == 422
+    assert "Nothing is shown" in said(answer)
+    assert "data-reveal" not in answer.text
+    if not query.startswith("found"):
+        assert sentence in said(answer)
+
+
+def test_a_list_that_is_empty_says_how_to_see_more(bob: Visitor) -> None:
+    answer = bob.get(f"/licenses?product={a_number()}&cursor=made-up")
+    assert "Nothing matches" in said(answer)
+    assert "Clear filters" in said(answer)
+
+
+def test_pages_follow_one_another_without_a_gap(server: RunningServer, bob: Visitor) -> None:
+    product = a_number()
+    made = [make(server, product_id=product).id for _ in range(3)]
+    decide(
+        server,
+        *(
+            c.CreateLicense(**asked(key=a_key(), status=Status.ACTIVE, product_id=product))
+            for _ in range(107)
+        ),
+    )
+    path, seen = f"/licenses?product={product}", []
+    while path:
+        answer = bob.get(path)
+        assert "110 licenses" in said(answer)
+        seen += [int(number) for number in re.findall(r'id="key-(\d+)"', answer.text)]
+        forward = re.search(r'href="/admin([^"]+)" rel="next"', answer.text)
+        path = forward[1].replace("&amp;", "&") if forward else ""
+    assert len(seen) == len(set(seen)) == 110
+    assert seen == sorted(seen, reverse=True)
+    assert seen[-3:] == made[::-1]
+    assert 'rel="prev"' in answer.text
+
+
+def test_each_thing_that_is_asked_for_can_be_taken_away(server: RunningServer, bob: Visitor) -> None:
+    product = a_number()
+    make(server, product_id=product)
+    answer = bob.get(f"/licenses?product={product}&status=active&sort=oldest")
+    assert 'href="/admin/licenses?status=active&amp;sort=oldest"' in answer.text
+    assert f'href="/admin/licenses?product={product}&amp;sort=oldest"' in answer.text
+
+
+# --- searching ------------------------------------------------------------------------------------
+
+
+def search(bob: Visitor, text: str) -> str:
+    """Where a search leads."""
+    return where_to(bob.post("/licenses/search", text=text))
+
+
+def test_a_license_key_leads_to_its_license_and_stands_in_no_address(
+    server: RunningServer, bob: Visitor
+) -> None:
+    license = make(server)
+    assert search(bob, f"  {license.key} ") == f"/licenses/{license.id}"
+
+
+def test_a_token_leads_to_its_license(server: RunningServer, bob: Visitor) -> None:
+    license = make(server)
+    token = activate(server, license).token
+    follow(server)
+    assert search(bob, token.upper()) == f"/licenses/{license.id}"
+
+
+def test_the_number_of_an_order_leads_to_the_list_of_its_licenses(
+    server: RunningServer, bob: Visitor
+) -> None:
+    order = a_number()
+    made = [make(server, order_id=order).id for _ in range(2)]
+    assert search(bob, str(order)) == f"/licenses?order={order}"
+    assert shown(bob, f"order={order}") == made[::-1]
+    alone = a_number()
+    license = make(server, order_id=alone)
+    assert search(bob, str(alone)) == f"/licenses/{license.id}"
+
+
+def test_a_label_and_an_address_stand_sealed_in_the_list_s_address(
+    server: RunningServer, bob: Visitor
+) -> None:
+    label = f"Anna {SCRIPT} {a_number()}"
+    address = f"2001:db8::{a_number():x}"
+    made = []
+    for _ in range(2):
+        license = make(server)
+        activate(server, license, label=label, origin=Origin("program", address, ""))
+        made.append(license.id)
+    follow(server)
+    for text, words in ((label[:30].lower(), "Label begins with"), (address.upper(), "IP address")):
+        path = search(bob, text)
+        assert re.fullmatch(r"/licenses\?found=[A-Za-z0-9_-]+", path)
+        answer = bob.get(path)
+        assert f"{words}: {text.lower()}" in said(answer)
+        assert "<script>alert" not in answer.text
+        assert shown(bob, path.partition("?")[2]) == made[::-1]
+    assert bob.get(path[:-4] + "AAAA").status_code == 422
+
+
+def test_what_may_mean_several_things_is_shown_with_all_of_them(server: RunningServer, bob: Visitor) -> None:
+    number = a_number()
+    of_order = [make(server, order_id=number).id for _ in range(7)]
+    of_customer = make(server, user_id=number)
+    answer = bob.post("/licenses/search", text=str(number))
+    assert (answer.status_code, title(answer)) == (200, "What you may mean")
+    assert "An order" in said(answer)
+    assert "A customer" in said(answer)
+    assert re.findall(r'id="key-(\d+)"', answer.text) == [*map(str, of_order[:1:-1]), str(of_customer.id)]
+    assert f'href="/admin/licenses?order={number}"' in answer.text
+    assert said(answer).count("All of them") == 1
+
+
+def test_what_is_not_there_is_said_and_nowhere_kept(server: RunningServer, bob: Visitor) -> None:
+    text = f"{CANARY} <script>"
+    answer = bob.post("/licenses/search", text=text)
+    assert (answer.status_code, title(answer)) == (200, "Nothing was found")
+    assert "set-cookie" not in answer.headers
+    assert "<script>alert" not in answer.text
+    assert search(bob, "  ") == "/licenses"
+    assert CANARY not in server.log
+
+
+def test_who_may_only_look_may_search_too(server: RunningServer, carol: Visitor) -> None:
+    license = make(server)
+    assert search(carol, license.key) == f"/licenses/{license.id}"
+
+
+# --- one license ----------------------------------------------------------------------------------
+
+
+def test_the_page_of_a_license_shows_its_activations(server: RunningServer, bob: Visitor) -> None:
+    license = make(server, times_activated_max=3, order_id=a_number())
+    origin = Origin("program", "192.0.2.88", SCRIPT)
+    active = activate(server, license, label=SCRIPT, origin=origin)
+    ended = activate(server, license, label="laptop")
+    decide(server, c.Deactivate(**asked(key=license.key, token=ended.token)))
+    answer = bob.get(f"/licenses/{license.id}")
+    text = said(answer)
+    for part in ("1 of 3", str(license.order_id), "laptop", "192.0.2.88", active.token[:8], "given up"):
+        assert part in text
+    assert text.count(SCRIPT) == 2
+    assert "<script>alert" not in answer.text
+    assert license.key not in answer.text
+    # Whose place is given up already has no button.
+    assert re.findall(r'name="token" value="(\w+)"', answer.text) == [active.token]
+    assert ended.token not in answer.text
+
+
+def test_a_license_that_is_not_there_is_said(bob: Visitor) -> None:
+    for path in ("/licenses/0", "/licenses/999999999", "/licenses/99999999999999999999"):
+        for page in ("", "/history", "/edit", "/extend", "/limit", "/delete", "/deactivate-all"):
+            answer = bob.get(path + page)
+            assert answer.status_code == 404, path + page
+            assert "There is no such license" in said(answer)
+        for page in ("/key", "/disable", "/enable", "/delete", "/deactivate", "/deactivate-all"):
+            assert bob.post(path + page).status_code == 404
+
+
+def test_a_key_is_shown_by_a_click_which_is_an_event(server: RunningServer, bob: Visitor) -> None:
+    license = make(server)
+    answer = bob.post(f"/licenses/{license.id}/key")
+    assert answer.status_code == 200
+    assert license.key in said(answer)
+    script = {"X-Requested-With": "keywright"}
+    answer = bob.post(f"/licenses/{license.id}/key", headers=script)
+    assert (answer.text, answer.headers["content-type"]) == (license.key, "text/plain; charset=utf-8")
+    names = [(name, actor.partition(":")[0]) for name, actor, _ in events(server, license)]
+    assert names == [("license.created", "cli"), ("license.key_shown", "user"), ("license.key_shown", "user")]
+
+
+def test_who_may_only_look_sees_no_buttons_and_no_key(server: RunningServer, carol: Visitor) -> None:
+    license = make(server, product_id=a_number(), expires_at=asked()["now"] + timedelta(days=5))
+    activate(server, license)
+    for path in (f"/licenses?product={license.product_id}", f"/licenses/{license.id}"):
+        answer = carol.get(path)
+        for word in ("/key", "/extend", "/delete", "/edit", "/bulk", "Export", "Deactivate", "New license"):
+            assert word not in answer.text, word
+    for page in ("key", "disable", "delete", "edit", "extend", "limit", "deactivate", "deactivate-all"):
+        assert carol.post(f"/licenses/{license.id}/{page}").status_code == 403
+    for path in ("/licenses/new", "/licenses/bulk", "/licenses/bulk/start"):
+        assert carol.post(path, what="delete", scope="all", is_sure="yes").status_code == 403
+    assert [name for name, _, _ in events(server, license)] == ["license.created", "license.activated"]
+
+
+# --- its history ----------------------------------------------------------------------------------
+
+
+def test_the_history_says_who_changed_what(server: RunningServer, bob: Visitor) -> None:
+    license = make(server, times_activated_max=2)
+    activate(server, license, label="desk of Kim")
+    bob.post(f"/licenses/{license.id}/limit", times_activated_max="7")
+    bob.post(f"/licenses/{license.id}/disable")
+    answer = bob.get(f"/licenses/{license.id}/history")
+    text = said(answer)
+    for part in (
+        "Limit: 2 → , now 7",
+        "Status: active → , now disabled",
+        "bob",
+        "a program",
+        "tests at the terminal",
+    ):
+        assert part in text, part
+    assert "License created" in text
+    assert "License activated desk of Kim" in text
+    assert "192.0.2.77" in text
+    assert license.key not in answer.text
+
+
+def test_a_long_history_goes_on_on_the_next_page(server: RunningServer, bob: Visitor) -> None:
+    license = make(server)
+    changes = [c.UpdateLicense(**asked(key=license.key, changes={"order_id": one})) for one in range(60)]
+    decide(server, *changes)
+    answer = bob.get(f"/licenses/{license.id}/history")
+    assert "Order: 58 → , now 59" in said(answer)
+    assert "License created" not in said(answer)
+    older = re.search(r'href="/admin([^"]+before=\d+)"', answer.text)
+    assert older is not None
+    answer = bob.get(older[1])
+    assert "License created" in said(answer)
+    assert "Order: none → , now 0" in said(answer)
+    assert "before=" not in answer.text
+    assert "Latest" in said(answer)
+    for odd in ("x", "0", "-1", "9" * 30, "%00"):
+        assert bob.get(f"/licenses/{license.id}/history?before={odd}").status_code in (200, 400, 422)

@@ -1,0 +1,208 @@
+"""What is done with many licenses at once from their list."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from keywright import jobs
+from keywright.model import Job, JobState, Status
+from tests.http.admin_browser import Visitor, asked, look_up, make_users, said, title
+from tests.http.admin_licenses import a_number, activate, events, follow, found, make, where_to
+from tests.http.asking import CANARY
+from tests.server import RunningServer, wait_until
+
+
+@pytest.fixture(scope="module")
+def bob(server: RunningServer) -> Iterator[Visitor]:
+    """Support."""
+    make_users(server)
+    with Visitor(server) as visitor:
+        yield visitor.sign_in("bob")
+
+
+def hidden(answer: httpx.Response) -> dict[str, Any]:
+    """The hidden fields of the page's own form, and what its fields show."""
+    form = answer.text.split('action="/admin/licenses/bulk/start"')[1].split("</form>")[0]
+    fields: dict[str, Any] = {}
+    for name, value in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form):
+        fields.setdefault(name, []).append(value)
+    fields.pop("csrf_token")
+    return fields
+
+
+def start(bob: Visitor, answer: httpx.Response, **fields: str) -> Job:
+    """Press the page's button; returns the job when it is over."""
+    number = int(where_to(bob.post("/licenses/bulk/start", **hidden(answer) | fields)).split("/")[-1])
+    return over(bob.server, number)
+
+
+def over(server: RunningServer, number: int) -> Job:
+    done: list[Job] = []
+
+    def is_over() -> bool:
+        job = look_up(server, lambda tx: jobs.find_job(tx, number))
+        done.append(job)
+        return job.finished_at is not None
+
+    wait_until(is_over, "the job's end")
+    assert done[-1].state is JobState.DONE, done[-1].said
+    return done[-1]
+
+
+def test_selected_licenses_are_extended_by_a_job(server: RunningServer, bob: Visitor) -> None:
+    end = asked()["now"] + timedelta(days=10)
+    chosen = [make(server, expires_at=end) for _ in range(3)]
+    another = make(server, expires_at=end)
+    answer = bob.post("/licenses/bulk", id=[str(one.id) for one in chosen], what="extend")
+    assert (answer.status_code, title(answer)) == (200, "Extend: 3 licenses")
+    job = start(bob, answer, amount="30", begin="expiry")
+    assert (job.done, job.refused) == (3, 0)
+    for license in chosen:
+        changed = found(server, license)
+        assert changed is not None
+        assert changed.expires_at == end + timedelta(days=30)
+        name, actor, _ = events(server, license)[-1]
+        assert (name, actor.partition(":")[0]) == ("license.updated", "user")
+    assert found(server, another) == another
+
+
+def test_all_that_match_are_changed_and_nothing_else(server: RunningServer, bob: Visitor) -> None:
+    product = a_number()
+    meant = [make(server, product_id=product) for _ in range(60)]
+    another = make(server, product_id=product, status=Status.SOLD)
+    page = bob.get(f"/licenses?product={product}&status=active")
+    assert "With all 60 that match" in said(page)
+    answer = bob.post("/licenses/bulk", scope="all", product=str(product), status="active", what="disable")
+    assert title(answer) == "Disable: all 60 licenses"
+    assert f"Product: {product}" in said(answer)
+    assert "Status: active" in said(answer)
+    assert start(bob, answer).done == 60
+    assert all(one is not None and one.status == Status.DISABLED for one in (found(server, m) for m in meant))
+    assert found(server, another) == another
+
+
+@pytest.mark.parametrize(
+    ("what", "fields", "expected"),
+    [
+        ("set_limit", {"amount": "7"}, {"times_activated_max": 7}),
+        ("set_limit", {"amount": ""}, {"times_activated_max": None}),
+        ("raise_limit", {"amount": "2"}, {"times_activated_max": 5}),
+        ("enable", {}, {"status": Status.ACTIVE}),
+        ("deactivate_all", {}, {"times_activated": 0}),
+    ],
+)
+def test_each_change_does_what_it_says(
+    server: RunningServer, bob: Visitor, what: str, fields: dict[str, str], expected: dict[str, object]
+) -> None:
+    license = make(server, times_activated_max=3, status=Status.SOLD)
+    activate(server, license)
+    answer = bob.post("/licenses/bulk", id=str(license.id), what=what)
+    assert answer.status_code == 200
+    assert license.key not in answer.text
+    assert start(bob, answer, **fields).done == 1
+    changed = found(server, license)
+    assert {name: getattr(changed, name) for name in expected} == expected
+
+
+def test_licenses_are_deleted_only_by_who_is_sure(server: RunningServer, bob: Visitor) -> None:
+    order = a_number()
+    licenses = [make(server, order_id=order) for _ in range(2)]
+    answer = bob.post("/licenses/bulk", scope="all", order=str(order), what="delete")
+    assert "Yes, delete all 2 licenses for good" in said(answer)
+    again = bob.post("/licenses/bulk/start", **hidden(answer))
+    assert again.status_code == 422
+    assert "Tick this if you are sure." in said(again)
+    assert found(server, licenses[0]) is not None
+    start(bob, again, is_sure="yes")
+    assert [found(server, one) for one in licenses] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("what", "amount", "sentence"),
+    [
+        ("extend", "", "It must be an integer from 1 to 2147483647."),
+        ("extend", "0", "It must be an integer from 1 to 2147483647."),
+        ("raise_limit", "x", "It must be an integer from 0 to 2147483647."),
+        ("set_limit", "-1", "It must be an integer from 0 to 2147483647."),
+    ],
+)
+def test_an_impossible_amount_is_said_beside_its_field(
+    server: RunningServer, bob: Visitor, what: str, amount: str, sentence: str
+) -> None:
+    license = make(server)
+    answer = bob.post("/licenses/bulk", id=str(license.id), what=what)
+    again = bob.post("/licenses/bulk/start", **hidden(answer), amount=amount)
+    assert again.status_code == 422
+    assert sentence in said(again)
+    assert 'id="field-amount-error"' in again.text
+    assert hidden(again) == hidden(answer)
+
+
+def test_nothing_is_done_where_nothing_was_chosen(server: RunningServer, bob: Visitor) -> None:
+    license = make(server)
+    for fields, sentence in (
+        ({"what": "delete", "status": "active"}, "Tick the licenses first"),
+        ({"what": "", "id": str(license.id), "status": "active"}, "Choose what is to be done"),
+        ({"what": "explode", "scope": "all", "status": "active"}, "Choose what is to be done"),
+    ):
+        path = where_to(bob.post("/licenses/bulk", **fields))
+        assert path == "/licenses?status=active"
+        assert sentence in said(bob.get(path))
+    for fields in (
+        {"what": "delete", "is_sure": "yes"},
+        {"what": "explode", "scope": "all"},
+        {"what": "disable", "id": "x"},
+        {"what": "disable", "id": "9223372036854775808"},
+        {"what": "disable", "scope": "all", "status": "gone"},
+    ):
+        assert bob.post("/licenses/bulk/start", **fields).status_code == 400
+    assert found(server, license) == license
+
+
+def test_what_was_searched_for_stays_sealed_on_the_way_to_the_job(
+    server: RunningServer, bob: Visitor
+) -> None:
+    label = f"{CANARY} Anna {a_number()}"
+    licenses = [make(server) for _ in range(2)]
+    for license in licenses:
+        activate(server, license, label=label)
+    follow(server)
+    path = where_to(bob.post("/licenses/search", text=label))
+    sealed = path.partition("found=")[2]
+    answer = bob.post("/licenses/bulk", scope="all", found=sealed, what="deactivate_all")
+    assert f"Label begins with: {label.lower()}" in said(answer)
+    assert start(bob, answer).done == 2
+    assert CANARY not in server.log
+
+
+def test_what_is_filtered_is_exported(server: RunningServer, bob: Visitor) -> None:
+    product = a_number()
+    licenses = [make(server, product_id=product) for _ in range(3)]
+    assert "Export CSV" in said(bob.get(f"/licenses?product={product}"))
+    path = where_to(bob.post("/licenses/bulk", scope="all", what="export", product=str(product)))
+    number = int(path.removeprefix("/jobs/"))
+    assert over(server, number).total == 3
+    assert bob.get(path).status_code == 200
+    file = bob.post(f"/jobs/{number}/file").text
+    assert [one.key in file for one in licenses] == [True] * 3
+    assert len(file.splitlines()) == 4
+
+
+def test_what_is_selected_is_exported(server: RunningServer, bob: Visitor) -> None:
+    chosen, another = [make(server) for _ in range(2)], make(server)
+    numbers = [str(one.id) for one in chosen]
+    number = int(where_to(bob.post("/licenses/bulk", id=numbers, what="export")).split("/")[-1])
+    assert over(server, number).total == 2
+    assert "2 selected licenses" in said(bob.get(f"/jobs/{number}"))
+    answer = bob.post(f"/jobs/{number}/file")
+    assert "licenses-selected-" in answer.headers["content-disposition"]
+    assert [one.key in answer.text for one in [*chosen, another]] == [True, True, False]
+
+
+def test_every_license_that_there_is_can_be_meant(bob: Visitor) -> None:
+    answer = bob.post("/licenses/bulk", scope="all", what="delete", sort="oldest")
+    assert "Every license is meant that there is." in said(answer)

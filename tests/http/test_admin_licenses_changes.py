@@ -1,0 +1,358 @@
+"""What is done with one license on its pages: every change makes its event and obeys the contract's rules."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from keywright import commands as c
+from keywright.fields import write_time
+from keywright.http.admin.licenses_forms import FIELDS
+from keywright.model import NameKind, Status
+from tests.http.admin_browser import Visitor, asked, decide, look_up, make_users, said, title
+from tests.http.admin_licenses import a_key, a_number, activate, events, found, make, where_to
+from tests.http.asking import Client
+from tests.server import RunningServer
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def visitor(server: RunningServer) -> Iterator[Visitor]:
+    """Bob, who does support."""
+    make_users(server)
+    with Visitor(server) as visitor:
+        yield visitor.sign_in("bob")
+
+
+def names_of(server: RunningServer, license: Any) -> list[str]:
+    return [name.removeprefix("license.") for name, _, _ in events(server, license)]
+
+
+def latest(server: RunningServer, license: Any) -> tuple[str, Any]:
+    """The latest event, which Bob has made, and its details."""
+    ((bob,),) = server.sql("SELECT id FROM users WHERE name = 'bob'")
+    name, actor, details = events(server, license)[-1]
+    assert actor == f"user:{bob}"
+    return name, details
+
+
+def said_next(visitor: Visitor, path: str) -> str:
+    return said(visitor.get(path))
+
+
+# --- making ---------------------------------------------------------------------------------------
+
+
+def test_a_new_license_is_offered_a_key_that_nobody_can_guess(visitor: Visitor) -> None:
+    offered = []
+    for _ in range(2):
+        field = re.search(r'<input[^>]*value="([^"]*)"[^>]*name="key"', visitor.get("/licenses/new").text)
+        assert field is not None
+        offered.append(field[1])
+    assert offered[0] != offered[1]
+    assert all(re.fullmatch("([A-Z2-9]{5}-){5}[A-Z2-9]{5}", one) for one in offered)
+
+
+def test_a_license_is_made_as_it_was_typed(server: RunningServer, visitor: Visitor) -> None:
+    key, product, customer, order = a_key(), a_number(), a_number(), a_number()
+    answer = visitor.post(
+        "/licenses/new",
+        key=f" {key} ",
+        times_activated_max="3",
+        expires_at="2030-12-31 18:00:00",
+        product_id=str(product),
+        user_id=str(customer),
+        order_id=str(order),
+        status="sold",
+    )
+    path = where_to(answer)
+    assert "The license is made." in said_next(visitor, path)
+    assert "The license is made." not in said_next(visitor, path)
+    license = found_by(server, key)
+    assert path == f"/licenses/{license.id}"
+    assert (license.product_id, license.user_id, license.order_id) == (product, customer, order)
+    assert (license.status, license.times_activated_max) == (Status.SOLD, 3)
+    assert license.expires_at == datetime(2030, 12, 31, 18, tzinfo=UTC)
+    assert latest(server, license)[0] == "license.created"
+
+
+def found_by(server: RunningServer, key: str) -> Any:
+    return look_up(server, lambda tx: tx.find_licenses([key]))[key]
+
+
+def test_empty_fields_mean_no_limit_and_no_end(server: RunningServer, visitor: Visitor) -> None:
+    key = a_key()
+    visitor.post("/licenses/new", key=key, status="active")
+    license = found_by(server, key)
+    assert (license.times_activated_max, license.expires_at, license.valid_for_days) == (None, None, None)
+    assert (license.product_id, license.user_id, license.order_id) == (None, None, None)
+
+
+def test_a_name_stands_for_a_number_in_the_form(server: RunningServer, visitor: Visitor) -> None:
+    product, name, key = a_number(), f"Studio {a_number()}", a_key()
+    decide(server, c.SaveName(**asked(kind=NameKind.PRODUCT, number=product, name=name)))
+    where_to(visitor.post("/licenses/new", key=key, status="active", product_id=name))
+    assert found_by(server, key).product_id == product
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "sentence"),
+    [
+        ("key", "", "A license needs a key."),
+        ("key", "x" * 256, "This cannot be a license key"),
+        ("key", "a\tb", "This cannot be a license key"),
+        ("times_activated_max", "-1", "It must be an integer from 0 to 2147483647."),
+        ("times_activated_max", SCRIPT, "It must be an integer from 0 to 2147483647."),
+        ("expires_at", "tomorrow", "It must be YYYY-MM-DD HH:MM:SS, YYYY-MM-DD, or ISO 8601"),
+        ("valid_for_days", "1.5", "It must be an integer from 0 to 2147483647."),
+        ("order_id", "9223372036854775808", "It must be an integer from 0 to 9223372036854775807."),
+        ("product_id", "x", "It is neither a number nor a name"),
+        ("status", "expired", "A license is sold, delivered, active, inactive or disabled."),
+        ("status", "", "A license needs a status."),
+    ],
+)
+def test_what_cannot_be_is_said_beside_its_field_and_the_rest_is_kept(
+    server: RunningServer, visitor: Visitor, field: str, text: str, sentence: str
+) -> None:
+    before = server.count("licenses")
+    fields = {"key": a_key(), "status": "active", "order_id": "4711"} | {field: text}
+    answer = visitor.post("/licenses/new", **fields)
+    assert answer.status_code == 422
+    assert sentence in said(answer)
+    assert f'id="field-{field}-error"' in answer.text
+    assert "<script>alert" not in answer.text
+    if field != "order_id":
+        assert 'value="4711"' in answer.text
+    assert server.count("licenses") == before
+
+
+def test_a_license_has_one_end(visitor: Visitor) -> None:
+    answer = visitor.post(
+        "/licenses/new", key=a_key(), status="active", expires_at="2030-01-01", valid_for_days="30"
+    )
+    assert answer.status_code == 422
+    assert "Leave this empty where there is a date." in said(answer)
+
+
+def test_a_key_is_given_once(server: RunningServer, visitor: Visitor) -> None:
+    license = make(server)
+    answer = visitor.post("/licenses/new", key=license.key, status="active")
+    assert answer.status_code == 422
+    assert "Another license has this key already." in said(answer)
+
+
+# --- editing --------------------------------------------------------------------------------------
+
+
+def edit(visitor: Visitor, license: Any, *, shown: dict[str, str] | None = None, **typed: str) -> Any:
+    """Send the form of the page with some other texts in it; ``shown`` is what stood in it elsewise."""
+    page = visitor.get(f"/licenses/{license.id}/edit").text
+    before = {name: page.split(f'name="before_{name}" value="')[1].split('"')[0] for name in FIELDS} | (
+        shown or {}
+    )
+    hidden = {f"before_{name}": text for name, text in before.items()}
+    return visitor.post(f"/licenses/{license.id}/edit", **hidden | before | typed)
+
+
+def test_a_license_is_changed_as_it_was_typed(server: RunningServer, visitor: Visitor) -> None:
+    license = make(server, times_activated_max=3, order_id=1)
+    answer = edit(
+        visitor, license, times_activated_max="", order_id="2", expires_at="2031-05-01", status="inactive"
+    )
+    assert where_to(answer) == f"/licenses/{license.id}"
+    assert "The license is changed." in said_next(visitor, f"/licenses/{license.id}")
+    changed = found(server, license)
+    assert changed is not None
+    assert (changed.times_activated_max, changed.order_id, changed.status) == (None, 2, Status.INACTIVE)
+    assert changed.expires_at == datetime(2031, 5, 1, tzinfo=UTC)
+    assert changed.key == license.key
+    name, details = latest(server, license)
+    assert name == "license.updated"
+    assert (details["order_id"], details["times_activated_max"]) == ([1, 2], [3, None])
+
+
+def test_only_what_was_typed_anew_is_changed(server: RunningServer, visitor: Visitor) -> None:
+    """Somebody else has changed the limit since the form was opened."""
+    license = make(server, times_activated_max=8, order_id=1)
+    edit(visitor, license, shown={"times_activated_max": "3"}, order_id="2")
+    changed = found(server, license)
+    assert changed is not None
+    assert (changed.times_activated_max, changed.order_id) == (8, 2)
+    assert latest(server, license)[1].keys() == {"order_id"}
+
+
+def test_nothing_typed_changes_nothing(server: RunningServer, visitor: Visitor) -> None:
+    license = make(server, expires_at=datetime(2031, 5, 1, 10, 30, 15, tzinfo=UTC), valid_for_days=30)
+    edit(visitor, license)
+    assert "Nothing was changed." in said_next(visitor, f"/licenses/{license.id}")
+    assert names_of(server, license) == ["created"]
+    assert found(server, license) == license
+
+
+def test_days_from_the_first_activation_and_a_date_replace_one_another(
+    server: RunningServer, visitor: Visitor
+) -> None:
+    license = make(server, valid_for_days=30)
+    edit(visitor, license, expires_at="2031-05-01", valid_for_days="")
+    changed = found(server, license)
+    assert changed is not None
+    assert (changed.expires_at, changed.valid_for_days) == (datetime(2031, 5, 1, tzinfo=UTC), None)
+    edit(visitor, license, expires_at="", valid_for_days="60")
+    changed = found(server, license)
+    assert changed is not None
+    assert (changed.expires_at, changed.valid_for_days) == (None, 60)
+    assert edit(visitor, license, expires_at="2031-05-01").status_code == 422
+
+
+def test_a_license_gets_another_key(server: RunningServer, visitor: Visitor, program: Client) -> None:
+    license, another, key = make(server), make(server), a_key()
+    answer = edit(visitor, license, key=another.key)
+    assert answer.status_code == 422
+    assert "Another license has this key already." in said(answer)
+    edit(visitor, license, key=key)
+    assert found_by(server, key).id == license.id
+    assert key not in str(latest(server, license))
+    assert program.ask("GET", f"licenses/validate/{key}").status == 200
+
+
+# --- putting its end off --------------------------------------------------------------------------
+
+
+def test_a_license_is_extended_from_its_end_or_from_today(server: RunningServer, visitor: Visitor) -> None:
+    end = asked()["now"] + timedelta(days=10)
+    license = make(server, expires_at=end)
+    answer = visitor.post(f"/licenses/{license.id}/extend", days="30", begin="expiry")
+    assert where_to(answer) == f"/licenses/{license.id}"
+    until = write_time(end + timedelta(days=30))
+    assert f"The license is good until {until} UTC." in said_next(visitor, f"/licenses/{license.id}")
+    assert latest(server, license)[0] == "license.updated"
+    visitor.post(f"/licenses/{license.id}/extend", days="100", begin="now")
+    changed = found(server, license)
+    assert changed is not None
+    assert changed.expires_at is not None
+    assert abs(changed.expires_at - asked()["now"] - timedelta(days=100)) < timedelta(minutes=1)
+
+
+def test_what_cannot_be_extended_is_said_beside_the_days(server: RunningServer, visitor: Visitor) -> None:
+    endless = make(server)
+    ending = make(server, expires_at=asked()["now"] + timedelta(days=10))
+    for license, days, begin, sentence in (
+        (endless, "30", "expiry", "never expires"),
+        (ending, "5", "now", "good for longer"),
+        (ending, "0", "expiry", "It must be an integer from 1 to 2147483647."),
+        (ending, "", "expiry", "It must be an integer from 1 to 2147483647."),
+        (ending, "x", "expiry", "It must be an integer from 0 to 2147483647."),
+    ):
+        answer = visitor.post(f"/licenses/{license.id}/extend", days=days, begin=begin)
+        assert answer.status_code == 422
+        assert sentence in said(answer)
+        assert 'id="field-days-error"' in answer.text
+    assert "/extend" not in visitor.get(f"/licenses/{endless.id}").text
+    assert names_of(server, ending) == ["created"]
+
+
+# --- its limit, its status ------------------------------------------------------------------------
+
+
+def test_a_limit_below_what_is_taken_leaves_the_places(server: RunningServer, visitor: Visitor) -> None:
+    license = make(server, times_activated_max=3)
+    for _ in range(3):
+        activate(server, license)
+    where_to(visitor.post(f"/licenses/{license.id}/limit", times_activated_max="2"))
+    text = said_next(visitor, f"/licenses/{license.id}")
+    assert "The limit is 2. The 3 places that are taken stay taken." in text
+    assert latest(server, license) == ("license.updated", {"times_activated_max": [3, 2]})
+    where_to(visitor.post(f"/licenses/{license.id}/limit", times_activated_max=""))
+    assert "The license has no limit." in said_next(visitor, f"/licenses/{license.id}")
+    answer = visitor.post(f"/licenses/{license.id}/limit", times_activated_max="many")
+    assert answer.status_code == 422
+    assert "It must be an integer from 0 to 2147483647." in said(answer)
+
+
+def test_a_disabled_license_can_be_enabled_again(
+    server: RunningServer, visitor: Visitor, program: Client
+) -> None:
+    license = make(server)
+    where_to(visitor.post(f"/licenses/{license.id}/disable"))
+    text = said_next(visitor, f"/licenses/{license.id}")
+    assert "The license is disabled." in text
+    assert "Enable" in text
+    assert program.ask("GET", f"licenses/activate/{license.key}").status != 200
+    where_to(visitor.post(f"/licenses/{license.id}/enable"))
+    assert program.ask("GET", f"licenses/activate/{license.key}").status == 200
+    assert names_of(server, license) == ["created", "updated", "updated", "activated"]
+
+
+# --- its places -----------------------------------------------------------------------------------
+
+
+def test_one_place_is_given_up(server: RunningServer, visitor: Visitor) -> None:
+    license = make(server, times_activated_max=2)
+    first, second = activate(server, license), activate(server, license)
+    path = f"/licenses/{license.id}"
+    assert where_to(visitor.post(f"{path}/deactivate", token=first.token)) == path
+    assert "The place is free again." in said_next(visitor, path)
+    changed = found(server, license)
+    assert changed is not None
+    assert changed.times_activated == 1
+    assert latest(server, license)[0] == "license.deactivated"
+    for token in (first.token, "0" * 40, ""):
+        where_to(visitor.post(f"{path}/deactivate", token=token))
+        assert "This place was given up already." in said_next(visitor, path)
+    assert second.token in visitor.get(path).text
+
+
+def test_all_places_are_given_up_after_a_question(server: RunningServer, visitor: Visitor) -> None:
+    license = make(server)
+    for _ in range(3):
+        activate(server, license)
+    path = f"/licenses/{license.id}"
+    answer = visitor.get(f"{path}/deactivate-all")
+    assert "has 3 active places" in said(answer)
+    assert license.key not in answer.text
+    assert names_of(server, license).count("deactivated") == 0
+    where_to(visitor.post(f"{path}/deactivate-all"))
+    assert "All places are free again." in said_next(visitor, path)
+    assert names_of(server, license).count("deactivated") == 3
+    where_to(visitor.post(f"{path}/deactivate-all"))
+    assert "The license has no active places." in said_next(visitor, path)
+
+
+# --- its end --------------------------------------------------------------------------------------
+
+
+def test_a_license_is_deleted_after_it_was_said_what_goes(server: RunningServer, visitor: Visitor) -> None:
+    license = make(server)
+    for _ in range(2):
+        activate(server, license)
+    path = f"/licenses/{license.id}/delete"
+    answer = visitor.get(path)
+    assert title(answer).startswith("Delete the license …")
+    assert "2 activations, 2 of them active, go with it." in said(answer)
+    assert "cannot be undone" in said(answer)
+    assert license.key not in answer.text
+    assert found(server, license) is not None
+    assert where_to(visitor.post(path)) == "/licenses"
+    assert "The license is deleted." in said_next(visitor, "/licenses")
+    assert found(server, license) is None
+    assert latest(server, license)[0] == "license.deleted"
+    assert visitor.get(f"/licenses/{license.id}").status_code == 404
+
+
+def test_nothing_is_said_to_go_where_nothing_does(server: RunningServer, visitor: Visitor) -> None:
+    answer = visitor.get(f"/licenses/{make(server).id}/delete")
+    assert "activation" not in said(answer).replace("activations", "")
+    assert "go with it" not in said(answer)
+
+
+def test_looking_at_a_page_changes_nothing(server: RunningServer, visitor: Visitor) -> None:
+    license = make(server, expires_at=asked()["now"])
+    activate_pages = ("edit", "extend", "limit", "delete", "deactivate-all")
+    for page in activate_pages:
+        assert visitor.get(f"/licenses/{license.id}/{page}").status_code == 200
+    for page in ("disable", "enable", "deactivate", "key"):
+        assert visitor.get(f"/licenses/{license.id}/{page}").status_code == 405
+    assert names_of(server, license) == ["created"]

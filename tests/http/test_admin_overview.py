@@ -1,0 +1,113 @@
+"""The overview: what is first to see."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from keywright import commands as c
+from keywright.model import Permissions, Status
+from tests.http.admin_browser import Visitor, asked, decide, make_users, said
+from tests.http.admin_licenses import activate, follow, make
+from tests.http.asking import Client
+from tests.server import NO_LIMITS, RunningServer, running, wait_until
+
+
+@pytest.fixture(scope="module")
+def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server of which nobody has made anything yet; the tests below follow one another."""
+    with running(tmp_path_factory.mktemp("overview") / "data", database, **NO_LIMITS) as server:
+        make_users(server)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def visitors(server: RunningServer) -> Iterator[dict[str, Visitor]]:
+    made = {name: Visitor(server).sign_in(name) for name in ("ada", "bob", "carol")}
+    yield made
+    for one in made.values():
+        one.http.close()
+
+
+def test_a_new_installation_says_what_to_do_next(visitors: dict[str, Visitor]) -> None:
+    """And links to nothing that is not allowed."""
+    links = {
+        "ada": {"/api-keys": 2, "/generators": 2, "/licenses/new": 1},
+        "bob": {"/api-keys": 0, "/licenses/new": 1},
+        "carol": {"/api-keys": 0, "/licenses/new": 0},
+    }
+    for name, expected in links.items():
+        answer = visitors[name].get("/overview")
+        assert answer.status_code == 200
+        assert "What to do next" in said(answer)
+        for path, times in expected.items():
+            # One of them in the menu.
+            assert answer.text.count(f'href="/admin{path}"') == times, (name, path)
+    assert "made by an administrator" in said(visitors["bob"].get("/overview"))
+    assert "As soon as somebody makes some" in said(visitors["carol"].get("/overview"))
+
+
+def test_what_is_done_already_is_ticked_off(server: RunningServer, visitors: dict[str, Visitor]) -> None:
+    assert "done" not in said(visitors["ada"].get("/overview"))
+    server.api_key(Permissions.READ_WRITE)
+    recipe = {"name": "Hex", "charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5}
+    decide(server, c.CreateGenerator(**asked(**recipe)))
+    assert said(visitors["ada"].get("/overview")).count(" done ") == 2
+
+
+def test_the_figures_are_of_this_moment_and_lead_to_the_licenses(
+    server: RunningServer, visitors: dict[str, Visitor]
+) -> None:
+    now = asked()["now"]
+    full = make(server, times_activated_max=1)
+    activate(server, full)
+    make(server, status=Status.SOLD)
+    make(server, expires_at=now + timedelta(days=3))
+    follow(server)
+    answer = visitors["carol"].get("/overview")
+    text = said(answer)
+    for words in (
+        "All licenses 3",
+        "Sold 1",
+        "Active 2",
+        "No free place 1",
+        "Never activated 2",
+        "Expire within 30 days 1",
+        "1 in 30 days, 1 a day at most",
+    ):
+        assert words in text, words
+    assert "What to do next" not in text
+    assert "The figures are those of" not in text
+    for query in ("status=sold", "places=full", "places=unused", "expiring=30&amp;sort=expires"):
+        assert f'href="/admin/licenses?{query}"' in answer.text
+    make(server, status=Status.SOLD)
+    assert "Sold 2" in said(visitors["carol"].get("/overview"))
+
+
+def test_who_was_refused_at_the_limit_is_shown(server: RunningServer, visitors: dict[str, Visitor]) -> None:
+    license = make(server, times_activated_max=1)
+    with Client(server) as program:
+        assert program.ask("GET", f"licenses/activate/{license.key}").status == 200
+        for _ in range(3):
+            assert program.ask("GET", f"licenses/activate/{license.key}").status != 200
+    wait_until(lambda: server.count("limit_refusals"), "the refusals to be kept")
+    answer = visitors["carol"].get("/overview")
+    assert "refused 3 times" in said(answer)
+    assert f'href="/admin/licenses/{license.id}"' in answer.text
+    assert license.key not in answer.text
+
+
+def test_what_happened_last_is_told_in_plain_words(
+    server: RunningServer, visitors: dict[str, Visitor]
+) -> None:
+    license = make(server)
+    visitors["bob"].post(f"/licenses/{license.id}/disable")
+    assert f'href="/admin/licenses/{license.id}"' in visitors["carol"].get("/overview").text
+    visitors["bob"].post(f"/licenses/{license.id}/delete")
+    text = said(visitors["carol"].get("/overview"))
+    assert "License changed by bob Status: active → , now disabled" in text
+    assert "deleted by bob" in text
+    assert "License created by tests at the terminal" in text
+    answer = visitors["carol"].get("/overview")
+    assert license.key not in answer.text
+    assert f'href="/admin/licenses/{license.id}"' not in answer.text

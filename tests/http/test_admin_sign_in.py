@@ -1,0 +1,346 @@
+"""Who comes in, and how."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from keywright import accounts
+from keywright import commands as c
+from keywright.model import Role
+from keywright.storage import change, people
+from tests.http.admin_browser import (
+    PASSWORD,
+    ROLES,
+    Visitor,
+    asked,
+    decide,
+    look_up,
+    make_users,
+    opened,
+    said,
+    title,
+)
+from tests.http.conftest import assert_clean
+from tests.server import RunningServer, running
+
+WRONG = "The name or the password is wrong."
+
+
+@pytest.fixture
+def visitor(server: RunningServer) -> Iterator[Visitor]:
+    make_users(server)
+    with Visitor(server) as visitor:
+        yield visitor
+
+
+def events_of(server: RunningServer, name: str) -> int:
+    return int(server.sql("SELECT count(*) FROM events WHERE name = ?", name)[0][0])
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_who_knows_the_password_is_let_in(visitor: Visitor, name: str) -> None:
+    before = events_of(visitor.server, "user.signed_in")
+    visitor.sign_in(name)
+    assert visitor.is_signed_in()
+    page = said(visitor.get("/account"))
+    assert name in page
+    assert ROLES[name].value in page
+    assert events_of(visitor.server, "user.signed_in") == before + 1
+
+
+@pytest.mark.parametrize("path", ["", "/", "/account"])
+def test_nobody_sees_a_page_without_a_session(visitor: Visitor, path: str) -> None:
+    answer = visitor.get(path)
+    if path == "":
+        assert answer.headers["location"] == "/admin/"
+        return
+    assert answer.status_code == 303
+    assert urlsplit(answer.headers["location"]).path == "/admin/sign-in"
+
+
+def test_the_start_leads_to_the_first_area(visitor: Visitor) -> None:
+    visitor.sign_in("carol")
+    answer = visitor.get("/")
+    assert answer.status_code == 303
+    assert visitor.http.get(answer.headers["location"]).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["ada", "nobody at all", "ADA", "", "a\u202eb", "x" * 5000])
+def test_a_wrong_password_and_an_unknown_name_get_the_same_answer(visitor: Visitor, name: str) -> None:
+    before = events_of(visitor.server, "user.sign_in_refused")
+    answer = visitor.post("/sign-in", name=name, password="not the password")
+    assert (answer.status_code, title(answer)) == (403, "Sign in")
+    assert WRONG in said(answer)
+    assert 'type="password" value=""' in answer.text
+    assert not visitor.is_signed_in()
+    assert events_of(visitor.server, "user.sign_in_refused") == before + 1
+
+
+def test_a_disabled_user_gets_that_answer_too_and_is_put_out(visitor: Visitor) -> None:
+    make_users(visitor.server, "eve")
+    visitor.sign_in("eve")
+    eve = look_up(visitor.server, lambda tx: accounts.find_user(tx, "eve"))
+    decide(visitor.server, c.ChangeUser(**asked(user_id=eve.id, is_disabled=True)))
+    assert not visitor.is_signed_in()
+    answer = visitor.post("/sign-in", name="eve", password=PASSWORD)
+    assert (answer.status_code, WRONG in said(answer)) == (403, True)
+
+
+def test_the_cookie_is_for_the_pages_of_this_host_only(visitor: Visitor) -> None:
+    answer = visitor.post("/sign-in", name="ada", password=PASSWORD)
+    (cookie,) = [one for one in answer.headers.get_list("set-cookie") if one.startswith("keywright=")]
+    parts = {part.strip().lower() for part in cookie.split(";")[1:]}
+    # Without Max-Age: it ends with the browser.
+    assert parts == {"httponly", "path=/admin", "samesite=lax"}
+
+
+def test_under_tls_the_cookie_is_bound_to_the_host(tmp_path_factory: pytest.TempPathFactory) -> None:
+    place = tmp_path_factory.mktemp("tls") / "data"
+    with running(place, trusted_proxies="127.0.0.1") as server:
+        make_users(server, "ada")
+        with Visitor(server, **{"X-Forwarded-Proto": "https"}) as visitor:
+            page = visitor.get("/sign-in")
+            visitor.http.cookies.clear()
+            # The client would not send a Secure cookie over the plain connection to us, the proxy.
+            first = read_cookie(page.headers.get_list("set-cookie"))
+            token = re.search(r'name="csrf_token" value="([0-9a-f]+)"', page.text)
+            assert token is not None
+            form = {"csrf_token": token[1], "name": "ada", "password": PASSWORD}
+            answer = visitor.http.post(
+                "/admin/sign-in", data=form, headers={"Cookie": f"__Host-keywright={first}"}
+            )
+            assert answer.status_code == 303
+            second = read_cookie(answer.headers.get_list("set-cookie"))
+            assert second != first
+            there = visitor.get("/account", Cookie=f"__Host-keywright={second}")
+            assert there.status_code == 200
+            # Who comes without TLS does not come with this session.
+            plain = {"X-Forwarded-Proto": "http", "Cookie": f"keywright={second}"}
+            assert visitor.get("/account", **plain).status_code == 200
+            mixed = {"X-Forwarded-Proto": "http", "Cookie": f"__Host-keywright={second}"}
+            assert visitor.get("/account", **mixed).status_code == 303
+
+
+def read_cookie(headers: list[str]) -> str:
+    (cookie,) = [one for one in headers if one.startswith("__Host-keywright=")]
+    parts = {part.strip().lower() for part in cookie.split(";")[1:]}
+    assert parts == {"httponly", "path=/", "samesite=lax", "secure"}
+    return cookie.partition("=")[2].partition(";")[0]
+
+
+def test_a_stranger_cannot_say_that_the_connection_is_encrypted(visitor: Visitor) -> None:
+    answer = visitor.get("/sign-in", **{"X-Forwarded-Proto": "https"})
+    assert "secure" not in answer.headers["set-cookie"].lower()
+
+
+def test_a_token_from_before_is_worth_nothing_after_signing_in(visitor: Visitor) -> None:
+    planted = "a-token-that-somebody-else-knows"
+    visitor.http.cookies.set("keywright", planted, domain="127.0.0.1", path="/admin")
+    visitor.sign_in("ada")
+    assert visitor.token != planted
+    with Visitor(visitor.server) as attacker:
+        attacker.http.cookies.set("keywright", planted, domain="127.0.0.1", path="/admin")
+        assert not attacker.is_signed_in()
+
+
+def test_every_sign_in_has_a_token_of_its_own(visitor: Visitor) -> None:
+    visitor.sign_in("ada")
+    first = visitor.token
+    visitor.post("/sign-out")
+    visitor.sign_in("ada")
+    assert visitor.token != first
+
+
+def test_signing_out_ends_the_session_for_whoever_has_the_token(visitor: Visitor) -> None:
+    visitor.sign_in("ada")
+    with Visitor(visitor.server) as thief:
+        thief.http.cookies.set("keywright", visitor.token, domain="127.0.0.1", path="/admin")
+        assert thief.is_signed_in()
+        answer = visitor.post("/sign-out")
+        assert answer.headers["location"] == "/admin/sign-in"
+        assert "You are signed out." in said(visitor.get("/sign-in"))
+        assert not thief.is_signed_in()
+    assert not visitor.is_signed_in()
+    assert visitor.get("/sign-out").status_code == 405
+
+
+def test_a_session_ends_when_nothing_happens(visitor: Visitor) -> None:
+    visitor.sign_in("bob")
+    session = accounts.hash_session_token(visitor.token)
+    # As if somebody had come by for the last time half an hour ago.
+    see_long_ago(visitor.server, session, accounts.SESSION_IDLE)
+    assert not visitor.is_signed_in()
+    answer = visitor.post("/account/password", password="x")
+    assert answer.headers["location"] == "/admin/sign-in"
+    assert "What you sent was not done." in said(visitor.get("/sign-in"))
+
+
+def test_a_session_ends_after_half_a_day_however_busy_it_is(visitor: Visitor) -> None:
+    make_users(visitor.server)
+    bob = look_up(visitor.server, lambda tx: accounts.find_user(tx, "bob"))
+    for age, is_over in ((accounts.SESSION_LONGEST, True), (timedelta(hours=11), False)):
+        token = accounts.new_session_token()
+        fields = asked(user_id=bob.id, token_hash=accounts.hash_session_token(token))
+        fields["now"] -= age
+        decide(visitor.server, c.StartSession(**fields))
+        see_long_ago(visitor.server, fields["token_hash"], timedelta())
+        visitor.http.cookies.set("keywright", token, domain="127.0.0.1", path="/admin")
+        assert visitor.is_signed_in() is not is_over
+
+
+def test_whoever_goes_on_stays_signed_in(visitor: Visitor) -> None:
+    visitor.sign_in("bob")
+    session = accounts.hash_session_token(visitor.token)
+    see_long_ago(visitor.server, session, accounts.SESSION_IDLE - timedelta(minutes=2))
+    assert visitor.is_signed_in()
+    # That was noted, so that it counts from now on.
+    end_in = look_up(visitor.server, lambda tx: accounts.find_signed_in(tx, visitor.token, asked()["now"]))
+    for _ in range(200):
+        if asked()["now"] - end_in.session.seen_at < timedelta(minutes=1):
+            break
+        end_in = look_up(
+            visitor.server, lambda tx: accounts.find_signed_in(tx, visitor.token, asked()["now"])
+        )
+    else:
+        raise AssertionError("nobody noted that Bob is still there")
+
+
+def see_long_ago(server: RunningServer, session: bytes, ago: timedelta) -> None:
+    """As if the session had been seen last that long ago."""
+    moment = asked()["now"] - ago
+    with opened(server) as storage:
+        change(storage, lambda tx: people.save_seen(tx, session, moment))
+
+
+@pytest.mark.parametrize(
+    ("wish", "way"),
+    [
+        ("/admin/account", "/admin/account"),
+        ("/admin/licenses?status=sold&cursor=a%2Bb", "/admin/licenses?status=sold&cursor=a%2Bb"),
+        ("https://evil.example/admin/", "/admin/"),
+        ("//evil.example/admin/", "/admin/"),
+        ("/\\evil.example", "/admin/"),
+        ("/admin/../../evil", "/admin/"),
+        ("/admin//evil.example", "/admin/"),
+        ("/admin/x\r\nSet-Cookie: a=b", "/admin/"),
+        ("/administrator", "/admin/"),
+        ("/wp-json/lmfwc/v2/licenses", "/admin/"),
+        ("/admin/sign-out", "/admin/"),
+        ("javascript:alert(1)", "/admin/"),
+        ("", "/admin/"),
+    ],
+)
+def test_after_signing_in_comes_the_page_that_was_wanted_if_it_is_ours(
+    visitor: Visitor, wish: str, way: str
+) -> None:
+    fields = {"name": "carol", "password": PASSWORD, "next": wish}
+    assert visitor.post("/sign-in", **fields).headers["location"] == way
+
+
+def test_who_is_sent_to_sign_in_comes_back(visitor: Visitor) -> None:
+    sent = visitor.get("/account?tab=2").headers["location"]
+    assert parse_qs(urlsplit(sent).query) == {"next": ["/admin/account?tab=2"]}
+    assert 'name="next" value="/admin/account?tab=2"' in visitor.http.get(sent).text
+
+
+def test_who_is_signed_in_already_need_not_do_it_again(visitor: Visitor) -> None:
+    visitor.sign_in("ada")
+    assert visitor.get("/sign-in?next=/admin/account").headers["location"] == "/admin/account"
+
+
+def test_attempts_are_limited_by_address_and_by_name(tmp_path_factory: pytest.TempPathFactory) -> None:
+    place = tmp_path_factory.mktemp("limits") / "data"
+    with running(place, trusted_proxies="127.0.0.1") as server:
+        make_users(server, "ada", "bob")
+        # One address, many names.
+        with Visitor(server, **{"X-Forwarded-For": "192.0.2.1"}) as one:
+            statuses: list[int] = []
+            while 429 not in statuses and len(statuses) < 200:
+                name = f"name{len(statuses)}"
+                statuses.append(one.post("/sign-in", name=name, password="wrong").status_code)
+            assert statuses[:10] == [403] * 10
+            assert statuses[-1] == 429
+            last = one.post("/sign-in", name="ada", password=PASSWORD)
+            assert (last.status_code, title(last)) == (429, "Too many attempts")
+            assert 1 <= int(last.headers["retry-after"]) <= 60
+            assert f"Please wait {last.headers['retry-after']} seconds." in said(last)
+            assert not one.is_signed_in()
+        # One name, many addresses.
+        statuses = []
+        for number in range(200):
+            if 429 in statuses:
+                break
+            with Visitor(server, **{"X-Forwarded-For": f"198.51.100.{number}"}) as another:
+                statuses.append(another.post("/sign-in", name="bob", password="wrong").status_code)
+        assert statuses[:19] == [403] * 19
+        assert statuses[-1] == 429
+        with Visitor(server, **{"X-Forwarded-For": "192.0.2.99"}) as honest:
+            honest.sign_in("ada")
+
+
+def test_there_is_no_default_account(new: RunningServer) -> None:
+    assert new.count("users") == 0
+    with Visitor(new) as visitor:
+        page = visitor.get("/sign-in")
+        assert "keywright user link" in said(page)
+        assert 'type="password"' not in page.text
+        for name in ("admin", "root", "keywright"):
+            assert visitor.post("/sign-in", name=name, password=name).status_code == 403
+
+
+@pytest.fixture
+def new(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server that nobody has seen before."""
+    with running(tmp_path_factory.mktemp("new") / "data") as server:
+        yield server
+        assert_clean(server)
+        assert "CANARY" not in server.log
+
+
+def link(server: RunningServer) -> str:
+    found = re.search(r"/admin(/setup\?token=\S+)", server.cli("user", "link"))
+    assert found is not None
+    return found[1]
+
+
+def test_the_link_makes_the_first_administrator_who_is_signed_in_then(new: RunningServer) -> None:
+    with Visitor(new) as visitor:
+        way = link(new)
+        token = way.partition("=")[2]
+        assert visitor.get(way).status_code == 200
+        # Only the form's own answer makes anybody.
+        assert new.count("users") == 0
+        fields = {"token": token, "name": " grace ", "new_password": PASSWORD, "repeated": PASSWORD}
+        for wrong, complaint in (
+            ({"new_password": "short", "repeated": "short"}, "at least 12 characters"),
+            ({"repeated": "another password"}, "not the same"),
+            ({"name": ""}, "must have 1 to 200 characters"),
+        ):
+            answer = visitor.post("/setup", **fields | wrong)
+            assert (answer.status_code, complaint in said(answer)) == (422, True)
+        answer = visitor.post("/setup", **fields)
+        assert answer.headers["location"] == "/admin/"
+        assert "Welcome, grace." in said(visitor.get("/account"))
+        # Once.
+        assert "Welcome" not in said(visitor.get("/account"))
+        assert new.sql("SELECT name, role FROM users") == [("grace", Role.ADMINISTRATOR.value)]
+
+
+def test_the_link_is_good_once_and_only_as_it_is(new: RunningServer) -> None:
+    way = link(new)
+    with Visitor(new) as visitor:
+        for wrong in (way[:-4] + "0000", "/setup", "/setup?token=", way.replace("token=", "token=0")):
+            answer = visitor.get(wrong)
+            assert (answer.status_code, title(answer)) == (403, "This link is not good any more")
+        token = way.partition("=")[2]
+        fields = {"name": "grace", "new_password": PASSWORD, "repeated": PASSWORD}
+        assert visitor.post("/setup", token=token[:-4] + "0000", **fields).status_code == 403
+        assert new.count("users") == 0
+        make_users(new, "ada")
+        for late in (visitor.get(way), visitor.post("/setup", token=token, **fields)):
+            assert late.headers["location"] == "/admin/sign-in"
+        assert "set up already" in said(visitor.get("/sign-in"))
+        assert new.sql("SELECT name FROM users") == [("ada",)]

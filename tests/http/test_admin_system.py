@@ -1,0 +1,265 @@
+"""The system on the pages: how it is, backups, the doctor."""
+
+import json
+import os
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from html import unescape
+from pathlib import Path
+
+import httpx
+import pytest
+from filelock import FileLock
+
+from keywright import __version__
+from keywright import commands as c
+from keywright.model import Status
+from keywright.storage.backup import Backup
+from keywright.storage.migrate import HEAD
+from tests.databases import a_postgres_url
+from tests.http.admin_browser import Visitor, asked, decide, make_users, said
+from tests.http.conftest import assert_clean
+from tests.server import RunningServer, running, wait_until
+from tools.postgres import binaries
+
+_FILE = re.compile(r"keywright-\d{8}-\d{6}\.tar")
+
+
+@pytest.fixture(scope="module")
+def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """With pg_dump at hand, and one license."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{binaries()}{os.pathsep}{os.environ['PATH']}")
+        with running(tmp_path_factory.mktemp("system") / "data", database) as server:
+            make_users(server)
+            decide(server, c.CreateLicense(**asked(key="CANARY-IN-BACKUP", status=Status.ACTIVE)))
+            yield server
+            server.assert_consistent()
+    assert_clean(server)
+
+
+@pytest.fixture(scope="module")
+def ada(server: RunningServer) -> Iterator[Visitor]:
+    with Visitor(server) as visitor:
+        yield visitor.sign_in("ada")
+
+
+def events_of(visitor: Visitor, name: str) -> list[tuple[str, str]]:
+    """Who did it, and what is said of it."""
+    return visitor.server.sql("SELECT actor, details FROM events WHERE name = ? ORDER BY id", name)
+
+
+def is_over(visitor: Visitor, kind: str) -> bool:
+    """Whether the program in the browser would stop asking."""
+    return "data-done" in visitor.get(f"/system/errands/{kind}").text
+
+
+def a_backup(ada: Visitor) -> str:
+    """The name of a new one's file."""
+    before, made = files(ada), len(events_of(ada, "backup.made"))
+    assert ada.post("/system/backup").headers["location"] == "/admin/system"
+    assert "A backup is being made." in said(ada.get("/system"))
+    wait_until(lambda: len(events_of(ada, "backup.made")) > made, "a backup")
+    return next(one for one in files(ada) if one not in before)
+
+
+def files(visitor: Visitor) -> list[str]:
+    """Those that the page shows."""
+    return list(dict.fromkeys(_FILE.findall(visitor.get("/system").text)))
+
+
+def test_it_says_what_runs_here_and_how_it_is(ada: Visitor, database: str) -> None:
+    page = said(ada.get("/system"))
+    kind = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}[database]
+    assert f"Keywright {__version__}" in page
+    assert re.search(rf"Database {kind} \d+\.[\d.]+ Its size [\d.]+ [kM]B Its schema {HEAD}", page)
+    assert f"Data directory {ada.server.data_dir}" in page
+    assert re.search(r"Calls a second [\d.]+ over the last \d+ s, [\d,]+ in all", page)
+    assert re.search(r"Waiting at the desk \d+ of 4,096 at most", page)
+    assert re.search(r"Memory \d+\.\d MB Running for \d+ (s|min)", page)
+    assert "Signed in 1 session" in page
+    wait_until(lambda: "Everything that happened can be found." in said(ada.get("/system")), "the search")
+
+
+def test_calls_are_counted(ada: Visitor) -> None:
+    def calls() -> int:
+        found = re.search(r"([\d,]+) in all", said(ada.get("/system")))
+        assert found is not None
+        return int(found[1].replace(",", ""))
+
+    before = calls()
+    for _ in range(7):
+        httpx.get(f"{ada.server.base_url}/wp-json/lmfwc/v2/licenses/validate/NO-SUCH-KEY")
+    assert calls() == before + 7
+
+
+def test_a_backup_is_made_kept_and_given_out(ada: Visitor) -> None:
+    name = a_backup(ada)
+    path = ada.server.data_dir / "backups" / name
+    with closing(Backup(path)) as backup:
+        backup.read(None, lambda *_: None)
+        assert backup.manifest.contents.licenses == 1
+        assert not backup.manifest.has_secret
+    assert path.stat().st_mode & 0o077 == 0
+    page = said(ada.get("/system"))
+    assert "It holds everything as it was at" in page
+    assert "The secret is not in it" in page
+    assert re.search(rf"{name} [\d.]+ [kM]B", page)
+    actor, details = events_of(ada, "backup.made")[-1]
+    assert actor.startswith("user:")
+    assert json.loads(details) == {"file": name, "size": path.stat().st_size}
+
+    answer = ada.post(f"/system/backups/{name}/fetch")
+    assert answer.content == path.read_bytes()
+    assert answer.headers["content-type"] == "application/x-tar"
+    assert name in answer.headers["content-disposition"]
+    assert events_of(ada, "backup.fetched")[-1] == (actor, f'{{"file":"{name}"}}')
+    assert b"CANARY-IN-BACKUP" not in answer.content
+
+    assert f"Delete the backup {name}?" in said(ada.get(f"/system/backups/{name}/delete"))
+    ada.post(f"/system/backups/{name}/delete")
+    assert f"The backup {name} is deleted." in said(ada.get("/system"))
+    assert not path.exists()
+    assert events_of(ada, "backup.deleted")[-1] == (actor, f'{{"file":"{name}"}}')
+
+
+def test_what_is_no_backup_is_not_given_out(ada: Visitor) -> None:
+    (ada.server.data_dir / "backups").mkdir(exist_ok=True)
+    (ada.server.data_dir / "backups" / "notes.txt").write_text("mine")
+    for name in ("notes.txt", "keywright-20260101-000000.tar", "..%2Fsecret", "..", "%2e%2e%2fsecret"):
+        for path in (f"/system/backups/{name}/fetch", f"/system/backups/{name}/delete"):
+            assert ada.post(path).status_code == 404, path
+    assert (ada.server.data_dir / "backups" / "notes.txt").exists()
+    assert (ada.server.data_dir / "secret").exists()
+    assert "notes.txt" not in ada.get("/system").text
+
+
+def test_nothing_is_begun_while_something_is_being_done(ada: Visitor) -> None:
+    wait_until(lambda: is_over(ada, "backup") and is_over(ada, "examination"), "the last one")
+    folder = ada.server.data_dir / "errands"
+    folder.mkdir(exist_ok=True)
+    with FileLock(folder / "lock"):
+        for path in ("/system/backup", "/system/examine"):
+            assert ada.post(path).headers["location"] == "/admin/system"
+            assert "Something is being done already." in said(ada.get("/system"))
+
+
+@pytest.mark.parametrize("kind", ["backup", "examination"])
+def test_what_a_server_did_not_see_end_nobody_knows(ada: Visitor, kind: str) -> None:
+    wait_until(lambda: is_over(ada, kind), "the last one")
+    file = ada.server.data_dir / "errands" / f"{kind}.json"
+    before = file.read_bytes() if file.exists() else None
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f'{{"kind":"{kind}","state":"running","began_at":"2026-01-15T12:30:45Z"}}')
+    page = said(ada.get("/system"))
+    assert "was begun, and the server has ended before it" in page
+    assert is_over(ada, kind)
+    file.write_text("{")
+    assert ada.get("/system").status_code == 200
+    file.unlink()
+    if before is not None:
+        file.write_bytes(before)
+
+
+def test_the_doctor_looks_at_everything(ada: Visitor) -> None:
+    ada.post("/system/examine")
+    assert "The database is being examined." in said(ada.get("/system"))
+    wait_until(lambda: events_of(ada, "system.examined"), "the doctor")
+    page = said(ada.get("/system"))
+    assert "Looked at 1 license and 0 activations" in page
+    assert "everything is as it has to be." in page
+    assert events_of(ada, "system.examined")[-1][1] == '{"outcome":"everything is as it has to be"}'
+
+
+@pytest.mark.parametrize("path", ["/system/backup", "/system/examine", "/system/backups/x/fetch"])
+@pytest.mark.parametrize("name", ["bob", "carol"])
+def test_nobody_but_an_administrator_has_to_do_with_the_system(
+    server: RunningServer, name: str, path: str
+) -> None:
+    with Visitor(server) as visitor:
+        visitor.sign_in(name)
+        assert visitor.get("/system").status_code == 403
+        assert visitor.post(path).status_code == 403
+
+
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Visitor]:
+    """Ada at a server of her own, on a machine without PostgreSQL's programs."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with running(tmp_path / "data") as server:
+        make_users(server)
+        with Visitor(server) as visitor:
+            yield visitor.sign_in("ada")
+        assert_clean(server)
+
+
+def test_what_the_doctor_finds_is_said_with_what_mends_it(alone: Visitor) -> None:
+    server = alone.server
+    decide(server, c.CreateLicense(**asked(key="ODD-LICENSE", status=Status.ACTIVE)))
+    with closing(sqlite3.connect(server.data_dir / "keywright.db")) as connection, connection:
+        connection.execute("UPDATE licenses SET times_activated = 3, places = 5")
+    alone.post("/system/examine")
+    wait_until(lambda: events_of(alone, "system.examined"), "the doctor")
+    page = said(alone.get("/system"))
+    assert "License 1 counts 3 active places, and has 0 active activations." in page
+    assert "something is wrong, see above." in page
+    command = f"keywright doctor --repair --data-dir {server.data_dir}"
+    assert command in unescape(page)
+    assert events_of(alone, "system.examined")[-1][1] == '{"outcome":"something is wrong"}'
+    server.cli("doctor", "--repair")
+    alone.post("/system/examine")
+    wait_until(lambda: len(events_of(alone, "system.examined")) == 2, "the doctor")
+    assert "everything is as it has to be." in said(alone.get("/system"))
+
+
+def test_a_backup_that_cannot_be_made_is_said_and_not_listed(alone: Visitor) -> None:
+    (alone.server.data_dir / "backups").write_text("not a folder")
+    alone.post("/system/backup")
+    assert "There is no place for backups" in said(alone.get("/system"))
+    (alone.server.data_dir / "backups").unlink()
+    database = alone.server.data_dir / "keywright.db"
+    moved = database.rename(database.with_suffix(".moved"))
+    alone.post("/system/backup")
+    # Nothing can be written down while there is no database.
+    wait_until(lambda: is_over(alone, "backup"), "the end of it")
+    moved.rename(database)
+    page = said(alone.get("/system"))
+    assert "There is no backup:" in page
+    assert "there is nothing to back up in" in page
+    assert files(alone) == []
+
+
+def test_what_is_known_outlives_the_server(alone: Visitor) -> None:
+    name = a_backup(alone)
+    alone.server.stop()
+    alone.server.start(alone.server.port)
+    with Visitor(alone.server) as visitor:
+        page = said(visitor.sign_in("ada").get("/system"))
+    assert "The last one was made at" in page
+    assert name in page
+
+
+def test_a_password_in_the_database_url_is_not_shown(tmp_path: Path) -> None:
+    with a_postgres_url(empty=True) as url:
+        with_password = f"{url}{'&' if '?' in url else '?'}password=CANARY-PASSWORD"
+        with running(tmp_path / "data", database_url=with_password) as server, Visitor(server) as ada:
+            make_users(server)
+            page = ada.sign_in("ada").get("/system").text
+            assert "CANARY-PASSWORD" not in page
+            assert (server.data_dir / "secret").read_text().strip() not in page
+
+
+def test_without_pg_dump_it_is_said_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with running(tmp_path / "data", "postgresql") as server, Visitor(server) as ada:
+        make_users(server)
+        page = said(ada.sign_in("ada").get("/system"))
+        assert "pg_dump is not on the server's PATH" in page
+        assert "of version 18 or newer" in page
+        ada.post("/system/backup")
+        wait_until(lambda: events_of(ada, "backup.failed"), "the failure")
+        page = said(ada.get("/system"))
+        assert "There is no backup:" in page
+        assert "Install PostgreSQL's client programs" in page

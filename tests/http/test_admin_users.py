@@ -1,0 +1,210 @@
+"""Users on the pages: who may sign in, and what each may do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import unescape
+
+import pytest
+
+from keywright import commands as c
+from keywright.model import Role
+from tests.http.admin_browser import PASSWORD, Visitor, asked, decide, make_users, said, title
+from tests.http.conftest import assert_clean
+from tests.server import NO_LIMITS, RunningServer, running
+
+NEW = "quite another CANARY password"
+
+
+@pytest.fixture(scope="module")
+def ada(server: RunningServer) -> Iterator[Visitor]:
+    make_users(server)
+    with Visitor(server) as visitor:
+        yield visitor.sign_in("ada")
+
+
+def id_of(server: RunningServer, name: str) -> int:
+    ((number,),) = server.sql("SELECT id FROM users WHERE name = ?", name)
+    return int(number)
+
+
+@contextmanager
+def a_user(ada: Visitor, name: str) -> Iterator[tuple[int, Visitor]]:
+    """A reader who is signed in."""
+    make_users(ada.server, name)
+    with Visitor(ada.server) as visitor:
+        yield id_of(ada.server, name), visitor.sign_in(name)
+
+
+def last_event(ada: Visitor, name: str) -> tuple[str, str]:
+    """Who did it, and what is said of it."""
+    query = "SELECT actor, details FROM events WHERE name = ? ORDER BY id DESC LIMIT 1"
+    ((actor, details),) = ada.server.sql(query, name)
+    return actor, details
+
+
+def test_a_new_user_may_sign_in(ada: Visitor) -> None:
+    answer = ada.post("/users/new", name="nora", role="support", new_password=NEW, repeated=NEW)
+    number = id_of(ada.server, "nora")
+    assert answer.headers["location"] == f"/admin/users/{number}"
+    assert "The user nora is made." in said(ada.get(f"/users/{number}"))
+    assert last_event(ada, "user.created") == (
+        f"user:{id_of(ada.server, 'ada')}",
+        f'{{"user_id":{number},"user":"nora","role":"support"}}',
+    )
+    with Visitor(ada.server) as nora:
+        nora.sign_in("nora", NEW)
+        assert "Role support" in said(nora.get("/account"))
+    assert "nora support" in said(ada.get("/users"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"name": ""}, "This is needed."),
+        ({"name": "ada"}, "There is a user of this name already."),
+        ({"name": "a\x7fb"}, "It must have 1 to 200 characters"),
+        ({"role": "king"}, "It must be one of these."),
+        ({"role": ""}, "This is needed."),
+        ({"new_password": "short", "repeated": "short"}, "A password has at least 12 characters."),
+        ({"repeated": "something else"}, "The two passwords are not the same."),
+    ],
+)
+def test_what_is_wrong_is_said_and_nobody_is_made(
+    ada: Visitor, fields: dict[str, str], complaint: str
+) -> None:
+    before = ada.server.count("users")
+    given = {"name": "otto", "role": "reader", "new_password": NEW, "repeated": NEW} | fields
+    answer = ada.post("/users/new", **given)
+    assert answer.status_code == 422
+    assert complaint in said(answer)
+    assert NEW not in answer.text
+    assert ada.server.count("users") == before
+
+
+def test_a_role_changes_at_once(ada: Visitor) -> None:
+    with a_user(ada, "paula") as (number, paula):
+        assert paula.get("/api-keys").status_code == 403
+        assert ada.post(f"/users/{number}/role", role="administrator").status_code == 303
+        assert "paula has the role administrator now." in said(ada.get(f"/users/{number}"))
+        assert paula.get("/api-keys").status_code == 200
+        assert last_event(ada, "user.changed")[1] == (
+            f'{{"user_id":{number},"user":"paula","role":["reader","administrator"]}}'
+        )
+        assert ada.post(f"/users/{number}/role", role="king").status_code == 422
+
+
+def test_a_new_password_ends_the_old_one_and_every_session(ada: Visitor) -> None:
+    with a_user(ada, "quentin") as (number, quentin):
+        assert ada.post(f"/users/{number}/password", new_password=NEW, repeated=f"{NEW}!").status_code == 422
+        assert quentin.is_signed_in()
+        assert ada.post(f"/users/{number}/password", new_password=NEW, repeated=NEW).status_code == 303
+        assert "quentin has a new password" in said(ada.get(f"/users/{number}"))
+        assert not quentin.is_signed_in()
+        quentin.sign_in("quentin", NEW)
+        assert last_event(ada, "user.changed")[1] == (
+            f'{{"user_id":{number},"user":"quentin","is_password_new":true}}'
+        )
+        assert quentin.post("/sign-out").status_code == 303
+        assert quentin.post("/sign-in", name="quentin", password=PASSWORD).status_code == 403
+
+
+def test_whoever_is_disabled_is_out_until_enabled(ada: Visitor) -> None:
+    with a_user(ada, "rosa") as (number, rosa):
+        assert "Every session ends at once." in said(ada.get(f"/users/{number}/disable"))
+        ada.post(f"/users/{number}/disable")
+        page = said(ada.get(f"/users/{number}"))
+        assert "rosa is disabled, and signed out everywhere." in page
+        assert "May sign in disabled since" in page
+        assert not rosa.is_signed_in()
+        assert rosa.post("/sign-in", name="rosa", password=PASSWORD).status_code == 403
+        assert "rosa disabled" in said(ada.get("/users"))
+        ada.post(f"/users/{number}/enable")
+        assert "rosa may sign in again." in said(ada.get(f"/users/{number}"))
+        assert rosa.sign_in("rosa").is_signed_in()
+
+
+def test_an_administrator_signs_others_out(ada: Visitor) -> None:
+    with a_user(ada, "simon") as (number, simon):
+        assert "127.0.0.1" in said(ada.get(f"/users/{number}"))
+        ada.post(f"/users/{number}/sessions/end")
+        page = said(ada.get(f"/users/{number}"))
+        assert "simon is signed out everywhere." in page
+        assert "Nowhere at this moment." in page
+        assert not simon.is_signed_in()
+        actor, details = last_event(ada, "user.signed_out")
+        assert (actor, details) == (
+            f"user:{id_of(ada.server, 'ada')}",
+            f'{{"user_id":{number},"user":"simon"}}',
+        )
+
+
+def test_whoever_does_it_to_themselves_stays_here(ada: Visitor) -> None:
+    make_users(ada.server, "tina")
+    number = id_of(ada.server, "tina")
+    decide(ada.server, c.ChangeUser(**asked(user_id=number, role=Role.ADMINISTRATOR)))
+    with Visitor(ada.server) as tina, Visitor(ada.server) as elsewhere:
+        tina.sign_in("tina")
+        elsewhere.sign_in("tina")
+        tina.post(f"/users/{number}/sessions/end")
+        assert "tina is signed out everywhere else." in said(tina.get(f"/users/{number}"))
+        assert not elsewhere.is_signed_in()
+        elsewhere.sign_in("tina")
+        tina.post(f"/users/{number}/password", new_password=NEW, repeated=NEW)
+        assert "signed out everywhere else." in said(tina.get(f"/users/{number}"))
+        assert not elsewhere.is_signed_in()
+        answer = tina.post(f"/users/{number}/role", role="reader")
+        assert answer.headers["location"] == "/admin/account"
+        assert "tina has the role reader now." in said(tina.get("/account"))
+
+
+def test_the_last_administrator_cannot_be_lost(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with running(tmp_path_factory.mktemp("last") / "data", **NO_LIMITS) as server:
+        make_users(server)
+        number = id_of(server, "ada")
+        with Visitor(server) as ada:
+            ada.sign_in("ada")
+            assert "This is you" in said(ada.get(f"/users/{number}/disable"))
+            for path, fields in (
+                (f"/users/{number}/role", {"role": "reader"}),
+                (f"/users/{number}/disable", {}),
+            ):
+                answer = ada.post(path, **fields)
+                assert answer.status_code == 409
+                assert "Nobody else is an administrator." in said(answer)
+            assert ada.is_signed_in()
+        assert server.sql("SELECT role, disabled_at FROM users WHERE id = ?", number) == [
+            ("administrator", None)
+        ]
+    assert_clean(server)
+
+
+@pytest.mark.parametrize("name", ["bob", "carol"])
+def test_nobody_else_has_to_do_with_users(server: RunningServer, name: str) -> None:
+    make_users(server)
+    number = id_of(server, name)
+    before = server.sql("SELECT * FROM users ORDER BY id")
+    with Visitor(server) as visitor:
+        visitor.sign_in(name)
+        before = server.sql("SELECT id, role, password_hash, disabled_at FROM users ORDER BY id")
+        assert visitor.get("/users").status_code == 403
+        for path in ("/users/new", f"/users/{number}/role", f"/users/{number}/password"):
+            fields = {"name": "x", "role": "administrator", "new_password": NEW, "repeated": NEW}
+            assert visitor.post(path, **fields).status_code == 403
+        for path in ("disable", "enable", "sessions/end"):
+            assert visitor.post(f"/users/1/{path}").status_code == 403
+    assert server.sql("SELECT id, role, password_hash, disabled_at FROM users ORDER BY id") == before
+
+
+@pytest.mark.parametrize("number", [0, 999_999, 2**63, 10**40])
+def test_there_is_no_page_for_a_user_that_is_not(ada: Visitor, number: int) -> None:
+    assert ada.get(f"/users/{number}").status_code == 404
+
+
+def test_a_name_is_shown_as_the_text_that_it_is(ada: Visitor) -> None:
+    name = "<svg onload=alert(1)>\"'"
+    ada.post("/users/new", name=name, role="reader", new_password=NEW, repeated=NEW)
+    number = id_of(ada.server, name)
+    for path in ("/users", f"/users/{number}", f"/users/{number}/disable", "/events"):
+        answer = ada.get(path)
+        assert "<svg onload" not in answer.text
+        assert name in unescape(answer.text), title(answer)

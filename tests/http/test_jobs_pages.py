@@ -1,0 +1,167 @@
+"""The pages about jobs: what was ordered, how far it is, the file that came of it."""
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from keywright import commands as c
+from keywright import jobs
+from keywright.browsing import Search
+from keywright.model import Job, JobState, NameKind, Origin
+from tests.http.admin_browser import Visitor, asked, decide, look_up, make_users, said, title
+from tests.jobs import ALL, a_change, a_generation
+from tests.server import NO_LIMITS, RunningServer, running, wait_until
+
+KEYS = [f"CANARY-{number:04d}" for number in range(600)]
+HOSTILE = '<script>alert("x")</script>'
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[RunningServer]:
+    with running(tmp_path_factory.mktemp("jobs") / "data", database, **NO_LIMITS) as server:
+        make_users(server)
+        for first in range(0, len(KEYS), 100):
+            decide(
+                server, *(c.CreateLicense(**asked(key=key, status=3)) for key in KEYS[first : first + 100])
+            )
+        recipe = {"charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5}
+        decide(server, c.CreateGenerator(**asked(name=HOSTILE, **recipe)))
+        decide(server, c.SaveName(**asked(kind=NameKind.PRODUCT, number=7, name=HOSTILE)))
+        yield server
+    assert "CANARY" not in server.log
+
+
+@pytest.fixture(scope="module")
+def ada(server: RunningServer) -> Iterator[Visitor]:
+    with Visitor(server) as visitor:
+        yield visitor.sign_in("ada")
+
+
+@pytest.fixture(scope="module")
+def bob(server: RunningServer) -> Iterator[Visitor]:
+    with Visitor(server) as visitor:
+        yield visitor.sign_in("bob")
+
+
+def order(server: RunningServer, order: jobs.Order, total: int | None = None) -> int:
+    """The number of a job that Ada has ordered."""
+    ((ada,),) = server.sql("SELECT id FROM users WHERE name = 'ada'")
+    origin = Origin(f"user:{ada}", "192.0.2.1", "")
+    (job,) = decide(server, jobs.start(order, total=total, **asked(by=ada, origin=origin)))
+    return int(job.id)
+
+
+def job(server: RunningServer, number: int) -> Job:
+    found = look_up(server, lambda tx: jobs.find_job(tx, number))
+    assert isinstance(found, Job)
+    return found
+
+
+def ended(server: RunningServer, order_: jobs.Order, **fields: Any) -> int:
+    number = order(server, order_, **fields)
+    wait_until(lambda: job(server, number).finished_at, "the end of the job")
+    return number
+
+
+def test_a_job_is_listed_and_has_a_page_that_says_what_was_done(server: RunningServer, bob: Visitor) -> None:
+    number = ended(server, a_change("raise_limit", 2, search=Search(status=3)), total=600)
+    listed = bob.get("/jobs")
+    assert f'href="/admin/jobs/{number}"' in listed.text
+    assert "Allow 2 places more Licenses: active done 600 600 ada" in said(listed)
+    page = bob.get(f"/jobs/{number}")
+    assert title(page) == "Allow 2 places more"
+    assert "600 licenses looked at, 600 of them left as they were." in said(page)
+    assert "License 1: it has no limit. License 2: it has no limit." in said(page)
+    assert "… and others." in said(page)
+    assert "Cancel the job" not in page.text
+    assert "data-refresh" not in page.text
+
+
+def test_a_running_job_shows_its_progress_until_it_is_canceled(server: RunningServer, bob: Visitor) -> None:
+    number = order(server, a_generation(1_000_000, product_id=7, user_id=8, order_id=9))
+    wait_until(lambda: job(server, number).done, "a step")
+    page = bob.get(f"/jobs/{number}")
+    assert title(page) == f"Make 1,000,000 licenses with {HOSTILE}"
+    assert f"For product {HOSTILE} (7), customer 8, order 9" in said(page)
+    assert HOSTILE not in page.text
+    assert f'data-refresh="/admin/jobs/{number}/progress"' in page.text
+    piece = bob.get(f"/jobs/{number}/progress", **{"X-Requested-With": "keywright"})
+    assert "of 1,000,000" in said(piece)
+    assert "<html" not in piece.text
+    assert "data-done" not in piece.text
+    answer = bob.post(f"/jobs/{number}/cancel")
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/admin/jobs/{number}")
+    assert job(server, number).state is JobState.CANCELED
+    assert "data-done" in bob.get(f"/jobs/{number}/progress").text
+    assert "The job has ended already." in said(bob.post(f"/jobs/{number}/cancel"))
+    ((actor,),) = server.sql("SELECT actor FROM events WHERE name = 'job.canceled'")
+    ((bobs_number,),) = server.sql("SELECT id FROM users WHERE name = 'bob'")
+    assert actor == f"user:{bobs_number}"
+
+
+def test_a_file_is_fetched_and_that_is_written_down(server: RunningServer, bob: Visitor) -> None:
+    number = ended(server, jobs.Export(search=ALL))
+    assert "Save the file" in bob.get(f"/jobs/{number}").text
+    answer = bob.post(f"/jobs/{number}/file")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    disposition = answer.headers["content-disposition"]
+    assert disposition.startswith('attachment; filename="licenses-all-2')
+    assert answer.headers["cache-control"] == "no-store"
+    rows = list(csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"), newline="")))
+    assert {row["license_key"] for row in rows} >= set(KEYS)
+    events = server.sql("SELECT details FROM events WHERE name = 'job.file_fetched'")
+    assert len(events) == 1
+
+
+def test_who_may_only_look_sees_the_jobs_and_no_button(server: RunningServer) -> None:
+    number = ended(server, jobs.Export(search=Search(product_id=99)))
+    with Visitor(server) as carol:
+        page = carol.sign_in("carol").get(f"/jobs/{number}")
+        assert page.status_code == 200
+        assert "Save the file" not in page.text
+        assert carol.post(f"/jobs/{number}/file").status_code == 403
+        assert carol.post(f"/jobs/{number}/cancel").status_code == 403
+
+
+def test_what_is_not_there_is_said(server: RunningServer, bob: Visitor) -> None:
+    number = ended(server, a_change("disable", license_ids=(999_999,)))
+    assert bob.get("/jobs/999999").status_code == 404
+    assert bob.get("/jobs/999999/progress").status_code == 404
+    assert bob.post("/jobs/999999/cancel").status_code == 404
+    assert bob.post(f"/jobs/{number}/file").status_code == 404
+    assert bob.get("/jobs?before=x").status_code == 200
+
+
+def test_older_jobs_are_on_the_next_page(server: RunningServer, ada: Visitor) -> None:
+    numbers = [order(server, a_change("disable", license_ids=(1,))) for _ in range(26)]
+    wait_until(lambda: job(server, numbers[-1]).finished_at, "the end of the jobs")
+    first = ada.get("/jobs")
+    assert f'href="/admin/jobs/{numbers[1]}"' in first.text
+    assert f'href="/admin/jobs/{numbers[0]}"' not in first.text
+    assert f'href="/admin/jobs?before={numbers[1]}"' in first.text
+    second = ada.get(f"/jobs?before={numbers[1]}")
+    assert f'href="/admin/jobs/{numbers[0]}"' in second.text
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        (a_change("extend", 1, license_ids=(999_999,)), "Extend by 1 day"),
+        (a_change("extend", 30, is_from_now=True, license_ids=(999_999,)), "Extend by 30 days from now"),
+        (a_change("set_limit", 5, license_ids=(999_999,)), "Set the limit to 5 places"),
+        (a_change("set_limit", license_ids=(999_999,)), "Take the limit away"),
+        (a_change("enable", license_ids=(999_999,)), "Enable"),
+        (a_change("set_status", 2, license_ids=(999_999,)), "Set the status to delivered"),
+        (a_change("deactivate_all", license_ids=(999_999,)), "Deactivate all places"),
+        (a_change("delete", license_ids=(999_999,)), "Delete"),
+        (jobs.Export(search=Search(product_id=98, is_full=True)), "Export to a file"),
+    ],
+)
+def test_every_job_is_called_what_it_does(
+    server: RunningServer, ada: Visitor, what: jobs.Order, words: str
+) -> None:
+    assert title(ada.get(f"/jobs/{ended(server, what)}")) == words

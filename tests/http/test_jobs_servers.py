@@ -1,0 +1,183 @@
+"""Jobs in real server processes: killed at any moment, several on one database, and told to stop."""
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from keywright import jobs
+from keywright.batches import Batches
+from keywright.keys import KeyRing
+from keywright.model import Job, JobState
+from keywright.storage import Storage, ask, open_storage
+from tests.concurrency.instances import instances
+from tests.databases import execute, unhurried
+from tests.jobs import ACTOR, a_change, a_generation, cancel, decided, found, start
+from tests.makers import create, create_generator
+from tests.server import NO_LIMITS, RunningServer, running, wait_until
+
+#: A busy machine takes its time for every start.
+pytestmark = pytest.mark.timeout(600)
+
+SECRET = "a secret of tests with 32 letters"
+LICENSES, GENERATED, DAYS = 1_000, 5_000, 30
+KILLS = 6
+EXPIRY = datetime(2030, 1, 1, tzinfo=UTC)
+#: When it is killed, in seconds after a job has gone on.
+LATEST_KILL = 1.5
+
+
+class Vendor:
+    """Somebody who orders on the database of a server."""
+
+    def __init__(self, storage: Storage, server: RunningServer) -> None:
+        self.storage = storage
+        self.batches = Batches(storage)
+        self._server = server
+
+    def fill(self, licenses: int = LICENSES) -> None:
+        keys = [f"KEY-{number}" for number in range(licenses)]
+        for first in range(0, licenses, 100):
+            self.batches.change([create(key, expires_at=EXPIRY) for key in keys[first : first + 100]])
+        self.batches.change([create_generator()])
+
+    def order(self, *orders: jobs.Order) -> list[int]:
+        """The jobs' numbers."""
+        return [decided(self.batches, start(order)).id for order in orders]
+
+    def jobs(self, numbers: Sequence[int]) -> list[Job]:
+        return [found(self.storage, number) for number in numbers]
+
+    def are_over(self, numbers: Sequence[int]) -> bool:
+        return all(job.finished_at for job in self.jobs(numbers))
+
+    def wait_for_step(self, numbers: Sequence[int]) -> None:
+        """Until one of these has gone on, or all are over."""
+        before = self.progress()
+        wait_until(lambda: self.progress() > before or self.are_over(numbers), "a step")
+
+    def wait_for_end(self, numbers: Sequence[int]) -> None:
+        wait_until(lambda: self.are_over(numbers), "the end of the jobs")
+
+    def progress(self) -> int:
+        return sum(
+            job.done for job in ask(self.storage, lambda tx: jobs.list_jobs(tx, before_id=None, limit=99))
+        )
+
+    def events(self, name: str) -> list[int]:
+        """How often this happened to each license, by what the user ordered."""
+        query = """SELECT count(*) FROM events WHERE name = ? AND actor = ? AND license_id > 0
+                   GROUP BY license_id"""
+        return [number for (number,) in self._server.sql(query, name, ACTOR)]
+
+    def assert_once(self) -> None:
+        """Every license was extended once, and as many generated as were ordered; each with its event."""
+        later = int((EXPIRY + timedelta(days=DAYS)).timestamp())
+        old = "SELECT DISTINCT expires_at FROM licenses WHERE id <= ?"
+        assert self._server.sql(old, LICENSES) == [(later,)]
+        assert self.events("license.updated") == [1] * LICENSES
+        assert self._server.count("licenses") == LICENSES + GENERATED
+        assert self.events("license.created") == [1] * GENERATED
+
+
+@contextmanager
+def vendor_of(server: RunningServer) -> Iterator[Vendor]:
+    with closing(open_storage(unhurried(server.database_url), KeyRing(SECRET.encode()))) as storage:
+        yield Vendor(storage, server)
+
+
+@pytest.fixture
+def server(database: str, tmp_path: Path) -> Iterator[RunningServer]:
+    with running(tmp_path / "data", database, secret=SECRET, **NO_LIMITS) as server:
+        yield server
+        server.assert_consistent()
+
+
+@pytest.fixture
+def vendor(server: RunningServer) -> Iterator[Vendor]:
+    with vendor_of(server) as vendor:
+        vendor.fill()
+        yield vendor
+
+
+def test_everything_is_done_once_by_a_server_that_is_killed_again_and_again(
+    server: RunningServer, vendor: Vendor
+) -> None:
+    numbers = vendor.order(a_generation(GENERATED), a_change("extend", DAYS))
+    killed_at_work = 0
+    for _ in range(KILLS):
+        vendor.wait_for_step(numbers)
+        # This is no wait for something: when it happens must have nothing to do with what goes on.
+        time.sleep(random.uniform(0, LATEST_KILL))
+        killed_at_work += not vendor.are_over(numbers)
+        server.kill()
+        server.start()
+    assert killed_at_work > 1
+    vendor.wait_for_end(numbers)
+    ended = vendor.jobs(numbers)
+    assert [(job.state, job.done, job.refused) for job in ended] == [
+        (JobState.DONE, GENERATED, 0),
+        (JobState.DONE, LICENSES, 0),
+    ]
+    vendor.assert_once()
+
+
+def test_a_server_that_is_told_to_stop_gives_its_job_back(server: RunningServer, vendor: Vendor) -> None:
+    numbers = vendor.order(a_generation(GENERATED))
+    wait_until(vendor.progress, "a step")
+    assert server.stop() == 0
+    (stopped,) = vendor.jobs(numbers)
+    assert (stopped.state, stopped.claimed_by) == (JobState.RUNNING, None)
+    assert server.count("licenses") == LICENSES + stopped.done
+    server.start()
+    vendor.wait_for_end(numbers)
+    assert server.count("licenses") == LICENSES + GENERATED
+    assert "Traceback" not in server.log
+
+
+def test_a_job_ends_in_the_middle_when_it_is_canceled(server: RunningServer, vendor: Vendor) -> None:
+    numbers = vendor.order(a_generation(1_000_000))
+    wait_until(vendor.progress, "a step")
+    canceled = decided(vendor.batches, cancel(numbers[0]))
+    vendor.wait_for_end(vendor.order(a_change("disable")))
+    assert vendor.jobs(numbers) == [canceled]
+    assert server.count("licenses") == LICENSES + canceled.done
+    assert 0 < canceled.done < 1_000_000
+
+
+def test_a_database_in_trouble_only_delays_a_job(
+    server: RunningServer, vendor: Vendor, database: str
+) -> None:
+    numbers = vendor.order(a_generation(GENERATED), a_change("extend", DAYS))
+    wait_until(vendor.progress, "a step")
+    with server.holding_changes():
+        if database == "postgresql":
+            hang_up = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                         WHERE datname = current_database() AND application_name = 'keywright'"""
+            execute(server.database_url, hang_up)
+        time.sleep(1.0)
+    vendor.wait_for_end(numbers)
+    vendor.assert_once()
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[list[RunningServer]]:
+    with instances(tmp_path, 2, secret=SECRET) as servers:
+        yield servers
+        servers[0].assert_consistent()
+
+
+def test_two_servers_share_the_jobs_and_one_goes_on_for_the_other(both: list[RunningServer]) -> None:
+    with vendor_of(both[0]) as vendor:
+        vendor.fill()
+        numbers = vendor.order(a_generation(GENERATED), a_change("extend", DAYS))
+        claims = "SELECT DISTINCT claimed_by FROM jobs WHERE claimed_by IS NOT NULL"
+        wait_until(lambda: len(both[0].sql(claims)) == 2, "two servers at work")
+        both[0].kill()
+        vendor.wait_for_end(numbers)
+        vendor.assert_once()
+        both[0].start()

@@ -1,0 +1,314 @@
+"""The task that works on jobs, beside a desk of the test's own."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from keywright import browsing, jobs
+from keywright import commands as c
+from keywright.batches import Batches
+from keywright.desk import Desk
+from keywright.errors import FateUnknown, FileGone, StoreUnavailable
+from keywright.http import jobs as long_work
+from keywright.http.jobs import LongWork
+from keywright.jobs import planning
+from keywright.model import Job, JobState, License, LicenseFilter
+from keywright.storage import Reading, Storage, Writing, ask, open_storage
+from tests.concurrency.desks import a_desk, a_url, in_a_loop
+from tests.jobs import (
+    ALL,
+    a_change,
+    a_generation,
+    by_user,
+    cancel,
+    claim,
+    decided,
+    events_of,
+    start,
+    worked_through,
+)
+from tests.makers import KEY_RING, NOW, create, create_generator, update, validate
+
+_PATIENCE = 60.0
+
+
+class Troubled:
+    """A database that can be away, and whose commits can be of unknown fate."""
+
+    def __init__(self, inner: Storage, trouble: set[str]) -> None:
+        self.inner = inner
+        self.is_local = inner.is_local
+        #: Names of what is wrong now; shared with what is ``beside``.
+        self.trouble = trouble
+        self._writes = 0
+
+    @contextmanager
+    def write(self, *, wait: bool = True) -> Iterator[Writing]:
+        if "away" in self.trouble:
+            raise StoreUnavailable("away")
+        with self.inner.write(wait=wait) as tx:
+            yield tx
+        self._writes += 1
+        if "unsure" in self.trouble and self._writes % 3 == 0:
+            raise FateUnknown("no answer")
+
+    @contextmanager
+    def read(self, *, is_single: bool = False) -> Iterator[Reading]:
+        if "away" in self.trouble:
+            raise StoreUnavailable("away")
+        with self.inner.read(is_single=is_single) as tx:
+            yield tx
+
+    def beside(self) -> "Troubled":
+        return Troubled(self.inner.beside(), self.trouble)
+
+    def interrupt(self, *, writing: bool) -> None:
+        self.inner.interrupt(writing=writing)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+class House:
+    """A database, and another way to it."""
+
+    def __init__(self, storage: Storage, other: Storage) -> None:
+        self.troubled = Troubled(storage, set())
+        self.storage = other
+        self.batches = Batches(other)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[tuple[Desk, LongWork]]:
+        """Somebody works on jobs there."""
+        troubled = cast(Storage, self.troubled)
+        desk = a_desk(troubled)
+        work = LongWork(desk, troubled)
+        try:
+            yield desk, work
+        finally:
+            await work.stop()
+            await desk.close()
+
+    def job(self, job_id: int) -> Job:
+        found = ask(self.storage, lambda tx: jobs.find_job(tx, job_id))
+        assert found is not None
+        return found
+
+    async def ended(self, job_id: int) -> Job:
+        """The job, at its end."""
+        await until(lambda: self.job(job_id).finished_at, f"the end of job {job_id}")
+        return self.job(job_id)
+
+    def licenses(self) -> list[License]:
+        return ask(self.storage, lambda tx: tx.list_licenses(LicenseFilter(), after_id=0, limit=100_000))
+
+
+async def until(condition: Callable[[], Any], what: str) -> None:
+    end = asyncio.get_running_loop().time() + _PATIENCE
+    while not condition():
+        assert asyncio.get_running_loop().time() < end, f"waited in vain for {what}"
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def house(database: str, tmp_path: Path) -> Iterator[House]:
+    with ExitStack() as stack:
+        url = stack.enter_context(a_url(database, tmp_path))
+        house = House(*(stack.enter_context(closing(open_storage(url, KEY_RING))) for _ in range(2)))
+        house.batches.change([create_generator(), *(create(f"KEY-{n}", 1) for n in range(1, 121))])
+        yield house
+
+
+@in_a_loop
+async def test_jobs_are_worked_on_one_after_the_other_until_none_is_left(house: House) -> None:
+    orders: list[jobs.Order] = [a_generation(200), a_change("raise_limit", 1), jobs.Export(search=ALL)]
+    started = house.batches.change([start(order) for order in orders])
+    async with house.open():
+        ended = [await house.ended(job.id) for job in started]
+    assert [(job.state, job.refused) for job in ended] == [(JobState.DONE, 0)] * 3
+    assert len(house.licenses()) == 320
+    assert {one.times_activated_max for one in house.licenses() if one.key.startswith("KEY-")} == {2}
+
+
+@in_a_loop
+async def test_whoever_is_woken_looks_for_work_at_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_work, "_LOOK_EVERY", 3600.0)
+    async with house.open() as (desk, work):
+        # It has looked for the first time, and found nothing.
+        await until(lambda: work._forgets_at > 0, "the first look")
+        job = await desk.change(start(a_change("disable")))
+        await asyncio.to_thread(work.wake)
+        assert (await house.ended(job.id)).state is JobState.DONE
+
+
+@in_a_loop
+async def test_calls_are_answered_between_the_steps(house: House) -> None:
+    job = decided(house.batches, start(a_generation(5_000)))
+    answers = 0
+    async with house.open() as (desk, _):
+        while (await desk.ask(c.GetGenerator(generator_id=1))) and house.job(job.id).finished_at is None:
+            await asyncio.gather(desk.ask(validate("KEY-1")), desk.change(update("KEY-1", user_id=answers)))
+            answers += 1
+    assert house.job(job.id).done == 5_000
+    assert answers > 5_000 / planning.KEYS_AT_ONCE
+
+
+@in_a_loop
+async def test_a_job_is_given_back_when_the_server_stops_and_goes_on_at_once(house: House) -> None:
+    job = decided(house.batches, start(a_generation(1_000)))
+    async with house.open():
+        await until(lambda: house.job(job.id).done, "a step")
+    stopped = house.job(job.id)
+    assert (stopped.state, stopped.claimed_by) == (JobState.RUNNING, None)
+    assert 0 < stopped.done < 1_000
+    assert len(house.licenses()) == 120 + stopped.done
+    assert decided(house.batches, claim(NOW)) is None
+    async with house.open():
+        assert (await house.ended(job.id)).done == 1_000
+    assert len(house.licenses()) == 1_120
+
+
+@in_a_loop
+async def test_a_canceled_job_stops_and_the_next_one_goes_on(house: House) -> None:
+    first, second = house.batches.change([start(a_generation(1_000_000)), start(a_change("disable"))])
+    async with house.open() as (desk, _):
+        await until(lambda: house.job(first.id).done, "a step")
+        canceled = await desk.change(cancel(first.id))
+        await house.ended(second.id)
+    assert house.job(first.id) == canceled
+    assert len(house.licenses()) == 120 + canceled.done
+
+
+@in_a_loop
+async def test_a_database_that_is_away_for_a_while_only_delays_a_job(house: House) -> None:
+    job = decided(house.batches, start(a_change("raise_limit", 1)))
+    generation = decided(house.batches, start(a_generation(500)))
+    async with house.open():
+        await until(lambda: house.job(generation.id).done, "a step")
+        house.troubled.trouble.add("away")
+        before = house.job(generation.id)
+        await asyncio.sleep(long_work._LOOK_EVERY)
+        assert house.job(generation.id) == before
+        house.troubled.trouble.clear()
+        for one in (job, generation):
+            assert (await house.ended(one.id)).state is JobState.DONE
+    assert {one.times_activated_max for one in house.licenses() if one.key.startswith("KEY-")} == {2}
+    assert len(house.licenses()) == 620
+
+
+@in_a_loop
+async def test_a_step_of_unknown_fate_is_not_done_twice(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_work, "_LOOK_EVERY", 0.01)
+    house.troubled.trouble.add("unsure")
+    orders: list[jobs.Order] = [a_generation(300), a_change("raise_limit", 1), jobs.Export(search=ALL)]
+    started = house.batches.change([start(order) for order in orders])
+    async with house.open():
+        ended = [await house.ended(job.id) for job in started]
+        house.troubled.trouble.clear()
+    assert [job.state for job in ended] == [JobState.DONE] * 3
+    assert len(house.licenses()) == 420
+    assert {one.times_activated_max for one in house.licenses() if one.key.startswith("KEY-")} == {2}
+    for license_id in range(1, 121):
+        names = [event.name for event in events_of(house.storage, license_id)]
+        assert names == ["license.created", "license.updated"]
+
+
+@in_a_loop
+async def test_a_job_that_meets_a_fault_again_and_again_is_given_up(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(long_work, "_LOOK_EVERY", 0.01)
+
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(planning, "_generate_step", broken)
+    bad, good = house.batches.change([start(a_generation(10)), start(a_change("disable"))])
+    async with house.open():
+        failed, done = await house.ended(bad.id), await house.ended(good.id)
+    assert (failed.state, failed.said) == (
+        JobState.FAILED,
+        "An error that should not be; the server's log tells more.",
+    )
+    assert (done.state, done.done) == (JobState.DONE, 120)
+    logged = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [record.getMessage() for record in logged] == ["job 1 has met an error that should not be"] * 3
+
+
+@in_a_loop
+async def test_files_are_forgotten_a_day_after_they_were_made(house: House) -> None:
+    # Long ago, as the server sees it.
+    job = worked_through(house.batches, house.storage, jobs.Export(search=ALL), now=NOW)
+    kept = decided(house.batches, start(jobs.Export(search=ALL)))
+    async with house.open() as (_, work):
+        await house.ended(kept.id)
+        await until(lambda: not has_file(house, job.id), "the end of the old file")
+        work._forgets_at = 0.0
+        await until(lambda: work._forgets_at > 0, "another look at the files")
+    assert has_file(house, kept.id)
+
+
+def has_file(house: House, job_id: int) -> bool:
+    try:
+        return bool(list(jobs.read_file(lambda question: ask(house.storage, question), job_id)))
+    except FileGone:
+        return False
+
+
+@in_a_loop
+async def test_a_claim_is_held_while_something_is_read_for_long(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_work, "_HOLD_EVERY", 0.05)
+    job = decided(house.batches, start(a_change("disable")))
+    held: list[c.Command] = []
+    go_on = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(*given: Any, **fields: Any) -> browsing.MatchingIds:
+        asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(_PATIENCE)
+        return browsing.find_matching_ids(*given, **fields)
+
+    monkeypatch.setattr(planning, "find_matching_ids", slow)
+    async with house.open() as (desk, _):
+        change = desk.change
+
+        async def noted(command: c.Command) -> Any:
+            if isinstance(command, c.HoldJob) and not command.is_over:
+                held.append(command)
+                if len(held) == 3:
+                    go_on.set()
+            return await change(command)
+
+        monkeypatch.setattr(desk, "change", noted)
+        assert (await house.ended(job.id)).done == 120
+    assert len(held) >= 3
+    assert {(one.job_id, one.by) for one in held if isinstance(one, c.HoldJob)} == {(job.id, by_user()["by"])}
+
+
+@in_a_loop
+async def test_pauses_are_longer_while_calls_wait(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def noted(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(seconds)
+
+    async with house.open() as (_, work):
+        await until(lambda: work._forgets_at > 0, "the first look")
+        monkeypatch.setattr(asyncio, "sleep", noted)
+        await work._rest(0.02)
+        alone, pauses[:] = sum(pauses), []
+        monkeypatch.setattr(Desk, "waiting", 1)
+        await work._rest(0.02)
+        monkeypatch.undo()
+    assert 0.02 <= alone < 0.15
+    assert sum(pauses) == pytest.approx(0.2)

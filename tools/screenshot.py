@@ -1,0 +1,63 @@
+"""Write docs/images/overview.png: what the administration pages look like where there is something to see.
+
+python -m tools.screenshot [PATH [FILE]]        another page, such as /admin/licenses, and another file
+"""
+
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from playwright.sync_api import Page, ViewportSize
+
+from tests.browser.chromium import a_browser
+from tests.browser.people import make_users, opened, sign_in
+from tests.browser.watching import a_visitor
+from tests.server import running
+from tools.palette import with_palette
+from tools.plausible import fill
+
+OVERVIEW = Path(__file__).parent.parent / "docs" / "images" / "overview.png"
+#: The most that a picture in the documentation may weigh, in bytes.
+MOST_BYTES = 150_000
+_WINDOW: ViewportSize = {"width": 1280, "height": 860}
+
+
+def take(path: str) -> bytes:
+    """A picture of this page, as PNG, on a server of its own that a vendor has worked with for weeks."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(Path(folder) / "data") as server,
+        a_browser() as browser,
+        a_visitor(browser, server.base_url) as visitor,
+    ):
+        make_users(server)
+        with opened(server) as storage:
+            fill(storage, datetime.now(UTC).replace(microsecond=0))
+        return _picture(visitor.page, path)
+
+
+def _picture(page: Page, path: str) -> bytes:
+    page.set_viewport_size(_WINDOW)
+    sign_in(page, "ada")
+    page.goto(path)
+    # Nothing that the mouse or the keyboard is at.
+    page.evaluate("document.activeElement.blur()")
+    return with_palette(page.screenshot(animations="disabled"))
+
+
+def main(arguments: list[str]) -> int:
+    """Take it; returns the exit status."""
+    path = arguments[0] if arguments else "/admin"
+    file = Path(arguments[1]) if len(arguments) > 1 else OVERVIEW
+    picture = take(path)
+    if len(picture) > MOST_BYTES:
+        print(f"The picture has {len(picture):,} bytes, and {MOST_BYTES:,} is the most.")
+        return 1
+    file.write_bytes(picture)
+    print(f"{file}: {len(picture):,} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
