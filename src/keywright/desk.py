@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from keywright.batches import Batches, Outcome
-from keywright.commands import Command, Follow, ForgetAnswers, GenerateLicenses, Query, Tally
+from keywright.commands import Command, Follow, ForgetAnswers, GenerateLicenses, JobStep, Query, Tally
 from keywright.errors import (
     FateUnknown,
     Fault,
@@ -35,7 +35,7 @@ _LONG_PATIENCE = 60.0
 #: Commands that are long by themselves.
 _LONG = (GenerateLicenses, ForgetAnswers)
 #: Commands that are decided alone, in another thread, while questions go on.
-_ALONE = (*_LONG, Follow, Tally)
+_ALONE = (*_LONG, Follow, Tally, JobStep)
 
 log = logging.getLogger(__name__)
 

@@ -49,7 +49,7 @@ class Followed(msgspec.Struct, frozen=True):
 
 
 def follow(work: Workset, command: c.Follow) -> Followed:
-    """Follow the next events, each exactly once; when there are none, go on with what there was before."""
+    """Follow the next events, each exactly once, and go on with what there was before."""
     tx, newest = work.tx, following.newest_event(work.tx)
     at = following.find_positions(tx)
     if at is not None and at.is_past_done and at.events == newest:
@@ -59,9 +59,14 @@ def follow(work: Workset, command: c.Follow) -> Followed:
         return Followed(0, lag(tx))
     before = msgspec.structs.replace(at)
     limit = min(command.limit, MOST_AT_ONCE)
-    rows = _begin(tx, at, newest) if at.past_until < 0 else _follow_events(tx, at, limit, newest)
-    if not rows and at.past_until >= 0:
-        rows = _follow_past(tx, at, limit)
+    if at.past_until < 0:
+        rows = _begin(tx, at, newest)
+    elif at.is_past_done:
+        rows = _follow_events(tx, at, limit, newest)
+    else:
+        # Half for each: neither may wait for the end of the other.
+        limit = max(1, limit // 2)
+        rows = _follow_events(tx, at, limit, newest) + _follow_past(tx, at, limit)
     following.save_positions(tx, before, at)
     return Followed(rows, _lag(tx, at))
 

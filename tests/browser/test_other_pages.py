@@ -11,9 +11,9 @@ from keywright import commands as c
 from keywright.keys import UNAMBIGUOUS
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
-from tests.browser.people import PASSWORD, asked, decide, sign_in
-from tests.browser.watching import Visitor
-from tests.server import RunningServer
+from tests.browser.people import PASSWORD, asked, decide, make_users, sign_in
+from tests.browser.watching import Visitor, a_visitor
+from tests.server import RunningServer, running
 
 SignedIn = Callable[[str], Visitor]
 
@@ -57,6 +57,25 @@ def choose(page: Page, name: str) -> None:
 def said(page: Page, text: str) -> None:
     """Wait until the page says this of what was just done."""
     expect(page.get_by_role("status").filter(has_text=text)).to_be_visible()
+
+
+def test_an_empty_page_says_what_to_do_next(
+    browser: Browser, tmp_path: Path, axe: Axe, camera: Camera
+) -> None:
+    with running(tmp_path / "data") as fresh:
+        make_users(fresh)
+        for name in ("ada", "carol"):
+            with a_visitor(browser, fresh.base_url) as somebody:
+                sign_in(somebody.page, name)
+                for area in ("generators", "api-keys", "names", "names/customers"):
+                    if name == "carol" and area == "api-keys":
+                        continue
+                    somebody.page.goto(f"/admin/{area}")
+                    empty = somebody.page.locator(".empty")
+                    expect(empty).to_be_visible()
+                    expect(empty.get_by_role("link")).to_have_count(1 if name == "ada" else 0)
+                    axe.check(somebody.page)
+                    camera.take(somebody.page, f"empty-{area.replace('/', '-')}-{name}")
 
 
 def test_keys_are_shown_while_a_generator_is_described(signed_in: SignedIn, axe: Axe, camera: Camera) -> None:

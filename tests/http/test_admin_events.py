@@ -60,13 +60,13 @@ def test_the_newest_is_said_first_and_in_words(carol: Visitor) -> None:
     rows = rows_of(carol)
     assert "User carol signed in carol 127.0.0.1" in rows[0]
     changed = next(row for row in rows if "License changed" in row)
-    assert "License changed 1 Product: Lumen Studio (7) → , now none" in changed
+    assert "License changed license 1 Product: Lumen Studio (7) → , now none" in changed
     assert "Status: active → , now disabled" in changed
     assert "Limit: no limit → , now 5" in changed
     assert changed.endswith("ada 192.0.2.2")
-    created = next(row for row in rows if "License created 1" in row)
+    created = next(row for row in rows if "License created license 1" in row)
     assert created.endswith("API key 77 192.0.2.3")
-    assert any("License …0002 deleted 2 root at the terminal local" in row for row in rows)
+    assert any("License …0002 deleted license 2 root at the terminal local" in row for row in rows)
 
 
 @pytest.mark.parametrize(

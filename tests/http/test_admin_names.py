@@ -79,11 +79,13 @@ def test_there_is_no_page_for_what_has_no_name(bob: Visitor, path: str) -> None:
 
 def test_many_names_are_in_pages_that_lead_on_and_back(bob: Visitor) -> None:
     server = bob.server
+    others = server.sql("SELECT number FROM names WHERE kind = 'user'")
+    gone = [c.SaveName(**asked(kind=NameKind.USER, number=number, name=None)) for (number,) in others]
     saved = [
         c.SaveName(**asked(kind=NameKind.USER, number=number, name=f"customer {number}"))
         for number in range(1000, 1120)
     ]
-    decide(server, *saved)
+    decide(server, *gone, *saved)
     first = bob.get("/names/customers")
     assert "customer 1049" in said(first)
     assert "customer 1050" not in said(first)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from keywright.http.tallies import Tallies
+from keywright.following import Followed, Lag
+from keywright.http.tallies import Tallies, _rest_after
 from tests.http.asking import Client, a_key
 from tests.http.conftest import assert_clean
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
@@ -102,6 +103,19 @@ def test_a_license_is_found_by_what_its_activations_say_some_moments_later(own: 
     own.assert_consistent()
 
 
+def test_a_server_that_is_never_idle_lets_the_search_follow_all_the_same(own: RunningServer) -> None:
+    with Client(own, own.api_key()) as vendor:
+        key = vendor.license()
+
+        def is_found_by_its_first_token() -> bool:
+            vendor.activated(key)
+            return f"t{first}" in terms(own)
+
+        wait_until(lambda: own.count("positions"), "it to begin")
+        first = vendor.activated(key)
+        wait_until(is_found_by_its_first_token, "the search")
+
+
 def test_each_of_several_processes_keeps_what_it_counted(tmp_path: Path) -> None:
     with running(tmp_path / "data", "postgresql", workers=3, **NO_LIMITS) as server:
         with Client(server, server.api_key()) as vendor:
@@ -134,6 +148,33 @@ def test_while_the_database_is_away_little_is_said_and_the_counts_are_kept_for_l
             assert own.stop() == 0
             assert own.log.count(SAID) <= 2
             server.start()
+
+
+# --- resting --------------------------------------------------------------------------------------
+
+MORE = Followed(100, Lag(5_000, None, 1.0))
+ALL = Followed(100, Lag(0, None, 1.0))
+HELD_UP = Followed(0, Lag(5_000, None, 1.0))
+
+
+def test_with_nothing_left_or_nothing_to_be_done_about_it_it_looks_again_a_second_later() -> None:
+    assert [_rest_after(one, 0.01, load) for one in (ALL, HELD_UP) for load in (0, 1)] == [1.0] * 4
+
+
+def test_with_more_left_an_idle_server_rests_as_long_as_it_worked() -> None:
+    assert _rest_after(MORE, 0.01, 0.0) == 0.01
+
+
+def test_the_busier_a_server_is_the_longer_it_rests_but_a_hundred_times_at_most_and_five_seconds() -> None:
+    rests = [_rest_after(MORE, 0.01, load / 100) for load in range(101)]
+    assert rests == sorted(rests)
+    assert rests[10] >= 50 * 0.01
+    assert rests[50:] == [1.0] * 51
+    assert _rest_after(MORE, 0.1, 1.0) == 5.0
+
+
+def test_on_a_busy_server_steps_that_take_very_long_take_a_tenth_of_the_time() -> None:
+    assert _rest_after(MORE, 3.0, 0.5) == 30.0
 
 
 # --- counting -------------------------------------------------------------------------------------

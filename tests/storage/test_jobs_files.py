@@ -12,7 +12,7 @@ from sqlalchemy import select, update
 from keywright import commands as c
 from keywright import jobs
 from keywright.batches import Batches
-from keywright.browsing import Search
+from keywright.browsing import Search, find_page
 from keywright.errors import FileGone, UnknownJob
 from keywright.jobs.planning import ROWS_AT_ONCE
 from keywright.model import Job, JobState, NameKind, Status
@@ -154,6 +154,22 @@ def test_only_what_the_search_finds_is_in_the_file(batches: Batches, storage: St
     assert [row["license_key"] for row in rows(storage, Search(product_id=2))] == [
         f"KEY-{number}" for number in range(2, 30, 3)
     ]
+
+
+def test_the_file_says_what_the_list_says(batches: Batches, storage: Storage) -> None:
+    batches.change([create(f"KEY-{n}", n or None, product_id=n % 2, status=n % 5 + 1) for n in range(60)])
+    batches.change([activate("KEY-3"), activate("KEY-13"), activate("KEY-13")])
+    search = Search(product_id=1, status=Status.INACTIVE)
+    page = ask(storage, lambda tx: find_page(tx, search, cursor=None, limit=100, now=NOW))
+    listed = sorted(page.licenses, key=lambda one: one.id)
+    assert [
+        (row["id"], row["license_key"], row["times_activated"], row["times_activated_max"], row["status"])
+        for row in rows(storage, search)
+    ] == [
+        (str(one.id), one.key, str(one.times_activated), str(one.times_activated_max), "inactive")
+        for one in listed
+    ]
+    assert len(listed) == 6
 
 
 def test_only_what_was_selected_is_in_the_file(batches: Batches, storage: Storage) -> None:

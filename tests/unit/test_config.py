@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from keywright.config import (
     Settings,
+    child_environment,
     is_debugging,
     load_secret,
     read_settings,
@@ -283,3 +284,20 @@ def test_the_secret_in_force_is_shown_as_there_and_where_it_is_kept(
     assert shown.source == str(tmp_path / "secret")
     assert shown.value is not None
     assert (tmp_path / "secret").read_text().strip() not in str(shown.value)
+
+
+def test_a_child_works_on_the_same_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the options were that its parent got."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KEYWRIGHT_DATA_DIR", "elsewhere")
+    monkeypatch.setenv("OTHER", "kept")
+    options = {"data_dir": "data", "database_url": "sqlite:////srv/x.db", "secret": "s" * 32}
+    environment = child_environment(read_settings(options))
+    assert environment["OTHER"] == "kept"
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    settings = read_settings({})
+    assert settings.data_dir == tmp_path / "data"
+    assert settings.database_url == "sqlite:////srv/x.db"
+    assert settings.secret is not None
+    assert settings.secret.get_secret_value() == "s" * 32

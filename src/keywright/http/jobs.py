@@ -42,7 +42,7 @@ _PATIENCE_AT_END = 2.0
 _MOST_FAULTS = 3
 #: How long a pause is, in times of the step before: while nobody else has work for this process, and while
 #: others would keep it busy all the time.
-_SHORT_REST, _LONG_REST = 1.0, 10.0
+_SHORT_REST, _LONG_REST = 1.0, 4.0
 _SHORTEST_REST, _LONGEST_REST = 0.001, 0.5
 _FAULT = "An error that should not be; the server's log tells more."
 

@@ -26,11 +26,13 @@ _AT_ONCE = 100
 _LOOK_EVERY = 1.0
 _GLANCE_EVERY = 0.05
 _AT_LEAST_EVERY = 5.0
-#: While much is left, a step is followed by as long a rest when nothing else is done; by one 5,000 × load²
-#: times longer when the process is otherwise busy for this part (load) of the time: 0.02 is three times as
-#: long in all, 0.1 fifty times. A rest ends after some seconds, unless steps would take a tenth of the time.
+#: While much is left, a step is followed by as long a rest when nothing else is done, and by a longer one,
+#: 1 + 5,000 × load² times as long, when the process is otherwise busy for this part (load) of the time:
+#: three times as long at 0.02, 51 times at 0.1.
 _REST_FOR_LOAD = 5000.0
-_MOST_OF_TIME = 0.1
+#: Yet this part of the time is always for steps; and this at most, where they take so long that a rest of
+#: some seconds would leave more.
+_LEAST_OF_TIME, _MOST_OF_TIME = 0.01, 0.1
 #: Over how long the load is averaged, in seconds.
 _LOAD_OVER = 0.5
 #: How long is waited after the first fault, and at most, in seconds.
@@ -140,7 +142,7 @@ def _rest_after(followed: Followed, seconds: float, load: float) -> float:
     """How long to rest after a step that took so long."""
     if not followed.rows or followed.lag.is_complete:
         return _LOOK_EVERY
-    rest = seconds * (1 + _REST_FOR_LOAD * load**2)
+    rest = seconds * min(1 + _REST_FOR_LOAD * load**2, 1 / _LEAST_OF_TIME)
     return min(rest, max(_AT_LEAST_EVERY, seconds / _MOST_OF_TIME))
 
 

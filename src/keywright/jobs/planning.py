@@ -12,7 +12,7 @@ from keywright.model import Job, License, Status
 from keywright.storage import Reading
 from keywright.storage.jobs import find_licenses_by_id
 
-#: How much a step does, so that it keeps others no longer than some milliseconds (see decision 019).
+#: How much a step does: some milliseconds of work, because others wait that long (see decision 019).
 KEYS_AT_ONCE = 25
 LICENSES_AT_ONCE = 25
 ROWS_AT_ONCE = 250

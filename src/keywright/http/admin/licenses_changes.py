@@ -204,7 +204,7 @@ def _what_goes(found: LicenseDetails) -> list[str]:
         said.append(f"{_counted(found.total, 'activation')}{active}, go with it.")
     if found.active:
         said.append("Programs that run with it stop at their next validation.")
-    said.append("To stop programs only, disable the license instead.")
+    said.append("To keep it and only refuse it to programs, disable it instead.")
     return said
 
 
