@@ -53,6 +53,13 @@ def over(server: RunningServer, number: int) -> Job:
     return done[-1]
 
 
+def test_the_theme_can_be_changed_on_a_page_that_answered_a_form(server: RunningServer, bob: Visitor) -> None:
+    answer = bob.post("/licenses/bulk", id=[str(make(server).id)], what="extend")
+    (way_back,) = re.findall(r'name="next" value="([^"]*)"', answer.text)
+    changed = bob.post("/theme", next=way_back, theme="dark")
+    assert bob.get(where_to(changed)).status_code == 200
+
+
 def test_selected_licenses_are_extended_by_a_job(server: RunningServer, bob: Visitor) -> None:
     end = asked()["now"] + timedelta(days=10)
     chosen = [make(server, expires_at=end) for _ in range(3)]

@@ -95,14 +95,16 @@ class Frame(BaseAdmin):
 
     def render(self, template: str, visit: Visit, area: Area | None, context: Mapping[str, Any]) -> str:
         """The HTML that the template makes of this and of what every page needs. In a thread."""
-        visitor = visit.visitor
+        visitor, here = visit.visitor, visit.request.url.path
         return self.templates.env.get_template(template).render(
             visit=visit,
             now=visit.now,
             user=None if visitor.signed_in is None else visitor.signed_in.user,
             menu=self.menu(visit.request, area) if visitor.signed_in is not None else (),
             area=area,
-            here=visit.request.url.path,
+            here=here,
+            # What answers a form cannot be asked for again.
+            way_back=f"{BASE}{area.path}" if visit.is_post and area is not None else here,
             csrf_token=visitor.form_token,
             theme=parts.theme_of(visit.request),
             **context,
