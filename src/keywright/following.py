@@ -64,9 +64,9 @@ def follow(work: Workset, command: c.Follow) -> Followed:
     elif at.is_past_done:
         rows = _follow_events(tx, at, limit, newest)
     else:
-        # Half for each: neither may wait for the end of the other.
-        limit = max(1, limit // 2)
-        rows = _follow_events(tx, at, limit, newest) + _follow_past(tx, at, limit)
+        # Half for each, if there are events: neither waits for the end of the other.
+        rows = _follow_events(tx, at, max(1, limit // 2), newest)
+        rows += _follow_past(tx, at, max(1, limit - rows))
     following.save_positions(tx, before, at)
     return Followed(rows, _lag(tx, at))
 

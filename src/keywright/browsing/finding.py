@@ -53,8 +53,8 @@ def find_page(
 ) -> Page:
     """The page at a cursor, the first one without; also for a cursor of another order, or one made up.
 
-    ``budget`` is in seconds; one step more may be begun within it. ``by_status``, where it is known, gives
-    totals that would take long to count.
+    ``budget`` is in seconds, for looking; counting and reading take some more. ``by_status``, where it is
+    known, gives totals that would take long to count.
     """
     hunt = Hunt(tx, search, now, budget)
     is_backward, start = _read_cursor(cursor, search.order)

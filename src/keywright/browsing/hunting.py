@@ -25,7 +25,7 @@ MOST_COUNTED = 10_000
 #: How many candidates are looked at in one step.
 _SHORTEST_STEP, _LONGEST_STEP = 250, 5_000
 #: How many entries of an index are passed by at once.
-_MOST_PASSED, _MOST_PASSED_BY_EXPIRY = 300_000, 150_000
+_MOST_PASSED, _MOST_PASSED_BY_EXPIRY = 300_000, 100_000
 
 
 class Found(NamedTuple):
@@ -39,7 +39,7 @@ class Hunt:
     """A search that is being answered."""
 
     def __init__(self, tx: Reading, search: Search, now: datetime, budget: float) -> None:
-        """``budget`` is in seconds; when it is over, no other step is begun."""
+        """``budget`` is in seconds. At least one step is done, and none is begun that would end later."""
         self._end = monotonic() + budget
         self._tx = tx
         self._search = search
@@ -134,6 +134,7 @@ class Hunt:
         """Add to ``found``; how far was looked, None to the end."""
         size, place = _SHORTEST_STEP, after
         while True:
+            began = monotonic()
             step = finding.next_step(
                 self._tx, self._sources, track, place, is_descending=is_descending, size=size
             )
@@ -142,13 +143,18 @@ class Hunt:
             some = finding.scan(self._tx, step, self._sources, limit=limit - len(found), size=size)
             found += some
             place = step.until
-            if place is None or len(found) >= limit or monotonic() >= self._end:
+            if place is None or len(found) >= limit or self._is_over(began):
                 return place
             if not some:
                 place = self._pass_by(track, place, is_descending=is_descending)
                 if place is None:
                     return None
             size = _next_size(size, len(some), limit - len(found))
+
+    def _is_over(self, began: float) -> bool:
+        """Whether another step, as long as that which began then, would end too late."""
+        now = monotonic()
+        return now + (now - began) >= self._end
 
     def _pass_by(self, track: Track, place: Position, *, is_descending: bool) -> Position | None:
         """Go on where there can be something again; None where there can be nothing more."""
