@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NoReturn
 import typer
 from rich.console import Console
 
-from benchmarks import capacity, contention, machine, pages, sizes, throughput, wrk
+from benchmarks import beside, capacity, contention, machine, pages, sizes, throughput, visits, wrk
 from benchmarks import processes as process
 from benchmarks.databases import Database, Postgres, a_server
 from benchmarks.installations import Filled, fill
@@ -20,7 +20,7 @@ from benchmarks.report import Report, save, show
 
 _SMALL, _LARGE = 10_000, 1_000_000
 _ALWAYS = (*throughput.CASES, "startup", "listing")
-_PARTS = (*_ALWAYS, "doctor", "pages", "sizes", "contention", "capacity")
+_PARTS = (*_ALWAYS, "doctor", "beside", "pages", "visits", "sizes", "contention", "capacity")
 _LONGEST = 3600
 _HELP = (
     "Measure how fast Keywright is on this machine.\n\n"
@@ -70,6 +70,8 @@ class _Bench:
             report.listing = process.measure_listing(self.filled(enough), _say)
         if "doctor" in parts:
             report.doctor = process.measure_doctor(self.filled(report.licenses), _say)
+        if "beside" in parts:
+            report.beside = beside.compare(self.filled(report.licenses), report.seconds, report.rounds, _say)
         self._measure_large(report, parts)
         if "capacity" in parts and isinstance(self.database, Postgres):
             report.capacity = capacity.measure(
@@ -83,6 +85,8 @@ class _Bench:
         large = report.licenses if report.licenses > _SMALL else _LARGE
         if "pages" in parts:
             report.pages = pages.measure(self.folder, self.database, large, _say)
+        if "visits" in parts:
+            report.visits = visits.measure(self.folder, self.database, large, report.rounds, _say)
         if "sizes" in parts:
             both = self.filled(large), self.filled(_SMALL)
             report.sizes = sizes.compare(*both, report.seconds, _say)

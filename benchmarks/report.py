@@ -7,6 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.beside import Beside
 from benchmarks.capacity import ACTIVATIONS, VALIDATIONS, Capacity
 from benchmarks.contention import Contention
 from benchmarks.machine import Machine
@@ -14,6 +15,7 @@ from benchmarks.pages import Pages
 from benchmarks.processes import Doctor, Listing, StartUp
 from benchmarks.sizes import Sizes
 from benchmarks.throughput import CONSTANT, Row, Throughput
+from benchmarks.visits import Visits
 
 
 class Report(msgspec.Struct):
@@ -29,7 +31,9 @@ class Report(msgspec.Struct):
     start_up: StartUp | None = None
     listing: Listing | None = None
     doctor: Doctor | None = None
+    beside: list[Beside] | None = None
     pages: Pages | None = None
+    visits: Visits | None = None
     sizes: Sizes | None = None
     contention: Contention | None = None
     capacity: Capacity | None = None
@@ -46,6 +50,9 @@ def show(report: Report, console: Console) -> None:
         console.print(_throughput(report, report.throughput))
     if report.pages is not None:
         console.print(_pages(report, report.pages))
+    if report.visits is not None:
+        console.print(_visits(report, report.visits))
+        console.print(_meanwhile(report.visits))
     console.print(_figures(report))
     if report.contention is not None:
         console.print(_contention(report.contention))
@@ -98,9 +105,36 @@ def _pages(report: Report, found: Pages) -> Table:
     return table
 
 
+def _visits(report: Report, found: Visits) -> Table:
+    title = f"{report.database}, {found.licenses:,} licenses, {found.activations:,} activations; over HTTP"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("page")
+    for name in ("p50 ms", "p95 ms", "worst ms"):
+        table.add_column(name, justify="right")
+    for row in found.pages:
+        table.add_row(row.page, *(f"{figure:.1f}" for figure in (row.p50_ms, row.p95_ms, row.worst_ms)))
+    table.add_section()
+    table.add_row("memory before anybody came", "", "", _mebibytes(found.before_mib))
+    table.add_row("memory after all pages", "", "", _mebibytes(found.after_mib))
+    return table
+
+
+def _meanwhile(found: Visits) -> Table:
+    title = "validate, 16 connections, while …; beside it alone, right before"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    for name in ("p99 ms", "alone", "ratio", "requests/s", "alone"):
+        table.add_column(name, justify="right")
+    for row in found.meanwhile:
+        rates = [f"{figure:,.0f}" for figure in (row.per_second, row.per_second_alone)]
+        table.add_row(row.what, f"{row.p99_ms:.1f}", f"{row.p99_alone_ms:.1f}", f"{row.ratio:.2f}", *rates)
+    return table
+
+
 def _figures(report: Report) -> Table:
     table = Table(show_header=False)
-    for name, figure in [*_memory(report), *_times(report), *_doctor(report.doctor), *_sizes(report.sizes)]:
+    rows = [*_memory(report), *_times(report), *_doctor(report.doctor), *_sizes(report.sizes)]
+    for name, figure in [*rows, *_beside(report.beside)]:
         table.add_row(name, figure)
     table.add_section()
     machine = report.machine
@@ -141,6 +175,19 @@ def _doctor(doctor: Doctor | None) -> list[tuple[str, str]]:
         (f"its findings among them and {doctor.activations:,} activations", f"{doctor.findings:,}"),
         ("its peak memory", _mebibytes(doctor.peak_mib)),
     ]
+
+
+def _beside(found: list[Beside] | None) -> list[tuple[str, str]]:
+    rows = []
+    for one in found or ():
+        low, high = one.quarters
+        ratio = f"{one.ratio:.3f}, half of {one.pairs} pairs {low:.3f} to {high:.3f}"
+        rows.append((f"{one.case}, rate with pages ÷ without", ratio))
+        rates = f"{one.with_pages:,.0f}/s ÷ {one.without_pages:,.0f}/s"
+        rows.append((f"{one.case}, medians", rates))
+        if one.processor_ratio is not None:
+            rows.append((f"{one.case}, processor time with ÷ without", f"{one.processor_ratio:.3f}"))
+    return rows
 
 
 def _sizes(sizes: Sizes | None) -> list[tuple[str, str]]:

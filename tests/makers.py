@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from argon2 import PasswordHasher
 
 from keywright import commands as c
 from keywright.accounts import hash_session_token
@@ -35,6 +38,12 @@ KEY = "KEY-1"
 TOKEN = "0123456789abcdef0123456789abcdef01234567"
 SECRET = b"the tests' secret, 32 bytes long"
 KEY_RING = KeyRing(SECRET)
+
+
+@cache
+def a_cheap_hash(password: str) -> str:
+    """A password's hash, as ``accounts`` makes them, but without their price: hundreds of tests sign in."""
+    return PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(password)
 
 
 def a_license(**fields: Any) -> License:

@@ -3,18 +3,17 @@
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
 from playwright.sync_api import Page, expect
 
-from keywright import accounts
 from keywright import commands as c
 from keywright.batches import Batches
 from keywright.config import Settings, open_installation
 from keywright.errors import KeywrightError
 from keywright.model import Origin, Role, User
 from keywright.storage import Storage
+from tests.makers import a_cheap_hash
 from tests.server import RunningServer
 
 #: The users of a server for tests, and what they all sign in with.
@@ -48,7 +47,7 @@ def asked(**fields: Any) -> dict[str, Any]:
 
 def make_users(server: RunningServer) -> list[User]:
     """Ada, Bob and Carol."""
-    password_hash = _password_hash()
+    password_hash = a_cheap_hash(PASSWORD)
     return decide(
         server,
         [
@@ -56,11 +55,6 @@ def make_users(server: RunningServer) -> list[User]:
             for name, role in ROLES.items()
         ],
     )
-
-
-@cache
-def _password_hash() -> str:
-    return accounts.hash_password(PASSWORD)
 
 
 def sign_in(

@@ -4,19 +4,18 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from functools import cache
 from html import unescape
 from typing import Any, Self
 
 import httpx
 
-from keywright import accounts
 from keywright import commands as c
 from keywright.batches import Batches
 from keywright.config import Settings, open_installation
 from keywright.errors import KeywrightError
 from keywright.model import Origin, Role
 from keywright.storage import Reading, Storage, ask
+from tests.makers import a_cheap_hash
 from tests.server import RunningServer
 
 #: The users of a server for tests, and what they all sign in with. No log may ever hold it.
@@ -65,16 +64,11 @@ def make_users(server: RunningServer, *names: str) -> None:
         server,
         *(
             c.CreateUser(
-                **asked(name=name, role=ROLES.get(name, Role.READER), password_hash=_password_hash())
+                **asked(name=name, role=ROLES.get(name, Role.READER), password_hash=a_cheap_hash(PASSWORD))
             )
             for name in new
         ),
     )
-
-
-@cache
-def _password_hash() -> str:
-    return accounts.hash_password(PASSWORD)
 
 
 class Visitor:

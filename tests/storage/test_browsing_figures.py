@@ -1,6 +1,7 @@
 """Figures about all licenses are counted, and may be a minute old."""
 
 import threading
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from keywright.browsing import Figures, Overview, RecentFigures, count_figures, overview
 from keywright.browsing import figures as of_figures
 from keywright.model import Status
-from keywright.storage import Storage, Writing, ask
+from keywright.storage import Reading, Storage, Writing, ask
 from keywright.storage.many import inserting
 from keywright.storage.schema import daily_counts, limit_refusals
 from tests.makers import NOW, a_license, an_event
@@ -208,6 +209,48 @@ def test_who_comes_first_together_counts_once(open_again: Opener, monkeypatch: p
     for thread in threads:
         thread.join(30)
     assert counted == [1]
+
+
+def test_many_are_counted_behind_who_asks_and_only_once(storage: Storage, add: Any) -> None:
+    asked: list[Callable[[Reading], None]] = []
+    recent = RecentFigures(many=0, ask_soon=asked.append)
+
+    def total_at(seconds: int) -> int:
+        return ask(storage, lambda tx: recent.get(tx, NOW + timedelta(seconds=seconds))).total
+
+    add()
+    # There are none to be given out: who comes first waits.
+    assert (total_at(0), asked) == (1, [])
+    add()
+    assert [total_at(60), total_at(61)] == [1, 1]
+    assert len(asked) == 1
+    ask(storage, asked[0])
+    assert recent.are_recent(NOW + timedelta(seconds=61))
+    assert (total_at(61), len(asked)) == (2, 1)
+
+
+def test_figures_can_be_asked_for_before_anybody_waits_for_them(storage: Storage, add: Any) -> None:
+    asked: list[Callable[[Reading], None]] = []
+    recent = RecentFigures(ask_soon=asked.append)
+    add()
+    recent.renew(NOW)
+    recent.renew(NOW)
+    assert len(asked) == 1
+    ask(storage, asked[0])
+    recent.renew(NOW)
+    assert len(asked) == 1
+    add()
+    assert ask(storage, lambda tx: recent.get(tx, NOW)).total == 1
+
+
+def test_what_was_to_be_counted_and_was_not_is_asked_for_again(storage: Storage, add: Any) -> None:
+    asked: list[Callable[[Reading], None]] = []
+    recent = RecentFigures(many=0, ask_soon=asked.append)
+    add()
+    ask(storage, lambda tx: recent.get(tx, NOW))
+    for seconds in (60, 69, 70, 79, 80):
+        recent.renew(NOW + timedelta(seconds=seconds))
+    assert len(asked) == 3
 
 
 def test_after_counting_failed_the_next_counts(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:

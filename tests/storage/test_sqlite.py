@@ -66,6 +66,15 @@ def test_readers_read_the_log_too_and_have_foreign_keys_nowhere_to_break(storage
         assert pragma(tx, "journal_mode") == "wal"
 
 
+def test_who_reads_beside_others_keeps_little_in_memory(storage: SqliteStorage) -> None:
+    def kept(of: SqliteStorage) -> object:
+        with of.read() as tx:
+            return pragma(tx, "cache_size")
+
+    with closing(storage.beside()) as beside:
+        assert (kept(storage), kept(beside)) == (-16 * 1024, -2 * 1024)
+
+
 def test_a_reader_cannot_write(storage: SqliteStorage) -> None:
     with pytest.raises(StoreUnavailable, match="readonly"), storage.read() as tx:
         insert_license(tx)

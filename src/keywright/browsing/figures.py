@@ -1,8 +1,9 @@
 """Figures about all licenses."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
+from functools import partial
 
 import msgspec
 
@@ -13,6 +14,8 @@ from keywright.storage.following import FULL, UNUSED
 _DAYS = 30
 _EPOCH = date(1970, 1, 1)
 _ACTIVATED, _VALIDATED = "license.activated", "license.validated"
+#: When a question that was to be asked soon has not been answered until then, it is asked again.
+_PATIENCE = timedelta(seconds=10)
 #: So many refused licenses and events are in the overview.
 _MOST_SHOWN = 10
 
@@ -43,12 +46,23 @@ class Overview(Figures, frozen=True, kw_only=True):
 
 class RecentFigures:
     """Figures that are at most so old, for all threads of a process: to count a million licenses takes a
-    tenth of a second. So ``few`` licenses, and fewer, are counted each time.
+    tenth of a second. So ``few`` licenses, and fewer, are counted each time; for more than ``many``, those
+    there are are given out until others are counted, by a question that ``ask_soon`` is to ask.
     """
 
-    def __init__(self, longest: timedelta = timedelta(seconds=60), *, few: int = -1) -> None:
+    def __init__(
+        self,
+        longest: timedelta = timedelta(seconds=60),
+        *,
+        few: int = -1,
+        many: int = 100_000,
+        ask_soon: Callable[[Callable[[Reading], None]], None] | None = None,
+    ) -> None:
         self._longest = longest
         self._few = few
+        self._many = many
+        self._ask_soon = ask_soon
+        self._asked_at: datetime | None = None
         self._counting = threading.Lock()
         self._figures: Figures | None = None
 
@@ -59,18 +73,47 @@ class RecentFigures:
         known = self._figures
         if known is None:
             self._counting.acquire()
-        elif self._are_recent(known, now) or not self._counting.acquire(blocking=False):
+        elif self.are_recent(now) or self._is_left_to_others(known, now):
             return known
+        return self._count(tx, now)
+
+    def renew(self, now: datetime) -> None:
+        """Have them counted soon if they are too old, for whoever asks next."""
+        if not self.are_recent(now):
+            self._count_soon(self._figures, now)
+
+    def are_recent(self, now: datetime) -> bool:
+        """Whether those there are need not be counted anew."""
+        known = self._figures
+        if known is None or known.total <= self._few:
+            return False
+        return timedelta(0) <= now - known.as_of < self._longest
+
+    def _is_left_to_others(self, known: Figures, now: datetime) -> bool:
+        return self._count_soon(known, now) or not self._counting.acquire(blocking=False)
+
+    def _count_soon(self, known: Figures | None, now: datetime) -> bool:
+        """Whether somebody else counts them."""
+        if self._ask_soon is None or (known is not None and known.total <= self._many):
+            return False
+        if self._asked_at is None or abs(now - self._asked_at) >= _PATIENCE:
+            self._asked_at = now
+            self._ask_soon(partial(self._count_if_nobody_does, now=now))
+        return True
+
+    def _count_if_nobody_does(self, tx: Reading, now: datetime) -> None:
+        if self._counting.acquire(blocking=False):
+            self._count(tx, now)
+
+    def _count(self, tx: Reading, now: datetime) -> Figures:
+        """Count, unless somebody just has; whoever calls this has acquired what is released here."""
         try:
             known = self._figures
-            if known is None or not self._are_recent(known, now):
+            if known is None or not self.are_recent(now):
                 known = self._figures = count_figures(tx, now)
             return known
         finally:
             self._counting.release()
-
-    def _are_recent(self, figures: Figures, now: datetime) -> bool:
-        return figures.total > self._few and timedelta(0) <= now - figures.as_of < self._longest
 
 
 def count_figures(tx: Reading, now: datetime) -> Figures:

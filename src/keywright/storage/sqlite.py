@@ -42,6 +42,9 @@ LOCK_TIMEOUT = 20.0
 _LOCK_POLL = 0.005
 #: What one connection keeps of the file in memory, in KiB.
 _CACHE_KIB = 16 * 1024
+#: The same for who reads beside the others: pages, and long work, one for each thread. What they look at is
+#: in the operating system's memory, too.
+_CACHE_BESIDE_KIB = 2 * 1024
 #: What the write-ahead log shrinks to when nobody needs more of it, in bytes. It grows as long as a reader
 #: looks at one moment, and would keep that size.
 _MOST_LOG_KEPT = 32 * 1024 * 1024
@@ -70,9 +73,10 @@ class SqliteStorage:
     #: Its answers come at once: waiting for them in another thread would take longer.
     is_local = True
 
-    def __init__(self, path: Path, key_ring: KeyRing) -> None:
+    def __init__(self, path: Path, key_ring: KeyRing, *, cache_kib: int = _CACHE_KIB) -> None:
         self.path = path
         self._key_ring = key_ring
+        self._cache_kib = cache_kib
         self._lock = FileLock(f"{path}.lock", thread_local=False, mode=0o600)
         self._writer: Connection | None = None
         self._reader: Connection | None = None
@@ -83,7 +87,7 @@ class SqliteStorage:
         """One moment of the database. Raises ``StoreUnavailable``."""
         try:
             if self._reader is None:
-                self._reader = engine(self.path, "ro").connect()
+                self._reader = self._opened_reader()
             with self._reader.begin():
                 yield Reading(self._reader, self._key_ring)
         except exc.DBAPIError as problem:
@@ -134,7 +138,7 @@ class SqliteStorage:
 
     def beside(self) -> "SqliteStorage":
         """Another object on the same database, for another thread; whoever asks for it closes it."""
-        return SqliteStorage(self.path, self._key_ring)
+        return SqliteStorage(self.path, self._key_ring, cache_kib=_CACHE_BESIDE_KIB)
 
     def interrupt(self, *, writing: bool) -> None:
         """Nothing here waits for somebody who may never answer."""
@@ -145,6 +149,13 @@ class SqliteStorage:
         if self._writer is not None:
             with self.exclusively():
                 self._drop_writer()
+
+    def _opened_reader(self) -> Connection:
+        reader = engine(self.path, "ro").connect()
+        if self._cache_kib != _CACHE_KIB:
+            raw: Any = reader.connection.driver_connection
+            raw.execute(f"PRAGMA cache_size=-{self._cache_kib}")
+        return reader
 
     def _opened_writer(self, *, wait: bool) -> Connection:
         if self._writer is None:

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import suppress
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -19,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from keywright.commands import Command, StartJob
 from keywright.config import Settings
 from keywright.desk import Desk
-from keywright.errors import FateUnknown, KeywrightError, QueueFull
+from keywright.errors import FateUnknown, KeywrightError, QueueFull, Unavailable
 from keywright.http.admin import BASE
 from keywright.http.admin.turns import Turns
 from keywright.http.jobs import LongWork
@@ -113,6 +114,21 @@ class Door:
             storage = self._here.storage = self._storage.beside()
             self._opened.append(storage)
         return ask(storage, question)
+
+    def ask_soon(self, question: Callable[[Reading], object]) -> None:
+        """Ask the question when a thread is free; what it raises is written to the log."""
+
+        def asked() -> None:
+            try:
+                self.ask(question)
+            except Unavailable as fault:
+                log.debug("a question of the pages was not answered: %s", fault)
+            except Exception:
+                log.exception("a question of the pages could not be asked")
+
+        # Not any more once the last pages are made.
+        with suppress(RuntimeError):
+            self._threads.submit(asked)
 
     def change(self, command: Command) -> Any:
         """What the desk makes of the command, durable; raises what it raises. In a thread only."""

@@ -71,7 +71,7 @@ class Frame(BaseAdmin):
         logging.getLogger("starlette_admin").setLevel(logging.WARNING)
         self.door = door
         self.statics = Statics()
-        self.figures = RecentFigures(few=10_000)
+        self.figures = RecentFigures(few=10_000, ask_soon=door.ask_soon)
         super().__init__(
             title="Keywright",
             base_url=BASE,
@@ -166,6 +166,8 @@ class _Doorkeeper(BaseAuthProvider):
         if not visitor.token or request.url.path.startswith(f"{BASE}/static/"):
             return None
         await door.run(partial(visitor.look_up, door))
+        if visitor.signed_in is not None:
+            self._frame.figures.renew(visitor.now)
         return None if visitor.signed_in is None else AdminUser(visitor.signed_in.user.name)
 
     async def refuse(self, request: Request, error: KeywrightError) -> Response:

@@ -54,7 +54,13 @@ class Home(Area):
             there=shown.there,
             told=[happenings.tell(one, shown.names) for one in found.latest_events],
             by_status=[(one.name.lower(), found.by_status.get(one, 0)) for one in Status],
+            is_counting=not visit.frame.figures.are_recent(visit.now) and found.as_of != visit.now,
         )
+
+    @page("/counted")
+    def counted(self, visit: Visit) -> Response:
+        """Whether the figures were counted since; asked by pages whose own are old."""
+        return visit.page("overview/counted.html", is_over=visit.frame.figures.are_recent(visit.now))
 
 
 def _look(tx: Reading, visit: Visit) -> Shown:

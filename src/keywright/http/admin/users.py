@@ -8,7 +8,7 @@ from keywright.commands import ChangeUser, CreateUser, EndSession
 from keywright.errors import UnknownUser, UserExists
 from keywright.http.admin.account import MAY
 from keywright.http.admin.inputs import Inputs, number_of, one_of
-from keywright.http.admin.passwords import new_password
+from keywright.http.admin.passwords import hashed, new_password
 from keywright.http.admin.sentences import say
 from keywright.http.admin.visit import Area, Visit, page
 from keywright.model import Role, User
@@ -75,7 +75,7 @@ class Users(Area):
         change = ChangeUser(
             **visit.command_fields(),
             user_id=user.id,
-            password_hash=accounts.hash_password(password),
+            password_hash=hashed(visit, password),
             but_session=visit.session.token_hash,
         )
         visit.change(change)
@@ -127,9 +127,7 @@ def _everywhere(visit: Visit, user: User) -> str:
 
 
 def _made(visit: Visit, inputs: Inputs, name: str, role: Role, password: str) -> User | None:
-    create = CreateUser(
-        **visit.command_fields(), name=name, role=role, password_hash=accounts.hash_password(password)
-    )
+    create = CreateUser(**visit.command_fields(), name=name, role=role, password_hash=hashed(visit, password))
     try:
         user: User = visit.change(create)
     except UserExists as error:

@@ -1,0 +1,71 @@
+"""What the administration pages cost those who do not use them: calls of a server with pages, nobody on them,
+compared with calls of one that has neither pages nor what follows the events and does long work for them.
+"""
+
+import statistics
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from benchmarks import servers, wrk
+from benchmarks.installations import Filled, copied
+
+_WITHOUT_PAGES = Path(__file__).with_name("bare.py")
+_CASES = ("validate", "activate")
+_CONNECTIONS = 64
+_LEAST_PAIRS = 10
+
+
+class Beside(msgspec.Struct, frozen=True):
+    """Medians of both servers' rates and processor times; and of the ratios of neighbors in time, between
+    the quarters of which half of them are.
+    """
+
+    case: str
+    pairs: int
+    with_pages: float
+    without_pages: float
+    ratio: float
+    quarters: tuple[float, float]
+    processor_ratio: float | None
+
+
+def compare(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None]) -> list[Beside]:
+    """Drive both by turns, each on a copy of the installation."""
+    with ExitStack() as stack:
+        both = []
+        for start in (servers.keywright(), [sys.executable, "-P", str(_WITHOUT_PAGES)]):
+            copy = stack.enter_context(copied(filled))
+            both.append((stack.enter_context(servers.started(start, copy.data_dir)), copy))
+        return [_compared(both, case, seconds, max(_LEAST_PAIRS, rounds), say) for case in _CASES]
+
+
+def _compared(
+    both: list[tuple[servers.Server, Filled]], case: str, seconds: int, pairs: int, say: Callable[[str], None]
+) -> Beside:
+    loads: tuple[list[wrk.Load], list[wrk.Load]] = ([], [])
+    for pair in range(pairs):
+        # Now the one, now the other is first.
+        for which in (0, 1) if pair % 2 else (1, 0):
+            loads[which].append(wrk.drive(*both[which], case, _CONNECTIONS, seconds))
+        say(f"{case}: {loads[0][-1].per_second:,.0f}/s with, {loads[1][-1].per_second:,.0f}/s without pages")
+    ratios = [one.per_second / other.per_second for one, other in zip(*loads, strict=True)]
+    quarters = statistics.quantiles(ratios, n=4)
+    with_pages, without_pages = (statistics.median(one.per_second for one in some) for some in loads)
+    return Beside(
+        case,
+        pairs,
+        with_pages,
+        without_pages,
+        statistics.median(ratios),
+        (quarters[0], quarters[-1]),
+        _processor_ratio(*loads),
+    )
+
+
+def _processor_ratio(some: list[wrk.Load], others: list[wrk.Load]) -> float | None:
+    both = [[one.processor_us for one in loads if one.processor_us is not None] for loads in (some, others)]
+    return statistics.median(both[0]) / statistics.median(both[1]) if all(both) else None

@@ -1,0 +1,281 @@
+"""How long a visitor waits for the administration pages of a large installation, over HTTP; how much memory
+they take; and how long calls wait while somebody works with them, or long work is done.
+"""
+
+import re
+import statistics
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import Any, NamedTuple
+
+import httpx
+import msgspec
+
+from benchmarks import servers, wrk
+from benchmarks.browsed import FREQUENT_LABEL, OFFICE, RESELLER, Browsed, fill
+from benchmarks.databases import Database
+from benchmarks.installations import Filled, key_of, opened
+from benchmarks.servers import Server
+from keywright import accounts, jobs
+from keywright import commands as c
+from keywright.batches import Batches
+from keywright.browsing import Search
+from keywright.model import Origin, Role
+from keywright.storage import Storage, ask
+from keywright.storage.jobs import count_unfinished_jobs
+
+_TIMES = 40
+_NAME, _PASSWORD = "benchmark", "a password for one run"
+_FORM_TOKEN = re.compile(r'name="csrf_token" value="([0-9a-f]+)"')
+#: Connections that validate meanwhile, and for how long each time, in seconds.
+_CONNECTIONS, _SECONDS = 16, 5
+_WORK_AT_ONCE = 200_000
+
+
+class Page(msgspec.Struct, frozen=True):
+    """How long the visitor waited for the answer, half of the times, at most in 95 of 100, and at most."""
+
+    page: str
+    p50_ms: float
+    p95_ms: float
+    worst_ms: float
+    times: int
+
+
+class Meanwhile(msgspec.Struct, frozen=True):
+    """How long validations took while something else was done, and just before."""
+
+    what: str
+    p99_ms: float
+    p99_alone_ms: float
+    ratio: float
+    per_second: float
+    per_second_alone: float
+
+
+class Visits(msgspec.Struct, frozen=True):
+    """Pages, what happened meanwhile, and the server's memory in MiB before, and after every page."""
+
+    licenses: int
+    activations: int
+    pages: list[Page]
+    meanwhile: list[Meanwhile]
+    before_mib: float | None
+    after_mib: float | None
+
+
+def measure(
+    folder: Path, database: Database, licenses: int, rounds: int, say: Callable[[str], None]
+) -> Visits:
+    """Make an installation, visit its pages, validate meanwhile, and remove it."""
+    filled = fill(folder, database, licenses, say)
+    with opened(filled.data_dir, database) as storage:
+        _prepare(storage)
+    with servers.started(servers.keywright(), filled.data_dir) as server:
+        servers.get(server.url, f"{servers.LICENSES}/validate/{key_of(1)}")
+        before = server.memory("VmRSS")
+        with _visitor(server) as visitor:
+            site = _Site(server, filled, visitor)
+            say("visiting …")
+            pages = [_page(visitor, name, paths) for name, paths in _paths(filled).items()]
+            after = server.memory("VmRSS")
+            meanwhile = [_meanwhile(site, name, rounds, say) for name in ("visitors", *_WORK)]
+    database.remove(filled.data_dir)
+    return Visits(filled.licenses, filled.activations, pages, meanwhile, before, after)
+
+
+# --- pages ----------------------------------------------------------------------------------------
+
+
+class _Visitor:
+    def __init__(self, http: httpx.Client) -> None:
+        self.http = http
+        self.token = ""
+
+    def get(self, path: str) -> httpx.Response:
+        answer = self.http.get(f"/admin{path}")
+        if found := _FORM_TOKEN.search(answer.text):
+            self.token = found[1]
+        return answer
+
+    def post(self, path: str, **fields: str) -> httpx.Response:
+        return self.http.post(f"/admin{path}", data=fields | {"csrf_token": self.token})
+
+
+@contextmanager
+def _visitor(server: Server) -> Iterator[_Visitor]:
+    with httpx.Client(base_url=server.url, timeout=60) as http:
+        visitor = _Visitor(http)
+        visitor.get("/sign-in")
+        visitor.post("/sign-in", name=_NAME, password=_PASSWORD)
+        if visitor.get("/account").status_code != httpx.codes.OK:
+            raise RuntimeError("nobody could sign in")
+        yield visitor
+
+
+def _prepare(storage: Storage) -> None:
+    asked: dict[str, Any] = _asked()
+    password_hash = accounts.hash_password(_PASSWORD)
+    _decide(
+        storage,
+        c.CreateUser(**asked, name=_NAME, role=Role.ADMINISTRATOR, password_hash=password_hash),
+        c.CreateGenerator(
+            **asked,
+            name="benchmark",
+            charset="ABCDEFGHJKLMNPQRSTUVWXYZ23456789",
+            chunks=4,
+            chunk_length=5,
+            separator="-",
+        ),
+    )
+
+
+def _paths(filled: Browsed) -> dict[str, Callable[[int], tuple[str, str]]]:
+    """What to get, or (with a text) what to search, the n-th time."""
+
+    def fixed(path: str) -> Callable[[int], tuple[str, str]]:
+        return lambda _: (path, "")
+
+    return {
+        "overview": fixed("/overview"),
+        "licenses": fixed("/licenses"),
+        "licenses that expire soonest": fixed("/licenses?sort=expires"),
+        "licenses, four conditions": fixed(f"/licenses?status=active&product=2&user={RESELLER}&places=full"),
+        "a product's disabled licenses": fixed("/licenses?product=2&status=disabled"),
+        "licenses without a free place": fixed("/licenses?places=full"),
+        "licenses expiring in 30 days": fixed("/licenses?expiring=30&sort=expires"),
+        "a license": lambda n: (f"/licenses/{filled.some_ids[n % 20]}", ""),
+        "the license in most places": fixed(f"/licenses/{filled.busy_id}"),
+        "its history": fixed(f"/licenses/{filled.busy_id}/history"),
+        "search: a license key": lambda n: ("", key_of(n * filled.licenses // 100)),
+        "search: a token": lambda n: ("", filled.some_tokens[n % 20]),
+        "search: an address": lambda n: ("", filled.some_addresses[n % 20]),
+        "search: an office's address": lambda _: ("", OFFICE),
+        "search: an order": lambda n: ("", str(70_000 + n)),
+        "search: a label's beginning": lambda _: ("", FREQUENT_LABEL),
+        "search: nothing there is": lambda n: ("", f"nothing {n}"),
+        "generators": fixed("/generators"),
+        "API keys": fixed("/api-keys"),
+        "names": fixed("/names"),
+        "jobs": fixed("/jobs"),
+        "events": fixed("/events"),
+        "users": fixed("/users"),
+        "system": fixed("/system"),
+        "account": fixed("/account"),
+    }
+
+
+def _page(visitor: _Visitor, name: str, path_of: Callable[[int], tuple[str, str]]) -> Page:
+    took = []
+    for number in range(_TIMES + 1):
+        path, text = path_of(number)
+        began = perf_counter()
+        answer = visitor.post("/licenses/search", text=text) if text else visitor.get(path)
+        took.append((perf_counter() - began) * 1000)
+        if answer.status_code not in (httpx.codes.OK, httpx.codes.SEE_OTHER):
+            raise RuntimeError(f"{name} was answered {answer.status_code}")
+    # The first one compiles templates and statements.
+    took = took[1:]
+    p95 = statistics.quantiles(took, n=20)[-1]
+    return Page(name, statistics.median(took), p95, max(took), len(took))
+
+
+# --- calls meanwhile ------------------------------------------------------------------------------
+
+
+def _generate() -> jobs.Order:
+    return jobs.Generate(generator_id=1, amount=_WORK_AT_ONCE, status=3)
+
+
+def _extend() -> jobs.Order:
+    return jobs.Change(what=jobs.What.RAISE_LIMIT, amount=1, search=Search())
+
+
+def _export() -> jobs.Order:
+    return jobs.Export(search=Search())
+
+
+_WORK: dict[str, Callable[[], jobs.Order]] = {
+    "generating licenses": _generate,
+    "changing licenses": _extend,
+    "exporting licenses": _export,
+}
+
+
+class _Site(NamedTuple):
+    server: Server
+    filled: Browsed
+    visitor: _Visitor
+
+
+def _meanwhile(site: _Site, what: str, rounds: int, say: Callable[[str], None]) -> Meanwhile:
+    alone, during = [], []
+    for _ in range(max(3, rounds)):
+        alone.append(_validate(site))
+        with _visiting(site.server) if what == "visitors" else _working(site, _WORK[what]()):
+            during.append(_validate(site))
+        say(f"{what}: p99 {during[-1].p99_ms:.1f} ms, alone {alone[-1].p99_ms:.1f} ms")
+        sleep(1)
+    p99, p99_alone = (statistics.median(one.p99_ms for one in loads) for loads in (during, alone))
+    rate, rate_alone = (statistics.median(one.per_second for one in loads) for loads in (during, alone))
+    # Each pair of neighbors has met the same machine.
+    ratio = statistics.median(one.p99_ms / two.p99_ms for one, two in zip(during, alone, strict=True))
+    name = "two visitors without a pause" if what == "visitors" else what
+    return Meanwhile(name, p99, p99_alone, ratio, rate, rate_alone)
+
+
+def _validate(site: _Site) -> wrk.Load:
+    filled = site.filled
+    about = Filled(filled.data_dir, filled.database, filled.licenses, "", "", Path(), 0, "", Path())
+    return wrk.drive(site.server, about, "validate", _CONNECTIONS, _SECONDS)
+
+
+@contextmanager
+def _visiting(server: Server) -> Iterator[None]:
+    is_over = threading.Event()
+
+    def visit() -> None:
+        with _visitor(server) as visitor:
+            while not is_over.is_set():
+                for path in ("/overview", "/licenses", "/licenses?places=full&sort=expires", "/events"):
+                    visitor.get(path)
+
+    threads = [threading.Thread(target=visit) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+
+
+@contextmanager
+def _working(site: _Site, order: jobs.Order) -> Iterator[None]:
+    """While the server carries this out; what is left of it then is given up."""
+    with opened(site.filled.data_dir, site.filled.database) as storage:
+        (job,) = _decide(storage, jobs.start(order, **_asked()))
+        sleep(1.5)
+        yield
+        if not ask(storage, count_unfinished_jobs):
+            raise RuntimeError("the work was done before it was over: let there be more")
+        site.visitor.post(f"/jobs/{job.id}/cancel")
+        while ask(storage, count_unfinished_jobs):
+            sleep(0.1)
+
+
+def _decide(storage: Storage, *commands: c.Command) -> list[Any]:
+    outcomes = Batches(storage).change(commands)
+    for one in outcomes:
+        if isinstance(one, Exception):
+            raise one
+    return outcomes
+
+
+def _asked() -> dict[str, Any]:
+    return {"now": datetime.now(UTC).replace(microsecond=0), "origin": Origin("cli:benchmark", "", "")}
