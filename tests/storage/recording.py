@@ -12,18 +12,20 @@ import json
 import sys
 import tempfile
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from keywright import access, accounts
+from keywright import access, accounts, browsing, jobs
 from keywright import commands as c
 from keywright.batches import Batches
 from keywright.keys import hash_consumer_key
 from keywright.model import LicenseFilter, NameKind, Permissions, Role, Status
-from keywright.storage import Storage
+from keywright.storage import Storage, ask
+from tests.jobs import by_user, cancel, worked_through
 from tests.makers import (
     LATER,
     NOW,
@@ -31,6 +33,7 @@ from tests.makers import (
     a_retry,
     a_storage,
     activate,
+    an_origin,
     change_user,
     create,
     create_generator,
@@ -90,6 +93,8 @@ def live(storage: Storage) -> None:
         [c.ListGenerators(), c.GetGenerator(generator_id=1), c.CheckStore()],
     ):
         batches.ask(question)
+    _follow(storage)
+    _work(storage)
     batches.change([delete_generator(1)])
     with storage.read() as tx:
         tx.list_events(1, limit=9)
@@ -114,30 +119,60 @@ def _administer(storage: Storage) -> None:
         accounts.list_names(tx, NameKind.PRODUCT, after=-1, limit=9)
 
 
+def _follow(storage: Storage) -> None:
+    batches = Batches(storage)
+    origin = an_origin(actor="keywright")
+    tally = c.Tally(now=NOW, origin=origin, validations=3, refused={"a": 2}, used_api_keys={1: LATER})
+    batches.change([tally])
+    while not batches.change([c.Follow(now=NOW, origin=origin, limit=100)])[0].lag.is_complete:
+        pass
+    with storage.read() as tx:
+        browsing.overview(tx, NOW)
+        browsing.find_page(tx, browsing.Search(is_full=True), cursor=None, limit=9, now=NOW)
+        browsing.interpret(tx, TOKEN)
+
+
+def _work(storage: Storage) -> None:
+    batches = Batches(storage)
+    for order in (
+        jobs.Generate(generator_id=1, amount=2, status=3),
+        jobs.Change(what=jobs.What.RAISE_LIMIT, amount=1, search=browsing.Search()),
+        jobs.Export(search=browsing.Search()),
+    ):
+        job = worked_through(batches, storage, order)
+    list(jobs.read_file(partial(ask, storage), job.id))
+    with storage.read() as tx:
+        jobs.list_jobs(tx, before_id=None, limit=9)
+    batches.change([cancel(job.id), c.ForgetPieces(**by_user(), job_id=job.id)])
+
+
 def as_json(value: Any) -> Any:
     return {"hex": bytes(value).hex()} if isinstance(value, bytes | memoryview) else value
 
 
 def main(target: Path) -> None:
     lines: list[str] = []
+
+    def record(_: object, cursor: Any, statement: str, given: Any, _context: object, is_many: bool) -> None:
+        if statement.startswith(("BEGIN", "PRAGMA")):
+            return
+        # Run again: what the cursor finds is not ours. What changes something must not be.
+        is_asked = cursor.description and " RETURNING " not in statement
+        rows = cursor.connection.execute(statement, given).fetchall() if is_asked else None
+        said = {
+            "sql": " ".join(statement.split()),
+            "runs": [[as_json(value) for value in values] for values in (given if is_many else [given])],
+            "rows": None if rows is None else [[as_json(value) for value in row] for row in rows],
+            "changed": cursor.rowcount,
+        }
+        lines.append(json.dumps(said, ensure_ascii=False))
+
     with tempfile.TemporaryDirectory() as folder, closing(a_storage(Path(folder))) as storage:
-
-        @event.listens_for(Engine, "after_cursor_execute")
-        def record(
-            _: object, cursor: Any, statement: str, given: Any, _context: object, is_many: bool
-        ) -> None:
-            if statement.startswith(("BEGIN", "PRAGMA")):
-                return
-            rows = cursor.connection.execute(statement, given).fetchall() if cursor.description else None
-            said = {
-                "sql": " ".join(statement.split()),
-                "runs": [[as_json(value) for value in values] for values in (given if is_many else [given])],
-                "rows": None if rows is None else [[as_json(value) for value in row] for row in rows],
-                "changed": cursor.rowcount,
-            }
-            lines.append(json.dumps(said, ensure_ascii=False))
-
-        live(storage)
+        event.listen(Engine, "after_cursor_execute", record)
+        try:
+            live(storage)
+        finally:
+            event.remove(Engine, "after_cursor_execute", record)
     target.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
 
 

@@ -17,7 +17,7 @@ from keywright.storage.migrate import OLDEST_CODE
 from keywright.storage.schema import metadata
 from tests.makers import a_retry, activate, validate
 from tests.storage.conftest import Opener
-from tests.storage.recording import as_json
+from tests.storage.recording import as_json, main
 
 #: What the oldest release that may use the database runs; see ``recording.py``.
 RECORDED = Path(__file__).with_name(f"release-{OLDEST_CODE}.json")
@@ -75,6 +75,12 @@ def test_every_table_was_used_when_the_statements_were_recorded(tables_then: set
     recorded = RECORDED.read_text(encoding="utf-8")
     assert {"licenses", "users"} <= tables_then
     assert {name for name in tables_then if f" {name} " not in recorded} == {"installation"}
+
+
+def test_every_table_is_used_when_the_statements_of_this_release_are_recorded(tmp_path: Path) -> None:
+    main(tmp_path / "statements.json")
+    recorded = (tmp_path / "statements.json").read_text(encoding="utf-8")
+    assert not {name for name in metadata.tables if f" {name} " not in recorded}
 
 
 def test_what_the_previous_release_runs_does_the_same_on_the_new_schema(connection: Connection) -> None:
