@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from time import monotonic, sleep
 
 import msgspec
 
@@ -17,6 +18,9 @@ _WITHOUT_PAGES = Path(__file__).with_name("bare.py")
 _CASES = ("validate", "activate")
 _CONNECTIONS = 64
 _LEAST_PAIRS = 10
+#: A server that uses less than this part of the time is at rest; how long that is waited for, and how often
+#: it is looked, in seconds.
+_IDLE, _PATIENCE, _GLANCE = 0.05, 60.0, 1.0
 
 
 class Beside(msgspec.Struct, frozen=True):
@@ -34,12 +38,14 @@ class Beside(msgspec.Struct, frozen=True):
 
 
 def compare(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None]) -> list[Beside]:
-    """Drive both by turns, each on a copy of the installation."""
+    """Drive both by turns, each on a copy of the installation, and let each come to rest."""
+    starts = {"with": servers.keywright(), "without": [sys.executable, "-P", str(_WITHOUT_PAGES)]}
     with ExitStack() as stack:
         both = []
-        for start in (servers.keywright(), [sys.executable, "-P", str(_WITHOUT_PAGES)]):
-            copy = stack.enter_context(copied(filled))
-            both.append((stack.enter_context(servers.started(start, copy.data_dir)), copy))
+        for name, start in starts.items():
+            copy = stack.enter_context(copied(filled, name))
+            server = stack.enter_context(servers.started(start, copy.data_dir))
+            both.append((server, copy))
         return [_compared(both, case, seconds, max(_LEAST_PAIRS, rounds), say) for case in _CASES]
 
 
@@ -51,6 +57,7 @@ def _compared(
         # Now the one, now the other is first.
         for which in (0, 1) if pair % 2 else (1, 0):
             loads[which].append(wrk.drive(*both[which], case, _CONNECTIONS, seconds))
+            _wait_until_idle(both[which][0])
         say(f"{case}: {loads[0][-1].per_second:,.0f}/s with, {loads[1][-1].per_second:,.0f}/s without pages")
     ratios = [one.per_second / other.per_second for one, other in zip(*loads, strict=True)]
     quarters = statistics.quantiles(ratios, n=4)
@@ -64,6 +71,17 @@ def _compared(
         (quarters[0], quarters[-1]),
         _processor_ratio(*loads),
     )
+
+
+def _wait_until_idle(server: servers.Server) -> None:
+    """What follows the events may have to catch up."""
+    end = monotonic() + _PATIENCE
+    used = server.processor_seconds()
+    while used is not None and monotonic() < end:
+        sleep(_GLANCE)
+        before, used = used, server.processor_seconds()
+        if used is not None and used - before < _GLANCE * _IDLE:
+            return
 
 
 def _processor_ratio(some: list[wrk.Load], others: list[wrk.Load]) -> float | None:

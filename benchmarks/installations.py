@@ -104,9 +104,9 @@ def fill(folder: Path, database: Database, licenses: int, say: Callable[[str], N
 
 
 @contextmanager
-def copied(filled: Filled) -> Iterator[Filled]:
+def copied(filled: Filled, name: str = "copy") -> Iterator[Filled]:
     """The same installation in another directory, which is removed afterwards."""
-    copy = filled.data_dir.with_name(f"{filled.data_dir.name}-copy")
+    copy = filled.data_dir.with_name(f"{filled.data_dir.name}-{name}")
     try:
         filled.database.copy(filled.data_dir, copy)
         yield filled._replace(data_dir=copy)
