@@ -68,6 +68,7 @@ def reached(promise: Promise, result: Result | None) -> str:
     if result is None:
         return "not run yet"
     parts = [f"{_name(one)}: {_headline(promise, one)}" for one in result.records if _headline(promise, one)]
+    parts += [", ".join(_totals(promise, result))] if promise.totals else []
     of_it = "" if result.part >= 1 else f" ({result.part:.2g} of the whole)"
     return "; ".join([*([] if result.is_kept else ["**NOT KEPT**"]), *parts]) + of_it
 
@@ -77,6 +78,16 @@ def _headline(promise: Promise, record: Record) -> str:
         return ""
     figures = {**record.counted, **record.worst}
     return ", ".join(f"{_number(figures[name])} {name}" for name in promise.headline if name in figures)
+
+
+def _totals(promise: Promise, result: Result) -> Iterator[str]:
+    """Figures of all parts together: counts added up, of times and sizes the highest."""
+    records = [one for one in result.records if not one.is_control]
+    for name in promise.totals:
+        counts = [one.counted[name] for one in records if name in one.counted]
+        worst = [one.worst[name] for one in records if name in one.worst]
+        if counts or worst:
+            yield f"{_number(sum(counts) if counts else max(worst))} {name}"
 
 
 def section(promise: Promise, result: Result | None) -> str:

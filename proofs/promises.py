@@ -23,6 +23,8 @@ class Promise(msgspec.Struct, frozen=True):
     programs: tuple[str, ...] = ()
     #: The figures that say the most.
     headline: tuple[str, ...] = ()
+    #: The same where the parts have them one by one: of all parts together.
+    totals: tuple[str, ...] = ()
     has_control: bool = True
 
     @property
@@ -100,6 +102,7 @@ PROMISES = (
         "killed, or stands still. Every transaction is written down from inside, and no two may overlap. "
         "The control runs without the lock.",
         ("tests/faults/test_two_writers.py", "tests/storage/test_one_writer.py"),
+        totals=("transactions", "interleaved"),
     ),
     Promise(
         "R6",
@@ -108,6 +111,7 @@ PROMISES = (
         "Two of a hundred syncs, writes, or both fail under load (libfiu). Changes answer 503, validations "
         "go on, and what was acknowledged is there. The control acknowledges what could not be committed.",
         ("tests/faults/test_io_errors.py",),
+        totals=("commits failed", "acknowledged and not there"),
     ),
     Promise(
         "R7",
@@ -115,6 +119,7 @@ PROMISES = (
         "changes answer 503, validations work; well again 5 s after there is space",
         "A file system of 8 MB is filled under load, and then given space again.",
         ("tests/faults/test_full_disk.py",),
+        totals=("changes refused with 503", "acknowledged and not there", "seconds until it heals"),
     ),
     Promise(
         "R8",
@@ -123,6 +128,7 @@ PROMISES = (
         "The clock of a running server jumps forward, back, and back beyond the beginning, while programs "
         "call (libfaketime).",
         ("tests/faults/test_clock_jumps.py",),
+        totals=("jumps", "answers 5xx", "expiries rewritten", "limits forgotten", "limits stuck"),
     ),
     Promise(
         "R9",
@@ -230,6 +236,7 @@ PROMISES = (
         "are put into these modules, one after the other, and the tests must fail. Those that survive are "
         "listed with a reason in `proofs/survivors.toml`.",
         programs=("proofs.coverage", "proofs.mutation"),
+        totals=("branches", "branches not covered", "mutants", "killed"),
         has_control=False,
     ),
 )
