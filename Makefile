@@ -12,6 +12,8 @@ compile = pip compile --quiet --universal --python-version 3.11 --no-python-down
 	--generate-hashes --no-emit-index-url --custom-compile-command "make lock" $(ARGS)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Without bytecode on the disk, as it is where Keywright is installed, each start would compile it all again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev setup-prove serve test lint format bench drill prove lock clean
@@ -48,8 +50,9 @@ setup-prove: $(venv)/.ready-prove
 serve: setup
 	@exec $(venv)/bin/keywright serve --demo $(ARGS)
 
+# More at once than two cores can do: some of them always wait.
 test: setup-dev
-	@$(python) -m pytest -n 2 --dist worksteal $(ARGS)
+	@$(python) -m pytest -n 3 --dist worksteal $(ARGS)
 
 lint: setup-dev
 	$(venv)/bin/ruff check

@@ -1,19 +1,46 @@
-"""The databases that tests run on."""
+"""The databases that tests run on, and in which order they run."""
 
+import os
 import signal
+import sys
 
 import pytest
 
 from tests.databases import KINDS, stop_postgres
 
+#: What takes longest, most of it waiting, is begun first: nobody is to wait for one of these in the end.
+LONGEST = (
+    "tests/faults/test_failover.py",
+    "tests/deploy/test_rolling_restart.py",
+    "tests/faults/test_hung_database.py",
+    "tests/faults/test_kills.py",
+    "tests/http/test_jobs_servers.py",
+    "tests/deploy/test_containers.py",
+    "tests/unit/test_proof_tools.py",
+    "tests/browser/test_every_page.py",
+    "tests/browser/test_payloads.py",
+)
+
+# As where Keywright is installed, its bytecode is on the disk: each of the many servers that the tests start
+# would compile all of it again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that uses the fixture ``database`` runs once for each kind of its module's ``DATABASES``; where
-    a module has none, once for each of ``KINDS``.
+    """A test that uses the fixture ``database`` runs once for each kind that its mark ``databases`` names;
+    where it has none, for each of its module's ``DATABASES``; where that has none, for each of ``KINDS``.
     """
     if "database" in metafunc.fixturenames:
-        kinds = getattr(metafunc.module, "DATABASES", KINDS)
+        mark = metafunc.definition.get_closest_marker("databases")
+        kinds = mark.args if mark else getattr(metafunc.module, "DATABASES", KINDS)
         metafunc.parametrize("database", kinds, indirect=True, scope="session")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, the others as they were."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 @pytest.fixture(scope="session")

@@ -310,6 +310,12 @@ class ForgetPieces(Command, frozen=True, kw_only=True):
     job_id: int
 
 
+class ForgetJobs(Command, frozen=True, kw_only=True):
+    """Delete some of the jobs that ended before this moment."""
+
+    before: datetime
+
+
 class Follow(Command, frozen=True, kw_only=True):
     """Bring what follows the events nearer to them: at most ``limit`` events are read, or as much of what was
     there before following began.

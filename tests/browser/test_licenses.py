@@ -7,9 +7,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from keywright import commands as c
-from keywright.model import Origin, Status
+from keywright.model import NameKind, Origin, Status
 from tests.browser.axe import Axe
-from tests.browser.camera import Camera
+from tests.browser.camera import PHONE, SCHEMES, Camera, Scheme, check_fits, looked_at
 from tests.browser.payloads import PAYLOADS, check_untripped, set_tripwire
 from tests.browser.people import asked, decide, sign_in
 from tests.browser.watching import Visitor, a_visitor
@@ -203,6 +203,42 @@ def change_all(page: Page, axe: Axe, camera: Camera) -> None:
     page.goto("/admin/licenses?product=101&status=sold")
     expect(page.get_by_text("Nothing matches")).to_be_visible()
     check(page, axe, camera, "nothing-matches")
+
+
+_SMALL = """() => [...document.querySelectorAll(
+        "tbody .tick label, tbody a, tbody button, .pager a, .all-of-them select, .all-of-them button")]
+    .filter((one) => one.checkVisibility() && one.closest("tbody, .pager, .all-of-them"))
+    .map((one) => [one.getBoundingClientRect(), one.outerHTML.slice(0, 120)])
+    .filter(([box]) => box.width < 44 || box.height < 44)
+    .map(([box, html]) => `${box.width} x ${box.height}: ${html}`)"""
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_on_a_phone_a_license_is_a_short_card_that_fingers_can_hit(
+    busy_server: RunningServer, signed_in: SignedIn, axe: Axe, camera: Camera, scheme: Scheme
+) -> None:
+    bob = signed_in("bob")
+    page = bob.page
+    long = "A product with a name that is as long as the names of very few products are"
+    names = [c.SaveName(**asked(kind=kind, number=77, name=long)) for kind in NameKind]
+    numbers = {"product_id": 77, "user_id": 77, "order_id": 9_000_000_000}
+    key = f"A-LONG-NAME-{scheme}".upper()
+    decide(busy_server, [*names, c.CreateLicense(**asked(key=key, status=Status.ACTIVE, **numbers))])
+    page.goto("/admin/licenses")
+    with looked_at(page, PHONE, scheme):
+        axe.check(page)
+        assert page.evaluate(_SMALL) == []
+        card = page.locator("tbody tr").first
+        for text in ("active", "Places 0 no limit", "Expires never"):
+            expect(card.get_by_role("cell", name=text, exact=True)).to_be_visible()
+        heights = [one.bounding_box() for one in page.locator("tbody tr").all()]
+        assert all(one is not None and one["height"] <= 120 for one in heights)
+        # All of it is there, and can be touched.
+        card.get_by_role("checkbox").check()
+        expect(page.locator("[data-selected]")).to_have_text("1")
+        card.get_by_role("link", name="A product").first.click()
+        expect(page).to_have_url(re.compile("product=77"))
+    check_fits(page)
 
 
 def test_everything_works_without_a_program_in_the_browser(

@@ -90,6 +90,19 @@ def test_help_waits_for_nothing_slow() -> None:
     assert done.stdout == "[]\n"
 
 
+def test_a_start_waits_for_nothing_that_its_database_does_not_need(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\nimport keywright.http.server\n"
+        "from keywright.config import Settings, open_installation\n"
+        "open_installation(Settings(data_dir=Path(sys.argv[1]))).close()\n"
+        "print([name for name in ('alembic', 'psycopg') if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "data")]
+    starts = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(2)]
+    # Tables are made once.
+    assert [start.stdout for start in starts] == ["['alembic']\n", "[]\n"]
+
+
 def test_a_shell_can_complete_commands() -> None:
     done = run(_KEYWRIGHT_COMPLETE="complete_bash", COMP_WORDS="keywright li", COMP_CWORD="1")
     assert done.out.split() == ["license"]

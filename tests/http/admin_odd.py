@@ -36,7 +36,7 @@ class Odd(Area):
         """A refusal that nobody catches."""
         raise e.LicenseKeyTaken
 
-    @page("/gone/{id:int}")
+    @page("/gone/{id:number}")
     def gone(self, visit: Visit) -> Response:
         """Something that is not there."""
         raise e.NoSuchAddress

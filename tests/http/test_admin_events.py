@@ -32,6 +32,12 @@ def carol(server: RunningServer) -> Iterator[Visitor]:
         yield visitor.sign_in("carol")
 
 
+@pytest.fixture(scope="module")
+def ada(server: RunningServer) -> Iterator[Visitor]:
+    with Visitor(server) as visitor:
+        yield visitor.sign_in("ada")
+
+
 def _past() -> Iterator[c.Command]:
     """Two days in 2024, in the order in which they were."""
     program, ada = Origin("program", "192.0.2.1", ""), Origin("user:1", "192.0.2.2", "")
@@ -56,9 +62,9 @@ def _text(html: str) -> str:
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", html))).strip()
 
 
-def test_the_newest_is_said_first_and_in_words(carol: Visitor) -> None:
-    rows = rows_of(carol)
-    assert "User carol signed in carol 127.0.0.1" in rows[0]
+def test_the_newest_is_said_first_and_in_words(ada: Visitor) -> None:
+    rows = rows_of(ada)
+    assert "User ada signed in ada 127.0.0.1" in rows[0]
     changed = next(row for row in rows if "License changed" in row)
     assert "License changed license 1 Product: Lumen Studio (7) → , now none" in changed
     assert "Status: active → , now disabled" in changed
@@ -131,11 +137,59 @@ def test_licenses_that_are_there_are_linked_and_others_are_not(carol: Visitor) -
     assert carol.get("/events?license=2").status_code == 200
 
 
-def test_only_administrators_are_led_to_users(carol: Visitor) -> None:
+def test_only_administrators_are_led_to_users(ada: Visitor, carol: Visitor) -> None:
     link = re.compile(r'href="/admin/users/\d+"')
     assert not link.search(carol.get("/events?what=user.").text)
-    with Visitor(carol.server) as ada:
-        assert link.search(ada.sign_in("ada").get("/events?what=user.").text)
+    assert link.search(ada.get("/events?what=user.").text)
+
+
+@pytest.mark.parametrize("name", ["bob", "carol"])
+def test_only_administrators_see_who_signs_in_and_from_where(ada: Visitor, name: str) -> None:
+    with Visitor(ada.server) as visitor, Visitor(ada.server) as stranger:
+        stranger.post("/sign-in", name="nobody", password="a guess")
+        visitor.sign_in(name)
+        for query in ("?what=user.", "?what=user.signed_in", "?what=user.sign_in_refused", "?who=visitor"):
+            assert rows_of(visitor, query) == []
+            assert rows_of(ada, query) != []
+        rows = rows_of(visitor)
+        assert not any("signed in" in row or "Sign-in refused" in row for row in rows)
+        # What they did is told, with their names, and without where they did it.
+        changed = next(row for row in rows if "License changed" in row)
+        assert changed.endswith("ada —")
+        assert any(row.endswith("API key 77 192.0.2.3") for row in rows)
+        assert any(row.endswith("ada 192.0.2.2") for row in rows_of(ada))
+        page, whole = visitor.get("/events").text, ada.get("/events").text
+        for value in ("user.", "user.signed_in", "user.sign_in_refused", "visitor"):
+            assert f'<option value="{value}">' not in page
+            assert f'<option value="{value}">' in whole
+        overview = said(visitor.get("/overview"))
+        assert "signed in" not in overview
+        assert "License created" in overview
+        assert "signed in" in said(ada.get("/overview"))
+        history = said(visitor.get("/licenses/1/history"))
+        assert "Limit: no limit → , now 5" in history
+        assert " ada " in history
+        assert "192.0.2.2" not in history
+        assert "192.0.2.1" in history
+        assert "192.0.2.2" in said(ada.get("/licenses/1/history"))
+
+
+def test_pages_are_as_full_without_what_is_not_shown(ada: Visitor, carol: Visitor) -> None:
+    """However many attempts to sign in there are between two events."""
+    refused = [c.RefuseSignIn(**asked(name=f"guess {number}")) for number in range(300)]
+    decide(
+        ada.server,
+        *(c.SaveName(**asked(kind=NameKind.PRODUCT, number=1, name=f"{one}")) for one in range(60)),
+    )
+    decide(ada.server, *refused)
+    assert all("Sign-in refused" in row for row in rows_of(ada))
+    first = carol.get("/events")
+    assert all("Product 1 named" in row for row in rows_of(carol))
+    assert len(rows_of(carol)) == 50
+    older = re.search(r'href="/admin(/events\?[^"]*)" rel="next"', first.text)
+    assert older is not None
+    rows = rows_of(carol, unescape(older[1]).removeprefix("/events"))
+    assert sum("Product 1 named" in row for row in rows) == 10
 
 
 def test_older_events_are_a_page_away_each_once(carol: Visitor) -> None:

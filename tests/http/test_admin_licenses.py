@@ -295,13 +295,14 @@ def test_the_page_of_a_license_shows_its_activations(server: RunningServer, bob:
 
 
 def test_a_license_that_is_not_there_is_said(bob: Visitor) -> None:
-    for path in ("/licenses/0", "/licenses/999999999", "/licenses/99999999999999999999"):
+    # No number is as long as the last one.
+    for path, noun in (("0", "license"), ("999999999", "license"), ("99999999999999999999", "page")):
         for page in ("", "/history", "/edit", "/extend", "/limit", "/delete", "/deactivate-all"):
-            answer = bob.get(path + page)
+            answer = bob.get(f"/licenses/{path}{page}")
             assert answer.status_code == 404, path + page
-            assert "There is no such license" in said(answer)
+            assert f"There is no such {noun}" in said(answer)
         for page in ("/key", "/disable", "/enable", "/delete", "/deactivate", "/deactivate-all"):
-            assert bob.post(path + page).status_code == 404
+            assert bob.post(f"/licenses/{path}{page}").status_code == 404
 
 
 def test_a_key_is_shown_by_a_click_which_is_an_event(server: RunningServer, bob: Visitor) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
+from keywright import commands as c
 from keywright import jobs
-from keywright.model import Job, JobState, Status
-from tests.http.admin_browser import Visitor, asked, look_up, make_users, said, title
+from keywright.model import Job, JobState, NameKind, Status
+from tests.http.admin_browser import Visitor, asked, decide, look_up, make_users, said, title
 from tests.http.admin_licenses import a_number, activate, events, follow, found, make, where_to
 from tests.http.asking import CANARY
 from tests.server import RunningServer, wait_until
@@ -128,6 +129,34 @@ def test_licenses_are_deleted_only_by_who_is_sure(server: RunningServer, bob: Vi
     assert [found(server, one) for one in licenses] == [None, None]
 
 
+def test_who_was_sure_of_fewer_licenses_is_asked_again(server: RunningServer, bob: Visitor) -> None:
+    order = a_number()
+    licenses = [make(server, order_id=order)]
+    answer = bob.post("/licenses/bulk", scope="all", order=str(order), what="delete")
+    licenses.append(make(server, order_id=order))
+    again = bob.post("/licenses/bulk/start", **hidden(answer), is_sure="yes")
+    assert again.status_code == 422
+    assert "More licenses match now than a moment ago." in said(again)
+    assert "Yes, delete all 2 licenses for good" in said(again)
+    assert [found(server, one) for one in licenses] == licenses
+    assert start(bob, again, is_sure="yes").done == 2
+
+
+def test_a_name_that_changes_hands_changes_nobody_elses_licenses(server: RunningServer, bob: Visitor) -> None:
+    meant, another, name = a_number(), a_number(), f"Studio {a_number()}"
+    license, others = make(server, product_id=meant), make(server, product_id=another)
+    decide(server, c.SaveName(**asked(kind=NameKind.PRODUCT, number=meant, name=name)))
+    answer = bob.post("/licenses/bulk", scope="all", product=name, what="disable")
+    assert f"Product: {name} ({meant})" in said(answer)
+    for number, new_name in ((meant, None), (another, name)):
+        decide(server, c.SaveName(**asked(kind=NameKind.PRODUCT, number=number, name=new_name)))
+    assert start(bob, answer).done == 1
+    changed = found(server, license)
+    assert changed is not None
+    assert changed.status == Status.DISABLED
+    assert found(server, others) == others
+
+
 @pytest.mark.parametrize(
     ("what", "amount", "sentence"),
     [
@@ -164,6 +193,8 @@ def test_nothing_is_done_where_nothing_was_chosen(server: RunningServer, bob: Vi
         {"what": "explode", "scope": "all"},
         {"what": "disable", "id": "x"},
         {"what": "disable", "id": "9223372036854775808"},
+        {"what": "disable", "id": "9" * 5_000},
+        {"what": "disable", "id": "\u0663"},
         {"what": "disable", "scope": "all", "status": "gone"},
     ):
         assert bob.post("/licenses/bulk/start", **fields).status_code == 400

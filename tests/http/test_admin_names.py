@@ -100,6 +100,21 @@ def test_many_names_are_in_pages_that_lead_on_and_back(bob: Visitor) -> None:
         assert "customer 1049" in said(bob.get(f"/names/customers?after={odd}"))
 
 
+def test_behind_the_last_name_the_page_says_so_and_leads_back(bob: Visitor) -> None:
+    numbers = bob.server.sql("SELECT number FROM names WHERE kind = 'product'")
+    gone = [c.SaveName(**asked(kind=NameKind.PRODUCT, number=number, name=None)) for (number,) in numbers]
+    decide(bob.server, *gone)
+    page = bob.get("/names?after=1049")
+    assert "No products have a name" in said(page)
+    assert 'rel="prev"' not in page.text
+    decide(bob.server, c.SaveName(**asked(kind=NameKind.PRODUCT, number=1049, name="The last")))
+    page = bob.get("/names?after=1049")
+    assert "No product with a larger number has a name." in said(page)
+    assert "No products have a name" not in said(page)
+    assert 'href="/admin/names" rel="prev"' in page.text
+    assert 'href="/admin/names/products/new"' in page.text
+
+
 def test_readers_look_and_change_nothing(server: RunningServer) -> None:
     make_users(server)
     decide(server, c.SaveName(**asked(kind=NameKind.PRODUCT, number=5, name="Five")))

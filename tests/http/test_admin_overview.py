@@ -1,12 +1,16 @@
 """The overview: what is first to see."""
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from keywright import commands as c
 from keywright.model import Permissions, Status
+from tests.http import admin_altered
+from tests.http.admin_altered import MAY_COUNT
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
 from tests.http.admin_licenses import activate, follow, make
 from tests.http.asking import Client
@@ -77,7 +81,7 @@ def test_the_figures_are_of_this_moment_and_lead_to_the_licenses(
     ):
         assert words in text, words
     assert "What to do next" not in text
-    assert "The figures are those of" not in text
+    assert "were counted at" not in text
     for query in ("status=sold", "places=full", "places=unused", "expiring=30&amp;sort=expires"):
         assert f'href="/admin/licenses?{query}"' in answer.text
     make(server, status=Status.SOLD)
@@ -95,6 +99,30 @@ def test_who_was_refused_at_the_limit_is_shown(server: RunningServer, visitors: 
     assert "refused 3 times" in said(answer)
     assert f'href="/admin/licenses/{license.id}"' in answer.text
     assert license.key not in answer.text
+
+
+def test_old_figures_say_of_when_they_are_until_others_are_counted(tmp_path: Path) -> None:
+    program, may_count = admin_altered.altered(admin_altered.counts_when_told), tmp_path / MAY_COUNT
+    may_count.touch()
+    with running(tmp_path / "data", program=program) as server, Visitor(server) as carol:
+        make_users(server)
+        make(server)
+        assert "All licenses 1" in said(carol.sign_in("carol").get("/overview"))
+        wait_until(lambda: "data-done" in carol.get("/overview/counted").text, "recent figures")
+        may_count.unlink()
+        make(server)
+        wait_until(lambda: "being counted anew" in said(carol.get("/overview")), "the figures to be old")
+        answer = carol.get("/overview")
+        assert re.search(
+            r"The licenses were counted at [\d-]+ [\d:]+ UTC and are being counted anew\.", said(answer)
+        )
+        assert "All licenses 1" in said(answer)
+        assert 'data-refresh="/admin/overview/counted"' in answer.text
+        # It is asked again and again, and says nothing to whoever listens.
+        assert carol.get("/overview/counted").text.strip() == ""
+        may_count.touch()
+        wait_until(lambda: "data-done" in carol.get("/overview/counted").text, "the figures")
+        wait_until(lambda: "All licenses 2" in said(carol.get("/overview")), "the new figures")
 
 
 def test_what_happened_last_is_told_in_plain_words(

@@ -42,7 +42,7 @@ def addresses() -> Iterator[Address]:
         for name, needed in area.pages.items():
             method: Any = getattr(area, name)
             path = area.path.rstrip("/") + method._route_path or "/"
-            path = re.sub(r"\{\w+:int\}", "999999", path)
+            path = re.sub(r"\{\w+:number\}", "999999", path)
             path = re.sub(r"\{\w+(:\w+)?\}", "x", path)
             for one in method._route_methods:
                 yield Address(one, path, needed)

@@ -4,10 +4,11 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from html import unescape
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -16,9 +17,11 @@ from filelock import FileLock
 from keywright import __version__
 from keywright import commands as c
 from keywright.model import Status
+from keywright.storage import migrate
 from keywright.storage.backup import Backup
 from keywright.storage.migrate import HEAD
 from tests.databases import a_postgres_url
+from tests.http import admin_altered
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
 from tests.http.conftest import assert_clean
 from tests.server import RunningServer, running, wait_until
@@ -229,6 +232,80 @@ def test_a_backup_that_cannot_be_made_is_said_and_not_listed(alone: Visitor) -> 
     assert "There is no backup:" in page
     assert "there is nothing to back up in" in page
     assert files(alone) == []
+
+
+@contextmanager
+def ada_at_an_altered_server(
+    data_dir: Path, alteration: Callable[[], None]
+) -> Iterator[tuple[Visitor, Path]]:
+    """She, and the file of a backup."""
+    with running(data_dir, program=admin_altered.altered(alteration)) as server, Visitor(server) as ada:
+        make_users(server)
+        file = data_dir / "backups" / "keywright-20260101-000000.tar"
+        file.parent.mkdir()
+        file.write_bytes(b"x")
+        yield ada.sign_in("ada"), file
+
+
+def test_no_backup_is_gone_or_given_out_without_a_trace(tmp_path: Path) -> None:
+    with ada_at_an_altered_server(tmp_path / "data", admin_altered.writes_nothing_down) as (ada, file):
+        for path in ("fetch", "delete"):
+            assert ada.post(f"/system/backups/{file.name}/{path}").status_code == 503
+        assert file.exists()
+
+
+def test_a_backup_that_cannot_be_read_or_deleted_is_said_and_stays(tmp_path: Path) -> None:
+    with ada_at_an_altered_server(tmp_path / "data", admin_altered.may_not_touch_backups) as (ada, file):
+        name = file.name
+        for path, words in (("fetch", "read"), ("delete", "deleted")):
+            assert ada.post(f"/system/backups/{name}/{path}").headers["location"] == "/admin/system"
+            page = said(ada.get("/system"))
+            assert f"The backup {name} cannot be {words}: Permission denied." in page
+        assert file.exists()
+        assert events_of(ada, "backup.fetched") == []
+        # It was to be deleted, and is still there.
+        assert len(events_of(ada, "backup.deleted")) == len(events_of(ada, "backup.kept")) == 1
+        assert f"Backup {name} could not be deleted" in said(ada.get("/events"))
+        assert_clean(ada.server)
+
+
+@pytest.mark.parametrize("place", ["data/keywright.db", "elsewhere/our licenses+1.sqlite"])
+def test_a_copy_that_an_update_has_left_is_listed_as_what_it_is(tmp_path: Path, place: str) -> None:
+    path = tmp_path / place
+    path.parent.mkdir()
+    with running(tmp_path / "data", database_url=f"sqlite:///{path}") as server, Visitor(server) as ada:
+        make_users(server)
+        ada.sign_in("ada")
+        (path.parent / "backups").mkdir()
+        copy = path.parent / "backups" / f"{path.stem}-schema-0002-20260115T123045Z{path.suffix}"
+        copy.write_bytes(b"a database")
+        others = [copy.with_name(f"another{copy.name}"), copy.with_name(f"{copy.name}-wal"), path]
+        for other in others:
+            other.touch()
+        page = said(ada.get("/system"))
+        assert f"{copy.name} made before the update from schema 0002" in page
+        assert ("and is in " in page) == (place.startswith("elsewhere"))
+        for other in others:
+            assert f"{other.name} " not in page.replace(str(path), "")
+            assert ada.post(f"/system/backups/{quote(other.name)}/fetch").status_code == 404
+            assert ada.post(f"/system/backups/{quote(other.name)}/delete").status_code == 404
+        (link,) = re.findall(r'action="/admin(/system/backups/[^"]*)/fetch"', ada.get("/system").text)
+        answer = ada.post(f"{link}/fetch")
+        assert answer.content == b"a database"
+        assert answer.headers["content-type"] == "application/vnd.sqlite3"
+        assert f"Delete the backup {copy.name}?" in said(ada.get(f"{link}/delete"))
+        ada.post(f"{link}/delete")
+        assert [one.exists() for one in (copy, *others)] == [False, True, True, True]
+        assert events_of(ada, "backup.deleted")[0][1] == f'{{"file":"{copy.name}"}}'
+
+
+def test_the_copy_that_a_migration_makes_is_one_of_those(tmp_path: Path) -> None:
+    """Whatever it calls it."""
+    with running(tmp_path / "data") as server, Visitor(server) as ada:
+        make_users(server)
+        ada.sign_in("ada")
+        migrate._back_up(server.data_dir / "keywright.db", "0001")
+        assert "made before the update from schema 0001" in said(ada.get("/system"))
 
 
 def test_what_is_known_outlives_the_server(alone: Visitor) -> None:

@@ -148,13 +148,31 @@ def test_whoever_does_it_to_themselves_stays_here(ada: Visitor) -> None:
         tina.post(f"/users/{number}/sessions/end")
         assert "tina is signed out everywhere else." in said(tina.get(f"/users/{number}"))
         assert not elsewhere.is_signed_in()
-        elsewhere.sign_in("tina")
-        tina.post(f"/users/{number}/password", new_password=NEW, repeated=NEW)
-        assert "signed out everywhere else." in said(tina.get(f"/users/{number}"))
-        assert not elsewhere.is_signed_in()
         answer = tina.post(f"/users/{number}/role", role="reader")
         assert answer.headers["location"] == "/admin/account"
         assert "tina has the role reader now." in said(tina.get("/account"))
+
+
+def test_one_s_own_password_is_changed_by_who_knows_the_old_one_only(ada: Visitor) -> None:
+    """Whoever finds an administrator's browser open must not have the account for good."""
+    make_users(ada.server, "ulla")
+    number = id_of(ada.server, "ulla")
+    decide(ada.server, c.ChangeUser(**asked(user_id=number, role=Role.ADMINISTRATOR)))
+    with Visitor(ada.server) as ulla, Visitor(ada.server) as elsewhere:
+        ulla.sign_in("ulla")
+        elsewhere.sign_in("ulla")
+        page = ulla.get(f"/users/{number}").text
+        assert f"/users/{number}/password" not in page
+        assert 'name="new_password"' not in page
+        # Two in the frame, one in the text.
+        assert page.count('href="/admin/account"') == 3
+        answer = ulla.post(f"/users/{number}/password", new_password=NEW, repeated=NEW)
+        assert answer.status_code == 403
+        assert "Change it under “My account”" in said(answer)
+        assert elsewhere.is_signed_in()
+        assert ulla.post("/sign-out").status_code == 303
+        assert ulla.sign_in("ulla", PASSWORD).is_signed_in()
+    assert f'action="/admin/users/{number}/password"' in ada.get(f"/users/{number}").text
 
 
 def test_the_last_administrator_cannot_be_lost(tmp_path_factory: pytest.TempPathFactory) -> None:

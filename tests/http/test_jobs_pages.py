@@ -2,9 +2,12 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterator
+from html import unescape
 from typing import Any
 
+import httpx
 import pytest
 
 from keywright import commands as c
@@ -104,12 +107,15 @@ def test_a_running_job_shows_its_progress_until_it_is_canceled(server: RunningSe
 
 def test_a_file_is_fetched_and_that_is_written_down(server: RunningServer, bob: Visitor) -> None:
     number = ended(server, jobs.Export(search=ALL))
-    assert "Save the file" in bob.get(f"/jobs/{number}").text
+    page = bob.get(f"/jobs/{number}").text
+    assert "Save the file" in page
+    # Or else admin.js would send it once only.
+    assert re.search(rf'<form [^>]*action="/admin/jobs/{number}/file" data-download>', page)
     answer = bob.post(f"/jobs/{number}/file")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     disposition = answer.headers["content-disposition"]
-    assert disposition.startswith('attachment; filename="licenses-all-2')
+    assert disposition.startswith("attachment; filename*=UTF-8''licenses-all-2")
     assert answer.headers["cache-control"] == "no-store"
     rows = list(csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"), newline="")))
     assert {row["license_key"] for row in rows} >= set(KEYS)
@@ -133,7 +139,17 @@ def test_what_is_not_there_is_said(server: RunningServer, bob: Visitor) -> None:
     assert bob.get("/jobs/999999/progress").status_code == 404
     assert bob.post("/jobs/999999/cancel").status_code == 404
     assert bob.post(f"/jobs/{number}/file").status_code == 404
-    assert bob.get("/jobs?before=x").status_code == 200
+    assert bob.get("/jobs?before=x&after=y").status_code == 200
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 2**63, 10**18, 10**19, 10**30, "9" * 5_000])
+def test_there_is_no_job_with_a_number_that_no_database_has(bob: Visitor, number: object) -> None:
+    for path in ("", "/progress"):
+        assert bob.get(f"/jobs/{number}{path}").status_code == 404
+    for path in ("/cancel", "/file"):
+        assert bob.post(f"/jobs/{number}{path}").status_code == 404
+    for name in ("before", "after"):
+        assert bob.get(f"/jobs?{name}={number}").status_code == 200
 
 
 def test_older_jobs_are_on_the_next_page(server: RunningServer, ada: Visitor) -> None:
@@ -145,6 +161,39 @@ def test_older_jobs_are_on_the_next_page(server: RunningServer, ada: Visitor) ->
     assert f'href="/admin/jobs?before={numbers[1]}"' in first.text
     second = ada.get(f"/jobs?before={numbers[1]}")
     assert f'href="/admin/jobs/{numbers[0]}"' in second.text
+
+
+def test_one_goes_back_through_the_pages_of_jobs_as_one_came(server: RunningServer, ada: Visitor) -> None:
+    numbers = [order(server, a_change("disable", license_ids=(1,))) for _ in range(80)][::-1]
+    wait_until(lambda: job(server, numbers[0]).finished_at, "the end of the jobs")
+    forth = [ada.get("/jobs")]
+    for _ in range(2):
+        forth.append(ada.get(way(forth[-1], "next")))
+    assert [shown(one) for one in forth] == [numbers[:25], numbers[25:50], numbers[50:75]]
+    back = [ada.get(way(forth[2], "prev"))]
+    back.append(ada.get(way(back[0], "prev")))
+    assert [shown(one) for one in back] == [numbers[25:50], numbers[:25]]
+    assert 'rel="prev"' not in forth[0].text
+    assert 'rel="prev"' not in back[1].text
+    assert shown(ada.get(way(back[0], "next"))) == numbers[50:75]
+    assert shown(ada.get("/jobs?before=1")) == numbers[:25]
+    # Those that are newer would not fill a page.
+    assert shown(ada.get(f"/jobs?after={numbers[3]}")) == numbers[:25]
+
+
+def way(page: httpx.Response, rel: str) -> str:
+    """Where the list's link of this kind leads."""
+    (href,) = re.findall(rf'href="/admin([^"]*)" rel="{rel}"', page.text)
+    return unescape(href)
+
+
+def shown(page: httpx.Response) -> list[int]:
+    """The numbers of the jobs that are listed."""
+    return [int(number) for number in re.findall(r'href="/admin/jobs/(\d+)"', page.text)]
+
+
+def test_the_list_says_when_jobs_are_forgotten(ada: Visitor) -> None:
+    assert "forgotten 90 days after its end" in said(ada.get("/jobs"))
 
 
 @pytest.mark.parametrize(

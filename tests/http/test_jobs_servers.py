@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from keywright import jobs
+from keywright import following, jobs
 from keywright.batches import Batches
+from keywright.browsing import Search
 from keywright.keys import KeyRing
 from keywright.model import Job, JobState
 from keywright.storage import Storage, ask, open_storage
 from tests.concurrency.instances import instances
 from tests.databases import execute, unhurried
+from tests.http.asking import Client
 from tests.jobs import ACTOR, a_change, a_generation, cancel, decided, found, start
 from tests.makers import create, create_generator
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
@@ -142,11 +144,30 @@ def test_a_server_that_is_told_to_stop_gives_its_job_back(server: RunningServer,
 def test_a_job_ends_in_the_middle_when_it_is_canceled(server: RunningServer, vendor: Vendor) -> None:
     numbers = vendor.order(a_generation(1_000_000))
     wait_until(vendor.progress, "a step")
-    canceled = decided(vendor.batches, cancel(numbers[0]))
+    canceled = decided(vendor.batches, cancel(numbers[0], datetime.now(UTC).replace(microsecond=0)))
     vendor.wait_for_end(vendor.order(a_change("disable")))
     assert vendor.jobs(numbers) == [canceled]
     assert server.count("licenses") == LICENSES + canceled.done
     assert 0 < canceled.done < 1_000_000
+
+
+def test_no_program_loses_its_place_to_a_job_that_deletes_what_was_never_activated(
+    server: RunningServer, vendor: Vendor
+) -> None:
+    """Whoever was told that a place is theirs still has it when the job is over."""
+    wait_until(lambda: ask(vendor.storage, following.lag).is_complete, "the search to follow the events")
+    keys = [f"KEY-{number}" for number in range(LICENSES)]
+    unused = a_change("delete", search=Search(is_unused=True))
+    with Client(server) as program:
+        numbers = vendor.order(unused)
+        wait_until(vendor.progress, "a step")
+        # The job comes from the other end.
+        kept = {key for key in keys[::-1] if program.ask("GET", f"licenses/activate/{key}").status == 200}
+        vendor.wait_for_end(numbers)
+        assert {key for key in keys if program.ask("GET", f"licenses/validate/{key}").status == 200} == kept
+    (job,) = vendor.jobs(numbers)
+    assert job.done - job.refused == LICENSES - len(kept)
+    assert server.count("licenses") == server.count("activations") == len(kept)
 
 
 def test_a_database_in_trouble_only_delays_a_job(

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from keywright import browsing, jobs
 from keywright import commands as c
 from keywright.batches import Batches
 from keywright.desk import Desk
-from keywright.errors import FateUnknown, FileGone, StoreUnavailable
+from keywright.errors import FateUnknown, FileGone, StoreUnavailable, UnknownJob
 from keywright.http import jobs as long_work
 from keywright.http.jobs import LongWork
 from keywright.jobs import planning
@@ -108,6 +109,11 @@ class House:
         return ask(self.storage, lambda tx: tx.list_licenses(LicenseFilter(), after_id=0, limit=100_000))
 
 
+def a_moment_ago() -> datetime:
+    """What ended then is not forgotten yet."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
 async def until(condition: Callable[[], Any], what: str) -> None:
     end = asyncio.get_running_loop().time() + _PATIENCE
     while not condition():
@@ -178,7 +184,7 @@ async def test_a_canceled_job_stops_and_the_next_one_goes_on(house: House) -> No
     first, second = house.batches.change([start(a_generation(1_000_000)), start(a_change("disable"))])
     async with house.open() as (desk, _):
         await until(lambda: house.job(first.id).done, "a step")
-        canceled = await desk.change(cancel(first.id))
+        canceled = await desk.change(cancel(first.id, a_moment_ago()))
         await house.ended(second.id)
     assert house.job(first.id) == canceled
     assert len(house.licenses()) == 120 + canceled.done
@@ -255,10 +261,27 @@ async def test_files_are_forgotten_a_day_after_they_were_made(house: House) -> N
     assert has_file(house, kept.id)
 
 
+@in_a_loop
+async def test_jobs_are_forgotten_a_season_after_their_end(house: House) -> None:
+    recently = a_moment_ago() - long_work.JOBS_KEPT + timedelta(hours=1)
+    old = worked_through(house.batches, house.storage, a_change("disable"), now=recently - timedelta(hours=2))
+    new = worked_through(house.batches, house.storage, a_change("enable"), now=recently)
+    waiting = decided(house.batches, start(a_change("disable")))
+    async with house.open():
+        await until(lambda: not is_known(house, old), "the end of the old job")
+        await house.ended(waiting.id)
+    assert is_known(house, new)
+    assert is_known(house, waiting)
+
+
+def is_known(house: House, job: Job) -> bool:
+    return ask(house.storage, lambda tx: jobs.find_job(tx, job.id)) is not None
+
+
 def has_file(house: House, job_id: int) -> bool:
     try:
         return bool(list(jobs.read_file(lambda question: ask(house.storage, question), job_id)))
-    except FileGone:
+    except (FileGone, UnknownJob):
         return False
 
 

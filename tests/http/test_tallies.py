@@ -57,6 +57,7 @@ def test_validations_that_succeed_are_counted(own: RunningServer) -> None:
     assert validations(own) == 2
 
 
+@pytest.mark.databases("sqlite")
 def test_counts_are_kept_while_the_server_runs(own: RunningServer) -> None:
     with Client(own, own.api_key()) as vendor:
         key = vendor.license()

@@ -135,6 +135,57 @@ def test_a_text_that_begins_like_a_formula_is_defused(first: str) -> None:
     assert jobs.defused(f"x{first}") == f"x{first}"
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("x;=1+1", "x;'=1+1"),
+        ("x;+1;-1", "x;'+1;'-1"),
+        ("x,@SUM(A1)", "x,'@SUM(A1)"),
+        ("x\t=1", "x\t'=1"),
+        ("x;\t=1", "x;'\t'=1"),
+        ("x;\r1", "x;'\r1"),
+        ("x\n=1", "x\n'=1"),
+        ('x;"=1', "x;\"'=1"),
+        ("=1;=1", "'=1;'=1"),
+        (";;=1", ";;'=1"),
+    ],
+)
+def test_a_text_is_defused_wherever_a_spreadsheet_may_split_it(text: str, shown: str) -> None:
+    assert jobs.defused(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AB-CD-EF",
+        "a;b",
+        "a, b",
+        "Smith, -5 %",
+        "a; =b",
+        "1+1=2",
+        "a@b.example",
+        "a;'=1",
+        "x;",
+        "x\ty",
+        "é;🔑",
+        "",
+    ],
+)
+def test_a_text_without_such_a_place_stays_as_it_is(text: str) -> None:
+    assert jobs.defused(text) == text
+
+
+@pytest.mark.parametrize("separator", [";", ",", "\t"])
+def test_no_cell_is_a_formula_wherever_lists_are_separated_otherwise(
+    batches: Batches, storage: Storage, separator: str
+) -> None:
+    odd = [f"x{one}{first}1+1" for one in (";", ",", ';"') for first in "=+-@"]
+    batches.change([create(key) for key in odd])
+    file = read(storage, exported(storage).id).decode("utf-8-sig")
+    for row in csv.reader(io.StringIO(file, newline=""), delimiter=separator):
+        assert not [cell for cell in row if cell.startswith(("=", "+", "-", "@"))]
+
+
 @pytest.mark.parametrize("amount", [0, 1, ROWS_AT_ONCE, ROWS_AT_ONCE + 1, 1000, 1001])
 def test_a_file_of_many_pieces_has_every_license_once(
     batches: Batches, storage: Storage, amount: int

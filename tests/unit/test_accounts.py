@@ -1,6 +1,7 @@
 """What users of the pages may do, and how their passwords and tokens are kept."""
 
 import hashlib
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -48,9 +49,22 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return hashes
 
 
+def test_a_password_too_long_for_anybody_is_wrong_at_once() -> None:
+    costly = "\u0301" * 400_000 + "\u0316" * 400_000
+    assert not accounts.check_password(a_user(password_hash=HASH), costly)
+    assert not accounts.check_password(None, costly)
+    with pytest.raises(ValueError, match="at most 1,024 characters"):
+        accounts.hash_password(costly)
+    longest = "x" * 1024
+    assert accounts.check_password(a_user(password_hash=accounts.hash_password(longest)), longest)
+
+
 def test_a_password_is_kept_as_argon2id_with_a_salt_of_its_own() -> None:
     assert HASH.startswith("$argon2id$")
-    assert extract_parameters(HASH) == RFC_9106_LOW_MEMORY
+    found = extract_parameters(HASH)
+    assert replace(found, parallelism=4) == RFC_9106_LOW_MEMORY
+    # Hashing keeps one processor busy.
+    assert found.parallelism == 1
     assert accounts.hash_password(PASSWORD) != HASH
 
 

@@ -9,9 +9,9 @@ import pytest
 import keywright
 from keywright.browsing import EventRecord
 from keywright.http.admin.differences import Difference
-from keywright.http.admin.happenings import EVENTS, Names, actor_in_words, in_words, tell
-from keywright.model import JobState
-from tests.makers import an_event
+from keywright.http.admin.happenings import EVENTS, Names, _numbers_of, actor_in_words, in_words, tell
+from keywright.model import JobState, Role
+from tests.makers import a_user, an_event
 
 NAMES = Names(users={1: "ada"}, api_keys={3: "shop"}, products={7: "Lumen"}, customers={8: "Larch Street"})
 _WRITTEN = re.compile(r'(?:announce|note|Event|_note|Note)\([^)]*?"([a-z_]+\.[a-z_]+)"', re.DOTALL)
@@ -101,6 +101,34 @@ def test_what_changed_is_shown_as_it_was_and_as_it_is() -> None:
         Difference("Something new", "a", "b"),
     )
     assert (told.id, told.license_id, told.text) == (4, 1, "License changed")
+
+
+def test_the_number_nought_may_have_a_name_like_any_other() -> None:
+    details = {"product_id": [0, 7], "user_id": [None, 0]}
+    event = an_event(name="license.updated", details=details)
+    assert _numbers_of([event], "product_id") == {0, 7}
+    assert _numbers_of([event], "user_id") == {0}
+    told = tell(EventRecord(4, event), Names(products={0: "The first"}, customers={0: "Ourselves"}))
+    assert told.differences == (
+        Difference("Product", "The first (0)", "7"),
+        Difference("Customer", "none", "Ourselves (0)"),
+    )
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize(
+    ("actor", "is_colleague"),
+    [("user:2", True), ("visitor", True), ("program", False), ("api_key:3", False), ("cli:root", False)],
+)
+def test_where_colleagues_are_is_told_to_administrators_only(
+    role: Role, actor: str, *, is_colleague: bool
+) -> None:
+    record = EventRecord(4, an_event(actor=actor, ip_address="192.0.2.1"))
+    told = tell(record, NAMES, a_user(role=role))
+    is_hidden = is_colleague and role is not Role.ADMINISTRATOR
+    assert told.address == ("" if is_hidden else "192.0.2.1")
+    assert told.actor == actor_in_words(actor, NAMES)
+    assert tell(record, NAMES).address == "192.0.2.1"
 
 
 def test_of_a_password_is_said_only_that_it_is_new() -> None:

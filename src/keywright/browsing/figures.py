@@ -7,8 +7,9 @@ from functools import partial
 
 import msgspec
 
+from keywright.browsing.records import list_events
 from keywright.storage import Reading, browsing
-from keywright.storage.browsing import EventFilter, EventRecord, Refused
+from keywright.storage.browsing import EventRecord, Refused
 from keywright.storage.following import FULL, UNUSED
 
 _DAYS = 30
@@ -129,8 +130,12 @@ def count_figures(tx: Reading, now: datetime) -> Figures:
     )
 
 
-def overview(tx: Reading, now: datetime, recent: RecentFigures | None = None) -> Overview:
-    """What is first to see; with ``recent``, the figures may be that old."""
+def overview(
+    tx: Reading, now: datetime, recent: RecentFigures | None = None, *, without: str | None = None
+) -> Overview:
+    """What is first to see; with ``recent``, the figures may be that old. No event is among the latest whose
+    name begins like ``without``.
+    """
     figures = count_figures(tx, now) if recent is None else recent.get(tx, now)
     today = (now.date() - _EPOCH).days
     days = range(today - _DAYS + 1, today + 1)
@@ -139,11 +144,10 @@ def overview(tx: Reading, now: datetime, recent: RecentFigures | None = None) ->
     def per_day(name: str) -> tuple[tuple[date, int], ...]:
         return tuple((_EPOCH + timedelta(days=day), counts.get((name, day), 0)) for day in days)
 
-    events, _ = browsing.list_events(tx, EventFilter(), before_id=None, size=_MOST_SHOWN, limit=_MOST_SHOWN)
     return Overview(
         **msgspec.structs.asdict(figures),
         activations_per_day=per_day(_ACTIVATED),
         validations_per_day=per_day(_VALIDATED),
         refused_lately=tuple(browsing.list_refused(tx, limit=_MOST_SHOWN)),
-        latest_events=tuple(events),
+        latest_events=list_events(tx, without=without, limit=_MOST_SHOWN).events,
     )

@@ -151,6 +151,10 @@ def _new_password_hash(*, is_from_stdin: bool) -> str:
         raise WrongUsage(
             f"A password has at least {accounts.MIN_PASSWORD_LENGTH} characters; this one has fewer"
         )
+    if len(password) > accounts.MAX_PASSWORD_LENGTH:
+        raise WrongUsage(
+            f"A password has at most {accounts.MAX_PASSWORD_LENGTH:,} characters; this one has more"
+        )
     return accounts.hash_password(password)
 
 

@@ -28,7 +28,9 @@ Answer = TypeVar("Answer")
 
 #: How long files are kept after the end of the job that made them.
 FILES_KEPT = timedelta(hours=24)
-#: How often somebody who has nothing to do looks for work, in seconds; and for files that are old.
+#: How long it is known what a job was, after its end.
+JOBS_KEPT = timedelta(days=90)
+#: How often somebody who has nothing to do looks for work, in seconds; and for files and jobs that are old.
 _LOOK_EVERY = 1.0
 _FORGET_EVERY = 60.0
 #: How long one job is worked on before the next has its turn, in seconds.
@@ -84,7 +86,7 @@ class LongWork:
             self._is_woken.clear()
             try:
                 has_worked = await self._work()
-                await self._forget_old_files()
+                await self._forget()
             except ShuttingDown:
                 return
             except Unavailable as fault:
@@ -145,10 +147,14 @@ class LongWork:
             busy = 1.0
         await asyncio.sleep(min(_LONGEST_REST, seconds * (_LONG_REST - _SHORT_REST) * min(1.0, busy)))
 
-    async def _forget_old_files(self) -> None:
+    async def _forget(self) -> None:
         if monotonic() < self._forgets_at:
             return
         self._forgets_at = monotonic() + _FORGET_EVERY
+        await self._forget_old_files()
+        await self._forget_old_jobs()
+
+    async def _forget_old_files(self) -> None:
         before = _now() - FILES_KEPT
         while (job_id := await self._read(partial(jobs.find_job_to_forget, before=before))) is not None:
             while not self._is_stopping and await self._desk.change(c.ForgetPieces(**_ours(), job_id=job_id)):
@@ -156,6 +162,13 @@ class LongWork:
             if self._is_stopping:
                 return
             # Where a replica answers, it may take a moment until it knows.
+            await asyncio.sleep(_SHORTEST_REST)
+
+    async def _forget_old_jobs(self) -> None:
+        before = _now() - JOBS_KEPT
+        if not await self._read(partial(jobs.has_old_jobs, before=before)):
+            return
+        while not self._is_stopping and await self._desk.change(c.ForgetJobs(**_ours(), before=before)):
             await asyncio.sleep(_SHORTEST_REST)
 
     async def _read(self, question: Callable[[Reading], Answer], job: Job | None = None) -> Answer:

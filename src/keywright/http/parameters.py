@@ -26,6 +26,8 @@ Parameters = dict[str, Any]
 
 #: How long a request's body may take to arrive, in seconds.
 BODY_TIMEOUT = 10
+#: To parse a body of this many bytes takes some milliseconds, of the largest one a fifth of a second.
+_LARGE = 16 * 1024
 _MOST_FIELDS = 1000
 _DEEPEST = 32
 _META = re.compile(r"meta\[([^\[\]]*)\]")
@@ -83,7 +85,20 @@ async def from_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int
     body = await read_body(headers, receive, limit)
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if kind == b"multipart/form-data":
+        if is_large(body):
+            return _from_pairs(await asyncio.to_thread(lambda: asyncio.run(_multipart(headers, body))))
         return _from_pairs(await _multipart(headers, body))
+    if is_large(body):
+        return await asyncio.to_thread(_parse, kind, body)
+    return _parse(kind, body)
+
+
+def is_large(body: bytes) -> bool:
+    """Whether parsing this would keep everybody else waiting, and so is done in a thread."""
+    return len(body) > _LARGE
+
+
+def _parse(kind: bytes, body: bytes) -> Parameters:
     # Whatever it announces: no form has a field whose name begins so, and forgetting the header is
     # the commonest mistake with JSON.
     is_object = body.lstrip()[:1] == b"{"

@@ -20,7 +20,14 @@ from keywright.jobs.orders import (
     start,
 )
 from keywright.jobs.planning import Plan
-from keywright.storage.jobs import find_job, find_job_to_forget, has_free_job, list_jobs
+from keywright.storage.jobs import (
+    find_job,
+    find_job_to_forget,
+    has_free_job,
+    has_old_jobs,
+    list_jobs,
+    list_next_jobs,
+)
 
 __all__ = [
     "CLAIM",
@@ -41,7 +48,9 @@ __all__ = [
     "find_job_to_forget",
     "has_file",
     "has_free_job",
+    "has_old_jobs",
     "list_jobs",
+    "list_next_jobs",
     "order_of",
     "origin_of",
     "read_file",

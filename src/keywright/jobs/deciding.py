@@ -5,6 +5,7 @@ is changed once.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -28,8 +29,8 @@ from keywright.errors import (
     UnknownLicense,
 )
 from keywright.fields import MAX_COUNT
-from keywright.jobs import files, orders
-from keywright.model import Job, JobState, LicenseRecord
+from keywright.jobs import files, matching, orders
+from keywright.model import Job, JobState, License, LicenseRecord
 from keywright.storage import jobs as stored
 from keywright.workset import Workset
 
@@ -39,7 +40,7 @@ MOST_UNFINISHED = 100
 CLAIM = timedelta(seconds=5)
 #: How many refusals a job tells of.
 _MOST_SAID = 5
-#: How many pieces are deleted at once.
+#: How many pieces, or jobs, are deleted at once.
 _MOST_FORGOTTEN = 20
 
 _REASONS: dict[type[Refusal], str] = {
@@ -51,6 +52,7 @@ _REASONS: dict[type[Refusal], str] = {
     NothingToChange: "it is like that already",
     UnknownLicense: "it is not there any more",
 }
+_MATCHES_NO_MORE = "it does not match any more"
 
 
 # --- a job's life ---------------------------------------------------------------------------------
@@ -142,6 +144,11 @@ def forget(work: Workset, command: c.ForgetPieces) -> int:
     return stored.delete_pieces(work.tx, command.job_id, limit=_MOST_FORGOTTEN)
 
 
+def forget_jobs(work: Workset, command: c.ForgetJobs) -> int:
+    """Delete some jobs that ended long ago; returns how many they were."""
+    return stored.delete_old_jobs(work.tx, command.before, limit=_MOST_FORGOTTEN)
+
+
 # --- steps ----------------------------------------------------------------------------------------
 
 
@@ -160,14 +167,16 @@ def generate_some(work: Workset, step: c.GenerateStep) -> Job:
 
 
 def change_some(work: Workset, step: c.ChangeStep) -> Job:
-    """Change some more licenses; what is refused is counted. Raises ``StepOver``."""
+    """Change some more licenses; what is refused is counted, and so is what does not match any more. Raises
+    ``StepOver``.
+    """
     job = _lock_step(work, step)
+    lost = _not_any_more(work, step, job)
     refusals = []
     for license_id, command in step.changes:
-        try:
-            _change_one(work, license_id, command)
-        except Refusal as refusal:
-            refusals.append(f"License {license_id}: {_REASONS.get(type(refusal), refusal.code)}.")
+        reason = _MATCHES_NO_MORE if license_id in lost else _tried(work, license_id, command)
+        if reason is not None:
+            refusals.append(f"License {license_id}: {reason}.")
     return _move_on(work, step, job, amount=len(step.changes), position=step.last_id, refusals=refusals)
 
 
@@ -228,14 +237,42 @@ def _joined(*texts: str | None) -> str:
 # --- one license's share --------------------------------------------------------------------------
 
 
-def _change_one(work: Workset, license_id: int, command: c.LicenseCommand | None) -> None:
+def _not_any_more(work: Workset, step: c.ChangeStep, job: Job) -> set[int]:
+    """The licenses that do not match any more. They are locked, so whatever was acknowledged is seen."""
+    search = orders.search_of(job)
+    if search is None:
+        return set()
+    there = []
+    for license_id, command in step.changes:
+        with suppress(UnknownLicense):
+            there.append(_get_license(work, license_id, command)[0])
+    return matching.not_any_more(work.tx, search, there, job.created_at)
+
+
+def _get_license(
+    work: Workset, license_id: int, command: c.LicenseCommand | None
+) -> tuple[License, c.LicenseCommand]:
+    """The license, and what is asked of it. Raises ``UnknownLicense``."""
     # A key can have gone to another license since the step was made.
-    if command is None or work.get_license(command).id != license_id:
+    if command is None or (license := work.get_license(command)).id != license_id:
         raise UnknownLicense(str(license_id))
-    if isinstance(command, c.UpdateLicense):
-        license = work.get_license(command)
-        if all(getattr(license, name) == value for name, value in command.changes.items()):
-            raise NothingToChange
+    return license, command
+
+
+def _tried(work: Workset, license_id: int, command: c.LicenseCommand | None) -> str | None:
+    """Change one license; why not, where that is refused."""
+    try:
+        _change_one(work, license_id, command)
+    except Refusal as refusal:
+        return _REASONS.get(type(refusal), refusal.code)
+    return None
+
+
+def _change_one(work: Workset, license_id: int, asked: c.LicenseCommand | None) -> None:
+    license, command = _get_license(work, license_id, asked)
+    changes = command.changes.items() if isinstance(command, c.UpdateLicense) else ()
+    if changes and all(getattr(license, name) == value for name, value in changes):
+        raise NothingToChange
     _ONE[type(command)](work, command)
 
 
@@ -291,6 +328,7 @@ DECISIONS: dict[type[c.Command], Callable[[Workset, Any], Any]] = {
     c.FailJob: fail,
     c.FetchFile: fetch,
     c.ForgetPieces: forget,
+    c.ForgetJobs: forget_jobs,
     c.GenerateStep: generate_some,
     c.ChangeStep: change_some,
     c.ExportStep: keep_piece,

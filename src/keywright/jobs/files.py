@@ -3,6 +3,7 @@
 import codecs
 import csv
 import io
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
@@ -34,9 +35,10 @@ COLUMNS = (
     "expires_at",
     "updated_at",
 )
-#: What a spreadsheet takes for a formula when a cell begins with it
-#: (https://owasp.org/www-community/attacks/CSV_Injection).
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: What a spreadsheet takes for a formula when a cell begins with it, and where a cell may begin: at the
+#: beginning of a text, and where a program that separates cells otherwise (at semicolons, in half the world)
+#: or knows no quotes would split it (https://owasp.org/www-community/attacks/CSV_Injection).
+_FORMULA = re.compile(r'(^|[;,\t\r\n]"*)(?=[=+\-@\t\r])')
 
 
 class Asking(Protocol):
@@ -73,8 +75,10 @@ def rows_of(tx: Reading, licenses: Sequence[License]) -> bytes:
 
 
 def defused(text: str) -> str:
-    """The text as a cell that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    """The text as a cell that no spreadsheet takes for a formula, wherever it separates cells: with an
+    apostrophe before each character that could begin one. All other texts stay as they are.
+    """
+    return _FORMULA.sub(r"\1'", text)
 
 
 def has_file(tx: Reading, job: Job) -> bool:

@@ -116,6 +116,12 @@ def order_of(job: Job) -> Order:
     return msgspec.convert(parameters_of(job).order, KINDS[job.kind])
 
 
+def search_of(job: Job) -> Search | None:
+    """What the job's licenses are found by; None where they were selected, or are to be made."""
+    found = parameters_of(job).order.get("search")
+    return None if found is None else msgspec.convert(found, Search)
+
+
 def origin_of(job: Job) -> Origin:
     """Where the order came from, and so where all comes from that the job does."""
     kept = parameters_of(job)

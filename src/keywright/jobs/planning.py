@@ -6,7 +6,7 @@ from typing import Any
 
 from keywright import commands as c
 from keywright.browsing import find_matching_ids
-from keywright.jobs import files, orders
+from keywright.jobs import files, matching, orders
 from keywright.jobs.orders import Change, Export, Generate, What
 from keywright.model import Job, License, Status
 from keywright.storage import Reading
@@ -15,7 +15,7 @@ from keywright.storage.jobs import find_licenses_by_id
 #: How much a step does: some milliseconds of work, because others wait that long (see decision 019).
 KEYS_AT_ONCE = 25
 LICENSES_AT_ONCE = 25
-ROWS_AT_ONCE = 250
+ROWS_AT_ONCE = 100
 #: How many matching licenses are looked for at once, and how long, in seconds.
 _LOOK_AHEAD, _BUDGET = 1_000, 0.25
 
@@ -64,6 +64,9 @@ class Plan:
 
     def _export_step(self, tx: Reading, order: Export, fields: dict[str, Any]) -> c.ExportStep:
         found = find_licenses_by_id(tx, self._next_ids(tx, order, fields, ROWS_AT_ONCE))
+        if order.search is not None:
+            lost = matching.not_any_more(tx, order.search, found.values(), self._ordered_at)
+            found = {number: one for number, one in found.items() if number not in lost}
         licenses = sorted(found.values(), key=lambda one: one.id)
         return c.ExportStep(**fields, piece=files.rows_of(tx, licenses), amount=len(licenses))
 

@@ -6,6 +6,7 @@ when the database asks for that.
 
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING, Union
 from urllib.parse import unquote
 
 from keywright.errors import ConfigurationError
@@ -13,12 +14,12 @@ from keywright.keys import KeyRing
 from keywright.storage.again import ask, change
 from keywright.storage.copying import copy
 from keywright.storage.migrate import migrate_postgres, migrate_sqlite, state_of
-from keywright.storage.postgres import PostgresStorage
-from keywright.storage.replica import Replica
-from keywright.storage.session import Session
 from keywright.storage.sqlite import SqliteStorage, refuse_network_file_system
 from keywright.storage.transactions import Reading, Writing
 from keywright.storage.urls import without_password
+
+if TYPE_CHECKING:
+    from keywright.storage.postgres import PostgresStorage
 
 __all__ = [
     "Reading",
@@ -33,8 +34,9 @@ __all__ = [
     "without_password",
 ]
 
-#: What the rest of the program sees of a database.
-Storage = SqliteStorage | PostgresStorage
+#: What the rest of the program sees of a database. PostgreSQL's driver is imported where there is such a
+#: server: it would make every start on an SQLite file slower.
+Storage = Union[SqliteStorage, "PostgresStorage"]
 
 
 def database_path(url: str) -> Path | None:
@@ -58,6 +60,8 @@ def has_database(url: str) -> bool:
     path = database_path(url)
     if path is not None:
         return path.exists()
+    from keywright.storage.session import Session
+
     with closing(Session(url)) as session, session.transaction() as connection:
         return state_of(connection, without_password(url)).revision is not None
 
@@ -75,8 +79,7 @@ def open_storage(
     """
     path = database_path(url)
     if path is None:
-        replica = None if read_url is None else Replica(read_url, lag_limit=read_lag_limit)
-        return _open_postgres(PostgresStorage(url, key_ring, replica), key_ring)
+        return _open_postgres(url, key_ring, read_url, read_lag_limit)
     if read_url is not None:
         raise ConfigurationError("only a PostgreSQL database has replicas: unset read_database_url.")
     try:
@@ -89,7 +92,14 @@ def open_storage(
     return storage
 
 
-def _open_postgres(storage: PostgresStorage, key_ring: KeyRing) -> PostgresStorage:
+def _open_postgres(
+    url: str, key_ring: KeyRing, read_url: str | None, read_lag_limit: int
+) -> "PostgresStorage":
+    from keywright.storage.postgres import PostgresStorage
+    from keywright.storage.replica import Replica
+
+    replica = None if read_url is None else Replica(read_url, lag_limit=read_lag_limit)
+    storage = PostgresStorage(url, key_ring, replica)
     try:
         migrate_postgres(storage, key_ring)
     except BaseException:

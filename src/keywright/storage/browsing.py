@@ -44,6 +44,8 @@ class EventFilter(msgspec.Struct, frozen=True):
     until: datetime | None = None
     #: None with a smaller number is looked at.
     from_id: int | None = None
+    #: None whose name begins so.
+    without: str | None = None
 
 
 def count_by_status(tx: Reading) -> dict[int, int]:
@@ -164,6 +166,8 @@ def _wanted(columns: ReadOnlyColumnCollection[str, Any], where: EventFilter) -> 
         if value is not None:
             is_beginning = value.endswith(end)
             yield column.startswith(value, autoescape=True) if is_beginning else column == value
+    if where.without is not None:
+        yield ~columns.name.startswith(where.without, autoescape=True)
     if where.since is not None:
         yield columns.at >= rows.seconds(where.since)
     if where.until is not None:

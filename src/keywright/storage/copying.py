@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, func, select, text, update
 
 from keywright.errors import StoreError
 from keywright.storage.inspecting import last_number
 from keywright.storage.many import inserting, is_postgres
-from keywright.storage.postgres import PostgresStorage
 from keywright.storage.schema import installation, metadata, positions, sequences, sessions
 from keywright.storage.sqlite import SqliteStorage
+
+if TYPE_CHECKING:
+    from keywright.storage import Storage
 
 _ROWS = 1_000
 #: Written when the target was made.
@@ -22,10 +24,8 @@ _TABLES = [table for table in metadata.sorted_tables if table not in (*_ITS_OWN,
 _KINDS = ("license", "activation")
 _SET_LAST = text("SELECT setval(:name, :last)").bindparams(bindparam("last", type_=BigInteger))
 
-Storage = SqliteStorage | PostgresStorage
 
-
-def copy(source: Storage, target: Storage, say: Callable[[str, int], None]) -> None:
+def copy(source: "Storage", target: "Storage", say: Callable[[str, int], None]) -> None:
     """Copy every row but the sessions, and make the target go on with the numbers where the source is; all
     or nothing.
 
@@ -50,7 +50,7 @@ def copy(source: Storage, target: Storage, say: Callable[[str, int], None]) -> N
 
 
 @contextmanager
-def _held(source: Storage) -> Iterator[None]:
+def _held(source: "Storage") -> Iterator[None]:
     if isinstance(source, SqliteStorage):
         with source.exclusively():
             yield

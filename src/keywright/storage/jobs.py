@@ -8,7 +8,21 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    not_,
+    or_,
+    select,
+    update,
+)
 
 from keywright.model import Job, JobState, License
 from keywright.storage import rows
@@ -23,6 +37,8 @@ _WITH_PIECES = select(jobs.c.id, jobs.c.state, jobs.c.finished_at).where(
     jobs.c.id
     == select(func.min(job_pieces.c.job_id)).where(job_pieces.c.job_id > bindparam("after")).scalar_subquery()
 )
+#: Among how many of the oldest jobs those are looked for that ended long ago: more than can be unfinished.
+_MOST_LOOKED_AT = 250
 _BY_ID = Lookup(select(*rows.LICENSE, licenses.c.sealed_key), licenses.c.id)
 
 
@@ -57,6 +73,12 @@ def list_jobs(tx: Reading, *, before_id: int | None, limit: int) -> list[Job]:
     if before_id is not None:
         query = query.where(jobs.c.id < before_id)
     return [_job_of(row) for row in tx.connection.execute(query)]
+
+
+def list_next_jobs(tx: Reading, *, after_id: int, limit: int) -> list[Job]:
+    """The earliest jobs after this number, latest first."""
+    query = select(*_JOB).where(jobs.c.id > after_id).order_by(jobs.c.id).limit(limit)
+    return [_job_of(row) for row in tx.connection.execute(query)][::-1]
 
 
 def count_unfinished_jobs(tx: Reading) -> int:
@@ -141,6 +163,27 @@ def delete_pieces(tx: Writing, job_id: int, *, limit: int) -> int:
     some = select(number).where(job_pieces.c.job_id == job_id).order_by(number.desc()).limit(limit)
     query = delete(job_pieces).where(job_pieces.c.job_id == job_id, number.in_(some))
     return tx.connection.execute(query).rowcount
+
+
+def has_old_jobs(tx: Reading, before: datetime) -> bool:
+    """Whether there is a job that ``delete_old_jobs`` would delete."""
+    return tx.connection.execute(_old_jobs(before, 1)).first() is not None
+
+
+def delete_old_jobs(tx: Writing, before: datetime, *, limit: int) -> int:
+    """Delete at most so many jobs that ended before this moment and have no pieces any more; returns how many
+    they were.
+    """
+    query = delete(jobs).where(jobs.c.id.in_(_old_jobs(before, limit)))
+    return tx.connection.execute(query).rowcount
+
+
+def _old_jobs(before: datetime, limit: int) -> Select[Any]:
+    """No index has the moments of the end; but the oldest jobs have the smallest numbers."""
+    oldest = select(jobs.c.id, jobs.c.finished_at).order_by(jobs.c.id).limit(_MOST_LOOKED_AT).subquery()
+    is_old = oldest.c.finished_at < rows.seconds(before)
+    has_any = exists().where(job_pieces.c.job_id == oldest.c.id)
+    return select(oldest.c.id).where(is_old, not_(has_any)).order_by(oldest.c.id).limit(limit)
 
 
 def _is_free(claimed_by: str, now: datetime) -> ColumnElement[bool]:

@@ -12,16 +12,19 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Row, TextClause, insert, inspect, text, update
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from keywright.errors import LockTimeout, RejectedByDatabase, StoreError, StoreUnavailable
 from keywright.keys import KeyRing
-from keywright.storage import postgres, sqlite
+from keywright.storage import sqlite
 from keywright.storage.again import again
 from keywright.storage.schema import installation, metadata
+
+if TYPE_CHECKING:
+    from keywright.storage.postgres import PostgresStorage
 
 #: The newest revision in ``migrations/versions``; a test compares them.
 HEAD = "0003"
@@ -66,7 +69,7 @@ def migrate_sqlite(storage: sqlite.SqliteStorage, key_ring: KeyRing) -> None:
         raise StoreUnavailable(f"{path} cannot be used: {said}") from problem
 
 
-def migrate_postgres(storage: postgres.PostgresStorage, key_ring: KeyRing) -> None:
+def migrate_postgres(storage: PostgresStorage, key_ring: KeyRing) -> None:
     """Make the tables, or change them to what this version needs; any number of processes may try at
     once, one of them does it.
 

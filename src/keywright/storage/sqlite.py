@@ -73,10 +73,21 @@ class SqliteStorage:
     #: Its answers come at once: waiting for them in another thread would take longer.
     is_local = True
 
-    def __init__(self, path: Path, key_ring: KeyRing, *, cache_kib: int = _CACHE_KIB) -> None:
+    def __init__(
+        self,
+        path: Path,
+        key_ring: KeyRing,
+        *,
+        cache_kib: int = _CACHE_KIB,
+        engines: dict[str, Engine] | None = None,
+    ) -> None:
+        """``engines``, by mode, are those of another object on the same file: what one has compiled the
+        others need not.
+        """
         self.path = path
         self._key_ring = key_ring
         self._cache_kib = cache_kib
+        self._engines: dict[str, Engine] = {} if engines is None else engines
         self._lock = FileLock(f"{path}.lock", thread_local=False, mode=0o600)
         self._writer: Connection | None = None
         self._reader: Connection | None = None
@@ -138,7 +149,7 @@ class SqliteStorage:
 
     def beside(self) -> "SqliteStorage":
         """Another object on the same database, for another thread; whoever asks for it closes it."""
-        return SqliteStorage(self.path, self._key_ring, cache_kib=_CACHE_BESIDE_KIB)
+        return SqliteStorage(self.path, self._key_ring, cache_kib=_CACHE_BESIDE_KIB, engines=self._engines)
 
     def interrupt(self, *, writing: bool) -> None:
         """Nothing here waits for somebody who may never answer."""
@@ -150,8 +161,13 @@ class SqliteStorage:
             with self.exclusively():
                 self._drop_writer()
 
+    def _engine(self, mode: str) -> Engine:
+        if mode not in self._engines:
+            self._engines[mode] = engine(self.path, mode)
+        return self._engines[mode]
+
     def _opened_reader(self) -> Connection:
-        reader = engine(self.path, "ro").connect()
+        reader = self._engine("ro").connect()
         if self._cache_kib != _CACHE_KIB:
             raw: Any = reader.connection.driver_connection
             raw.execute(f"PRAGMA cache_size=-{self._cache_kib}")
@@ -159,7 +175,7 @@ class SqliteStorage:
 
     def _opened_writer(self, *, wait: bool) -> Connection:
         if self._writer is None:
-            self._writer = engine(self.path, "rw").connect()
+            self._writer = self._engine("rw").connect()
             self._busy_timeout = -1
         # Only a program that is not Keywright can hold SQLite's own lock while we hold ours.
         milliseconds = int(LOCK_TIMEOUT * 1000) if wait else 0

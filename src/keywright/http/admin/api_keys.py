@@ -75,7 +75,7 @@ class ApiKeys(Area):
             products=choices(visit, NameKind.PRODUCT),
         )
 
-    @page("/{id:int}/revoke", methods=("GET", "POST"))
+    @page("/{id:number}/revoke", methods=("GET", "POST"))
     def revoke(self, visit: Visit) -> Response:
         """End one, at once and for good."""
         api_key = _get(visit, number_of(visit.path["id"]))

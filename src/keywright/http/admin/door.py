@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -23,14 +24,17 @@ from keywright.desk import Desk
 from keywright.errors import FateUnknown, KeywrightError, QueueFull, Unavailable
 from keywright.http.admin import BASE
 from keywright.http.admin.turns import Turns
+from keywright.http.edge import MAX_ADDRESS
 from keywright.http.jobs import LongWork
 from keywright.http.tallies import Tallies
 from keywright.storage import Reading, Storage, ask
 
 #: How many pages are under way at once. Only one of them works; the others wait, for the desk for instance.
 _THREADS = 3
-#: How many pages may wait for that.
+#: How many pages may wait for that; and for the one thread in which passwords of strangers are looked at,
+#: which must not keep those who are signed in.
 _MOST_WAITING = 100
+_MOST_AT_ENTRANCE = 10
 #: How long a page waits for the desk, in seconds: longer than the desk itself waits for anything.
 _PATIENCE = 90.0
 #: What every answer below /admin says; but statics may be kept.
@@ -51,6 +55,24 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
+class _Room:
+    """Some threads, and how many may wait for them."""
+
+    def __init__(self, threads: int, most_waiting: int, name: str) -> None:
+        self.threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._most_waiting = most_waiting
+        self._waiting = 0
+
+    async def run(self, work: Callable[[], Result], *, is_begun: bool = False) -> Result:
+        if self._waiting >= self._most_waiting and not is_begun:
+            raise QueueFull
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.threads, work)
+        finally:
+            self._waiting -= 1
+
+
 class Door:
     """The ASGI application below /admin. Whoever runs it gives it its desk first, and closes it before the
     desk; ``tallies`` are what the edge counts, for who wants to see it; ``long_work`` works on jobs.
@@ -63,10 +85,10 @@ class Door:
     def __init__(self, settings: Settings, storage: Storage) -> None:
         self.settings = settings
         self._storage = storage
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="pages")
+        self._inside = _Room(_THREADS, _MOST_WAITING, "pages")
+        self._entrance = _Room(1, _MOST_AT_ENTRANCE, "entrance")
         self._here = threading.local()
         self._opened: list[Storage] = []
-        self._waiting = 0
         #: ``turns.aside`` lets others work while a page waits for something.
         self.turns = Turns(lambda: self.tallies.calls)
         #: When this server process began, by ``monotonic``.
@@ -86,6 +108,9 @@ class Door:
             await send(message)
 
         try:
+            if len(scope["raw_path"]) + len(scope["query_string"]) > MAX_ADDRESS:
+                await _say(send_safely, 414, "This address is too long.")
+                return
             if scope["path"] == BASE:
                 await _say(send_safely, 303, "", (b"location", f"{BASE}/".encode()))
                 return
@@ -97,15 +122,15 @@ class Door:
             if not has_begun:
                 await _say(send_safely, 500, "Something went wrong. The server's log says more.")
 
-    async def run(self, work: Callable[[], Result]) -> Result:
-        """What ``work`` returns, in one of the threads. Raises ``QueueFull`` when too many wait for that."""
-        if self._waiting >= _MOST_WAITING:
-            raise QueueFull
-        self._waiting += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, self._in_turn, work)
-        finally:
-            self._waiting -= 1
+    async def run(self, work: Callable[[], Result], *, is_begun: bool = False) -> Result:
+        """What ``work`` returns, in one of the threads. Raises ``QueueFull`` when too many wait for that, but
+        not for the rest of an answer that ``is_begun``.
+        """
+        return await self._inside.run(partial(self._in_turn, work), is_begun=is_begun)
+
+    async def run_at_entrance(self, work: Callable[[], Result]) -> Result:
+        """The same in a thread of its own, for what strangers can make long."""
+        return await self._entrance.run(partial(self._in_turn, work))
 
     def ask(self, question: Callable[[Reading], Result]) -> Result:
         """What the question reads from one moment of the database. In a thread only."""
@@ -128,7 +153,7 @@ class Door:
 
         # Not any more once the last pages are made.
         with suppress(RuntimeError):
-            self._threads.submit(asked)
+            self._inside.threads.submit(asked)
 
     def change(self, command: Command) -> Any:
         """What the desk makes of the command, durable; raises what it raises. In a thread only."""
@@ -156,7 +181,8 @@ class Door:
     async def close(self) -> None:
         """Return when every page is made, and the storages are closed."""
         # They may still want something of the desk, so this must not hold up the event loop.
-        await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
+        for room in (self._inside, self._entrance):
+            await asyncio.to_thread(room.threads.shutdown, cancel_futures=True)
         for storage in self._opened:
             storage.close()
 

@@ -1,6 +1,8 @@
 """Coming and going: signing in and out, and making the first administrator."""
 
+import hmac
 import re
+from time import sleep
 from urllib.parse import urlencode
 
 from starlette.responses import Response
@@ -16,10 +18,14 @@ from keywright.http.admin.passwords import hashed, is_right, new_password
 from keywright.http.admin.visit import EVERYBODY, Area, Visit, page
 from keywright.http.limits import source_of
 from keywright.model import Role, User
+from keywright.storage import Reading
 
 #: How many attempts to sign in may fail in a minute, from one address and under one name.
 _MOST_FROM_ADDRESS = 10
 _MOST_UNDER_NAME = 20
+#: How long nobody else's password is looked at after a wrong one, in seconds: strangers shall not have a
+#: processor all the time.
+_REST = 0.1
 #: Where one may be sent after signing in: a page of ours. Dots could lead elsewhere.
 _PAGE_OF_OURS = re.compile(rf"{BASE}(/[A-Za-z0-9_~-]+)*/?(\?[A-Za-z0-9_.~%&=+:,-]*)?")
 _WRONG = "The name or the password is wrong."
@@ -60,6 +66,7 @@ class Entrance(Area):
     menu_label = "Sign in"
     path = ""
     add_to_menu = False
+    looks_at_passwords = frozenset({"sign_in", "setup"})
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,11 +81,16 @@ class Entrance(Area):
         if not visit.is_post:
             return _form(visit, wish)
         name, password = visit.form.get("name", "")[:MAX_NAME_LENGTH], visit.form.raw("password")
-        self._attempts.check(_sources(visit, name))
-        user = visit.ask(lambda tx: accounts.find_user(tx, name))
+        user, mark = visit.ask(lambda tx: _find(tx, name))
+        sources = {"address": source_of(visit.address)}
+        if not mark or not hmac.compare_digest(mark.encode(), visit.visitor.device_mark.encode()):
+            sources["name"] = name.casefold()
+        self._attempts.check(sources)
         if not is_right(visit, user, password) or not _is_signed_in(visit, user):
-            self._attempts.count(_sources(visit, name))
+            self._attempts.count(sources)
             visit.change(RefuseSignIn(now=visit.now, origin=visit.visitor.origin, name=name))
+            with visit.aside():
+                sleep(_REST)
             return _form(visit, wish, name=name, error=_WRONG, status=403)
         return visit.back(_way_to(wish))
 
@@ -129,8 +141,10 @@ class Entrance(Area):
         return visit.page("no_setup.html", status=403)
 
 
-def _sources(visit: Visit, name: str) -> dict[str, str]:
-    return {"address": source_of(visit.address), "name": name.casefold()}
+def _find(tx: Reading, name: str) -> tuple[User | None, str]:
+    """The user of this name, and what a browser shows in which they have signed in."""
+    user = accounts.find_user(tx, name)
+    return user, "" if user is None else accounts.device_mark(tx, user)
 
 
 def _form(visit: Visit, wish: str, *, name: str = "", error: str = "", status: int = 200) -> Response:
@@ -170,6 +184,7 @@ def _is_signed_in(visit: Visit, user: User | None) -> bool:
         visit.change(start)
     except UnknownUser:
         return False
+    visit.visitor.be_known(visit.ask(lambda tx: accounts.device_mark(tx, user)))
     return True
 
 

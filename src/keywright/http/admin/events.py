@@ -21,8 +21,9 @@ _OTHERS = [
     ("program", "Programs without an API key"),
     ("cli:", "The terminal"),
     ("keywright", "Keywright itself"),
-    ("visitor", "Somebody not signed in"),
 ]
+#: Whoever comes to the door does nothing but what only administrators see.
+_AT_THE_DOOR = ("visitor", "Somebody not signed in")
 
 
 class Events(Area):
@@ -36,23 +37,27 @@ class Events(Area):
     @page("")
     def browse(self, visit: Visit) -> Response:
         """The newest events that match, or those before one."""
-        asked = _asked(visit.query)
+        asked, hidden = _asked(visit.query), happenings.hidden_from(visit.user)
         found = visit.ask(
             lambda tx: browsing.list_events(
-                tx, **asked, before_id=_number(visit.query.get("before", "")), limit=_ON_A_PAGE
+                tx,
+                **asked,
+                without=hidden,
+                before_id=_number(visit.query.get("before", "")),
+                limit=_ON_A_PAGE,
             )
         )
         names = visit.ask(lambda tx: happenings.find_names(tx, [one.event for one in found.events]))
         return visit.page(
             "events/list.html",
-            events=[happenings.tell(one, names) for one in found.events],
+            events=[happenings.tell(one, names, visit.user) for one in found.events],
             before=found.before_id,
             is_incomplete=found.is_incomplete,
             is_first="before" not in visit.query,
             query=_said(asked),
             is_filtered=any(value is not None for value in asked.values()),
-            what=_what(),
-            who=visit.ask(lambda tx: _who(tx, asked["actor"])),
+            what=_what(hidden),
+            who=visit.ask(lambda tx: _who(tx, asked["actor"], is_all_shown=hidden is None)),
             links=_links(visit, found.events),
         )
 
@@ -94,11 +99,12 @@ def _said(asked: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _what() -> list[tuple[str, list[tuple[str, str]]]]:
+def _what(hidden: str | None) -> list[tuple[str, list[tuple[str, str]]]]:
     """What can be asked for, by noun: all of it, or one kind of event."""
     return [
         (noun, [(_beginning(named), f"{noun}: everything"), *((name, _plain(name)) for name in named)])
         for noun, named in happenings.EVENTS.items()
+        if _beginning(named) != hidden
     ]
 
 
@@ -113,14 +119,14 @@ def _plain(name: str) -> str:
     return words[0].upper() + words[1:].replace("api key", "API key")
 
 
-def _who(tx: Reading, chosen: str | None) -> list[tuple[str, list[tuple[str, str]]]]:
+def _who(tx: Reading, chosen: str | None, *, is_all_shown: bool) -> list[tuple[str, list[tuple[str, str]]]]:
     """Who can be asked for; and who is, if that is somebody else."""
     users: Sequence[User] = accounts.list_users(tx)
     api_keys: Sequence[ApiKey] = tx.list_api_keys()
     groups = [
         ("Users", [(f"user:{one.id}", one.name) for one in users]),
         ("API keys", [(f"api_key:{one.id}", one.name) for one in api_keys]),
-        ("Others", _OTHERS),
+        ("Others", [*_OTHERS, _AT_THE_DOOR] if is_all_shown else _OTHERS),
     ]
     known = {value for _, options in groups for value, _ in options}
     if chosen is not None and chosen not in known:

@@ -1,5 +1,6 @@
 """What came with a request to a page: its query and its form."""
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import parse_qsl
 
@@ -57,7 +58,7 @@ async def of_body(request: Request, limit: int) -> Form:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if body and kind != _FORM:
         raise MalformedForm
-    return Form(_pairs(body))
+    return Form(await asyncio.to_thread(_pairs, body) if parameters.is_large(body) else _pairs(body))
 
 
 def _pairs(encoded: bytes) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.templating import Jinja2Templates
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette_admin.auth import AdminUser, BaseAuthProvider
 from starlette_admin.base import BaseAdmin
 
@@ -188,17 +188,31 @@ class _Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
+        has_begun = False
+
+        async def send_and_see(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
         try:
             await self._keeper.authenticate(request)
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, send_and_see)
+        except KeywrightError as error:
+            if has_begun:
+                # Half a file: nothing can be said any more but that by breaking off.
+                raise
+            await (await self._said(request, error))(scope, receive, send)
+
+    async def _said(self, request: Request, error: KeywrightError) -> Response:
+        try:
+            if isinstance(error, QueueFull):
+                raise error
+            # The database does not even say who it is.
+            return await self._keeper.refuse(request, error)
         except QueueFull:
             # Not even a page can be made that says so.
-            busy = PlainTextResponse(say(QueueFull()).sentence, 503, {"retry-after": "1"})
-            await busy(scope, receive, send)
-        except KeywrightError as error:
-            # The database does not even say who it is.
-            response = await self._keeper.refuse(request, error)
-            await response(scope, receive, send)
+            return PlainTextResponse(say(QueueFull()).sentence, 503, {"retry-after": "1"})
 
 
 def build(door: Door) -> ASGIApp:

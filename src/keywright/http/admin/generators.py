@@ -15,9 +15,10 @@ from keywright.commands import CreateGenerator, DeleteGenerator, UpdateGenerator
 from keywright.errors import GeneratorTooWeak, InvalidParameters
 from keywright.http.admin.inputs import Inputs, number_of
 from keywright.http.admin.names import choices
-from keywright.http.admin.sentences import say
+from keywright.http.admin.once import Landing, change_once
+from keywright.http.admin.sentences import counted, say
 from keywright.http.admin.visit import Area, Visit, page
-from keywright.model import Generator, Job, NameKind, Status
+from keywright.model import Generator, NameKind, Status
 
 _EXAMPLES = 5
 _MAX_TEXT = 255
@@ -86,7 +87,7 @@ class Generators(Area):
         visit.change(CreateGenerator(**visit.command_fields(), **values, is_weak_allowed=is_weak_allowed))
         return visit.back("/generators", f"The generator {values['name']} is made.")
 
-    @page("/{id:int}/edit", methods=("GET", "POST"), right=Right.ADMINISTER)
+    @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.ADMINISTER)
     def edit(self, visit: Visit) -> Response:
         """Change a generator; licenses that it has made stay as they are."""
         generator, inputs = _get(visit), Inputs(visit.form)
@@ -114,7 +115,7 @@ class Generators(Area):
         drawn = _drawn(inputs, _read(inputs), visit.now)
         return visit.page("generators/preview.html", drawn=drawn)
 
-    @page("/{id:int}/delete", methods=("GET", "POST"), right=Right.ADMINISTER)
+    @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.ADMINISTER)
     def delete(self, visit: Visit) -> Response:
         """Delete a generator."""
         generator = _get(visit)
@@ -128,15 +129,17 @@ class Generators(Area):
             back="/generators",
         )
 
-    @page("/{id:int}/generate", methods=("GET", "POST"), right=Right.CHANGE)
+    @page("/{id:number}/generate", methods=("GET", "POST"), right=Right.CHANGE)
     def generate(self, visit: Visit) -> Response:
         """Have licenses made, however many: a job does it."""
         generator, inputs = _get(visit), Inputs(visit.form)
         if visit.is_post:
             order = _order(inputs, generator)
             if not inputs.errors:
-                job: Job = visit.change(jobs.start(order, **visit.command_fields()))
-                return visit.back(f"/jobs/{job.id}", f"{order.amount:,} licenses are being made.")
+                verb = "is" if order.amount == 1 else "are"
+                said = f"{counted(order.amount, 'license')} {verb} being made."
+                command = jobs.start(order, **visit.command_fields())
+                return change_once(visit, command, lambda job: Landing(f"/jobs/{job.id}", said))
         return visit.page(
             "generators/generate.html",
             status=422 if inputs.errors else 200,

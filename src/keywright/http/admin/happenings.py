@@ -13,9 +13,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from keywright import accounts
+from keywright.accounts import Right
 from keywright.browsing import EventRecord
 from keywright.http.admin.differences import Difference, differences
-from keywright.model import Event, NameKind
+from keywright.model import Event, NameKind, User
 from keywright.storage import Reading
 
 #: What each event is called, with the facts that its details hold; after the noun that it is about.
@@ -59,6 +60,7 @@ EVENTS: dict[str, dict[str, str]] = {
         "backup.failed": "Backup failed",
         "backup.fetched": "Backup {file} fetched",
         "backup.deleted": "Backup {file} deleted",
+        "backup.kept": "Backup {file} could not be deleted",
         "system.examined": "Database examined: {outcome}",
     },
 }
@@ -81,6 +83,8 @@ _PERMISSIONS = {
     "read_write": "may read and write",
     "client": "for programs of customers",
 }
+#: How the names of events begin, and who acts in events, that tell of those who work with the pages.
+_ABOUT_USERS, _USERS = "user.", ("user:", "visitor")
 #: How a fact is written that is not its own word.
 _WRITE: dict[str, Callable[[Any], str]] = {
     "permissions": lambda value: _PERMISSIONS.get(value, str(value)),
@@ -146,9 +150,17 @@ def actor_in_words(actor: str, names: Names = Names()) -> str:  # noqa: B008
     return _ACTORS.get(actor, actor)
 
 
-def tell(record: EventRecord, names: Names = Names()) -> Told:  # noqa: B008
-    """An event as a page shows it."""
+def hidden_from(reader: User) -> str | None:
+    """How the names of events begin that are not for them: who signs in, and who may, is what administrators
+    look at. None where there are none.
+    """
+    return None if accounts.may(reader.role, Right.ADMINISTER) else _ABOUT_USERS
+
+
+def tell(record: EventRecord, names: Names = Names(), reader: User | None = None) -> Told:  # noqa: B008
+    """An event as a page shows it; for a ``reader``, without what is not for them: where colleagues are."""
     event = record.event
+    is_hidden = reader is not None and hidden_from(reader) is not None and event.actor.startswith(_USERS)
     return Told(
         id=record.id,
         at=event.at,
@@ -156,7 +168,7 @@ def tell(record: EventRecord, names: Names = Names()) -> Told:  # noqa: B008
         text=in_words(event, names),
         differences=differences(event, names.products, names.customers),
         actor=actor_in_words(event.actor, names),
-        address=event.ip_address,
+        address="" if is_hidden else event.ip_address,
         license_id=event.license_id or None,
         details=event.details or {},
     )
@@ -187,7 +199,8 @@ def _numbers_of(events: Iterable[Event], field: str) -> set[int]:
     for one in events:
         if one.name.startswith(("license.", "api_key.")) and one.details is not None:
             value = one.details.get(field)
-            found.update(number for number in (value if isinstance(value, list) else [value]) if number)
+            pair = value if isinstance(value, list) else [value]
+            found.update(number for number in pair if number is not None)
     return found
 
 

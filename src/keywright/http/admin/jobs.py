@@ -1,18 +1,19 @@
 """Long work: what was ordered, how far it is, and the files that came of it."""
 
-from collections.abc import AsyncIterator
 from functools import partial
 from typing import NamedTuple
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from keywright import accounts, jobs
 from keywright.accounts import Right
 from keywright.browsing import Search
 from keywright.commands import CancelJob, FetchFile
 from keywright.errors import UnknownJob
+from keywright.http.admin.inputs import number_of
+from keywright.http.admin.sentences import counted
 from keywright.http.admin.visit import Area, Visit, page
-from keywright.http.jobs import FILES_KEPT
+from keywright.http.jobs import FILES_KEPT, JOBS_KEPT
 from keywright.jobs import Change, Export, Generate, What
 from keywright.model import Job, JobState, NameKind, Status
 from keywright.storage import Reading
@@ -50,6 +51,14 @@ class Shown(NamedTuple):
         return (self.job.said or "").splitlines()
 
 
+class Listed(NamedTuple):
+    """A page of the list, latest first; and the jobs after and before which the pages beside it are."""
+
+    shown: list[Shown]
+    newer: int | None
+    older: int | None
+
+
 class Jobs(Area):
     """The list of jobs, and a page for each."""
 
@@ -60,56 +69,63 @@ class Jobs(Area):
 
     @page("")
     def browse(self, visit: Visit) -> Response:
-        """The latest jobs."""
-        text = visit.query.get("before", "")
-        before = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
-        shown = visit.ask(partial(_list, before=before))
-        beyond = shown[_PER_PAGE - 1].job.id if len(shown) > _PER_PAGE else None
-        return visit.page("jobs/list.html", shown=shown[:_PER_PAGE], before=before, beyond=beyond)
+        """The latest jobs, or those before or after one."""
+        before, after = _number_in(visit, "before"), _number_in(visit, "after")
+        listed = visit.ask(partial(_list, before=before, after=after))
+        return visit.page("jobs/list.html", **listed._asdict(), days_kept=JOBS_KEPT.days)
 
-    @page("/{id:int}")
+    @page("/{id:number}")
     def look(self, visit: Visit) -> Response:
         """One job."""
         return visit.page("jobs/job.html", shown=_get(visit), days_kept=FILES_KEPT.days)
 
-    @page("/{id:int}/progress")
+    @page("/{id:number}/progress")
     def progress(self, visit: Visit) -> Response:
         """How far it is: the piece of its page that is loaded again and again."""
         return visit.page("jobs/progress.html", shown=_get(visit))
 
-    @page("/{id:int}/cancel", methods=("POST",), right=Right.CHANGE)
+    @page("/{id:number}/cancel", methods=("POST",), right=Right.CHANGE)
     def cancel(self, visit: Visit) -> Response:
         """Do no more of it."""
-        job: Job = visit.change(CancelJob(**visit.command_fields(), job_id=visit.path["id"]))
+        number = number_of(visit.path["id"])
+        job: Job = visit.change(CancelJob(**visit.command_fields(), job_id=number))
         return visit.back(f"/jobs/{job.id}", "The job is canceled. What it had done stays done.")
 
-    @page("/{id:int}/file", methods=("POST",), right=Right.CHANGE)
+    @page("/{id:number}/file", methods=("POST",), right=Right.CHANGE)
     def fetch(self, visit: Visit) -> Response:
         """The file that it has made; not by GET, because this is written down."""
-        job: Job = visit.change(FetchFile(**visit.command_fields(), job_id=visit.path["id"]))
-        return _file(visit, job)
+        number = number_of(visit.path["id"])
+        job: Job = visit.change(FetchFile(**visit.command_fields(), job_id=number))
+        # It is read piece by piece while it is sent.
+        return visit.download(jobs.file_name(job), jobs.read_file(visit.frame.door.ask, job.id))
 
 
-def _file(visit: Visit, job: Job) -> Response:
-    """The file, read piece by piece in the threads of the pages while it is sent."""
-    door = visit.frame.door
-    pieces = jobs.read_file(door.ask, job.id)
-
-    async def body() -> AsyncIterator[bytes]:
-        while (piece := await door.run(partial(next, pieces, None))) is not None:
-            yield piece
-
-    headers = {"content-disposition": f'attachment; filename="{jobs.file_name(job)}"'}
-    return StreamingResponse(body(), media_type="text/csv; charset=utf-8", headers=headers)
+def _number_in(visit: Visit, name: str) -> int | None:
+    """A number of a job in the address; None for what can be none."""
+    text = visit.query.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
-def _list(tx: Reading, before: int | None) -> list[Shown]:
-    """A page of jobs, and one more where there is one."""
-    return [_shown(tx, job) for job in jobs.list_jobs(tx, before_id=before, limit=_PER_PAGE + 1)]
+def _list(tx: Reading, before: int | None, after: int | None) -> Listed:
+    """The page after a job, or before one; the first page where that is the first, or would be empty."""
+    if after is not None:
+        found = jobs.list_next_jobs(tx, after_id=after, limit=_PER_PAGE + 1)
+        if len(found) > _PER_PAGE:
+            some = found[-_PER_PAGE:]
+            return Listed([_shown(tx, job) for job in some], some[0].id, some[-1].id)
+    found = jobs.list_jobs(tx, before_id=before, limit=_PER_PAGE + 1)
+    if before is not None and not found:
+        return _list(tx, None, None)
+    some = found[:_PER_PAGE]
+    return Listed(
+        shown=[_shown(tx, job) for job in some],
+        newer=None if before is None else some[0].id,
+        older=some[-1].id if len(found) > _PER_PAGE else None,
+    )
 
 
 def _get(visit: Visit) -> Shown:
-    number: int = visit.path["id"]
+    number = number_of(visit.path["id"])
 
     def question(tx: Reading) -> Shown:
         job = jobs.find_job(tx, number)
@@ -141,7 +157,7 @@ def _title(tx: Reading, order: jobs.Order) -> str:
         case Generate():
             generator = tx.find_generator(order.generator_id)
             with_what = f"generator {order.generator_id}" if generator is None else generator.name
-            return f"Make {_counted(order.amount, 'license')} with {with_what}"
+            return f"Make {counted(order.amount, 'license')} with {with_what}"
         case Change():
             return _change_in_words(order)
         case Export():
@@ -152,11 +168,11 @@ def _change_in_words(order: Change) -> str:
     amount = order.amount or 0
     match order.what:
         case What.EXTEND:
-            return f"Extend by {_counted(amount, 'day')}" + (" from now" if order.is_from_now else "")
+            return f"Extend by {counted(amount, 'day')}" + (" from now" if order.is_from_now else "")
         case What.SET_LIMIT:
-            return f"Set the limit to {_counted(amount, 'place')}" if amount else "Take the limit away"
+            return f"Set the limit to {counted(amount, 'place')}" if amount else "Take the limit away"
         case What.RAISE_LIMIT:
-            return f"Allow {_counted(amount, 'place')} more"
+            return f"Allow {counted(amount, 'place')} more"
         case What.SET_STATUS:
             return f"Set the status to {Status(amount).name.lower()}"
         case What.DEACTIVATE_ALL:
@@ -171,7 +187,7 @@ def _about(tx: Reading, order: jobs.Order) -> str:
         words = _numbers_in_words(tx, order)
         return f"For {', '.join(words)}" if words else ""
     if order.license_ids is not None:
-        return _counted(len(set(order.license_ids)), "selected license")
+        return counted(len(set(order.license_ids)), "selected license")
     words = [] if order.search is None else _search_in_words(tx, order.search)
     return f"Licenses: {', '.join(words)}" if words else "All licenses"
 
@@ -180,7 +196,7 @@ def _search_in_words(tx: Reading, search: Search) -> list[str]:
     words = [] if search.status is None else [Status(search.status).name.lower()]
     words += _numbers_in_words(tx, search)
     if search.expiring_within_days is not None:
-        words.append(f"expiring within {_counted(search.expiring_within_days, 'day')}")
+        words.append(f"expiring within {counted(search.expiring_within_days, 'day')}")
     words += ["full"] * search.is_full + ["never activated"] * search.is_unused
     words += ["found by a search"] * (search.term is not None or search.license_id is not None)
     return words
@@ -196,7 +212,3 @@ def _numbers_in_words(tx: Reading, given: Search | Generate) -> list[str]:
     if given.order_id is not None:
         words.append(f"order {given.order_id}")
     return words
-
-
-def _counted(amount: int, what: str) -> str:
-    return f"{amount:,} {what}" if amount == 1 else f"{amount:,} {what}s"

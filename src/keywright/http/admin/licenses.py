@@ -61,8 +61,9 @@ class Licenses(Bulk, Changes, Area):
             status=422 if listed.asked.errors else 200,
             **listed._asdict(),
             chips=listed.asked.chips(listed.names),
-            status_options=[("", "Any"), *((one.name.lower(), one.name.capitalize()) for one in Status)],
+            status_options=[(one.name.lower(), one.name.capitalize()) for one in Status],
             expiring_options=_expiring_options(listed.asked),
+            chosen=_chosen(listed.asked),
             whats_offered=OFFERED,
         )
 
@@ -80,13 +81,13 @@ class Licenses(Bulk, Changes, Area):
             return visit.back(licenses_filter.path_of(possible[0].texts))
         return visit.page("licenses/found.html", text=text, possible=possible, names=names, lag=lag)
 
-    @page("/{id:int}")
+    @page("/{id:number}")
     def show(self, visit: Visit) -> Response:
         """A license with its activations."""
         found, names = visit.ask(lambda tx: _details(tx, visit.path["id"]))
         return visit.page("licenses/show.html", license=found.license, found=found, names=names)
 
-    @page("/{id:int}/key", methods=("POST",), right=Right.CHANGE)
+    @page("/{id:number}/key", methods=("POST",), right=Right.CHANGE)
     def show_key(self, visit: Visit) -> Response:
         """The whole key; that somebody looked at it is an event."""
         license = get_license(visit)
@@ -95,10 +96,10 @@ class Licenses(Bulk, Changes, Area):
             return visit.text(shown.key)
         return visit.page("licenses/key.html", license=shown)
 
-    @page("/{id:int}/history")
+    @page("/{id:number}/history")
     def history(self, visit: Visit) -> Response:
         """What happened to a license, latest first."""
-        told = visit.ask(lambda tx: _tell_history(tx, visit.path["id"], _number_before(visit)))
+        told = visit.ask(lambda tx: _tell_history(tx, visit))
         return visit.page("licenses/history.html", is_later=_number_before(visit) is not None, **told)
 
 
@@ -108,13 +109,16 @@ def _number_before(visit: Visit) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
-def _tell_history(tx: Reading, license_id: int, before_id: int | None) -> dict[str, Any]:
-    details, _ = _details(tx, license_id)
-    page = browsing.list_events(tx, license_id=license_id, before_id=before_id, limit=_PER_PAGE)
+def _tell_history(tx: Reading, visit: Visit) -> dict[str, Any]:
+    details, _ = _details(tx, visit.path["id"])
+    page = browsing.list_events(
+        tx, license_id=details.license.id, before_id=_number_before(visit), limit=_PER_PAGE
+    )
     names = happenings.find_names(tx, [one.event for one in page.events])
     labels = {one.id: one.label or f"{one.token[:8]}…" for one in details.activations}
     told = [
-        (happenings.tell(one, names), labels.get(one.event.activation_id or 0, "")) for one in page.events
+        (happenings.tell(one, names, visit.user), labels.get(one.event.activation_id or 0, ""))
+        for one in page.events
     ]
     return {"license": details.license, "told": told, "before_id": page.before_id}
 
@@ -137,8 +141,19 @@ def _list(tx: Reading, visit: Visit) -> Listed:
 
 
 def _expiring_options(asked: Filter) -> list[tuple[str, str]]:
-    days = {*USUAL_DAYS, asked.search.expiring_within_days or USUAL_DAYS[0]}
-    return [("", "Any"), *((str(one), f"{one:,} days") for one in sorted(days))]
+    within = asked.search.expiring_within_days
+    days = sorted({*USUAL_DAYS} if within is None else {*USUAL_DAYS, within})
+    return [("", "Any"), *((str(one), licenses_filter.in_days(one)) for one in days)]
+
+
+def _chosen(asked: Filter) -> Mapping[str, str]:
+    """The texts of the filter as the choices have them, however the address says it: ``3`` is ``active``."""
+    search, chosen = asked.search, dict(asked.texts)
+    if search.status is not None:
+        chosen["status"] = Status(search.status).name.lower()
+    if search.expiring_within_days is not None:
+        chosen["expiring"] = str(search.expiring_within_days)
+    return chosen
 
 
 def _by_status(tx: Reading, visit: Visit, search: Search) -> Mapping[int, int] | None:

@@ -4,19 +4,20 @@ through. It is long work, which a job does.
 
 from typing import Any, Final, NamedTuple
 
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from keywright import browsing, jobs
 from keywright.accounts import Right
-from keywright.browsing import Page
+from keywright.browsing import Page, Search
 from keywright.errors import MalformedForm
 from keywright.fields import MAX_ID, parse_limit
 from keywright.http.admin import licenses_filter
 from keywright.http.admin.licenses_filter import Chip, Filter
 from keywright.http.admin.licenses_forms import parse_positive
+from keywright.http.admin.once import Landing, change_once
 from keywright.http.admin.visit import Visit, page
 from keywright.jobs import What
-from keywright.model import Job
 from keywright.storage import Reading
 
 #: What can be done, as it is said on a button.
@@ -32,6 +33,10 @@ OFFERED: Final = {
 EXPORT: Final = "export"
 _NOTHING = "Tick the licenses first that you want to change."
 _UNDECIDED = "Choose what is to be done with the licenses."
+_UNSURE = "Tick this if you are sure."
+_GROWN = "More licenses match now than a moment ago. Tick this if you mean all of them."
+#: How many digits a number of a license has at most.
+_MOST_DIGITS = len(str(MAX_ID))
 
 
 class Meant(NamedTuple):
@@ -81,7 +86,9 @@ class Bulk:
         what = What(text)
         amount, errors = _amount(visit, what)
         if what is What.DELETE and visit.form.get("is_sure", "") != "yes":
-            errors["is_sure"] = "Tick this if you are sure."
+            errors["is_sure"] = _UNSURE
+        elif what is What.DELETE and _has_grown(visit, meant):
+            errors["is_sure"] = _GROWN
         if errors:
             return _form(visit, meant, what, errors)
         return _ordered(visit, _order(visit, meant, what, amount), meant.total)
@@ -91,6 +98,7 @@ def _meant(tx: Reading, visit: Visit) -> Meant:
     asked = licenses_filter.read(tx, visit.form)
     if asked.errors:
         raise MalformedForm
+    asked = replace(asked, texts={**asked.texts, **_numbers(asked.search)})
     found = browsing.find_page(tx, asked.search, cursor=None, limit=1, now=visit.now)
     names = licenses_filter.names_of(tx, [], asked.search)
     ids = () if _is_for_all(visit) else tuple(map(_number, visit.form.all("id")))
@@ -101,10 +109,27 @@ def _is_for_all(visit: Visit) -> bool:
     return visit.form.get("scope", "") == "all"
 
 
+def _numbers(search: Search) -> dict[str, str]:
+    """The product and the customer by their numbers: what is asked about and then done must not depend on who
+    has the name when.
+    """
+    numbers = {"product": search.product_id, "customer": search.user_id}
+    return {name: str(number) for name, number in numbers.items() if number is not None}
+
+
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not int(text) <= MAX_ID:
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    if not is_number or not int(text) <= MAX_ID:
         raise MalformedForm
     return int(text)
+
+
+def _has_grown(visit: Visit, meant: Meant) -> bool:
+    """Whether more licenses are meant than the form said, as far as it was counted."""
+    counted = visit.form.get("counted", "")
+    if not counted.isdecimal() or len(counted) > _MOST_DIGITS:
+        return False
+    return meant.total is None or meant.total > int(counted)
 
 
 def _amount(visit: Visit, what: What) -> tuple[int | None, dict[str, str]]:
@@ -129,8 +154,8 @@ def _order(visit: Visit, meant: Meant, what: What, amount: int | None) -> jobs.C
 
 
 def _ordered(visit: Visit, order: jobs.Order, total: int | None) -> Response:
-    job: Job = visit.change(jobs.start(order, total=total, **visit.command_fields()))
-    return visit.back(f"/jobs/{job.id}")
+    command = jobs.start(order, total=total, **visit.command_fields())
+    return change_once(visit, command, lambda job: Landing(f"/jobs/{job.id}"))
 
 
 def _form(visit: Visit, meant: Meant, what: What, errors: dict[str, str]) -> Response:

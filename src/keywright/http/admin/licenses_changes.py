@@ -13,11 +13,13 @@ from keywright.fields import write_time
 from keywright.http.admin import licenses_forms as forms
 from keywright.http.admin.licenses_filter import offered_names
 from keywright.http.admin.licenses_forms import get_license
-from keywright.http.admin.sentences import say
+from keywright.http.admin.once import Landing, change_once
+from keywright.http.admin.sentences import counted, say
 from keywright.http.admin.visit import Visit, page
 from keywright.model import License, LicenseRecord, Status
 
 _UNCHANGED = "Nothing was changed."
+_ACTIVATED_MEANWHILE = "Its activations have changed since you were asked, so please look once more."
 
 
 class Changes:
@@ -32,14 +34,12 @@ class Changes:
         values, errors = visit.ask(lambda tx: forms.parse(tx, texts, needed=("key", "status")))
         if not errors:
             try:
-                made: LicenseRecord = visit.change(c.CreateLicense(**visit.command_fields(), **values))
+                return change_once(visit, c.CreateLicense(**visit.command_fields(), **values), _made)
             except LicenseKeyTaken as refusal:
                 errors["key"] = say(refusal).sentence
-            else:
-                return visit.back(f"/licenses/{made.license.id}", "The license is made.")
         return _form(visit, texts, errors)
 
-    @page("/{id:int}/edit", methods=("GET", "POST"), right=Right.CHANGE)
+    @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.CHANGE)
     def edit(self, visit: Visit) -> Response:
         """Change what is known of a license."""
         license = get_license(visit)
@@ -56,7 +56,7 @@ class Changes:
                 errors["key"] = say(refusal).sentence
         return _form(visit, texts, errors, license=license)
 
-    @page("/{id:int}/extend", methods=("GET", "POST"), right=Right.CHANGE)
+    @page("/{id:number}/extend", methods=("GET", "POST"), right=Right.CHANGE)
     def extend(self, visit: Visit) -> Response:
         """Put the end of a license off."""
         license = get_license(visit)
@@ -68,10 +68,7 @@ class Changes:
                 command = c.ExtendLicense(
                     **visit.command_fields(), key=license.key, days=days, is_from_now=is_from_now
                 )
-                extended: LicenseRecord = visit.change(command)
-                until = extended.license.expires_at
-                said = "" if until is None else f"The license is good until {write_time(until)} UTC."
-                return visit.back(f"/licenses/{license.id}", said)
+                return change_once(visit, command, _extended)
             except Refusal as refusal:
                 errors["days"] = say(refusal).sentence
             except ValueError as reason:
@@ -80,7 +77,7 @@ class Changes:
             "licenses/extend.html", status=422 if errors else 200, license=license, errors=errors
         )
 
-    @page("/{id:int}/limit", methods=("GET", "POST"), right=Right.CHANGE)
+    @page("/{id:number}/limit", methods=("GET", "POST"), right=Right.CHANGE)
     def change_limit(self, visit: Visit) -> Response:
         """Allow more places, or fewer."""
         license = get_license(visit)
@@ -94,32 +91,35 @@ class Changes:
             "licenses/limit.html", status=422 if errors else 200, license=license, errors=errors
         )
 
-    @page("/{id:int}/disable", methods=("POST",), right=Right.CHANGE)
+    @page("/{id:number}/disable", methods=("POST",), right=Right.CHANGE)
     def disable(self, visit: Visit) -> Response:
         """No program may use the license any more."""
         said = "The license is disabled. Programs notice it at their next validation."
         return _update(visit, get_license(visit), {"status": Status.DISABLED}, said)
 
-    @page("/{id:int}/enable", methods=("POST",), right=Right.CHANGE)
+    @page("/{id:number}/enable", methods=("POST",), right=Right.CHANGE)
     def enable(self, visit: Visit) -> Response:
         """Programs may use the license again."""
         return _update(visit, get_license(visit), {"status": Status.ACTIVE}, "The license is active.")
 
-    @page("/{id:int}/delete", methods=("GET", "POST"), right=Right.CHANGE)
+    @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.CHANGE)
     def delete(self, visit: Visit) -> Response:
         """Ask, and delete the license and its activations."""
         found = _details(visit)
-        if visit.is_post:
+        places = f"{found.active}/{found.total}"
+        is_as_said = visit.form.get("places", places) == places
+        if visit.is_post and is_as_said:
             visit.change(c.DeleteLicense(**visit.command_fields(), key=found.license.key))
             return visit.back("/licenses", "The license is deleted.")
         return visit.confirm(
             f"Delete the license {keys.mask(found.license.key)}?",
-            _what_goes(found),
+            _what_goes(found) if is_as_said else [_ACTIVATED_MEANWHILE, *_what_goes(found)],
             button="Delete it for good",
             back=f"/licenses/{found.license.id}",
+            hidden=[("places", places)],
         )
 
-    @page("/{id:int}/deactivate", methods=("POST",), right=Right.CHANGE)
+    @page("/{id:number}/deactivate", methods=("POST",), right=Right.CHANGE)
     def deactivate(self, visit: Visit) -> Response:
         """Give up one place."""
         license = get_license(visit)
@@ -127,7 +127,7 @@ class Changes:
         command = c.Deactivate(**visit.command_fields(), key=license.key, token=token)
         return _done(visit, license, command, "The place is free again.")
 
-    @page("/{id:int}/deactivate-all", methods=("GET", "POST"), right=Right.CHANGE)
+    @page("/{id:number}/deactivate-all", methods=("GET", "POST"), right=Right.CHANGE)
     def deactivate_all(self, visit: Visit) -> Response:
         """Ask, and give up every place."""
         found = _details(visit)
@@ -138,13 +138,23 @@ class Changes:
         return visit.confirm(
             "Deactivate all?",
             [
-                f"The license {keys.mask(license.key)} has {_counted(found.active, 'active place')}; all of "
+                f"The license {keys.mask(license.key)} has {counted(found.active, 'active place')}; all of "
                 "them are given up.",
                 "Programs that run with it stop at their next validation; they may take a place again.",
             ],
             button="Deactivate all",
             back=f"/licenses/{license.id}",
         )
+
+
+def _made(record: LicenseRecord) -> Landing:
+    return Landing(f"/licenses/{record.license.id}", "The license is made.")
+
+
+def _extended(record: LicenseRecord) -> Landing:
+    until = record.license.expires_at
+    said = "" if until is None else f"The license is good until {write_time(until)} UTC."
+    return Landing(f"/licenses/{record.license.id}", said)
 
 
 def _form(
@@ -174,12 +184,11 @@ def _update(visit: Visit, license: License, changes: dict[str, Any], said: str) 
 def _done(visit: Visit, license: License, command: c.Command, said: str) -> Response:
     """Do it; what is refused is said on the license's page."""
     try:
-        visit.change(command)
+        return change_once(visit, command, lambda _: Landing(f"/licenses/{license.id}", said))
     except UnknownLicense:
         raise
     except Refusal as refusal:
         return visit.back(f"/licenses/{license.id}", say(refusal).sentence, is_bad=True)
-    return visit.back(f"/licenses/{license.id}", said)
 
 
 def _details(visit: Visit) -> LicenseDetails:
@@ -193,7 +202,9 @@ def _of_limit(license: License, limit: int | None) -> str:
     if limit is None:
         return "The license has no limit."
     if limit < license.times_activated:
-        return f"The limit is {limit:,}. The {license.times_activated:,} places that are taken stay taken."
+        taken = counted(license.times_activated, "place")
+        verbs = ("is", "stays") if license.times_activated == 1 else ("are", "stay")
+        return f"The limit is {limit:,}. The {taken} that {verbs[0]} taken {verbs[1]} taken."
     return f"The limit is {limit:,}."
 
 
@@ -201,12 +212,8 @@ def _what_goes(found: LicenseDetails) -> list[str]:
     said = [f"The license {keys.mask(found.license.key)} goes for good. This cannot be undone."]
     if found.total:
         active = f", {found.active:,} of them active" if found.active else ", none of them active"
-        said.append(f"{_counted(found.total, 'activation')}{active}, go with it.")
+        said.append(f"{counted(found.total, 'activation')}{active}, go with it.")
     if found.active:
         said.append("Programs that run with it stop at their next validation.")
     said.append("To keep it and only refuse it to programs, disable it instead.")
     return said
-
-
-def _counted(amount: int, noun: str) -> str:
-    return f"{amount:,} {noun}" if amount == 1 else f"{amount:,} {noun}s"

@@ -191,6 +191,11 @@ _READ: dict[str, Callable[[Reading, str], dict[str, Any]]] = {
 }
 
 
+def in_days(days: int) -> str:
+    """``1 day``, ``1,000 days``."""
+    return f"{days:,} day" if days == 1 else f"{days:,} days"
+
+
 def _in_words(asked: Filter, name: str, names: Names) -> tuple[str, str]:
     search, found = asked.search, asked.found
     write: dict[str, Callable[[], tuple[str, str]]] = {
@@ -199,7 +204,7 @@ def _in_words(asked: Filter, name: str, names: Names) -> tuple[str, str]:
         "product": lambda: ("Product", _named(search.product_id, names["product"])),
         "customer": lambda: ("Customer", _named(search.user_id, names["customer"])),
         "order": lambda: ("Order", str(search.order_id)),
-        "expiring": lambda: ("Expires within", f"{search.expiring_within_days:,} days"),
+        "expiring": lambda: ("Expires within", in_days(search.expiring_within_days or 0)),
         "places": lambda: ("Places", "none is free" if search.is_full else "never activated"),
     }
     return write[name]()

@@ -68,7 +68,7 @@ class Names(Area):
                 return _saved(visit, kind, number or 0, name)
         return _form(visit, kind, inputs, None, visit.form.get("name", ""))
 
-    @page("/{kind:str}/{number:int}", methods=("GET", "POST"), right=Right.CHANGE)
+    @page("/{kind:str}/{number:number}", methods=("GET", "POST"), right=Right.CHANGE)
     def rename(self, visit: Visit) -> Response:
         """Give a number another name."""
         kind, number = _kind(visit), number_of(visit.path["number"])
@@ -79,7 +79,7 @@ class Names(Area):
                 return _saved(visit, kind, number, name)
         return _form(visit, kind, inputs, number, name)
 
-    @page("/{kind:str}/{number:int}/remove", methods=("GET", "POST"), right=Right.CHANGE)
+    @page("/{kind:str}/{number:number}/remove", methods=("GET", "POST"), right=Right.CHANGE)
     def remove(self, visit: Visit) -> Response:
         """Take the name away; the number stays where it stands."""
         kind, number = _kind(visit), number_of(visit.path["number"])
@@ -125,10 +125,16 @@ def _list(visit: Visit, kind: Kind) -> Response:
         kinds=KINDS,
         slug=_slug(kind),
         names=shown,
+        has_some=bool(shown) or (after >= 0 and bool(_first(visit, kind))),
         is_first=after < 0,
         previous=None if after < 0 else _before(visit, kind, after),
         next=max(shown) if len(names) > len(shown) else None,
     )
+
+
+def _first(visit: Visit, kind: Kind) -> dict[int, str]:
+    """The name of the smallest number that has one."""
+    return visit.ask(lambda tx: accounts.list_names(tx, kind.kind, after=-1, limit=1))
 
 
 def _before(visit: Visit, kind: Kind, after: int) -> int:

@@ -52,8 +52,9 @@ class Home(Area):
             lag=shown.lag,
             begun=shown.begun,
             there=shown.there,
-            told=[happenings.tell(one, shown.names) for one in found.latest_events],
+            told=[happenings.tell(one, shown.names, visit.user) for one in found.latest_events],
             by_status=[(one.name.lower(), found.by_status.get(one, 0)) for one in Status],
+            is_old=found.as_of != visit.now,
             is_counting=not visit.frame.figures.are_recent(visit.now) and found.as_of != visit.now,
         )
 
@@ -64,7 +65,8 @@ class Home(Area):
 
 
 def _look(tx: Reading, visit: Visit) -> Shown:
-    found = browsing.overview(tx, visit.now, visit.frame.figures)
+    hidden = happenings.hidden_from(visit.user)
+    found = browsing.overview(tx, visit.now, visit.frame.figures, without=hidden)
     events = [one.event for one in found.latest_events]
     names = happenings.find_names(tx, events)
     there = browsing.licenses_there(tx, {one.license_id for one in events} - {0})

@@ -4,14 +4,12 @@ from collections.abc import MutableMapping
 from threading import Lock
 
 from keywright import accounts
-from keywright.accounts import MIN_PASSWORD_LENGTH
+from keywright.accounts import MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH
 from keywright.http.admin.forms import Form
 from keywright.http.admin.visit import Visit
 from keywright.model import User
 
-#: Longer ones only cost time.
-MAX_PASSWORD_LENGTH = 1024
-#: Hashing takes 64 MiB and all processors, on purpose: a crowd at the door must not slow the calls down.
+#: Hashing takes 64 MiB and a processor, on purpose: a crowd at the door must not slow the calls down.
 _ONE_AT_A_TIME = Lock()
 
 

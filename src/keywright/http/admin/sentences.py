@@ -78,9 +78,7 @@ _SAID: dict[type[e.KeywrightError], Said] = {
     e.CredentialsInvalid: Said(403, _NOT_DONE, "The name or the password is wrong."),
     e.NoReadPermission: Said(403, "Your role does not allow this", "You may not look at this."),
     e.NoWritePermission: Said(403, "Your role does not allow this", "You may look at this, not change it."),
-    e.RateLimited: Said(
-        429, "Too many attempts", "Too many attempts failed. Please wait {retry_after} seconds."
-    ),
+    e.RateLimited: Said(429, "Too many attempts", "Too many attempts failed. Please wait {seconds}."),
     e.NoSuchAddress: Said(404, "There is no such page", "The address may be old, or have a typing error."),
     e.MethodNotAllowed: Said(405, "This cannot be done here", "The page exists, but not for what was sent."),
     e.PrefetchRefused: Said(403, _NOT_DONE, "A prefetch must not change anything."),
@@ -119,12 +117,17 @@ def say(error: e.KeywrightError) -> Said:
     return said._replace(sentence=said.sentence.format(**facts))
 
 
+def counted(amount: int, thing: str) -> str:
+    """So many of them, in words: ``1 place``, ``2,000 places``."""
+    return f"{amount:,} {thing}" if amount == 1 else f"{amount:,} {thing}s"
+
+
 #: Facts of an error that its sentence needs.
 _FACTS: dict[type[e.KeywrightError], Callable[[Any], dict[str, Any]]] = {
     e.LicenseExpired: lambda error: {"when": write_time(error.expires_at)},
     e.FieldRefusal: lambda error: {"words": error.field.replace("_", " ")},
     e.GeneratorTooWeak: lambda error: {"bits": f"{error.bits:.0f}"},
-    e.RateLimited: lambda error: {"retry_after": error.retry_after},
+    e.RateLimited: lambda error: {"seconds": counted(error.retry_after, "second")},
     e.InvalidParameters: lambda error: {
         "reasons": "; ".join(f"{name.replace('_', ' ')} {why}" for name, why in error.reasons.items())
     },

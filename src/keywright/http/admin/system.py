@@ -20,7 +20,7 @@ from keywright.accounts import Right
 from keywright.commands import Note
 from keywright.config import Settings, child_environment
 from keywright.errors import KeywrightError, NoSuchAddress
-from keywright.http.admin.backups import Backups, pieces_of
+from keywright.http.admin.backups import Backups, media_type_of, pieces_of, require_readable
 from keywright.http.admin.door import Door
 from keywright.http.admin.errands import Errand, Errands, State
 from keywright.http.admin.visit import Area, Visit, page
@@ -80,6 +80,7 @@ class System(Area):
             is_dump_missing=measured.kind == "postgresql" and shutil.which("pg_dump") is None,
             backups=[(one, _size(one.size)) for one in backups.all()],
             folder=backups.folder,
+            folder_of_copies=backups.folder_of_copies,
             **self._errands_for_page(),
         )
 
@@ -97,7 +98,7 @@ class System(Area):
         try:
             file = self._backups().prepare(visit.now)
         except OSError as problem:
-            return visit.back("/system", f"There is no place for backups: {problem.strerror}.", is_bad=True)
+            return _not_done(visit, "There is no place for backups", problem)
         ended = partial(_backup_ended, self.frame.door, visit.visitor.origin, visit.user.id, file)
         return self._begun(visit, _BACKUP, ("backup", str(file)), ended, "A backup is being made.")
 
@@ -111,16 +112,25 @@ class System(Area):
     def fetch(self, visit: Visit) -> Response:
         """Give a backup out; that is written down first."""
         path = self._backups().find(visit.path["name"])
+        try:
+            require_readable(path)
+        except OSError as problem:
+            return _not_done(visit, f"The backup {path.name} cannot be read", problem)
         visit.change(Note(**visit.command_fields(), name="backup.fetched", details={"file": path.name}))
-        return visit.download(path.name, pieces_of(path), media_type="application/x-tar")
+        return visit.download(path.name, pieces_of(path), media_type=media_type_of(path))
 
     @page("/backups/{name:str}/delete", methods=("GET", "POST"))
     def delete(self, visit: Visit) -> Response:
-        """Delete a backup."""
+        """Delete a backup; that is written down first, and that it is still there where it cannot be done."""
         path = self._backups().find(visit.path["name"])
         if visit.is_post:
-            path.unlink(missing_ok=True)
-            visit.change(Note(**visit.command_fields(), name="backup.deleted", details={"file": path.name}))
+            details = {"file": path.name}
+            visit.change(Note(**visit.command_fields(), name="backup.deleted", details=details))
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as problem:
+                visit.change(Note(**visit.command_fields(), name="backup.kept", details=details))
+                return _not_done(visit, f"The backup {path.name} cannot be deleted", problem)
             return visit.back("/system", f"The backup {path.name} is deleted.")
         return visit.confirm(
             f"Delete the backup {path.name}?",
@@ -134,13 +144,14 @@ class System(Area):
         try:
             is_begun = self._errands().begin(kind, (*_PROGRAM, *arguments), environment, ended)
         except OSError as problem:
-            return visit.back("/system", f"This cannot be done: {problem.strerror}.", is_bad=True)
+            return _not_done(visit, "This cannot be done", problem)
         if not is_begun:
             return visit.back("/system", _BUSY, is_bad=True)
         return visit.back("/system", f"{said} You may leave this page meanwhile.")
 
     def _backups(self) -> Backups:
-        return Backups(self.frame.door.settings.data_dir / "backups")
+        settings = self.frame.door.settings
+        return Backups(settings.data_dir / "backups", database_path(settings.database_url_in_force))
 
     def _errands(self) -> Errands:
         return Errands(self.frame.door.settings.data_dir / "errands")
@@ -171,6 +182,10 @@ class System(Area):
             self._marks.append((now, calls))
         seconds = max(now - since, 0.001)
         return Rate((calls - before) / seconds, seconds)
+
+
+def _not_done(visit: Visit, sentence: str, problem: OSError) -> Response:
+    return visit.back("/system", f"{sentence}: {problem.strerror or problem}.", is_bad=True)
 
 
 def _measured(tx: Reading, now: datetime) -> tuple[measuring.Measured, following.Lag, int]:

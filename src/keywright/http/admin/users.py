@@ -9,9 +9,16 @@ from keywright.errors import UnknownUser, UserExists
 from keywright.http.admin.account import MAY
 from keywright.http.admin.inputs import Inputs, number_of, one_of
 from keywright.http.admin.passwords import hashed, new_password
-from keywright.http.admin.sentences import say
+from keywright.http.admin.sentences import Said, say
 from keywright.http.admin.visit import Area, Visit, page
 from keywright.model import Role, User
+
+#: Whoever finds an administrator's browser open must not have the account for good.
+_YOUR_OWN = Said(
+    403,
+    "This is your own password",
+    "Change it under “My account”: whoever does has to know the one that it is now.",
+)
 
 
 class Users(Area):
@@ -50,12 +57,12 @@ class Users(Area):
             min_length=MIN_PASSWORD_LENGTH,
         )
 
-    @page("/{id:int}")
+    @page("/{id:number}")
     def show(self, visit: Visit) -> Response:
         """One user, and what can be changed."""
         return _page(visit, _get(visit), {})
 
-    @page("/{id:int}/role", methods=("POST",))
+    @page("/{id:number}/role", methods=("POST",))
     def change_role(self, visit: Visit) -> Response:
         """Let a user do more, or less."""
         user, inputs = _get(visit), Inputs(visit.form)
@@ -65,25 +72,21 @@ class Users(Area):
         visit.change(ChangeUser(**visit.command_fields(), user_id=user.id, role=role))
         return _done(visit, user, f"{user.name} has the role {role.value} now.")
 
-    @page("/{id:int}/password", methods=("POST",))
+    @page("/{id:number}/password", methods=("POST",))
     def set_password(self, visit: Visit) -> Response:
-        """Give a user another password, and end every session that the old one has opened."""
+        """Give another user another password, and end every session that the old one has opened."""
         user, errors = _get(visit), dict[str, str]()
+        if user.id == visit.user.id:
+            return visit.say(_YOUR_OWN)
         password = new_password(visit.form, errors)
         if errors:
             return _page(visit, user, errors)
-        change = ChangeUser(
-            **visit.command_fields(),
-            user_id=user.id,
-            password_hash=hashed(visit, password),
-            but_session=visit.session.token_hash,
+        visit.change(
+            ChangeUser(**visit.command_fields(), user_id=user.id, password_hash=hashed(visit, password))
         )
-        visit.change(change)
-        return _done(
-            visit, user, f"{user.name} has a new password, and is signed out {_everywhere(visit, user)}."
-        )
+        return _done(visit, user, f"{user.name} has a new password, and is signed out everywhere.")
 
-    @page("/{id:int}/disable", methods=("GET", "POST"))
+    @page("/{id:number}/disable", methods=("GET", "POST"))
     def disable(self, visit: Visit) -> Response:
         """Let a user sign in no more."""
         user = _get(visit)
@@ -95,14 +98,14 @@ class Users(Area):
             sentences.append("This is you: you will be signed out, and cannot come back by yourself.")
         return visit.confirm(f"Disable {user.name}?", sentences, button="Disable", back=f"/users/{user.id}")
 
-    @page("/{id:int}/enable", methods=("POST",))
+    @page("/{id:number}/enable", methods=("POST",))
     def enable(self, visit: Visit) -> Response:
         """Let a disabled user sign in again, with the password they had."""
         user = _get(visit)
         visit.change(ChangeUser(**visit.command_fields(), user_id=user.id, is_disabled=False))
         return _done(visit, user, f"{user.name} may sign in again.")
 
-    @page("/{id:int}/sessions/end", methods=("POST",))
+    @page("/{id:number}/sessions/end", methods=("POST",))
     def end_sessions(self, visit: Visit) -> Response:
         """Sign a user out everywhere; oneself, everywhere else."""
         user = _get(visit)

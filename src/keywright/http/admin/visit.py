@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypedDict, TypeVar, cast
 from urllib.parse import quote
 
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import (
@@ -26,7 +27,7 @@ from keywright.http import problems
 from keywright.http.admin import BASE, flash, forms
 from keywright.http.admin.forms import Form
 from keywright.http.admin.sentences import Said, say
-from keywright.http.admin.visitors import Visitor, is_form_ours
+from keywright.http.admin.visitors import SCRIPT, Visitor, is_form_ours
 from keywright.model import Origin, Session, User
 from keywright.storage import Reading
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 #: The right of pages that whoever has not signed in may see, too.
 EVERYBODY: Final = "everybody"
+#: The longest form that whoever has not signed in may send, in bytes: a password may be long.
+_MOST_OF_STRANGERS = 16 * 1024
 Needed = Right | Literal["everybody"]
 
 _NOT_OURS = Said(
@@ -47,8 +50,28 @@ _ODD = Said(
     "Something went wrong",
     "This is a fault of ours. Look whether what you wanted was done; the server's log says more.",
 )
+_NEEDS_PIECES = Said(
+    505,
+    "This file is sent in pieces",
+    "HTTP/1.0 knows no pieces. Ask for it with HTTP/1.1; of nginx: proxy_http_version 1.1.",
+)
 
 _NOTHING = Form()
+
+
+class _Number(Convertor[int]):
+    """A number in a path, ``{id:number}``; longer ones are numbers of nothing."""
+
+    regex = "[0-9]{1,19}"
+
+    def convert(self, value: str) -> int:
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
+register_url_convertor("number", _Number())
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +111,7 @@ class Visit:
         self.path: Mapping[str, Any] = request.path_params
         self.is_post = request.method == "POST"
         #: Whether admin.js asks, which wants a piece of a page, or a text.
-        self.is_from_script = request.headers.get("x-requested-with") == "keywright"
+        self.is_from_script = request.headers.get("x-requested-with") == SCRIPT
         self.frame = frame
         self.request = request
         self._area = area
@@ -152,17 +175,28 @@ class Visit:
         return self._finished(PlainTextResponse(text, status))
 
     def download(
-        self, file_name: str, pieces: Iterable[bytes], *, media_type: str = "text/csv; charset=utf-8"
+        self,
+        file_name: str,
+        pieces: Iterable[bytes],
+        *,
+        media_type: str = "text/csv; charset=utf-8",
+        length: int | None = None,
     ) -> Response:
-        """A file to keep, sent while it is made. Each piece may be made in another thread."""
+        """A file to keep, sent while it is made; ``length`` is how many bytes it has, where that is known.
+        Each piece may be made in another thread.
+        """
+        if length is None and self.request.scope["http_version"] == "1.0":
+            return self.say(_NEEDS_PIECES)
         door, rest = self.frame.door, iter(pieces)
 
         async def made() -> AsyncIterator[bytes]:
-            while (piece := await door.run(partial(next, rest, None))) is not None:
+            while (piece := await door.run(partial(next, rest, None), is_begun=True)) is not None:
                 yield piece
 
         # RFC 6266
         headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(file_name, safe='')}"}
+        if length is not None:
+            headers["content-length"] = str(length)
         return self._finished(StreamingResponse(made(), headers=headers, media_type=media_type))
 
     def confirm(
@@ -203,7 +237,7 @@ class Visit:
         return self.page("error.html", status=said.status, said=said)
 
     def _finished(self, response: Response) -> Response:
-        self.visitor.write_cookie(response)
+        self.visitor.write_cookies(response)
         return response
 
 
@@ -240,6 +274,9 @@ class Area(CustomView):
     right: ClassVar[Needed | None] = None
     #: The icon's name, see templates/icons.html.
     icon: str | None = None
+
+    #: The pages, by their methods' names, that look at passwords of strangers when a form is sent.
+    looks_at_passwords: ClassVar[frozenset[str]] = frozenset()
 
     #: The right of each page, by its method's name.
     pages: ClassVar[Mapping[str, Needed]] = {}
@@ -286,18 +323,28 @@ async def _answer(area: Area, request: Request, method: Method, needed: Needed |
     try:
         visit = Visit(frame, request, area, query=forms.of_query(request))
         if visit.is_post:
-            visit.form = await forms.of_body(request, frame.door.settings.body_limit)
+            limit = frame.door.settings.body_limit
+            if needed == EVERYBODY:
+                limit = min(limit, _MOST_OF_STRANGERS)
+            visit.form = await forms.of_body(request, limit)
             token = request.headers.get("x-csrf-token") or visit.form.get("csrf_token", "")
             if not is_form_ours(request, visitor, token):
                 return await frame.say(request, _NOT_OURS)
     except KeywrightError as error:
         return await frame.refuse(request, error)
-    return await frame.door.run(partial(_made, area, method, visit))
+    made = partial(_made, area, method, visit, needed)
+    is_long = visit.is_post and method.__name__ in area.looks_at_passwords
+    return await (frame.door.run_at_entrance(made) if is_long else frame.door.run(made))
 
 
-def _made(area: Area, method: Method, visit: Visit) -> Response:
+def _made(area: Area, method: Method, visit: Visit, needed: Needed | None) -> Response:
     """What the page returns, or what says why it does not. In a thread."""
     try:
+        if visit.is_post:
+            # A form takes its time to come: whoever has sent it may have another role now, or none.
+            visit.visitor.look_up(visit.frame.door)
+            if not _has(visit.visitor, needed):
+                raise HTTPException(403)
         return method(area, visit)
     except KeywrightError as error:
         if isinstance(error, Fault):

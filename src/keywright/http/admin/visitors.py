@@ -5,7 +5,7 @@ session; before that, and after, it only ties forms to the browser that asked fo
 """
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 #: What the cookies are called; the first where the connection is encrypted: browsers then take it from
 #: nobody but this very host.
 _COOKIES = {True: "__Host-keywright", False: "keywright"}
+_KNOWN_COOKIES = {True: "__Host-keywright-known", False: "keywright-known"}
 _LONGEST_TOKEN = 128
+#: What admin.js says in ``X-Requested-With``.
+SCRIPT = "keywright"
+#: How long a browser remembers that somebody has signed in with it, in seconds.
+_KNOWN_FOR = 365 * 24 * 3600
 
 
 class Visitor:
@@ -44,7 +49,12 @@ class Visitor:
         self.user_agent = headers.get("user-agent", "")[:MAX_USER_AGENT_LENGTH]
         self.is_secure = _is_secure(request, peer, trusted)
         self.token = request.cookies.get(_COOKIES[self.is_secure], "")[:_LONGEST_TOKEN]
+        #: What shows that somebody has signed in with this browser before, see ``accounts.device_mark``.
+        self.device_mark = request.cookies.get(_KNOWN_COOKIES[self.is_secure], "")[:_LONGEST_TOKEN]
+        self._is_mark_new = False
         self.signed_in: SignedIn | None = None
+        #: Whether a program of the page asks by itself: nobody may be there.
+        self._is_unattended = request.method != "POST" and headers.get("x-requested-with", "") == SCRIPT
         #: Whether the token is to be put into the browser.
         self.is_token_new = False
 
@@ -53,7 +63,9 @@ class Visitor:
         if not self.token:
             return
         self.signed_in = found = door.ask(lambda tx: accounts.find_signed_in(tx, self.token, self.now))
-        if found is not None and accounts.is_to_be_seen(found.session, self.now):
+        if found is None or self._is_unattended:
+            return
+        if accounts.is_to_be_seen(found.session, self.now):
             door.change_soon(
                 SeeSession(
                     now=self.now, origin=self.origin, by=found.user.id, token_hash=found.session.token_hash
@@ -89,13 +101,24 @@ class Visitor:
         """From now on, another token: what anybody knew of the last one is worth nothing."""
         self.token, self.is_token_new, self.signed_in = accounts.new_session_token(), True, None
 
-    def write_cookie(self, response: Response) -> None:
+    def be_known(self, mark: str) -> None:
+        """Have the browser remember that somebody has signed in with it."""
+        self.device_mark, self._is_mark_new = mark, True
+
+    def write_cookies(self, response: Response) -> None:
         """Tell the browser of a new token, if there is one; it forgets it when it is closed."""
-        if not self.is_token_new:
-            return
+        if self.is_token_new:
+            self._write_cookie(response, _COOKIES, self.token)
+        if self._is_mark_new:
+            self._write_cookie(response, _KNOWN_COOKIES, self.device_mark, _KNOWN_FOR)
+
+    def _write_cookie(
+        self, response: Response, names: Mapping[bool, str], value: str, max_age: int | None = None
+    ) -> None:
         response.set_cookie(
-            _COOKIES[self.is_secure],
-            self.token,
+            names[self.is_secure],
+            value,
+            max_age=max_age,
             path="/" if self.is_secure else BASE,
             httponly=True,
             samesite="lax",

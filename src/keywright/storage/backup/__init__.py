@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from keywright.errors import StoreError
 from keywright.keys import KeyRing
 from keywright.storage import database_path
-from keywright.storage.backup import container, of_postgres, of_sqlite
+from keywright.storage.backup import container, of_sqlite
 from keywright.storage.backup.container import Backup, Progress
 from keywright.storage.backup.describing import Manifest, in_words
 from keywright.storage.backup.files import give_name, new_file, workplace
@@ -121,6 +121,8 @@ def restore(
         )
     path = database_path(url)
     if path is None:
+        from keywright.storage.backup import of_postgres
+
         of_postgres.put_back(
             backup,
             url,
@@ -170,6 +172,8 @@ def _require_free(file: Path, *, is_overwriting: bool) -> None:
 def _take(url: str, payload: Path, made_by: str, secret: str | None, progress: Progress) -> Manifest:
     path = database_path(url)
     if path is None:
+        from keywright.storage.backup import of_postgres
+
         described, made_at, dumped_by = of_postgres.dump(url, payload, progress)
     else:
         described, made_at = of_sqlite.copy_out(path, payload, progress)

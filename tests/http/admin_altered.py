@@ -1,0 +1,101 @@
+"""Keywright with something altered, so that a test can meet what is rare otherwise: run as a program, it
+takes the name of what is altered, and then what ``keywright`` takes.
+"""
+
+import sys
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from errno import EACCES
+from os import strerror
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+from keywright import following
+from keywright.browsing import figures, finding, hunting
+from keywright.cli import main
+from keywright.commands import Command, Note
+from keywright.errors import StoreUnavailable
+from keywright.http.admin import door
+from keywright.storage import Reading
+
+MAY_COUNT = "may-count"
+
+# What is altered in them is theirs alone to know.
+_door: Any = door
+_figures: Any = figures
+_finding: Any = finding
+_following: Any = following
+_hunting: Any = hunting
+_path: Any = Path
+
+
+def looks_once() -> None:
+    """A search is over after its first step, which is so short that a few licenses are enough for that."""
+    _hunting.MOST_COUNTED, _hunting._SHORTEST_STEP = 0, 5
+    _finding.find_page.__kwdefaults__["budget"] = 0.0
+
+
+def never_begins_to_follow() -> None:
+    """Nothing of what there is can be searched for."""
+    _following._begin = lambda *_: 0
+
+
+def follows_nothing_new() -> None:
+    """What happens cannot be searched for."""
+    _following._follow_events = lambda *_: 0
+
+
+def counts_when_told() -> None:
+    """Figures are old after five seconds, as few as they are; they are counted while there is a file
+    ``may-count`` where the server runs.
+    """
+    count, init = figures.count_figures, figures.RecentFigures.__init__
+
+    def count_figures(tx: Reading, now: datetime) -> figures.Figures:
+        while not Path(MAY_COUNT).exists():
+            sleep(0.01)
+        return count(tx, now)
+
+    def old_soon(self: figures.RecentFigures, *_: Any, ask_soon: Any, **__: Any) -> None:
+        init(self, timedelta(seconds=5), few=-1, many=-1, ask_soon=ask_soon)
+
+    _figures.count_figures = count_figures
+    _figures.RecentFigures.__init__ = old_soon
+
+
+def writes_nothing_down() -> None:
+    """As if the database were gone whenever a page wants something written down."""
+    right = door.Door.change
+
+    def change(self: door.Door, command: Command) -> Any:
+        if isinstance(command, Note):
+            raise StoreUnavailable("it is gone")
+        return right(self, command)
+
+    _door.Door.change = change
+
+
+def may_not_touch_backups() -> None:
+    """As if they were somebody else's."""
+    for name in ("open", "unlink"):
+        setattr(_path, name, _refusing(getattr(_path, name)))
+
+
+def _refusing(right: Callable[..., Any]) -> Callable[..., Any]:
+    def method(path: Path, *arguments: Any, **named: Any) -> Any:
+        if path.suffix == ".tar":
+            raise PermissionError(EACCES, strerror(EACCES), str(path))
+        return right(path, *arguments, **named)
+
+    return method
+
+
+def altered(alteration: Callable[[], None]) -> list[str]:
+    """What to run in place of the command ``keywright``."""
+    return [sys.executable, "-P", __file__, alteration.__name__]
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
+    main(sys.argv[2:])

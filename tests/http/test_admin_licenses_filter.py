@@ -1,0 +1,84 @@
+"""What the filters of the list show as chosen is what they filter by; and one is one, in words."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from keywright.model import Status
+from tests.http.admin_browser import Visitor, asked, make_users, said
+from tests.http.admin_licenses import a_number, make
+from tests.server import RunningServer
+
+
+@pytest.fixture(scope="module")
+def bob(server: RunningServer) -> Iterator[Visitor]:
+    make_users(server)
+    with Visitor(server) as visitor:
+        yield visitor.sign_in("bob")
+
+
+def choices(page: str, name: str) -> list[tuple[str, str]]:
+    """The choices of a filter, and what each is called."""
+    found = re.search(rf'<select[^>]* name="{name}".*?</select>', page, re.DOTALL)
+    assert found is not None
+    return re.findall(r'<option value="([^"]*)"[^>]*>([^<]*)<', found[0])
+
+
+def chosen(page: str, name: str) -> list[str]:
+    """What would be sent for it by the button."""
+    found = re.search(rf'<select[^>]* name="{name}".*?</select>', page, re.DOTALL)
+    assert found is not None
+    return re.findall(r'<option value="([^"]*)" selected', found[0])
+
+
+@pytest.mark.parametrize(
+    ("days", "words"), [("0", "0 days"), ("1", "1 day"), ("45", "45 days"), ("1000", "1,000 days")]
+)
+def test_any_number_of_days_is_a_choice_and_stays_chosen(bob: Visitor, days: str, words: str) -> None:
+    answer = bob.get(f"/licenses?expiring={days}")
+    assert f"Expires within: {words} " in said(answer)
+    assert (days, words) in choices(answer.text, "expiring")
+    assert chosen(answer.text, "expiring") == [days]
+
+
+def test_without_a_number_of_days_any_is_chosen_and_the_usual_ones_are_offered(bob: Visitor) -> None:
+    page = bob.get("/licenses").text
+    assert choices(page, "expiring") == [
+        ("", "Any"),
+        ("7", "7 days"),
+        ("30", "30 days"),
+        ("90", "90 days"),
+        ("365", "365 days"),
+    ]
+    assert chosen(page, "expiring") == chosen(page, "status") == [""]
+    assert [value for value, _ in choices(page, "status")] == ["", *(one.name.lower() for one in Status)]
+
+
+@pytest.mark.parametrize(
+    ("query", "name", "value"),
+    [
+        ("status=5", "status", "disabled"),
+        ("status=SOLD", "status", "sold"),
+        ("expiring=030", "expiring", "30"),
+    ],
+)
+def test_what_is_asked_for_in_other_words_stays_chosen(
+    bob: Visitor, query: str, name: str, value: str
+) -> None:
+    assert chosen(bob.get(f"/licenses?{query}").text, name) == [value]
+
+
+def test_one_license_is_one(server: RunningServer, bob: Visitor) -> None:
+    product = a_number()
+    license = make(server, product_id=product, valid_for_days=1)
+    page = said(bob.get(f"/licenses?product={product}"))
+    assert " 1 license " in page
+    assert "With this one:" in page
+    assert "1 day after the first activation" in said(bob.get(f"/licenses/{license.id}"))
+    assert "it is then good for 1 day." in said(bob.get(f"/licenses/{license.id}/extend"))
+    make(server, product_id=product, expires_at=asked()["now"] + timedelta(days=5))
+    page = said(bob.get(f"/licenses?product={product}"))
+    assert " 2 licenses " in page
+    assert "With all 2 that match:" in page

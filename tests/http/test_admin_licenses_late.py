@@ -1,0 +1,132 @@
+"""A search that runs out of time, and one that does not know everything yet, say so on the list."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from keywright import commands as c
+from keywright.model import Status
+from tests.http import admin_altered
+from tests.http.admin_browser import Visitor, asked, decide, make_users, said
+from tests.http.admin_licenses import a_key, follow, make
+from tests.http.conftest import assert_clean
+from tests.server import RunningServer, running
+
+#: More than are looked at in one step.
+_MANY = 15
+_TAKES_LONG = "This search takes long, so not all of it is on this page."
+_NOTHING_YET = "Nothing was found so far, and there is more to look at."
+
+
+@contextmanager
+def bob_at(server: RunningServer) -> Iterator[Visitor]:
+    with Visitor(server) as visitor:
+        yield visitor.sign_in("bob")
+    assert_clean(server)
+
+
+@pytest.fixture(scope="module")
+def hurried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
+    """Bob where a search is over after one step. Two licenses of product 1 that are sold are older than all
+    others of it, and one is newer; of product 2, the oldest is sold. Many others are sold, too.
+    """
+    program = admin_altered.altered(admin_altered.looks_once)
+    with running(tmp_path_factory.mktemp("hurried") / "data", program=program) as server:
+        make_users(server)
+        decide(server, *(_a_license(product, Status.SOLD) for product in (2, 1, 1)))
+        others = {1: Status.ACTIVE, 2: Status.ACTIVE, 3: Status.SOLD}
+        decide(server, *(_a_license(*one) for _ in range(_MANY) for one in others.items()))
+        decide(server, _a_license(1, Status.SOLD))
+        with bob_at(server) as bob:
+            yield bob
+
+
+def _a_license(product: int, status: Status) -> c.Command:
+    return c.CreateLicense(**asked(key=a_key(), status=status, product_id=product))
+
+
+def goes_on(page: str) -> str | None:
+    """Where the page leads that goes on searching."""
+    found = re.search(r'href="/admin(/licenses\?[^"]*)"[^>]*>Go on searching<', page)
+    return None if found is None else unescape(found[1])
+
+
+def all_pages(bob: Visitor, path: str | None) -> Iterator[tuple[str, list[int]]]:
+    """What each page says, and the numbers of the licenses on it, as far as one can go on searching."""
+    while path is not None:
+        answer = bob.get(path)
+        assert answer.status_code == 200
+        yield said(answer), [int(number) for number in re.findall(r'id="key-(\d+)"', answer.text)]
+        path = goes_on(answer.text)
+
+
+def test_a_search_that_ran_out_of_time_says_so_and_goes_on_where_it_stopped(hurried: Visitor) -> None:
+    pages = list(all_pages(hurried, "/licenses?product=1&status=sold"))
+    newest = 3 + 3 * _MANY + 1
+    assert [number for _, numbers in pages for number in numbers] == [newest, 3, 2]
+    assert _TAKES_LONG in pages[0][0]
+    assert pages[0][1] == [newest]
+    assert _TAKES_LONG not in pages[-1][0]
+    assert _NOTHING_YET not in pages[-1][0]
+
+
+def test_a_search_that_has_found_nothing_in_its_time_does_not_say_that_there_is_nothing(
+    hurried: Visitor,
+) -> None:
+    pages = list(all_pages(hurried, "/licenses?product=2&status=sold"))
+    assert _NOTHING_YET in pages[0][0]
+    assert "Nothing matches" not in pages[0][0]
+    assert pages[0][1] == []
+    assert [number for _, numbers in pages for number in numbers] == [1]
+    assert _NOTHING_YET not in pages[-1][0]
+
+
+def test_only_a_search_that_has_come_to_its_end_says_that_nothing_matches(hurried: Visitor) -> None:
+    text, numbers = list(all_pages(hurried, "/licenses?product=2&status=disabled"))[-1]
+    assert numbers == []
+    assert "Nothing matches" in text
+    assert _NOTHING_YET not in text
+
+
+def test_a_list_says_since_when_it_does_not_know_what_happened(tmp_path: Path) -> None:
+    program = admin_altered.altered(admin_altered.follows_nothing_new)
+    with running(tmp_path / "data", program=program) as server:
+        follow(server)
+        since = asked()["now"] - timedelta(hours=1)
+        key = a_key()
+        decide(server, c.CreateLicense(**asked(now=since, key=key, status=Status.ACTIVE)))
+        make_users(server)
+        with bob_at(server) as bob:
+            for path in ("/licenses?places=unused", "/licenses?places=full"):
+                answer = bob.get(path)
+                assert "can be found a little later" in said(answer)
+                assert f"{since:%Y-%m-%d %H:%M:%S} UTC" in answer.text
+            # Whatever follows no event is found at once.
+            assert "can be found a little later" not in said(bob.get("/licenses?status=active"))
+            assert "can be found a little later" in said(bob.post("/licenses/search", text="a label"))
+
+
+def test_a_list_says_how_much_of_the_past_can_be_searched(tmp_path: Path) -> None:
+    program = admin_altered.altered(admin_altered.never_begins_to_follow)
+    with running(tmp_path / "data", program=program) as server:
+        make_users(server)
+        make(server)
+        with bob_at(server) as bob:
+            page = said(bob.get("/licenses?places=unused"))
+            assert "Older activations are still being made searchable (0 % done)." in page
+            assert "being made searchable" not in said(bob.get("/licenses"))
+
+
+def test_a_list_that_knows_everything_says_nothing_of_that(server: RunningServer) -> None:
+    make_users(server)
+    make(server)
+    follow(server)
+    with Visitor(server) as bob:
+        page = said(bob.sign_in("bob").get("/licenses?places=unused"))
+    assert "can be found a little later" not in page
+    assert "being made searchable" not in page

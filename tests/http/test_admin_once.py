@@ -1,0 +1,258 @@
+"""A form that is sent twice has one effect, and leads to the same page both times."""
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from keywright import commands as c
+from keywright.model import Activation, License
+from tests.concurrency.instances import instances
+from tests.http.admin_browser import Visitor, asked, decide, make_users, said
+from tests.http.admin_licenses import a_key, a_number, activate, events, found, make, where_to
+from tests.server import RunningServer
+
+SECRET = "a secret of tests with 32 letters"
+_ONCE = re.compile(r'name="once" value="([^"]+)"')
+
+
+@pytest.fixture(scope="module")
+def bob(server: RunningServer) -> Iterator[Visitor]:
+    """Support."""
+    make_users(server)
+    with Visitor(server) as visitor:
+        yield visitor.sign_in("bob")
+
+
+def values(answer: httpx.Response) -> list[str]:
+    """The own values of the page's forms."""
+    return _ONCE.findall(answer.text)
+
+
+def value(answer: httpx.Response) -> str:
+    """The own value of the page's one form."""
+    (found,) = values(answer)
+    return str(found)
+
+
+def a_generator(server: RunningServer) -> int:
+    recipe = {"charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5}
+    (made,) = decide(server, c.CreateGenerator(**asked(name="Hex", **recipe)))
+    return int(made.id)
+
+
+def names_of(server: RunningServer, license: License) -> list[str]:
+    return [name.removeprefix("license.") for name, _, _ in events(server, license)]
+
+
+def is_taken(server: RunningServer, place: Activation) -> bool:
+    """Whether the place has not been given up."""
+    return server.sql("SELECT deactivated_at FROM activations WHERE id = ?", place.id) == [(None,)]
+
+
+# --- orders ---------------------------------------------------------------------------------------
+
+
+def test_an_order_that_is_sent_twice_makes_one_job(server: RunningServer, bob: Visitor) -> None:
+    order, before = a_number(), server.count("jobs")
+    make(server, order_id=order)
+    form = bob.post("/licenses/bulk", scope="all", order=str(order), what="disable")
+    fields = {"scope": "all", "order": str(order), "what": "disable", "once": value(form)}
+    first, second = [where_to(bob.post("/licenses/bulk/start", **fields)) for _ in range(2)]
+    assert first == second
+    assert re.fullmatch(r"/jobs/\d+", first)
+    assert server.count("jobs") == before + 1
+
+
+def test_an_order_with_other_texts_is_another_order(server: RunningServer, bob: Visitor) -> None:
+    license = make(server, times_activated_max=1)
+    form = bob.post("/licenses/bulk", id=str(license.id), what="raise_limit")
+    fields = {"id": str(license.id), "what": "raise_limit", "once": value(form)}
+    ways = [
+        where_to(bob.post("/licenses/bulk/start", **fields, amount=amount)) for amount in ("1", "2", "1", "2")
+    ]
+    assert ways[:2] == ways[2:]
+    assert ways[0] != ways[1]
+
+
+def test_an_export_that_is_ordered_twice_is_one_file(server: RunningServer, bob: Visitor) -> None:
+    order, before = a_number(), server.count("jobs")
+    license = make(server, order_id=order)
+    page = bob.get(f"/licenses?order={order}")
+    assert len(set(values(page))) == 3
+    fields = {"scope": "all", "order": str(order), "what": "export", "once": values(page)[0]}
+    ways = {where_to(bob.post("/licenses/bulk", **fields)) for _ in range(2)}
+    fields = {"id": str(license.id), "what": "export", "once": values(page)[1]}
+    ways |= {where_to(bob.post("/licenses/bulk", **fields)) for _ in range(2)}
+    assert len(ways) == 2
+    assert server.count("jobs") == before + 2
+
+
+def test_licenses_are_made_once_by_a_form_that_is_sent_twice(server: RunningServer, bob: Visitor) -> None:
+    path, before = f"/generators/{a_generator(server)}/generate", server.count("jobs")
+    fields = {"amount": "3", "status": "active", "once": value(bob.get(path))}
+    first, second = [where_to(bob.post(path, **fields)) for _ in range(2)]
+    assert first == second
+    assert "3 licenses are being made." in said(bob.get(second))
+    assert server.count("jobs") == before + 1
+
+
+def test_forms_that_say_nothing_of_themselves_are_orders_of_their_own(
+    server: RunningServer, bob: Visitor
+) -> None:
+    path, before = f"/generators/{a_generator(server)}/generate", server.count("jobs")
+    for _ in range(2):
+        where_to(bob.post(path, amount="1", status="active"))
+    assert server.count("jobs") == before + 2
+
+
+def test_the_same_value_from_somebody_else_is_another_order(server: RunningServer, bob: Visitor) -> None:
+    path = f"/generators/{a_generator(server)}/generate"
+    fields = {"amount": "1", "status": "active", "once": value(bob.get(path))}
+    with Visitor(server) as ada:
+        ada.sign_in("ada")
+        assert where_to(bob.post(path, **fields)) != where_to(ada.post(path, **fields))
+
+
+# --- one license ----------------------------------------------------------------------------------
+
+
+def test_a_license_is_extended_once_by_a_form_that_is_sent_twice(server: RunningServer, bob: Visitor) -> None:
+    end = asked()["now"] + timedelta(days=10)
+    license = make(server, expires_at=end)
+    path = f"/licenses/{license.id}"
+    fields = {"days": "30", "begin": "expiry", "once": value(bob.get(f"{path}/extend"))}
+    for _ in range(3):
+        assert where_to(bob.post(f"{path}/extend", **fields)) == path
+        assert "The license is good until" in said(bob.get(path))
+    changed = found(server, license)
+    assert changed is not None
+    assert changed.expires_at == end + timedelta(days=30)
+    assert names_of(server, license) == ["created", "updated"]
+    where_to(bob.post(f"{path}/extend", **fields | {"once": value(bob.get(f"{path}/extend"))}))
+    assert names_of(server, license) == ["created", "updated", "updated"]
+
+
+def test_what_was_refused_is_asked_anew_and_then_done_once(server: RunningServer, bob: Visitor) -> None:
+    license = make(server, expires_at=asked()["now"] + timedelta(days=100))
+    path = f"/licenses/{license.id}"
+    fields = {"days": "30", "begin": "now", "once": value(bob.get(f"{path}/extend"))}
+    for _ in range(2):
+        answer = bob.post(f"{path}/extend", **fields)
+        assert answer.status_code == 422
+        assert "good for longer" in said(answer)
+        assert value(answer) == fields["once"]
+    earlier = {"expires_at": asked()["now"] + timedelta(days=1)}
+    decide(server, c.UpdateLicense(**asked(key=license.key, changes=earlier)))
+    for _ in range(3):
+        assert where_to(bob.post(f"{path}/extend", **fields)) == path
+    assert names_of(server, license) == ["created", "updated", "updated"]
+
+
+def test_a_license_is_made_once_by_a_form_that_is_sent_twice(server: RunningServer, bob: Visitor) -> None:
+    fields = {"key": a_key(), "status": "active", "once": value(bob.get("/licenses/new"))}
+    first, second = [where_to(bob.post("/licenses/new", **fields)) for _ in range(2)]
+    assert first == second
+    assert "The license is made." in said(bob.get(second))
+    (record,) = server.sql("SELECT count(*) FROM events WHERE license_id = ?", int(first.split("/")[-1]))
+    assert record == (1,)
+    assert bob.post("/licenses/new", **fields | {"once": "another"}).status_code == 422
+
+
+def test_places_that_were_taken_after_all_were_given_up_stay_taken(
+    server: RunningServer, bob: Visitor
+) -> None:
+    license = make(server)
+    path = f"/licenses/{license.id}"
+    activate(server, license)
+    fields = {"once": value(bob.get(f"{path}/deactivate-all"))}
+    assert where_to(bob.post(f"{path}/deactivate-all", **fields)) == path
+    place = activate(server, license)
+    assert where_to(bob.post(f"{path}/deactivate-all", **fields)) == path
+    assert "All places are free again." in said(bob.get(path))
+    assert is_taken(server, place)
+
+
+def test_a_license_is_not_deleted_with_places_of_which_nothing_was_said(
+    server: RunningServer, bob: Visitor
+) -> None:
+    license = make(server)
+    path = f"/licenses/{license.id}/delete"
+    (seen,) = re.findall(r'name="places" value="([^"]+)"', bob.get(path).text)
+    place = activate(server, license)
+    answer = bob.post(path, places=seen)
+    assert "Its activations have changed since you were asked" in said(answer)
+    assert "1 activation, 1 of them active, go with it." in said(answer)
+    assert is_taken(server, place)
+    (seen,) = re.findall(r'name="places" value="([^"]+)"', answer.text)
+    assert where_to(bob.post(path, places=seen)) == "/licenses"
+    assert found(server, license) is None
+
+
+# --- at the same time -----------------------------------------------------------------------------
+
+
+def test_every_form_has_a_value_of_its_own_which_it_keeps(bob: Visitor, server: RunningServer) -> None:
+    license = make(server, expires_at=asked()["now"])
+    shown = [value(bob.get(path)) for path in (f"/licenses/{license.id}/extend", "/licenses/new") * 5]
+    assert len(set(shown)) == len(shown)
+    form = bob.post("/licenses/bulk", id=str(license.id), what="extend", once=shown[0])
+    assert value(form) != shown[0]
+    fields = {"id": str(license.id), "what": "extend", "amount": "x", "once": value(form)}
+    assert value(bob.post("/licenses/bulk/start", **fields)) == value(form)
+
+
+def sent_together(visitors: list[Visitor], path: str, fields: dict[str, Any]) -> set[str]:
+    """Where the same form leads that all of them send at the same time."""
+    for visitor in visitors:
+        assert visitor.form_token
+    with ThreadPoolExecutor(len(visitors)) as pool:
+        return set(pool.map(lambda one: where_to(one.post(path, **fields)), visitors))
+
+
+def in_another_window(visitor: Visitor, server: RunningServer) -> Visitor:
+    """The same browser, with a connection of its own."""
+    other = Visitor(server)
+    other.http.cookies.update(visitor.http.cookies)
+    return other
+
+
+def test_forms_that_come_at_the_same_time_have_one_effect(server: RunningServer, bob: Visitor) -> None:
+    path = f"/generators/{a_generator(server)}/generate"
+    windows = [in_another_window(bob, server) for _ in range(6)]
+    for _ in range(5):
+        before = server.count("jobs")
+        fields = {"amount": "1", "status": "active", "once": value(bob.get(path))}
+        assert len(sent_together(windows, path, fields)) == 1
+        assert server.count("jobs") == before + 1
+    for window in windows:
+        window.http.close()
+
+
+@pytest.mark.timeout(300)
+def test_forms_that_come_to_two_servers_at_the_same_time_have_one_effect(tmp_path: Path) -> None:
+    with instances(tmp_path, 2, secret=SECRET) as servers:
+        # For what is decided beside them.
+        (servers[0].data_dir / "secret").write_text(SECRET)
+        make_users(servers[0])
+        with Visitor(servers[0]) as bob:
+            bob.sign_in("bob")
+            path = f"/generators/{a_generator(servers[0])}/generate"
+            windows = [in_another_window(bob, servers[number % 2]) for number in range(4)]
+            for _ in range(10):
+                before = servers[0].count("jobs")
+                fields = {"amount": "1", "status": "active", "once": value(bob.get(path))}
+                assert len(sent_together(windows, path, fields)) == 1
+                assert servers[0].count("jobs") == before + 1
+            license = make(servers[0], expires_at=asked()["now"] + timedelta(days=10))
+            path = f"/licenses/{license.id}/extend"
+            fields = {"days": "30", "begin": "expiry", "once": value(bob.get(path))}
+            assert sent_together(windows, path, fields) == {f"/licenses/{license.id}"}
+            assert names_of(servers[0], license) == ["created", "updated"]
+            for window in windows:
+                window.http.close()

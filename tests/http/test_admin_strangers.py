@@ -1,0 +1,228 @@
+"""What those can do who may not: strangers at the door, and who was put out while a form was under way."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from functools import partial
+from urllib.parse import urlencode
+
+import pytest
+
+from keywright import accounts
+from keywright import commands as c
+from keywright.model import Role
+from keywright.storage import change, people
+from tests.http.admin_browser import (
+    PASSWORD,
+    Visitor,
+    asked,
+    decide,
+    look_up,
+    make_users,
+    opened,
+    said,
+    title,
+)
+from tests.http.admin_odd import PROGRAM
+from tests.http.conftest import assert_clean
+from tests.server import NO_LIMITS, RunningServer, running, wait_until
+
+#: To normalize this takes a minute.
+COSTLY = "\u0301" * 40_000 + "\u0316" * 40_000
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    place = tmp_path_factory.mktemp("strangers") / "data"
+    settings = {"trusted_proxies": "127.0.0.1", **NO_LIMITS}
+    with running(place, program=PROGRAM, **settings) as server:
+        make_users(server)
+        yield server
+        assert_clean(server)
+
+
+@pytest.fixture
+def stranger(server: RunningServer) -> Iterator[Visitor]:
+    with Visitor(server) as stranger:
+        yield stranger
+
+
+def from_address(server: RunningServer, address: str) -> Visitor:
+    return Visitor(server, **{"X-Forwarded-For": address})
+
+
+def user_number(server: RunningServer, name: str) -> int:
+    user = look_up(server, lambda tx: accounts.find_user(tx, name))
+    return int(user.id)
+
+
+# --- what strangers send ----------------------------------------------------------------------------
+
+
+def test_a_strangers_form_is_short(stranger: Visitor) -> None:
+    answer = stranger.post("/sign-in", name="ada", password=COSTLY)
+    assert (answer.status_code, title(answer)) == (413, "This cannot be read")
+
+
+def test_a_password_that_nobody_can_have_is_wrong(server: RunningServer, stranger: Visitor) -> None:
+    answer = stranger.post("/sign-in", name="ada", password=PASSWORD + " " * 1025)
+    assert (answer.status_code, title(answer)) == (403, "Sign in")
+    # Not only strangers mistype.
+    with Visitor(server) as bob:
+        bob.sign_in("bob")
+        fields = {"password": COSTLY, "new_password": "another password", "repeated": "another password"}
+        assert bob.post("/account/password", **fields).status_code == 422
+
+
+def test_an_address_that_is_too_long_is_not_looked_for(stranger: Visitor) -> None:
+    assert stranger.get("/" + "x" * 8192).status_code == 414
+    assert stranger.get("/sign-in?" + "x" * 8192).status_code == 414
+    assert stranger.get("/sign-in?" + "x" * 8000).status_code == 200
+
+
+@pytest.mark.parametrize("area", ["licenses", "jobs", "generators", "users", "api-keys"])
+@pytest.mark.parametrize("digits", [18, 19, 20, 5000])
+def test_a_number_of_nothing_is_a_page_that_is_not_there(
+    server: RunningServer, area: str, digits: int
+) -> None:
+    with Visitor(server) as ada:
+        ada.sign_in("ada")
+        path = f"/{area}/{'9' * digits}" + ("/edit" if area == "generators" else "")
+        assert ada.get(path).status_code in {404, 405}
+
+
+# --- keeping others out -----------------------------------------------------------------------------
+
+
+def test_who_tries_passwords_under_a_name_does_not_keep_out_a_browser_that_is_known(
+    server: RunningServer,
+) -> None:
+    make_users(server, "sue")
+    with from_address(server, "192.0.2.1") as sue, from_address(server, "192.0.2.3") as unknown:
+        sue.sign_in("sue")
+        sue.post("/sign-out")
+        for number in range(40):
+            with from_address(server, f"198.51.100.{number}") as another:
+                if another.post("/sign-in", name="SUE", password="wrong").status_code == 429:
+                    break
+        answer = unknown.post("/sign-in", name="sue", password=PASSWORD)
+        assert (answer.status_code, title(answer)) == (429, "Too many attempts")
+        sue.sign_in("sue")
+        # Its own mistakes count, and what it knows of Sue is nothing under another name.
+        statuses = [sue_again(server, sue) for _ in range(30)]
+        assert statuses[0] == 403
+        assert statuses[-1] == 429
+
+
+def sue_again(server: RunningServer, sue: Visitor) -> int:
+    with from_address(server, "192.0.2.9") as browser:
+        browser.http.cookies.set("keywright-known", known_mark(sue), domain="127.0.0.1", path="/admin")
+        return browser.post("/sign-in", name="sue", password="wrong").status_code
+
+
+def known_mark(visitor: Visitor) -> str:
+    return visitor.http.cookies["keywright-known"]
+
+
+def test_what_makes_a_browser_known_is_good_for_one_user_and_one_password(server: RunningServer) -> None:
+    make_users(server, "sue", "tim")
+    sue = look_up(server, partial(accounts.find_user, name="sue"))
+    tim = look_up(server, partial(accounts.find_user, name="tim"))
+    with Visitor(server) as browser:
+        browser.sign_in("tim")
+        mark = known_mark(browser)
+    with opened(server) as storage, storage.read() as tx:
+        assert mark == accounts.device_mark(tx, tim)
+        assert accounts.device_mark(tx, sue) != mark
+    decide(server, c.ChangeUser(**asked(user_id=tim.id, password_hash="another")))
+    changed = look_up(server, lambda tx: accounts.find_user(tx, "tim"))
+    with opened(server) as storage, storage.read() as tx:
+        assert accounts.device_mark(tx, changed) != mark
+
+
+# --- while something is under way -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change_of", "answer"),
+    [({"is_disabled": True}, "/admin/sign-in"), ({"role": Role.READER}, "Your role does not allow this")],
+)
+def test_a_form_counts_only_if_who_sent_it_still_may_when_it_has_come(
+    server: RunningServer, change_of: dict[str, object], answer: str
+) -> None:
+    name = "una" if "role" in change_of else "uma"
+    make_users(server, name)
+    number = user_number(server, name)
+    decide(server, c.ChangeUser(**asked(user_id=number, role=Role.SUPPORT)))
+    licenses = server.count("licenses")
+    with Visitor(server) as una:
+        una.sign_in(name)
+        form = urlencode({"csrf_token": una.form_token, "key": f"KEY-{name}", "status": "active"}).encode()
+        head = (
+            f"POST /admin/licenses/new HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nConnection: close\r\n"
+            f"Cookie: keywright={una.token}\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+            f"Content-Length: {len(form)}\r\n\r\n"
+        ).encode()
+        with closing(socket.create_connection(("127.0.0.1", server.port))) as connection:
+            connection.sendall(head + form[:10])
+            # The server has the first half when it has answered another connection that came later.
+            assert una.is_signed_in()
+            decide(server, c.ChangeUser(**asked(user_id=number, **change_of)))
+            connection.sendall(form[10:])
+            assert answer in connection.makefile("rb").read().decode()
+    assert server.count("licenses") == licenses
+
+
+def test_a_page_that_asks_by_itself_keeps_nobody_signed_in(server: RunningServer) -> None:
+    make_users(server)
+    with Visitor(server) as away, Visitor(server) as there:
+        away.sign_in("bob")
+        there.sign_in("carol")
+        long_ago = asked()["now"] - timedelta(minutes=5)
+        sessions = [accounts.hash_session_token(one.token) for one in (away, there)]
+        with opened(server) as storage:
+            for one in sessions:
+                change(storage, partial(people.save_seen, token_hash=one, now=long_ago))
+        assert away.get("/overview/counted", **{"X-Requested-With": "keywright"}).status_code == 200
+        assert there.get("/account").status_code == 200
+
+        def seen(token: str) -> bool:
+            found = look_up(server, lambda tx: accounts.find_signed_in(tx, token, asked()["now"]))
+            return bool(found.session.seen_at > long_ago)
+
+        # Who came later is noted later.
+        wait_until(lambda: seen(there.token), "who is there to be noted")
+        assert not seen(away.token)
+
+
+def test_a_file_in_pieces_needs_a_version_of_http_that_knows_them(server: RunningServer) -> None:
+    with Visitor(server) as ada:
+        ada.sign_in("ada")
+        request = (
+            f"GET /admin/odd/file HTTP/1.0\r\nHost: x\r\nCookie: keywright={ada.token}\r\n\r\n"
+        ).encode()
+        with closing(socket.create_connection(("127.0.0.1", server.port))) as connection:
+            connection.sendall(request)
+            answer = connection.makefile("rb").read().decode()
+    assert answer.startswith("HTTP/1.1 505 ")
+    assert "proxy_http_version 1.1" in answer
+
+
+def test_passwords_of_strangers_do_not_keep_those_waiting_who_are_signed_in(server: RunningServer) -> None:
+    with Visitor(server) as ada:
+        ada.sign_in("ada")
+        statuses: list[int] = []
+
+        def try_it(number: int) -> None:
+            with from_address(server, f"203.0.113.{number}") as one:
+                statuses.append(one.post("/sign-in", name=f"n{number}", password="wrong").status_code)
+
+        crowd = [threading.Thread(target=try_it, args=(number,)) for number in range(20)]
+        for one in crowd:
+            one.start()
+        while any(one.is_alive() for one in crowd):
+            assert ada.get("/account").status_code == 200
+        assert set(statuses) <= {403, 503}
+        assert "Sign out" in said(ada.get("/account"))

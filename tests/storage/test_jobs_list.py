@@ -1,0 +1,92 @@
+"""The list of jobs: read page by page, and what ended long ago is forgotten, a few at a time."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from sqlalchemy import insert
+
+from keywright import commands as c
+from keywright import jobs
+from keywright.batches import Batches
+from keywright.errors import UnknownJob
+from keywright.jobs import MOST_UNFINISHED
+from keywright.model import Job, JobState
+from keywright.storage import Storage, ask
+from keywright.storage.schema import jobs as table
+from tests.jobs import ALL, a_change, by_user, cancel, decided, events_of, start, worked_through
+from tests.makers import LATER, NOW, create
+
+SOON = NOW + timedelta(seconds=1)
+
+
+def test_the_page_before_one_has_the_next_jobs_latest_first(batches: Batches, storage: Storage) -> None:
+    started = batches.change([start(a_change("delete"))] * 5)[::-1]
+    assert ask(storage, lambda tx: jobs.list_next_jobs(tx, after_id=started[4].id, limit=3)) == started[1:4]
+    assert ask(storage, lambda tx: jobs.list_next_jobs(tx, after_id=started[1].id, limit=3)) == started[:1]
+    assert ask(storage, lambda tx: jobs.list_next_jobs(tx, after_id=started[0].id, limit=3)) == []
+
+
+def forget(batches: Batches, before: datetime) -> int:
+    """How many were forgotten at once."""
+    number: int = decided(batches, c.ForgetJobs(**by_user(), before=before))
+    return number
+
+
+def is_there(storage: Storage, job: Job) -> bool:
+    return ask(storage, lambda tx: jobs.find_job(tx, job.id)) is not None
+
+
+def has_old(storage: Storage) -> bool:
+    return ask(storage, lambda tx: jobs.has_old_jobs(tx, SOON))
+
+
+def test_a_job_is_forgotten_that_ended_before_and_no_other(batches: Batches, storage: Storage) -> None:
+    old = worked_through(batches, storage, a_change("disable"))
+    canceled = decided(batches, start(a_change("disable")))
+    decided(batches, cancel(canceled.id))
+    new = worked_through(batches, storage, a_change("disable"), now=LATER)
+    waiting = decided(batches, start(a_change("disable")))
+    assert not ask(storage, lambda tx: jobs.has_old_jobs(tx, NOW))
+    assert forget(batches, NOW) == 0
+    assert has_old(storage)
+    assert forget(batches, SOON) == 2
+    assert not has_old(storage)
+    assert [is_there(storage, one) for one in (old, canceled, new, waiting)] == [False, False, True, True]
+    assert [event.name for event in events_of(storage, 0)].count("job.started") == 4
+
+
+def test_the_number_of_a_forgotten_job_is_given_to_no_other(batches: Batches, storage: Storage) -> None:
+    old = worked_through(batches, storage, a_change("disable"))
+    forget(batches, SOON)
+    with pytest.raises(UnknownJob):
+        decided(batches, cancel(old.id))
+    assert decided(batches, start(a_change("disable"))).id > old.id
+
+
+def test_a_job_stays_as_long_as_it_has_a_file(batches: Batches, storage: Storage) -> None:
+    batches.change([create()])
+    job = worked_through(batches, storage, jobs.Export(search=ALL))
+    assert not has_old(storage)
+    assert forget(batches, SOON) == 0
+    decided(batches, c.ForgetPieces(**by_user(), job_id=job.id))
+    assert forget(batches, SOON) == 1
+
+
+def test_some_are_forgotten_at_a_time_and_all_in_the_end(batches: Batches, storage: Storage) -> None:
+    """However many there are, and although as many as can wait are older."""
+    job = worked_through(batches, storage, a_change("disable"))
+    with storage.write() as tx:
+        row = tx.connection.execute(table.select().where(table.c.id == job.id)).one()
+        ended = dict(row._mapping)
+        waiting = ended | {"state": JobState.WAITING, "finished_at": None}
+        tx.connection.execute(table.delete())
+        for number in range(1, 400):
+            like = waiting if number <= MOST_UNFINISHED else ended
+            tx.connection.execute(insert(table).values(like | {"id": number}))
+    forgotten = []
+    while has_old(storage):
+        forgotten.append(forget(batches, SOON))
+    assert sum(forgotten) == 399 - MOST_UNFINISHED
+    assert max(forgotten) < 50
+    assert not ask(storage, lambda tx: jobs.list_next_jobs(tx, after_id=MOST_UNFINISHED, limit=1))
+    assert len(ask(storage, lambda tx: jobs.list_jobs(tx, before_id=None, limit=500))) == MOST_UNFINISHED

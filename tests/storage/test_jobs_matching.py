@@ -1,0 +1,217 @@
+"""A license that is no longer what a search asks for is left alone by the job that has the search."""
+
+import csv
+import io
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from keywright import jobs
+from keywright.batches import Batches
+from keywright.browsing import Search
+from keywright.errors import UnknownLicense
+from keywright.jobs.planning import LICENSES_AT_ONCE, ROWS_AT_ONCE
+from keywright.model import JobState, License, LicenseFilter, LicenseRecord, Status
+from keywright.storage import Storage, ask
+from tests.jobs import Work, a_change, decided, events_of, start
+from tests.makers import NOW, activate, create, deactivate_all, delete, update
+from tests.storage.conftest import Opener
+from tests.storage.marked import follow_all
+
+DAY = timedelta(days=1)
+UNUSED = Search(product_id=77, is_unused=True)
+Happens = Callable[[Batches], None]
+
+
+def changed(**changes: Any) -> Happens:
+    """Somebody changes the first license so."""
+    return lambda batches: decided(batches, update("KEY-1", **changes))
+
+
+def activated(batches: Batches) -> None:
+    decided(batches, activate("KEY-1"))
+
+
+def tried(batches: Batches) -> None:
+    """Somebody activates the license, and gives the place up again."""
+    activated(batches)
+    given_up(batches)
+
+
+def given_up(batches: Batches) -> None:
+    decided(batches, deactivate_all("KEY-1"))
+
+
+#: What is searched for, what all licenses are like, and what happens to the first one.
+LOST: dict[str, tuple[Search, dict[str, Any], Happens]] = {
+    "activated": (UNUSED, {"product_id": 77}, activated),
+    "activated, and given up": (UNUSED, {"product_id": 77}, tried),
+    "status": (Search(status=Status.SOLD), {"status": Status.SOLD}, changed(status=Status.ACTIVE)),
+    "product": (Search(product_id=7), {"product_id": 7}, changed(product_id=8)),
+    "no product": (Search(product_id=7), {"product_id": 7}, changed(product_id=None)),
+    "order": (Search(order_id=7), {"order_id": 7}, changed(order_id=8)),
+    "customer": (Search(user_id=7), {"user_id": 7}, changed(user_id=8)),
+    "renewed": (
+        Search(expiring_within_days=30),
+        {"expires_at": NOW + 30 * DAY},
+        changed(expires_at=NOW + 30 * DAY + timedelta(seconds=1)),
+    ),
+    "ended": (Search(expiring_within_days=30), {"expires_at": NOW + DAY}, changed(expires_at=NOW)),
+    "endless": (Search(expiring_within_days=30), {"expires_at": NOW + DAY}, changed(expires_at=None)),
+    "a place is free": (Search(is_full=True), {"limit": 1}, given_up),
+    "the limit is raised": (Search(is_full=True), {"limit": 1}, changed(times_activated_max=2)),
+    "the limit is gone": (Search(is_full=True), {"limit": 1}, changed(times_activated_max=None)),
+}
+
+
+def filled(batches: Batches, search: Search, amount: int, **fields: Any) -> None:
+    """So many licenses that the search finds."""
+    keys = [f"KEY-{number}" for number in range(1, amount + 1)]
+    for first in range(0, amount, 100):
+        batches.change([create(key, **fields) for key in keys[first : first + 100]])
+    if search.is_full:
+        batches.change([activate(key) for key in keys])
+    follow_all(batches)
+
+
+def licenses(storage: Storage) -> dict[int, License]:
+    found = ask(storage, lambda tx: tx.list_licenses(LicenseFilter(), after_id=0, limit=10_000))
+    return {one.id: one for one in found}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_a_license_that_matches_no_more_when_its_turn_comes_stays_as_it_is(
+    batches: Batches, storage: Storage, name: str
+) -> None:
+    search, before, happens = LOST[name]
+    filled(batches, search, 3, **before)
+    decided(batches, start(a_change("delete", search=search), total=3))
+    work = Work(batches, storage)
+    step = work.prepare()
+    happens(batches)
+    left = licenses(storage)[1]
+    job = decided(batches, step)
+    assert licenses(storage) == {1: left}
+    assert (job.state, job.done, job.refused) == (JobState.DONE, 3, 1)
+    assert job.said == "License 1: it does not match any more."
+    assert "license.deleted" not in [event.name for event in events_of(storage, 1)]
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_a_license_that_matches_no_more_is_not_exported(
+    batches: Batches, storage: Storage, name: str
+) -> None:
+    search, before, happens = LOST[name]
+    filled(batches, search, 3, **before)
+    decided(batches, start(jobs.Export(search=search)))
+    work = Work(batches, storage)
+    # What comes next is known before something happens to it.
+    ask(storage, lambda tx: work._plan._look_ahead(tx, jobs.Export(search=search), 0))
+    happens(batches)
+    (job,) = work.steps()
+    assert (job.state, job.done, job.total) == (JobState.DONE, 2, 2)
+    assert exported(storage, job.id) == ["2", "3"]
+
+
+def exported(storage: Storage, job_id: int) -> list[str]:
+    """The numbers of the licenses in the file."""
+    file = b"".join(jobs.read_file(lambda question: ask(storage, question), job_id)).decode("utf-8-sig")
+    return [row["id"] for row in csv.DictReader(io.StringIO(file, newline=""))]
+
+
+def test_what_was_looked_for_long_before_is_judged_again(batches: Batches, storage: Storage) -> None:
+    """All numbers of a search are known after the first step, and many steps follow."""
+    amount = 4 * LICENSES_AT_ONCE
+    filled(batches, UNUSED, amount, product_id=77)
+    decided(batches, start(a_change("delete", search=UNUSED)))
+    work = Work(batches, storage)
+    steps = work.steps()
+    next(steps)
+    record: LicenseRecord = decided(batches, activate(f"KEY-{amount}"))
+    for _ in steps:
+        pass
+    (left,) = licenses(storage).values()
+    assert (work.job.done, work.job.refused) == (amount, 1)
+    assert ask(storage, lambda tx: tx.list_activations([left.id])) == {left.id: list(record.activations)}
+
+
+def test_a_file_of_many_pieces_leaves_out_what_matches_no_more(batches: Batches, storage: Storage) -> None:
+    amount = ROWS_AT_ONCE + 10
+    filled(batches, UNUSED, amount, product_id=77)
+    decided(batches, start(jobs.Export(search=UNUSED)))
+    work = Work(batches, storage)
+    steps = work.steps()
+    next(steps)
+    decided(batches, activate(f"KEY-{amount}"))
+    assert [job.done for job in steps] == [amount - 1]
+    (last,) = [one.id for one in licenses(storage).values() if one.times_activated]
+    assert str(last) not in exported(storage, work.job.id)
+
+
+def test_selected_licenses_are_changed_whatever_has_become_of_them(
+    batches: Batches, storage: Storage
+) -> None:
+    filled(batches, UNUSED, 2, product_id=77)
+    decided(batches, start(a_change("set_limit", 5, license_ids=(1, 2))))
+    step = Work(batches, storage).prepare()
+    batches.change([activate("KEY-1"), update("KEY-2", product_id=8)])
+    assert decided(batches, step).refused == 0
+    assert [one.times_activated_max for one in licenses(storage).values()] == [5, 5]
+
+
+def test_a_license_that_was_found_by_a_term_still_has_it(batches: Batches, storage: Storage) -> None:
+    filled(batches, UNUSED, 1, product_id=77)
+    decided(batches, activate("KEY-1", label="Anna"))
+    follow_all(batches)
+    decided(batches, start(a_change("set_limit", 5, search=Search(term="lann", is_prefix=True))))
+    step = Work(batches, storage).prepare()
+    given_up(batches)
+    assert decided(batches, step).refused == 0
+
+
+def test_an_extension_does_not_make_a_license_unfit_for_itself(batches: Batches, storage: Storage) -> None:
+    search = Search(expiring_within_days=30)
+    filled(batches, search, 2 * LICENSES_AT_ONCE, expires_at=NOW + DAY)
+    decided(batches, start(a_change("extend", 365, search=search)))
+    work = Work(batches, storage)
+    assert [(job.done, job.refused) for job in work.steps()] == [
+        (LICENSES_AT_ONCE, 0),
+        (2 * LICENSES_AT_ONCE, 0),
+    ]
+
+
+def test_no_acknowledged_activation_is_lost_to_a_job_that_deletes_what_was_never_activated(
+    batches: Batches, storage: Storage, open_again: Opener
+) -> None:
+    """The job and the calls come from two processes, as far as the database can tell."""
+    amount = 12 * LICENSES_AT_ONCE
+    filled(batches, UNUSED, amount, product_id=77)
+    decided(batches, start(a_change("delete", search=UNUSED)))
+    work, calls = Work(batches, storage), Batches(open_again())
+
+    def acknowledged() -> Iterator[str]:
+        for number in range(amount, 0, -1):
+            (outcome,) = calls.change([activate(f"KEY-{number}")])
+            if isinstance(outcome, LicenseRecord):
+                yield outcome.license.key
+            else:
+                assert isinstance(outcome, UnknownLicense)
+
+    with ThreadPoolExecutor(1) as pool:
+        activating = pool.submit(lambda: set(acknowledged()))
+        for _ in work.steps():
+            pass
+        kept = activating.result()
+    assert {one.key: one.times_activated for one in licenses(storage).values()} == dict.fromkeys(kept, 1)
+    assert work.job.state is JobState.DONE
+
+
+def test_a_step_needs_no_license_to_be_there(batches: Batches, storage: Storage) -> None:
+    filled(batches, UNUSED, 2, product_id=77)
+    decided(batches, start(a_change("disable", search=UNUSED)))
+    step = Work(batches, storage).prepare()
+    decided(batches, delete("KEY-1"))
+    assert decided(batches, step).said == "License 1: it is not there any more."
