@@ -102,6 +102,17 @@ def test_licenses_are_made_once_by_a_form_that_is_sent_twice(server: RunningServ
     assert server.count("jobs") == before + 1
 
 
+def test_a_generator_is_made_once_by_a_form_that_is_sent_twice(server: RunningServer) -> None:
+    make_users(server)
+    with Visitor(server) as ada:
+        ada.sign_in("ada")
+        fields = {"name": "Once", "charset": "ABCDEFGHJKLMNPQR", "chunks": "4", "chunk_length": "5"}
+        fields["once"] = value(ada.get("/generators/new"))
+        for _ in range(2):
+            assert where_to(ada.post("/generators/new", **fields)) == "/generators"
+    assert server.sql("SELECT count(*) FROM generators WHERE name = ?", "Once") == [(1,)]
+
+
 def test_forms_that_say_nothing_of_themselves_are_orders_of_their_own(
     server: RunningServer, bob: Visitor
 ) -> None:

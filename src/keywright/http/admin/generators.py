@@ -84,8 +84,9 @@ class Generators(Area):
         if not _is_to_be_saved(visit, inputs, drawn):
             return _form(visit, inputs, values, drawn, None)
         is_weak_allowed = inputs.ticked("is_weak_allowed")
-        visit.change(CreateGenerator(**visit.command_fields(), **values, is_weak_allowed=is_weak_allowed))
-        return visit.back("/generators", f"The generator {values['name']} is made.")
+        command = CreateGenerator(**visit.command_fields(), **values, is_weak_allowed=is_weak_allowed)
+        landing = Landing("/generators", f"The generator {values['name']} is made.")
+        return change_once(visit, command, lambda _: landing)
 
     @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.ADMINISTER)
     def edit(self, visit: Visit) -> Response:
