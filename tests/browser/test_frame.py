@@ -78,7 +78,8 @@ def test_dark_at_the_first_visit_for_whose_system_is_dark(visitor: Visitor) -> N
 def test_everything_can_be_reached_with_the_keyboard(visitor: Visitor) -> None:
     page = visitor.page
     page.goto("/admin/sign-in")
-    # The name has the focus already.
+    # The name has the focus already; or nearly: the page may be there a moment before.
+    expect(page.get_by_label("Name", exact=True)).to_be_focused()
     page.keyboard.type("ada")
     page.keyboard.press("Tab")
     page.keyboard.type(PASSWORD)
