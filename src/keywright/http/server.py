@@ -24,8 +24,8 @@ from keywright.storage import Storage
 
 #: How long accepted requests may take to finish after the signal to stop, in seconds.
 _GRACE = 30
-#: How long a thread may keep the interpreter that another one wants, in seconds.
-_SWITCH_INTERVAL = 0.0002
+#: How long a thread may keep the interpreter that another one wants, in seconds, by ``storage.is_local``.
+_SWITCH_INTERVAL = {True: 0.00005, False: 0.0002}
 #: The most connections that wait to be accepted.
 _BACKLOG = 2048
 
@@ -159,7 +159,7 @@ def _run(
     # The event loop and the threads that wait for the database, or make pages, hand the interpreter to each
     # other often. 5 ms, the default, would be most of an answer's time: on PostgreSQL, a fifth fewer answers
     # (make bench). On SQLite there are only the threads that make pages, and a call is not to wait for those.
-    sys.setswitchinterval(_SWITCH_INTERVAL)
+    sys.setswitchinterval(_SWITCH_INTERVAL[storage.is_local])
     http: Any = Protocol
     config = uvicorn.Config(
         create_app(settings, storage),
