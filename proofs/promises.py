@@ -187,6 +187,7 @@ PROMISES = (
         "Requests are generated from the OpenAPI document (schemathesis), and every parser of outside bytes "
         "is fuzzed with coverage as its guide (atheris).",
         ("tests/http/test_openapi.py", "tests/fuzzing"),
+        totals=("cases", "answers 5xx", "answers out of shape", "inputs", "crashes"),
     ),
     Promise(
         "R15",

@@ -4,10 +4,10 @@ import pytest
 
 from keywright.batches import Batches
 from keywright.browsing import Search, find_page, interpret
-from keywright.model import LicenseRecord
-from keywright.storage import Storage
-from tests.makers import NOW, activate, an_origin, create
-from tests.storage.browsed import insert_marks
+from keywright.model import LicenseRecord, NameKind
+from keywright.storage import Storage, ask, people
+from tests.makers import NOW, a_license, activate, an_origin, create
+from tests.storage.browsed import Marked, insert, insert_marks
 
 ADDRESS, LONG_ADDRESS = "203.0.113.9", "2001:db8::9"
 
@@ -103,3 +103,23 @@ def test_what_it_can_be_is_said_with_the_likeliest_first(storage: Storage) -> No
             ("customer", Search(user_id=4)),
             ("license", Search(license_id=4)),
         ]
+
+
+def test_a_name_that_was_given_to_a_number_is_found(storage: Storage) -> None:
+    with storage.write() as tx:
+        insert(
+            tx,
+            [
+                Marked(a_license(id=1, key="A", user_id=9), frozenset()),
+                Marked(a_license(id=2, key="B", product_id=17), frozenset()),
+            ],
+        )
+        for kind, number in ((NameKind.USER, 9), (NameKind.USER, 10), (NameKind.PRODUCT, 17)):
+            people.save_name(tx, kind, number, "Grace Hopper")
+    found = ask(storage, lambda tx: interpret(tx, " Grace Hopper "))
+    # Customer 10 has no license.
+    assert [(one.kind, one.search) for one in found] == [
+        ("customer", Search(user_id=9)),
+        ("product", Search(product_id=17)),
+    ]
+    assert ask(storage, lambda tx: interpret(tx, "Grace")) == ()

@@ -9,14 +9,16 @@ import msgspec
 from keywright import keys
 from keywright.errors import InvalidLicenseKey
 from keywright.fields import MAX_ID, is_storable
-from keywright.storage import Reading, finding
+from keywright.model import NameKind
+from keywright.storage import Reading, finding, people
 from keywright.storage.following import address_term, label_term, token_term
 from keywright.storage.searching import Search
 
 
 class Interpretation(msgspec.Struct, frozen=True):
     """What a text may mean, and the search for that. ``kind`` is ``license_key``, ``token``, ``address``,
-    ``order``, ``customer``, ``license`` (its number) or ``label`` (its beginning).
+    ``order``, ``customer`` (by number or name), ``product`` (by name), ``license`` (its number) or ``label``
+    (its beginning).
     """
 
     kind: str
@@ -33,7 +35,7 @@ def interpret(tx: Reading, text: str) -> tuple[Interpretation, ...]:
     license_id = _find_by_key(tx, text)
     if license_id is not None:
         return (Interpretation("license_key", Search(license_id=license_id)),)
-    possible = list(_readings(typed))
+    possible = [*_readings(typed), *_names(tx, typed)]
     finding.steer(tx)
     found = finding.exist_each(tx, [one.search for one in possible])
     return tuple(one for one, exists in zip(possible, found, strict=True) if exists)
@@ -60,6 +62,14 @@ def _readings(text: str) -> Iterator[Interpretation]:
         yield Interpretation("customer", Search(user_id=number))
         yield Interpretation("license", Search(license_id=number))
     yield Interpretation("label", Search(term=label_term(text), is_prefix=True))
+
+
+def _names(tx: Reading, text: str) -> Iterator[Interpretation]:
+    """Who, and what, is called so."""
+    for number in people.find_numbers(tx, NameKind.USER, text):
+        yield Interpretation("customer", Search(user_id=number))
+    for number in people.find_numbers(tx, NameKind.PRODUCT, text):
+        yield Interpretation("product", Search(product_id=number))
 
 
 def _address(text: str) -> str | None:

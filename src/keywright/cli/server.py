@@ -202,7 +202,7 @@ def print_ready(settings: "Settings", line: Callable[[str], str], base_url: str,
         [
             ("interface", api_url),
             ("reference", f"{base_url}/openapi/v2"),
-            *([("pages", f"{base_url}/admin")] if token is None else []),
+            ("pages", f"{base_url}/admin"),
             ("data directory", settings.data_dir.absolute()),
             ("database", without_password(settings.database_url_in_force)),
             *([("server processes", settings.workers)] if settings.workers > 1 else []),

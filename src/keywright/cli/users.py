@@ -163,6 +163,8 @@ def _read_password() -> str:
 
 
 def _ask_password() -> str:
+    if not sys.stdin.isatty():
+        raise WrongUsage("There is no terminal to ask for the password at: use --password-stdin")
     asked: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     return asked
 

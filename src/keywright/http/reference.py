@@ -22,6 +22,7 @@ _HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5}
 #: Stands in the kept page where the address goes by which the reader knows the server.
 _BASE = b"http://KEYWRIGHT"
 _LINKS = (
+    ("admin", "The pages", "Licenses, customers and their devices, for your staff"),
     ("openapi/v2", "The interface", "Every call, with examples to paste"),
     ("healthz", "healthz", "Is the process alive?"),
     ("readyz", "readyz", "Does the database answer?"),

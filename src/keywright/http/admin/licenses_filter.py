@@ -155,6 +155,8 @@ def texts_of(tx: Reading, found: Interpretation) -> dict[str, str]:
         return {"order": str(found.search.order_id)}
     if found.search.user_id is not None:
         return {"customer": str(found.search.user_id)}
+    if found.search.product_id is not None:
+        return {"product": str(found.search.product_id)}
     return {"found": seal(tx, found)}
 
 
