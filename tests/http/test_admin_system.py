@@ -115,6 +115,7 @@ def test_a_backup_is_made_kept_and_given_out(ada: Visitor) -> None:
     assert json.loads(details) == {"file": name, "size": path.stat().st_size}
 
     answer = ada.post(f"/system/backups/{name}/fetch")
+    assert int(answer.headers["content-length"]) == len(answer.content)
     assert answer.content == path.read_bytes()
     assert answer.headers["content-type"] == "application/x-tar"
     assert name in answer.headers["content-disposition"]

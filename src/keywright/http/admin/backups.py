@@ -71,9 +71,10 @@ class Backups:
             yield self.folder_of_copies, re.compile(stem + _OF_COPY + suffix, re.ASCII)
 
 
-def require_readable(path: Path) -> None:
-    """Raises ``OSError`` for a file that cannot be read."""
-    path.open("rb").close()
+def require_readable(path: Path) -> int:
+    """How many bytes the file has. Raises ``OSError`` when it cannot be read."""
+    with path.open("rb") as file:
+        return os.fstat(file.fileno()).st_size
 
 
 def media_type_of(path: Path) -> str:

@@ -113,11 +113,11 @@ class System(Area):
         """Give a backup out; that is written down first."""
         path = self._backups().find(visit.path["name"])
         try:
-            require_readable(path)
+            length = require_readable(path)
         except OSError as problem:
             return _not_done(visit, f"The backup {path.name} cannot be read", problem)
         visit.change(Note(**visit.command_fields(), name="backup.fetched", details={"file": path.name}))
-        return visit.download(path.name, pieces_of(path), media_type=media_type_of(path))
+        return visit.download(path.name, pieces_of(path), media_type=media_type_of(path), length=length)
 
     @page("/backups/{name:str}/delete", methods=("GET", "POST"))
     def delete(self, visit: Visit) -> Response:
