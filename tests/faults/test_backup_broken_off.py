@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from keywright.batches import Batches
 from keywright.doctor import examine
-from keywright.errors import KeywrightError
+from keywright.errors import KeywrightError, StoreError
 from keywright.storage import database_path, open_storage
 from tests.databases import execute, postgres
 from tests.faults.installations import SESSIONS
@@ -172,6 +173,16 @@ def moments(work: Callable[[Place], None], places: Places) -> Iterator[float]:
         yield random.uniform(0, 1.3 * whole)
 
 
+def _is_back(place: Place) -> bool:
+    try:
+        bring_back(place.file, place.url, is_overwriting=True)
+    except StoreError as fault:
+        if "is in use" not in str(fault):
+            raise
+        return False
+    return True
+
+
 def test_a_killed_restore_leaves_the_old_or_the_new(places: Places, database: str) -> None:
     states = []
     for moment in moments(do_restore, places):
@@ -179,8 +190,8 @@ def test_a_killed_restore_leaves_the_old_or_the_new(places: Places, database: st
             killed_after(do_restore, place, moment)
             states.append(state_of(place))
             assert kept_are_whole(place)
-            # And it can be done again.
-            bring_back(place.file, place.url, is_overwriting=True)
+            # And it can be done again, when the database has noticed that nobody is there any more.
+            wait_until(partial(_is_back, place), "the killed one's session to be over")
             assert state_of(place) == "new"
     found = {one: states.count(one) for one in ("old", "new")}
     record(
