@@ -5,6 +5,7 @@ import json
 import socket
 from contextlib import suppress
 from http.client import HTTPResponse
+from urllib.parse import urlencode
 
 import pytest
 
@@ -209,3 +210,27 @@ def test_what_is_no_request_is_refused_and_the_connection_closed(
     reply = raw(server, request_)
     assert_refused(reply, "The request is not well-formed HTTP.", code="bad_request", status=400)
     assert_common_headers(reply)
+
+
+def a_long_body(kind: str, label: str) -> tuple[str, bytes]:
+    """Its type, and a body with this label in it and a hundred thousand characters that say nothing."""
+    said = {"x": "ü" * 100_000, "label": label}
+    if kind == "json":
+        return "application/json", json.dumps(said).encode()
+    if kind == "form":
+        return "application/x-www-form-urlencoded", urlencode(said).encode()
+    parts = [
+        f'--y\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{text}\r\n'
+        for name, text in said.items()
+    ]
+    return "multipart/form-data; boundary=y", ("".join(parts) + "--y--\r\n").encode()
+
+
+@pytest.mark.parametrize("kind", ["json", "form", "multipart"])
+def test_a_long_body_says_as_much_as_a_short_one(vendor: Client, program: Client, kind: str) -> None:
+    content_type, body = a_long_body(kind, "Büro 7")
+    reply = program.post(
+        f"licenses/activate/{vendor.license()}", body=body, headers={"Content-Type": content_type}
+    )
+    assert reply.status == 200
+    assert reply.data["activationData"]["label"] == "Büro 7"

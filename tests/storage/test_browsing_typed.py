@@ -123,3 +123,11 @@ def test_a_name_that_was_given_to_a_number_is_found(storage: Storage) -> None:
         ("product", Search(product_id=17)),
     ]
     assert ask(storage, lambda tx: interpret(tx, "Grace")) == ()
+
+
+def test_a_customer_who_is_called_by_their_number_is_found_once(storage: Storage) -> None:
+    with storage.write() as tx:
+        insert(tx, [Marked(a_license(id=1, key="A", user_id=9), frozenset())])
+        people.save_name(tx, NameKind.USER, 9, "9")
+    found = ask(storage, lambda tx: interpret(tx, "9"))
+    assert [one.kind for one in found] == ["customer"]

@@ -35,7 +35,8 @@ def interpret(tx: Reading, text: str) -> tuple[Interpretation, ...]:
     license_id = _find_by_key(tx, text)
     if license_id is not None:
         return (Interpretation("license_key", Search(license_id=license_id)),)
-    possible = [*_readings(typed), *_names(tx, typed)]
+    # A customer's number may be their name, too.
+    possible = list(dict.fromkeys([*_readings(typed), *_names(tx, typed)]))
     finding.steer(tx)
     found = finding.exist_each(tx, [one.search for one in possible])
     return tuple(one for one, exists in zip(possible, found, strict=True) if exists)
