@@ -1,10 +1,14 @@
 """What the administration pages cost those who do not use them: calls of a server with pages, nobody on them,
 compared with calls of one that has neither pages nor what follows the events and does long work for them.
+
+Both are driven at the same moment: whatever else the machine does, it does to both, and the system divides
+the processors between them fairly. What a call of the one costs more, it then answers less.
 """
 
 import statistics
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic, sleep
@@ -24,8 +28,8 @@ _IDLE, _PATIENCE, _GLANCE = 0.05, 60.0, 1.0
 
 
 class Beside(msgspec.Struct, frozen=True):
-    """Medians of both servers' rates and processor times; and of the ratios of neighbors in time, between
-    the quarters of which half of them are.
+    """Medians of both servers' rates and processor times; and of the ratios of what was measured at once,
+    between the quarters of which half of them are.
     """
 
     case: str
@@ -38,7 +42,7 @@ class Beside(msgspec.Struct, frozen=True):
 
 
 def compare(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None]) -> list[Beside]:
-    """Drive both by turns, each on a copy of the installation, and let each come to rest."""
+    """Drive both at once, each on a copy of the installation, and let both come to rest, again and again."""
     starts = {"with": servers.keywright(), "without": [sys.executable, "-P", str(_WITHOUT_PAGES)]}
     with ExitStack() as stack:
         both = []
@@ -54,9 +58,14 @@ def _compared(
 ) -> Beside:
     loads: tuple[list[wrk.Load], list[wrk.Load]] = ([], [])
     for pair in range(pairs):
-        # Now the one, now the other is first.
-        for which in (0, 1) if pair % 2 else (1, 0):
-            loads[which].append(wrk.drive(*both[which], case, _CONNECTIONS, seconds))
+        with ThreadPoolExecutor(2) as pool:
+            # Now the one, now the other is first.
+            order = (0, 1) if pair % 2 else (1, 0)
+            driven = {
+                which: pool.submit(wrk.drive, *both[which], case, _CONNECTIONS, seconds) for which in order
+            }
+        for which, load in driven.items():
+            loads[which].append(load.result())
             _wait_until_idle(both[which][0])
         say(f"{case}: {loads[0][-1].per_second:,.0f}/s with, {loads[1][-1].per_second:,.0f}/s without pages")
     ratios = [one.per_second / other.per_second for one, other in zip(*loads, strict=True)]

@@ -48,6 +48,9 @@ def _picture(page: Page, path: str) -> bytes:
 
 def main(arguments: list[str]) -> int:
     """Take it; returns the exit status."""
+    if len(arguments) > 2 or any(one.startswith("-") for one in arguments):
+        print((__doc__ or "").strip())
+        return 2
     path = arguments[0] if arguments else "/admin"
     file = Path(arguments[1]) if len(arguments) > 1 else OVERVIEW
     picture = take(path)

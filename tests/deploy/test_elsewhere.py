@@ -10,7 +10,7 @@ from tests.deploy.programs import program
 from tests.deploy.proxies import KINDS, Certificate, Proxy, SecureClient
 from tests.deploy.test_proxies import TARGETS
 from tests.deploy.upstreams import Upstream, an_upstream
-from tests.http.asking import a_key
+from tests.http.asking import Client, a_key
 from tests.server import RunningServer, running
 
 #: Makes a proxy of this kind before two instances: the one on this port, and one that takes no connections
@@ -67,8 +67,8 @@ def test_its_body_arrives_as_it_was_sent(kind: str, halved: Halved, server: Runn
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_its_client_is_known_there(kind: str, halved: Halved, server: RunningServer) -> None:
-    with halved(kind, server.port) as proxy, SecureClient(proxy, server.api_key()) as vendor:
+    with Client(server, server.api_key()) as vendor:
         key = vendor.license()
-        with SecureClient(proxy, address="127.0.0.2") as client:
-            told = [client.activate(key).data["activationData"]["ip_address"] for _ in range(10)]
+    with halved(kind, server.port) as proxy, SecureClient(proxy, address="127.0.0.2") as client:
+        told = [client.activate(key).data["activationData"]["ip_address"] for _ in range(10)]
     assert told == ["127.0.0.2"] * 10

@@ -110,7 +110,8 @@ def test_an_instance_that_dies_while_many_ask_costs_nobody_a_second_place(pair: 
     came = [target.rpartition("/")[2] for target in pair.targets if "/key-" in target]
     assert len(came) == len(set(came))
     assert [key for key, reply in replies.items() if reply is not None and reply.status == 200]
-    assert len(pair.upstreams[1].requests) > 20
+    # Half of the calls, more or less where chance divides them.
+    assert len(pair.upstreams[1].requests) > 10
 
 
 def test_an_instance_that_takes_no_connections_costs_no_call(pair: Pair) -> None:
@@ -162,7 +163,8 @@ def test_an_instance_that_is_not_ready_is_asked_nothing(
     ):
         other.is_ready = False
         other.is_well = False
-        wait_until(lambda: statuses(program, 10) == [200] * 10, "the check to see it")
+        # Chosen at random, the other one is not lucky that often.
+        wait_until(lambda: statuses(program, 30) == [200] * 30, "the check to see it")
         before = len(other.requests)
         assert statuses(program, 20) == [200] * 20
         assert len(other.requests) == before

@@ -106,6 +106,7 @@ class Load:
         }
         self._manners = [manner for manner, number in manners.items() for _ in range(number)]
         self._is_over = False
+        self._patience = _PATIENCE
         self._successes: list[Answer] = []
         self.journal: list[Call] = []
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="load")
@@ -131,11 +132,11 @@ class Load:
         wait_until(lambda: self.successes_since(began) >= number, f"{number} calls that succeed")
         return time.monotonic() - began
 
-    def wait_for_refusal(self, since: float) -> None:
+    def wait_for_refusal(self, since: float, trouble: str = "it") -> None:
         """Return when a call has got 503 since that moment."""
         wait_until(
             lambda: any(one.status == 503 and one.ended_at > since for one in self.answers),
-            "a call that is refused",
+            f"a call that is refused because of {trouble}",
         )
 
     def finish(self) -> list[Call]:
@@ -143,6 +144,11 @@ class Load:
         self._is_over = True
         self._thread.join()
         return self.journal
+
+    def give_up(self) -> None:
+        """End it when it does not matter any more what becomes of the calls."""
+        self._patience = 0.0
+        self.finish()
 
     async def _run(self) -> None:
         programs = (self._program(number, one) for number, one in enumerate(self._manners))
@@ -169,7 +175,7 @@ class Load:
             if is_once:
                 return
             if self._is_over and end is None:
-                end = time.monotonic() + _PATIENCE
+                end = time.monotonic() + self._patience
 
 
 class _Connection:
@@ -221,8 +227,10 @@ def loaded(
         if succeeding:
             load.wait_for_successes()
         yield load
-    finally:
-        load.finish()
+    except BaseException:
+        load.give_up()
+        raise
+    load.finish()
 
 
 def assert_answers_in_shape(journal: list[Call]) -> None:

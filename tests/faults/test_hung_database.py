@@ -22,8 +22,8 @@ AT_ONCE = 1.0
 
 
 def freeze_statements(proxy: Proxy) -> None:
-    """Connections are made, and no statement with values is answered."""
-    proxy.freezing_at = b"P"
+    """Connections are made, and no statement with values is answered, whether it was prepared or not."""
+    proxy.freezing_at = b"PB"
 
 
 def freeze_sessions(proxy: Proxy) -> None:
@@ -88,8 +88,8 @@ def test_a_network_that_swallows_everything_holds_nobody_up_for_long(store: Data
             began = time.monotonic()
             for trouble, proxy in zip(TROUBLES, proxies, strict=True):
                 trouble(proxy)
-            for load in loads:
-                load.wait_for_refusal(began)
+            for trouble, load in zip(TROUBLES, loads, strict=True):
+                load.wait_for_refusal(began, trouble.__name__)
             for proxy in proxies:
                 # What is frozen stays so; who connects now has no trouble.
                 proxy.thaw()

@@ -104,6 +104,18 @@ def test_what_is_asked_for_is_shown_and_nothing_else(carol: Visitor, query: str,
     assert all(words in row for words, row in zip(expected, rows, strict=True))
 
 
+def test_what_can_be_asked_for_is_called_as_it_is_in_the_list(ada: Visitor) -> None:
+    page = ada.get("/events").text
+    offered = dict(re.findall(r'<option value="([a-z_]+[.][a-z_]+)"[^>]*>([^<]+)<', page))
+    assert offered["license.updated"] == "License changed"
+    assert offered["license.deleted"] == "License deleted"
+    assert offered["api_key.created"] == "API key created"
+    assert offered["name.saved"] == "Product or customer named"
+    assert offered["job.file_fetched"] == "File of job fetched"
+    assert offered["user.sign_in_refused"] == "Sign-in refused"
+    assert not [words for words in offered.values() if set(words) & set("{}:?")]
+
+
 def test_whom_a_colon_ends_is_everybody_who_begins_so(carol: Visitor) -> None:
     """``cli:`` is the terminal, whoever sits there; _ and % are nothing special."""
     assert len(rows_of(carol, "?who=cli:&license=2")) == 2

@@ -110,9 +110,9 @@ def test_who_tries_passwords_under_a_name_does_not_keep_out_a_browser_that_is_kn
         assert (answer.status_code, title(answer)) == (429, "Too many attempts")
         sue.sign_in("sue")
         # Its own mistakes count, and what it knows of Sue is nothing under another name.
-        statuses = [sue_again(server, sue) for _ in range(30)]
-        assert statuses[0] == 403
-        assert statuses[-1] == 429
+        assert sue_again(server, sue) == 403
+        # What counts is how often within a minute: on a slow machine, that takes a few more.
+        wait_until(lambda: sue_again(server, sue) == 429, "an end of the patience")
 
 
 def sue_again(server: RunningServer, sue: Visitor) -> int:

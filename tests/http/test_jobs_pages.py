@@ -19,6 +19,7 @@ from tests.jobs import ALL, a_change, a_generation
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
 KEYS = [f"CANARY-{number:04d}" for number in range(600)]
+_MADE = re.compile(r'href="/admin([^"]*)">(?:(?!</a>).)*Show the licenses</a>', re.DOTALL)
 HOSTILE = '<script>alert("x")</script>'
 
 
@@ -81,6 +82,25 @@ def test_a_job_is_listed_and_has_a_page_that_says_what_was_done(server: RunningS
     assert "… and others." in said(page)
     assert "Cancel the job" not in page.text
     assert "data-refresh" not in page.text
+
+
+def test_a_job_that_left_all_as_they_were_does_not_look_like_one_that_did_something(
+    server: RunningServer, bob: Visitor
+) -> None:
+    in_vain = ended(server, a_change("extend", 30, license_ids=(1, 2)))
+    assert 'class="badge tone-warn' in bob.get(f"/jobs/{in_vain}/progress").text
+    useful = ended(server, a_change("set_limit", 3, license_ids=(999_999, 5)))
+    assert 'class="badge tone-good' in bob.get(f"/jobs/{useful}/progress").text
+
+
+def test_a_job_that_has_made_licenses_leads_to_them(server: RunningServer, bob: Visitor) -> None:
+    number = ended(server, a_generation(3, product_id=71, order_id=90))
+    page = bob.get(f"/jobs/{number}").text
+    (address,) = _MADE.findall(page)
+    assert "3 licenses" in said(bob.get(unescape(address)))
+    without = ended(server, a_generation(1))
+    assert _MADE.findall(bob.get(f"/jobs/{without}").text) == ["/licenses"]
+    assert "Show the licenses" not in bob.get(f"/jobs/{ended(server, jobs.Export(search=ALL))}").text
 
 
 def test_a_running_job_shows_its_progress_until_it_is_canceled(server: RunningServer, bob: Visitor) -> None:

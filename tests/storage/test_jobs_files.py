@@ -84,7 +84,7 @@ def test_a_row_says_what_is_known_of_a_license(batches: Batches, storage: Storag
     batches.change(
         [create("KEY-1", 3, status=Status.SOLD, order_id=1, product_id=2, user_id=3, expires_at=LATER)]
     )
-    batches.change([create("KEY-2"), activate("KEY-1")])
+    batches.change([create("KEY-2", valid_for_days=365), activate("KEY-1")])
     name(batches, NameKind.PRODUCT, 2, "Photo Desk")
     name(batches, NameKind.USER, 3, "Ada")
     file = read(storage, exported(storage).id)
@@ -105,6 +105,7 @@ def test_a_row_says_what_is_known_of_a_license(batches: Batches, storage: Storag
         "times_activated_max": "3",
         "created_at": "2026-01-15T12:30:45Z",
         "expires_at": "2026-01-16T08:00:00Z",
+        "valid_for_days": "",
         "updated_at": "2026-01-15T12:30:45Z",
     }
     assert {column: value for column, value in second.items() if value} == {
@@ -113,6 +114,7 @@ def test_a_row_says_what_is_known_of_a_license(batches: Batches, storage: Storag
         "status": "active",
         "times_activated": "0",
         "created_at": "2026-01-15T12:30:45Z",
+        "valid_for_days": "365",
         "updated_at": "2026-01-15T12:30:45Z",
     }
 

@@ -33,6 +33,7 @@ COLUMNS = (
     "times_activated_max",
     "created_at",
     "expires_at",
+    "valid_for_days",
     "updated_at",
 )
 #: What a spreadsheet takes for a formula when a cell begins with it, and where a cell may begin: at the
@@ -67,6 +68,7 @@ def rows_of(tx: Reading, licenses: Sequence[License]) -> bytes:
                 one.times_activated_max,
                 _moment(one.created_at),
                 _moment(one.expires_at),
+                one.valid_for_days,
                 _moment(one.updated_at),
             )
             for one in licenses

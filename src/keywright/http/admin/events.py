@@ -102,7 +102,13 @@ def _said(asked: Mapping[str, Any]) -> dict[str, Any]:
 def _what(hidden: str | None) -> list[tuple[str, list[tuple[str, str]]]]:
     """What can be asked for, by noun: all of it, or one kind of event."""
     return [
-        (noun, [(_beginning(named), f"{noun}: everything"), *((name, _plain(name)) for name in named)])
+        (
+            noun,
+            [
+                (_beginning(named), f"{noun}: everything"),
+                *((name, happenings.in_general(name)) for name in named),
+            ],
+        )
         for noun, named in happenings.EVENTS.items()
         if _beginning(named) != hidden
     ]
@@ -110,13 +116,6 @@ def _what(hidden: str | None) -> list[tuple[str, list[tuple[str, str]]]]:
 
 def _beginning(named: Mapping[str, str]) -> str:
     return f"{next(iter(named)).partition('.')[0]}."
-
-
-def _plain(name: str) -> str:
-    """``license.key_shown`` as ``License key shown``."""
-    noun, _, verb = name.partition(".")
-    words = f"{noun} {verb}".replace("_", " ")
-    return words[0].upper() + words[1:].replace("api key", "API key")
 
 
 def _who(tx: Reading, chosen: str | None, *, is_all_shown: bool) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -137,6 +137,12 @@ def in_words(event: Event, names: Names = Names()) -> str:  # noqa: B008
     return words.format_map(_Facts(written)).rstrip(": ").replace("  ", " ")
 
 
+def in_general(name: str) -> str:
+    """What happens in events of this name, without their facts: ``License activated``."""
+    words = _WORDS[name].format_map(_Unknown(kind="Product or customer"))
+    return " ".join(words.split()).rstrip(": ")
+
+
 def actor_in_words(actor: str, names: Names = Names()) -> str:  # noqa: B008
     """Who did it: ``ada``, ``API key shop``, ``root at the terminal``, ``a program``."""
     kind, _, who = actor.partition(":")
@@ -202,6 +208,13 @@ def _numbers_of(events: Iterable[Event], field: str) -> set[int]:
             pair = value if isinstance(value, list) else [value]
             found.update(number for number in pair if number is not None)
     return found
+
+
+class _Unknown(dict[str, str]):
+    """No facts but those that are given."""
+
+    def __missing__(self, name: str) -> str:
+        return ""
 
 
 class _Facts(dict[str, Any]):

@@ -11,6 +11,7 @@ from keywright.browsing import Search
 from keywright.commands import CancelJob, FetchFile
 from keywright.errors import UnknownJob
 from keywright.http.admin.inputs import number_of
+from keywright.http.admin.parts import url
 from keywright.http.admin.sentences import counted
 from keywright.http.admin.visit import Area, Visit, page
 from keywright.http.jobs import FILES_KEPT, JOBS_KEPT
@@ -39,6 +40,8 @@ class Shown(NamedTuple):
     tone: str
     #: Whether there is a file, which can be fetched until it is forgotten.
     has_file: bool
+    #: The list in which the licenses are that it has made; empty where it has made none.
+    made: str
 
     @property
     def is_over(self) -> bool:
@@ -144,9 +147,15 @@ def _shown(tx: Reading, job: Job) -> Shown:
         title=_title(tx, order),
         about=_about(tx, order),
         by=jobs.origin_of(job).actor if user is None else user.name,
-        tone=_TONES[job.state],
+        tone="warn" if job.state is JobState.DONE and 0 < job.done == job.refused else _TONES[job.state],
         has_file=jobs.has_file(tx, job),
+        made=_list_of(order) if isinstance(order, Generate) and job.done else "",
     )
+
+
+def _list_of(order: Generate) -> str:
+    """The newest licenses for the same product, order and customer."""
+    return url("/licenses", product=order.product_id, order=order.order_id, customer=order.user_id)
 
 
 # --- in words -------------------------------------------------------------------------------------
