@@ -11,7 +11,7 @@ import pytest
 from keywright.batches import Batches
 from keywright.keys import KeyRing
 from keywright.storage import Storage, open_storage
-from tests.databases import KINDS, a_postgres_url
+from tests.databases import KINDS, a_postgres_url, make_sqlite_file
 from tests.makers import KEY_RING, url_of
 from tests.storage.unlucky import Unlucky
 
@@ -31,7 +31,9 @@ EVERY_ISOLATION = (*KINDS, *ISOLATED)
 def url(database: str, tmp_path: Path) -> Iterator[str]:
     """The URL of the test's own database, which has all tables and nothing in them."""
     if database == "sqlite":
-        yield url_of(tmp_path / "data")
+        own = url_of(tmp_path / "data")
+        make_sqlite_file(own)
+        yield own
         return
     with a_postgres_url() as url:
         yield url + ISOLATED.get(database, "")
