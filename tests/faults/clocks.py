@@ -17,12 +17,17 @@ _SETTINGS = {
 }
 
 
+#: What libfaketime shares, by the number of the process that began it; who finds it there gives up at once.
+_SHARED = Path("/dev/shm")
+
+
 class Clock:
     """The clock of the programs that are started with it; right at first."""
 
     def __init__(self, folder: Path) -> None:
         """The test is skipped where there is no libfaketime."""
         self._file = folder / "clock"
+        _forget_the_dead()
         command = [program("faketime"), "-m", "-f", "+0d", "env"]
         shown = subprocess.run(command, capture_output=True, check=True, text=True).stdout
         found = re.search(r"(?m)^LD_PRELOAD=(.+)$", shown)
@@ -40,3 +45,10 @@ class Clock:
     def program(self, *alterations: str) -> list[str]:
         """What to run in place of the command ``keywright``, so that this is its clock (see ``altered``)."""
         return ["env", *self._settings, *altered("sleeping by select", *alterations)]
+
+
+def _forget_the_dead() -> None:
+    """Remove what killed processes have left: their numbers are given again."""
+    for file in _SHARED.glob("*faketime_s*_*"):
+        if not Path("/proc", file.name.rpartition("_")[2]).exists():
+            file.unlink(missing_ok=True)
