@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic, sleep
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,12 +20,20 @@ from benchmarks import servers, wrk
 from benchmarks.installations import Filled, copied
 
 _WITHOUT_PAGES = Path(__file__).with_name("bare.py")
+_WITH, _WITHOUT = "with", "without"
 _CASES = ("validate", "activate")
 _CONNECTIONS = 64
 _LEAST_PAIRS = 10
 #: A server that uses less than this part of the time is at rest; how long that is waited for, and how often
 #: it is looked, in seconds.
 _IDLE, _PATIENCE, _GLANCE = 0.05, 60.0, 1.0
+
+
+class _Pair(NamedTuple):
+    """What was measured at once."""
+
+    with_pages: wrk.Load
+    without_pages: wrk.Load
 
 
 class Beside(msgspec.Struct, frozen=True):
@@ -42,43 +51,50 @@ class Beside(msgspec.Struct, frozen=True):
 
 
 def compare(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None]) -> list[Beside]:
-    """Drive both at once, each on a copy of the installation, and let both come to rest, again and again."""
-    starts = {"with": servers.keywright(), "without": [sys.executable, "-P", str(_WITHOUT_PAGES)]}
-    with ExitStack() as stack:
-        both = []
-        for name, start in starts.items():
-            copy = stack.enter_context(copied(filled, name))
-            server = stack.enter_context(servers.started(start, copy.data_dir))
-            both.append((server, copy))
-        return [_compared(both, case, seconds, max(_LEAST_PAIRS, rounds), say) for case in _CASES]
+    """Drive both at once, each on a copy of the installation, and let both come to rest, again and again; for
+    one half of the pairs the one was started first, for the other half the other.
+    """
+    starts = {_WITH: servers.keywright(), _WITHOUT: [sys.executable, "-P", str(_WITHOUT_PAGES)]}
+    pairs = max(_LEAST_PAIRS, rounds)
+    loads: dict[str, list[_Pair]] = {case: [] for case in _CASES}
+    for names, share in (([_WITH, _WITHOUT], pairs - pairs // 2), ([_WITHOUT, _WITH], pairs // 2)):
+        with ExitStack() as stack:
+            both = {}
+            for name in names:
+                copy = stack.enter_context(copied(filled, name))
+                both[name] = (stack.enter_context(servers.started(starts[name], copy.data_dir)), copy)
+            for case in _CASES:
+                loads[case] += [_driven(both, case, seconds, say) for _ in range(share)]
+    return [_compared(case, found) for case, found in loads.items()]
 
 
-def _compared(
-    both: list[tuple[servers.Server, Filled]], case: str, seconds: int, pairs: int, say: Callable[[str], None]
-) -> Beside:
-    loads: tuple[list[wrk.Load], list[wrk.Load]] = ([], [])
-    for pair in range(pairs):
-        with ThreadPoolExecutor(2) as pool:
-            # Now the one, now the other is first.
-            order = (0, 1) if pair % 2 else (1, 0)
-            driven = {
-                which: pool.submit(wrk.drive, *both[which], case, _CONNECTIONS, seconds) for which in order
-            }
-        for which, load in driven.items():
-            loads[which].append(load.result())
-            _wait_until_idle(both[which][0])
-        say(f"{case}: {loads[0][-1].per_second:,.0f}/s with, {loads[1][-1].per_second:,.0f}/s without pages")
-    ratios = [one.per_second / other.per_second for one, other in zip(*loads, strict=True)]
+def _driven(
+    both: dict[str, tuple[servers.Server, Filled]], case: str, seconds: int, say: Callable[[str], None]
+) -> _Pair:
+    with ThreadPoolExecutor(2) as pool:
+        driven = {
+            name: pool.submit(wrk.drive, server, copy, case, _CONNECTIONS, seconds)
+            for name, (server, copy) in both.items()
+        }
+    for server, _ in both.values():
+        _wait_until_idle(server)
+    pair = _Pair(driven[_WITH].result(), driven[_WITHOUT].result())
+    rates = f"{pair.with_pages.per_second:,.0f}/s with, {pair.without_pages.per_second:,.0f}/s without pages"
+    say(f"{case}: {rates}")
+    return pair
+
+
+def _compared(case: str, pairs: list[_Pair]) -> Beside:
+    ratios = [one.with_pages.per_second / one.without_pages.per_second for one in pairs]
     quarters = statistics.quantiles(ratios, n=4)
-    with_pages, without_pages = (statistics.median(one.per_second for one in some) for some in loads)
     return Beside(
         case,
-        pairs,
-        with_pages,
-        without_pages,
+        len(pairs),
+        statistics.median(one.with_pages.per_second for one in pairs),
+        statistics.median(one.without_pages.per_second for one in pairs),
         statistics.median(ratios),
         (quarters[0], quarters[-1]),
-        _processor_ratio(*loads),
+        _processor_ratio([one.with_pages for one in pairs], [one.without_pages for one in pairs]),
     )
 
 
