@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from queue import SimpleQueue
@@ -57,7 +58,9 @@ class Forked:
     def send_signal(self, number: int) -> None:
         """Nothing happens when it has ended."""
         if not self._has_ended.is_set():
-            os.kill(self.pid, number)
+            # It may have ended, and nobody has said so yet.
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def end(self, status: int) -> None:
         """It has ended."""

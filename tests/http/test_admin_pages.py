@@ -20,7 +20,7 @@ from tests.http.admin_browser import PASSWORD, Visitor, make_users, said, title
 from tests.http.admin_odd import PROGRAM
 from tests.http.asking import Client
 from tests.makers import all_errors
-from tests.server import NO_LIMITS, RunningServer, running
+from tests.server import NO_LIMITS, RunningServer, running, wait_until
 from tests.unit.test_errors import an_error
 
 POLICY = (
@@ -255,6 +255,8 @@ def test_the_log_has_a_line_a_page_and_no_secret_in_it(ada: Visitor, stranger: V
     ada.post("/odd/form", text="CANARY")
     wrong = {"password": "CANARY wrong", "new_password": "CANARY", "repeated": "CANARY"}
     assert ada.post("/account/password", **wrong).status_code == 422
+    # The line comes when the answer has gone.
+    wait_until(lambda: '"/admin/account/password"' in server.log[before:], "its line")
     log = server.log[before:]
     lines = [json.loads(line) for line in log.splitlines()]
     routes = [line["route"] for line in lines if line["event"] == "request"]
