@@ -85,7 +85,7 @@ def _sqlite_template() -> bytes:
 
 
 def make_sqlite_file(url: str) -> None:
-    """A new database with all tables. To copy one takes a hundredth of the time to make one."""
+    """A new database with all tables: a copy, because half of a short test would be making them."""
     path = database_path(url)
     assert path is not None
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
