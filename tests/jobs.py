@@ -4,13 +4,16 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import insert
+
 from keywright import commands as c
 from keywright import jobs
 from keywright.batches import Batches
 from keywright.browsing import Search
-from keywright.model import Event, Job, JobState
-from keywright.storage import Storage, ask
-from tests.makers import NOW, an_origin
+from keywright.model import Event, Job, JobState, Role
+from keywright.storage import Storage, ask, change, rows
+from keywright.storage.schema import users
+from tests.makers import NOW, a_user, an_origin
 
 ALL = Search()
 BY = 7
@@ -21,6 +24,12 @@ WORKER = "a worker"
 def by_user(now: datetime = NOW, **fields: Any) -> dict[str, Any]:
     """What every command of user 7 has."""
     return {"now": now, "origin": an_origin(actor=ACTOR, user_agent="a browser"), "by": BY} | fields
+
+
+def make_orderer(storage: Storage) -> None:
+    """Make user 7: alice, who works in support."""
+    values = rows.values_of(a_user(role=Role.SUPPORT)) | {"id": BY}
+    change(storage, lambda tx: tx.connection.execute(insert(users).values(values)))
 
 
 def a_change(what: str, amount: int | None = None, **fields: Any) -> jobs.Change:

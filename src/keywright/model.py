@@ -165,6 +165,8 @@ class JobState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     CANCELED = "canceled"
+    #: The user who ordered it may not do that any more.
+    STOPPED = "stopped"
 
 
 class Job(msgspec.Struct, frozen=True):

@@ -50,11 +50,11 @@ def bob(server: RunningServer) -> Iterator[Visitor]:
         yield visitor.sign_in("bob")
 
 
-def order(server: RunningServer, order: jobs.Order, total: int | None = None) -> int:
-    """The number of a job that Ada has ordered."""
-    ((ada,),) = server.sql("SELECT id FROM users WHERE name = 'ada'")
-    origin = Origin(f"user:{ada}", "192.0.2.1", "")
-    (job,) = decide(server, jobs.start(order, total=total, **asked(by=ada, origin=origin)))
+def order(server: RunningServer, order: jobs.Order, total: int | None = None, name: str = "ada") -> int:
+    """The number of a job that Ada, or another user, has ordered."""
+    ((number,),) = server.sql("SELECT id FROM users WHERE name = ?", name)
+    origin = Origin(f"user:{number}", "192.0.2.1", "")
+    (job,) = decide(server, jobs.start(order, total=total, **asked(by=number, origin=origin)))
     return int(job.id)
 
 
@@ -123,6 +123,21 @@ def test_a_running_job_shows_its_progress_until_it_is_canceled(server: RunningSe
     ((actor,),) = server.sql("SELECT actor FROM events WHERE name = 'job.canceled'")
     ((bobs_number,),) = server.sql("SELECT id FROM users WHERE name = 'bob'")
     assert actor == f"user:{bobs_number}"
+
+
+def test_a_job_that_was_stopped_says_why_in_the_list_and_on_its_page(
+    server: RunningServer, ada: Visitor
+) -> None:
+    # A reader, who may not change licenses.
+    make_users(server, HOSTILE)
+    number = order(server, a_generation(1), name=HOSTILE)
+    wait_until(lambda: job(server, number).finished_at, "the end of the job")
+    reason = f"{HOSTILE} may not change licenses any more."
+    assert f"stopped {reason}" in said(ada.get("/jobs"))
+    page = ada.get(f"/jobs/{number}")
+    assert f"stopped {reason} What was done before stays done." in said(page)
+    assert HOSTILE not in page.text
+    assert f"Job {number} stopped: {reason}" in said(ada.get("/events"))
 
 
 def test_a_file_is_fetched_and_that_is_written_down(server: RunningServer, bob: Visitor) -> None:

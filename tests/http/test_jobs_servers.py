@@ -18,7 +18,7 @@ from keywright.storage import Storage, ask, open_storage
 from tests.concurrency.instances import instances
 from tests.databases import execute, unhurried
 from tests.http.asking import Client
-from tests.jobs import ACTOR, a_change, a_generation, cancel, decided, found, start
+from tests.jobs import ACTOR, a_change, a_generation, cancel, decided, found, make_orderer, start
 from tests.makers import create, create_generator
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
@@ -42,6 +42,7 @@ class Vendor:
         self._server = server
 
     def fill(self, licenses: int = LICENSES) -> None:
+        make_orderer(self.storage)
         keys = [f"KEY-{number}" for number in range(licenses)]
         for first in range(0, licenses, 100):
             self.batches.change([create(key, expires_at=EXPIRY) for key in keys[first : first + 100]])

@@ -30,6 +30,7 @@ from tests.jobs import (
     claim,
     decided,
     events_of,
+    make_orderer,
     start,
     worked_through,
 )
@@ -126,6 +127,7 @@ def house(database: str, tmp_path: Path) -> Iterator[House]:
     with ExitStack() as stack:
         url = stack.enter_context(a_url(database, tmp_path))
         house = House(*(stack.enter_context(closing(open_storage(url, KEY_RING))) for _ in range(2)))
+        make_orderer(house.storage)
         house.batches.change([create_generator(), *(create(f"KEY-{n}", 1) for n in range(1, 121))])
         yield house
 

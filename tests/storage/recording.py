@@ -25,7 +25,7 @@ from keywright.batches import Batches
 from keywright.keys import hash_consumer_key
 from keywright.model import LicenseFilter, NameKind, Permissions, Role, Status
 from keywright.storage import Storage, ask
-from tests.jobs import by_user, cancel, worked_through
+from tests.jobs import by_user, cancel, make_orderer, worked_through
 from tests.makers import (
     LATER,
     NOW,
@@ -168,6 +168,7 @@ def main(target: Path) -> None:
         lines.append(json.dumps(said, ensure_ascii=False))
 
     with tempfile.TemporaryDirectory() as folder, closing(a_storage(Path(folder))) as storage:
+        make_orderer(storage)
         event.listen(Engine, "after_cursor_execute", record)
         try:
             live(storage)

@@ -40,6 +40,7 @@ from tests.jobs import (
     fail,
     found,
     hold,
+    make_orderer,
     start,
     worked_through,
 )
@@ -56,6 +57,12 @@ from tests.makers import (
 )
 
 DAY = timedelta(days=1)
+
+
+@pytest.fixture(autouse=True)
+def orderer(storage: Storage) -> None:
+    """The user who orders."""
+    make_orderer(storage)
 
 
 def licenses(storage: Storage) -> list[License]:

@@ -25,6 +25,7 @@ from tests.jobs import (
     by_user,
     cancel,
     decided,
+    make_orderer,
     start,
     worked_through,
 )
@@ -35,6 +36,12 @@ __all__ = ["everything"]
 
 CANARY = "CANARY-OF-EXPORTS"
 KEPT = timedelta(hours=24)
+
+
+@pytest.fixture(autouse=True)
+def orderer(storage: Storage) -> None:
+    """The user who orders."""
+    make_orderer(storage)
 
 
 def read(storage: Storage, job_id: int) -> bytes:

@@ -13,10 +13,16 @@ from keywright.jobs import MOST_UNFINISHED
 from keywright.model import Job, JobState
 from keywright.storage import Storage, ask
 from keywright.storage.schema import jobs as table
-from tests.jobs import ALL, a_change, by_user, cancel, decided, events_of, start, worked_through
+from tests.jobs import ALL, a_change, by_user, cancel, decided, events_of, make_orderer, start, worked_through
 from tests.makers import LATER, NOW, create
 
 SOON = NOW + timedelta(seconds=1)
+
+
+@pytest.fixture(autouse=True)
+def orderer(storage: Storage) -> None:
+    """The user who orders."""
+    make_orderer(storage)
 
 
 def test_the_page_before_one_has_the_next_jobs_latest_first(batches: Batches, storage: Storage) -> None:

@@ -16,7 +16,7 @@ from keywright.errors import UnknownLicense
 from keywright.jobs.planning import LICENSES_AT_ONCE, ROWS_AT_ONCE
 from keywright.model import JobState, License, LicenseFilter, LicenseRecord, Status
 from keywright.storage import Storage, ask
-from tests.jobs import Work, a_change, decided, events_of, start
+from tests.jobs import Work, a_change, decided, events_of, make_orderer, start
 from tests.makers import NOW, activate, create, deactivate_all, delete, update
 from tests.storage.conftest import Opener
 from tests.storage.marked import follow_all
@@ -24,6 +24,12 @@ from tests.storage.marked import follow_all
 DAY = timedelta(days=1)
 UNUSED = Search(product_id=77, is_unused=True)
 Happens = Callable[[Batches], None]
+
+
+@pytest.fixture(autouse=True)
+def orderer(storage: Storage) -> None:
+    """The user who orders."""
+    make_orderer(storage)
 
 
 def changed(**changes: Any) -> Happens:

@@ -13,6 +13,7 @@ from msgspec.structs import asdict, replace
 
 from keywright import commands as c
 from keywright import generating, licensing, rules
+from keywright.accounts import Right, may
 from keywright.errors import (
     ExpiresLater,
     InvalidParameters,
@@ -30,8 +31,9 @@ from keywright.errors import (
 )
 from keywright.fields import MAX_COUNT
 from keywright.jobs import files, matching, orders
-from keywright.model import Job, JobState, License, LicenseRecord
+from keywright.model import Job, JobState, License, LicenseRecord, Origin
 from keywright.storage import jobs as stored
+from keywright.storage.people import share_user
 from keywright.workset import Workset
 
 #: How many jobs may wait or run.
@@ -53,6 +55,7 @@ _REASONS: dict[type[Refusal], str] = {
     UnknownLicense: "it is not there any more",
 }
 _MATCHES_NO_MORE = "it does not match any more"
+_KEYWRIGHT = Origin("keywright", "", "")
 
 
 # --- a job's life ---------------------------------------------------------------------------------
@@ -155,6 +158,8 @@ def forget_jobs(work: Workset, command: c.ForgetJobs) -> int:
 def generate_some(work: Workset, step: c.GenerateStep) -> Job:
     """Make some more licenses; a job whose generator cannot go on has failed. Raises ``StepOver``."""
     job = _lock_step(work, step)
+    if job.finished_at is not None:
+        return job
     try:
         generating.generate(work, step.generate)
     except UnknownGenerator:
@@ -171,6 +176,8 @@ def change_some(work: Workset, step: c.ChangeStep) -> Job:
     ``StepOver``.
     """
     job = _lock_step(work, step)
+    if job.finished_at is not None:
+        return job
     lost = _not_any_more(work, step, job)
     refusals = []
     for license_id, command in step.changes:
@@ -183,6 +190,8 @@ def change_some(work: Workset, step: c.ChangeStep) -> Job:
 def keep_piece(work: Workset, step: c.ExportStep) -> Job:
     """Keep a piece of a file. Raises ``StepOver``."""
     job = _lock_step(work, step)
+    if job.finished_at is not None:
+        return job
     if step.last_id > job.position:
         stored.save_piece(work.tx, job.id, step.last_id, step.piece)
     return _move_on(work, step, job, amount=step.amount, position=step.last_id)
@@ -196,10 +205,28 @@ def _lock_claimed(work: Workset, command: c.JobCommand) -> Job:
 
 
 def _lock_step(work: Workset, step: c.JobStep) -> Job:
+    """The job, to be moved on; or stopped, where the user who ordered it may not do that any more."""
     job = _lock_claimed(work, step)
     if job.position != step.position:
         raise StepOver
-    return job
+    reason = _why_to_stop(work, job)
+    if reason is None:
+        return job
+    job = replace(job, said=_joined(reason, job.said))
+    return _end(work, replace(step, origin=_KEYWRIGHT, by=None), job, JobState.STOPPED, reason=reason)
+
+
+def _why_to_stop(work: Workset, job: Job) -> str | None:
+    """Why the user who ordered the job could not order it now. What no user ordered goes on."""
+    if not job.created_by:
+        return None
+    # Locked: when a user has been disabled, no step is still on its way.
+    user = share_user(work.tx, job.created_by)
+    if user is None:
+        return "The user who ordered it is not there any more."
+    if user.disabled_at is not None:
+        return f"{user.name} was disabled."
+    return None if may(user.role, Right.CHANGE) else f"{user.name} may not change licenses any more."
 
 
 def _move_on(
@@ -222,11 +249,11 @@ def _move_on(
     return job
 
 
-def _end(work: Workset, command: c.Command, job: Job, state: JobState) -> Job:
+def _end(work: Workset, command: c.Command, job: Job, state: JobState, **more: str) -> Job:
     job = replace(job, state=state, finished_at=command.now, claimed_by=None, claimed_until=None)
     stored.save_job(work.tx, job)
     details = {"job_id": job.id, "kind": job.kind, "done": job.done, "refused": job.refused}
-    work.note(f"job.{state}", command, details)
+    work.note(f"job.{state}", command, details | more)
     return job
 
 

@@ -149,7 +149,7 @@ def find_job_to_forget(tx: Reading, before: datetime) -> int | None:
     while (found := tx.connection.execute(_WITH_PIECES, {"after": number}).first()) is not None:
         number = found.id
         is_old = found.finished_at is not None and found.finished_at < rows.seconds(before)
-        if is_old or found.state in (JobState.FAILED, JobState.CANCELED):
+        if is_old or found.state in (JobState.FAILED, JobState.CANCELED, JobState.STOPPED):
             return number
     return None
 

@@ -56,6 +56,13 @@ def lock_user(tx: Writing, user_id: int) -> User | None:
     return None if row is None else rows.user_of(row)
 
 
+def share_user(tx: Writing, user_id: int) -> User | None:
+    """The user with this number, whom no other transaction changes until the end."""
+    query = select(*rows.USER).where(users.c.id == user_id).with_for_update(read=True)
+    row = tx.connection.execute(query).first()
+    return None if row is None else rows.user_of(row)
+
+
 def lock_user_and_administrators(tx: Writing, user_id: int) -> dict[int, User]:
     """The user with this number, and all who may administer, by number; locked in id order until the end."""
     query = select(*rows.USER).where(or_(users.c.id == user_id, _ADMINISTERS)).order_by(users.c.id)

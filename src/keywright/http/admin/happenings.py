@@ -46,6 +46,7 @@ EVENTS: dict[str, dict[str, str]] = {
         "job.done": "Job {job_id} done: {job}",
         "job.failed": "Job {job_id} failed: {job}",
         "job.canceled": "Job {job_id} canceled: {job}",
+        "job.stopped": "Job {job_id} stopped: {reason}",
         "job.file_fetched": "File of job {job_id} fetched",
     },
     "Users": {
@@ -74,6 +75,7 @@ _MISSING = {
     "role": "",
     "permissions": "",
     "outcome": "",
+    "reason": "",
     "file": "",
 }
 _JOBS = {"generate": "generating licenses", "change": "changing licenses", "export": "exporting licenses"}

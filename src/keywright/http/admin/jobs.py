@@ -26,6 +26,7 @@ _TONES = {
     JobState.DONE: "good",
     JobState.FAILED: "bad",
     JobState.CANCELED: "warn",
+    JobState.STOPPED: "bad",
 }
 
 
@@ -50,7 +51,7 @@ class Shown(NamedTuple):
 
     @property
     def said(self) -> list[str]:
-        """Why it failed, or the first licenses that were left as they are."""
+        """Why it failed or was stopped, or the first licenses that were left as they are."""
         return (self.job.said or "").splitlines()
 
 

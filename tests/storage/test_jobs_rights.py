@@ -1,0 +1,82 @@
+"""A job goes on only while the user who ordered it may still do what it does."""
+
+import pytest
+from sqlalchemy import delete
+
+from keywright.batches import Batches
+from keywright.jobs import Export, Order
+from keywright.jobs.planning import LICENSES_AT_ONCE, ROWS_AT_ONCE
+from keywright.model import JobState, LicenseFilter, Role
+from keywright.storage import Storage, ask, change
+from keywright.storage.schema import users
+from tests.jobs import ALL, BY, Work, a_change, a_generation, decided, events_of, make_orderer, start
+from tests.makers import NOW, change_user, create, create_generator
+
+LICENSES = 2 * ROWS_AT_ONCE
+ORDERS: list[Order] = [a_change("delete"), a_generation(LICENSES), Export(search=ALL)]
+
+
+@pytest.fixture(autouse=True)
+def orderer(storage: Storage, batches: Batches) -> None:
+    """The user who orders, and licenses for more than one step of any job."""
+    make_orderer(storage)
+    batches.change([create_generator(), *(create(f"KEY-{number}") for number in range(LICENSES))])
+
+
+def count(storage: Storage) -> int:
+    return len(ask(storage, lambda tx: tx.list_licenses(LicenseFilter(), after_id=0, limit=100_000)))
+
+
+def test_no_further_license_is_deleted_after_the_user_who_ordered_it_was_disabled(
+    batches: Batches, storage: Storage
+) -> None:
+    decided(batches, start(a_change("delete")))
+    work = Work(batches, storage)
+    steps = work.steps()
+    next(steps)
+    decided(batches, change_user(BY, is_disabled=True))
+    job = list(steps)[-1]
+    assert count(storage) == LICENSES - LICENSES_AT_ONCE
+    assert (job.state, job.done, job.claimed_by) == (JobState.STOPPED, LICENSES_AT_ONCE, None)
+    assert (job.said, job.finished_at) == ("alice was disabled.", NOW)
+    (event,) = [one for one in events_of(storage, 0) if one.name == "job.stopped"]
+    assert event.actor == "keywright"
+    assert event.details is not None
+    assert event.details["reason"] == "alice was disabled."
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: type(order).__name__)
+def test_a_step_that_was_prepared_before_is_not_taken_either(
+    batches: Batches, storage: Storage, order: Order
+) -> None:
+    decided(batches, start(order))
+    work = Work(batches, storage)
+    prepared = work.prepare()
+    decided(batches, change_user(BY, is_disabled=True))
+    job = decided(batches, prepared)
+    assert (job.state, job.done, count(storage)) == (JobState.STOPPED, 0, LICENSES)
+
+
+def test_a_user_who_may_only_look_by_now_has_nothing_changed(batches: Batches, storage: Storage) -> None:
+    decided(batches, start(a_change("delete")))
+    decided(batches, change_user(BY, role=Role.READER))
+    (job,) = Work(batches, storage).steps()
+    assert (job.state, job.said) == (JobState.STOPPED, "alice may not change licenses any more.")
+    assert count(storage) == LICENSES
+
+
+def test_a_user_who_is_gone_has_nothing_changed(batches: Batches, storage: Storage) -> None:
+    decided(batches, start(a_change("delete")))
+    change(storage, lambda tx: tx.connection.execute(delete(users)))
+    (job,) = Work(batches, storage).steps()
+    assert (job.state, job.said) == (JobState.STOPPED, "The user who ordered it is not there any more.")
+    assert count(storage) == LICENSES
+
+
+def test_a_job_goes_on_for_a_user_with_another_password_or_a_higher_role(
+    batches: Batches, storage: Storage
+) -> None:
+    decided(batches, start(a_change("delete")))
+    decided(batches, change_user(BY, role=Role.ADMINISTRATOR, password_hash="another"))
+    assert [job.state for job in Work(batches, storage).steps()][-1] is JobState.DONE
+    assert count(storage) == 0
