@@ -70,9 +70,27 @@ def test_headers_may_have_32_kib(server: RunningServer, size: int, count: int, s
         assert_refused(reply, sentence, code="rest_headers_too_large", status=431)
 
 
+@pytest.mark.parametrize(("lines", "status"), [(256, 404), (257, 431), (6000, 431)])
+def test_headers_may_have_256_lines(server: RunningServer, lines: int, status: int) -> None:
+    head = f"GET {V2}licenses/validate/x HTTP/1.1\r\nHost: x\r\n"
+    assert raw(server, (head + "a:\r\n" * (lines - 1) + "\r\n").encode()).status == status
+
+
 def test_headers_without_end_are_not_waited_for(server: RunningServer) -> None:
     endless = with_headers(3 * MOST_HEADERS)[: 2 * MOST_HEADERS]
     assert raw(server, endless).status == 431
+
+
+@pytest.mark.parametrize("hosts", ["", "Host: x\r\nHost: x\r\n", "Host: x\r\nhost: y\r\n"])
+def test_a_request_names_its_host_once(server: RunningServer, hosts: str) -> None:
+    reply = raw(server, f"GET {V2}licenses/validate/x HTTP/1.1\r\n{hosts}\r\n".encode())
+    assert_refused(reply, "The request is not well-formed HTTP.", code="bad_request", status=400)
+
+
+def test_http_1_0_may_name_no_host(server: RunningServer) -> None:
+    path = f"{V2}licenses/validate/x"
+    assert raw(server, f"GET {path} HTTP/1.0\r\n\r\n".encode()).status == 404
+    assert raw(server, f"GET {path} HTTP/1.0\r\nHost: x\r\nHost: x\r\n\r\n".encode()).status == 400
 
 
 # --- the body -------------------------------------------------------------------------------------

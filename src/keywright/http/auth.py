@@ -12,6 +12,8 @@ from keywright.errors import CredentialsInvalid, CredentialsMissing, InvalidPara
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _NAMES = ("consumer_key", "consumer_secret")
+#: How many hops of ``X-Forwarded-For`` are read: no chain of proxies is longer.
+_MOST_HOPS = 32
 
 
 def credentials(
@@ -60,12 +62,14 @@ def client_address(peer: str, forwarded_for: Sequence[bytes], trusted: Sequence[
     """The address of who is really calling; an IPv4 address as such, also where it came over IPv6.
 
     ``X-Forwarded-For``, in as many lines as it came, counts only from trusted proxies, and is read from
-    the right: the first address that is not a trusted proxy's is the client's.
+    the right: the first address that is not a trusted proxy's is the client's; of more than 32 that are, the
+    32nd.
     """
     address = _as_such(peer)
     if not is_trusted(peer, trusted):
         return address
-    for hop in reversed(b",".join(forwarded_for).decode("latin-1").split(",")):
+    hops = b",".join(forwarded_for).decode("latin-1").rsplit(",", _MOST_HOPS)
+    for hop in reversed(hops[-_MOST_HOPS:]):
         try:
             parsed = ipaddress.ip_address(hop.strip())
         except ValueError:

@@ -30,6 +30,9 @@ BODY_TIMEOUT = 10
 _LARGE = 16 * 1024
 _MOST_FIELDS = 1000
 _DEEPEST = 32
+#: The longest ``Content-Type`` of a multipart body: a boundary has at most 70 bytes (RFC 2046 §5.1.1), and
+#: the library that finds it takes quadratic time.
+_LONGEST_KIND = 512
 _META = re.compile(r"meta\[([^\[\]]*)\]")
 
 
@@ -140,6 +143,8 @@ async def _multipart(headers: Mapping[bytes, bytes], body: bytes) -> list[tuple[
         yield body
 
     # The boundary and nothing else: the client does not choose which of Python's codecs runs here.
+    if len(headers[b"content-type"]) > _LONGEST_KIND:
+        raise MalformedForm
     _, options = parse_options_header(headers[b"content-type"])
     boundary = options.get(b"boundary", b"")
     if not re.fullmatch(rb"[ -!#-\[\]-~]{1,70}", boundary):

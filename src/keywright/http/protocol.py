@@ -13,6 +13,8 @@ from keywright.http import problems
 
 #: The most bytes of request line and headers together.
 MAX_HEADERS = 32 * 1024
+#: The most lines of headers: each costs time wherever a header is looked for.
+MAX_HEADER_LINES = 256
 #: How long a request's headers may take to arrive, in seconds.
 HEADERS_TIMEOUT = 10
 #: Methods whose requests are carried out without a look at their body, whatever is wrong with it.
@@ -63,7 +65,10 @@ class Protocol(HttpToolsProtocol):
         # What follows a body in pieces looks like headers too (RFC 9112 §7.1.2), and is nobody's to believe.
         if self._is_in_headers:
             self._header_bytes += len(name) + len(value) + 4
-            super().on_header(name, value)
+            if len(self.headers) < MAX_HEADER_LINES:
+                super().on_header(name, value)
+            elif not self._is_refused:
+                self._refuse(e.HeadersTooLarge())
 
     def on_headers_complete(self) -> None:
         self._is_in_headers = False
@@ -72,6 +77,9 @@ class Protocol(HttpToolsProtocol):
             return
         if self._header_bytes + len(self.url) > MAX_HEADERS:
             self._refuse(e.HeadersTooLarge())
+            return
+        if not self._has_one_host():
+            self._refuse(e.MalformedRequest())
             return
         self._is_in_body = True
         self._arrived = 0
@@ -83,6 +91,11 @@ class Protocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
         if is_next:
             self._running = self.cycle
+
+    def _has_one_host(self) -> bool:
+        """Whether the request names its host once, as HTTP/1.1 demands (RFC 9112 §3.2)."""
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        return hosts == 1 or (hosts == 0 and self.parser.get_http_version() == "1.0")
 
     def on_response_complete(self) -> None:
         if self.pipeline:

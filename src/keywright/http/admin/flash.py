@@ -5,7 +5,6 @@ import binascii
 import hmac
 from typing import NamedTuple
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from keywright.http.admin import BASE
@@ -39,9 +38,9 @@ def leave(response: Response, visitor: Visitor, note: Note) -> None:
     )
 
 
-def take(request: Request, visitor: Visitor) -> Note | None:
+def take(visitor: Visitor) -> Note | None:
     """What was left for this page to say, if we left it."""
-    encoded, _, signature = request.cookies.get(_COOKIE, "").partition(".")
+    encoded, _, signature = visitor.cookies.get(_COOKIE, "").partition(".")
     try:
         text = base64.urlsafe_b64decode(encoded + "==").decode()
     except (binascii.Error, UnicodeError, ValueError):
@@ -55,7 +54,7 @@ def take(request: Request, visitor: Visitor) -> Note | None:
     return Note(text[1:], text[0] == "1")
 
 
-def forget(response: Response, request: Request) -> None:
+def forget(response: Response, visitor: Visitor) -> None:
     """It was said."""
-    if _COOKIE in request.cookies:
+    if _COOKIE in visitor.cookies:
         response.delete_cookie(_COOKIE, path=BASE)

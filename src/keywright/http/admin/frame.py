@@ -106,7 +106,7 @@ class Frame(BaseAdmin):
             # What answers a form cannot be asked for again.
             way_back=f"{BASE}{area.path}" if visit.is_post and area is not None else here,
             csrf_token=visitor.form_token,
-            theme=parts.theme_of(visit.request),
+            theme=parts.theme_of(visitor.cookies),
             **context,
         )
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from starlette.requests import Request
 from starlette.responses import Response
 
 from keywright import __version__, keys
@@ -62,9 +61,9 @@ def allows(user: User | None, right: Right) -> bool:
     return user is not None and may(user.role, right)
 
 
-def theme_of(request: Request) -> str:
+def theme_of(cookies: Mapping[str, str]) -> str:
     """What the visitor wants: ``light``, ``dark``, or ``system``."""
-    wanted = request.cookies.get(_THEME_COOKIE, "")
+    wanted = cookies.get(_THEME_COOKIE, "")
     return wanted if wanted in THEMES else "system"
 
 

@@ -154,10 +154,10 @@ class Visit:
 
     def page(self, template: str, *, status: int = 200, **context: Any) -> Response:
         """The page that the template makes of this."""
-        note = flash.take(self.request, self.visitor)
+        note = flash.take(self.visitor)
         html = self.frame.render(template, self, self._area, {"note": note, **context})
         response = HTMLResponse(html, status)
-        flash.forget(response, self.request)
+        flash.forget(response, self.visitor)
         return self._finished(response)
 
     def back(self, path: str, said: str = "", *, is_bad: bool = False) -> Response:

@@ -20,6 +20,7 @@ from keywright.config import Settings
 from keywright.fields import MAX_USER_AGENT_LENGTH
 from keywright.http import auth
 from keywright.http.admin import BASE
+from keywright.http.admin.cookies import parse_cookies
 from keywright.model import Origin, Role, User
 
 if TYPE_CHECKING:
@@ -48,9 +49,10 @@ class Visitor:
         self.address = auth.client_address(peer, hops, trusted)
         self.user_agent = headers.get("user-agent", "")[:MAX_USER_AGENT_LENGTH]
         self.is_secure = _is_secure(request, peer, trusted)
-        self.token = request.cookies.get(_COOKIES[self.is_secure], "")[:_LONGEST_TOKEN]
+        self.cookies = parse_cookies(request.scope["headers"])
+        self.token = self.cookies.get(_COOKIES[self.is_secure], "")[:_LONGEST_TOKEN]
         #: What shows that somebody has signed in with this browser before, see ``accounts.device_mark``.
-        self.device_mark = request.cookies.get(_KNOWN_COOKIES[self.is_secure], "")[:_LONGEST_TOKEN]
+        self.device_mark = self.cookies.get(_KNOWN_COOKIES[self.is_secure], "")[:_LONGEST_TOKEN]
         self._is_mark_new = False
         self.signed_in: SignedIn | None = None
         #: Whether a program of the page asks by itself: nobody may be there.

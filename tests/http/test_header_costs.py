@@ -1,0 +1,98 @@
+"""However the 32 KiB of a request's headers are filled, reading them takes the server no time to speak of."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.http.asking import V2, a_key, core, raw
+from tests.server import NO_LIMITS, RunningServer, running
+
+DATABASES = ("sqlite",)
+
+_SPACE = 31 * 1024
+#: How often each request is sent: the system counts a process's time in hundredths of a second.
+_TIMES = 20
+#: Seconds of processor time for one. An ordinary page takes 2 ms; what was quadratic took 5 s, hops 75 ms.
+_MOST = 0.025
+
+
+def filled(unit: str, head: str = "", tail: str = "") -> str:
+    return head + unit * ((_SPACE - len(head) - len(tail)) // len(unit)) + tail
+
+
+SHAPES = {
+    "cookie of quoted backslashes": "Cookie: keywright=" + filled("\\", '"', '"'),
+    "cookie of escaped octals": "Cookie: keywright=" + filled("\\101", '"', '"'),
+    "cookie of semicolons": "Cookie: " + filled(";"),
+    "cookie of pairs": "Cookie: " + filled("a=b; "),
+    "cookie of a sentence": "Cookie: keywright=x; keywright_said=" + filled("A"),
+    "many cookies": "\r\n".join(['Cookie: keywright="' + "\\" * 3000 + '"'] * 10),
+    "content type of semicolons": "Content-Type: multipart/form-data" + filled(";"),
+    "content type of quotes": "Content-Type: multipart/form-data; boundary=" + filled('\\"', '"', '"'),
+    "content type of parameters": "Content-Type: application/json" + filled("; a=b"),
+    "content type of stars": "Content-Type: multipart/form-data" + filled("; a*1*=''%41"),
+    "accept": "Accept: " + filled("text/html;q=0.1,"),
+    "accept encoding": "Accept-Encoding: " + filled("gzi,"),
+    "accept language": "Accept-Language: " + filled("en-US;q=0.5,"),
+    "basic credentials": "Authorization: Basic " + filled("QUJD"),
+    "authorization of spaces": "Authorization: Basic " + filled(" ") + "x",
+    "another scheme": "Authorization: Digest " + filled('a="\\", '),
+    "hops that are trusted": "X-Forwarded-For: " + filled("10.0.0.1,", "", "10.0.0.1"),
+    "hops of nothing": "X-Forwarded-For: " + filled(","),
+    "hops of version 6": "X-Forwarded-For: " + filled("fd00::1,", "", "fd00::1"),
+    "many lines of hops": "\r\n".join(["X-Forwarded-For: 10.0.0.1"] * 1000),
+    "forwarded schemes": "X-Forwarded-Proto: " + filled("https,"),
+    "range": "Range: bytes=" + filled("0-1,"),
+    "tags": "If-None-Match: " + filled('W/"x",'),
+    "modified since": "If-Modified-Since: " + filled("1 "),
+    "user agent": "User-Agent: " + filled("Mozilla/5.0 ("),
+    "user agent of odd bytes": "User-Agent: " + filled("\xff"),
+    "origin": "Origin: https://" + filled("a."),
+    "origin of brackets": "Origin: https://" + filled("["),
+    "idempotency key": "Idempotency-Key: " + filled("k"),
+    "connection options": "Connection: " + filled("upgrade,") + "\r\nUpgrade: h2c",
+    "expectations": "Expect: " + filled("100-continue,"),
+    "purpose": "Sec-Purpose: " + filled("prefetc,"),
+    "method override": "X-HTTP-Method-Override: " + filled("D"),
+    "csrf token": "X-CSRF-Token: " + filled("f"),
+    "many headers": "\r\n".join(["a:"] * 6000),
+    "white space": "X-A: " + filled("\t ") + "x",
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    data_dir: Path = tmp_path_factory.mktemp("costs") / "data"
+    trusted = "10.0.0.0/8,127.0.0.1,fd00::/8"
+    with running(
+        data_dir, trusted_proxies=trusted, allowed_origins="https://shop.example", **NO_LIMITS
+    ) as it:
+        for _ in range(3):
+            # The pages are imported when they are asked for.
+            raw(it, request("GET", "/admin/sign-in", "X-A: 1"))
+        yield it
+
+
+def request(method: str, path: str, headers: str) -> bytes:
+    lines = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n{headers}\r\n\r\n"
+    return lines.encode("latin-1")
+
+
+def processor_time(pid: int) -> float:
+    """Seconds that the process has worked, in its own code and in the system's."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("path", [f"{V2}{core('validate', a_key())}", "/admin/sign-in", "/admin/sign-out"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_header_takes_the_server_long(server: RunningServer, path: str, shape: str) -> None:
+    method = "GET" if path.endswith("-in") else "POST"
+    asked = request(method, path, SHAPES[shape])
+    raw(server, asked, method)
+    before = processor_time(server.pid)
+    for _ in range(_TIMES):
+        assert raw(server, asked, method).status < 500
+    assert processor_time(server.pid) - before < _MOST * _TIMES
