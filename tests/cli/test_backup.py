@@ -72,7 +72,7 @@ def test_a_backup_is_checked_without_touching_anything(
     assert (done.status, done.err) == (0, "")
     assert "activations   1\n" in done.out
     assert "the secret    is not in it\n" in done.out
-    assert done.out.endswith("keywright.tar is whole: every byte of it is as it was written.\n")
+    assert done.out.endswith("keywright.tar is whole: every byte of it is as it was written and signed.\n")
     assert sorted(tmp_path.rglob("*")) == there
     content = bytearray(Path(FILE).read_bytes())
     content[len(content) // 2] ^= 1
@@ -80,6 +80,25 @@ def test_a_backup_is_checked_without_touching_anything(
     assert used.refused("restore", FILE, "--check") == (
         "keywright.tar is damaged: it is not as it was written. Take another backup."
     )
+
+
+def test_a_backup_that_is_not_signed_needs_the_word(used: Keywright, elsewhere: tuple[str, ...]) -> None:
+    used("backup", FILE)
+    content = bytearray(Path(FILE).read_bytes())
+    place = content.rindex(b"signature") + 512
+    content[place] ^= 1
+    Path(FILE).write_bytes(content)
+    for arguments in ((), ("--check",)):
+        done = used.run("restore", FILE, *arguments, *elsewhere)
+        assert done.status == 1
+        assert (
+            "its signature does not match. It was altered, passwords and limits perhaps included" in done.err
+        )
+        assert done.err.endswith("say --unsigned.\n")
+    done = used.run("restore", FILE, "--check", "--unsigned", *elsewhere)
+    assert (done.status, done.err) == (0, "")
+    assert done.out.endswith(" is whole, but its signature was not checked: it may be altered.\n")
+    assert used.run("restore", FILE, "--unsigned", *elsewhere).status == 0
 
 
 def test_what_is_there_is_replaced_when_that_is_said(used: Keywright, database: str) -> None:

@@ -31,7 +31,7 @@ def test_what_is_wrong_with_a_restored_database_is_said(used: Keywright, nowhere
         connection.execute("UPDATE licenses SET times_activated = 2")
         connection.commit()
     used("backup", FILE, "--with-secret")
-    done = nowhere.run("restore", FILE, "--data-dir", str(nowhere.data_dir))
+    done = nowhere.run("restore", FILE, "--unsigned", "--data-dir", str(nowhere.data_dir))
     assert done.status == 1
     assert "License 1 counts 2 active places, and has 1 active activation" in done.out
 
@@ -59,8 +59,10 @@ def test_there_is_no_backup_of_nothing_and_nothing_else_is_a_backup(
 
 def test_the_secret_is_where_it_was_asked_to_be(used: Keywright, nowhere: Keywright) -> None:
     said = used("backup", FILE, "--with-secret")
-    assert said.endswith("The secret is in it: whoever has it can read every license key.\n")
-    done = nowhere.run("restore", FILE, "--data-dir", str(nowhere.data_dir))
+    assert said.endswith("can read every license key, and alter and sign backups.\n")
+    assert "its signature proves nothing" in nowhere.refused("restore", FILE)
+    assert not nowhere.data_dir.exists()
+    done = nowhere.run("restore", FILE, "--unsigned", "--data-dir", str(nowhere.data_dir))
     assert done.status == 0, done.err
     assert f"The secret, which was in the backup, is in {nowhere.data_dir}/secret.\n" in done.out
     secret = nowhere.data_dir / "secret"
@@ -71,10 +73,18 @@ def test_the_secret_is_where_it_was_asked_to_be(used: Keywright, nowhere: Keywri
 
 def test_without_its_secret_nothing_is_restored(used: Keywright, nowhere: Keywright) -> None:
     used("backup", FILE)
+    assert nowhere.refused("restore", FILE, "--check").endswith("To check the sums only, say --unsigned.")
     said = nowhere.refused("restore", FILE)
     assert "the secret is missing, and it is not in the backup" in said
     assert f"into {nowhere.data_dir}/secret, or give it as KEYWRIGHT_SECRET" in said
     assert not nowhere.data_dir.exists()
+
+
+def test_a_backup_is_made_without_the_secret_too_but_not_signed(used: Keywright) -> None:
+    (used.data_dir / "secret").rename("secret")
+    assert "without it, the backup is of no use, and it is not signed" in used("backup", FILE)
+    Path("secret").rename(used.data_dir / "secret")
+    assert "is not signed, so nothing shows" in used.refused("restore", FILE, "--check")
 
 
 def test_another_secret_stays_where_it_is(

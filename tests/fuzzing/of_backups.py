@@ -14,7 +14,7 @@ from tests.fuzzing.pieces import BREAK, joined, pieces
 from tests.makers import NOW
 
 _MANIFEST = Manifest(
-    format=1,
+    format=2,
     made_at=NOW,
     made_by="0.1.0",
     dumped_by=None,
@@ -22,6 +22,7 @@ _MANIFEST = Manifest(
     revision="0001",
     secret_mark="0123456789abcdef",
     has_secret=True,
+    is_signed=True,
     installed_at=NOW,
     contents=Contents(1, 2, 3, 0, 0, 0, NOW),
 )
@@ -35,7 +36,7 @@ def backups(data: bytes) -> None:
     path, found = a_file("backup", content), BytesIO()
     try:
         with closing(Backup(path)) as backup:
-            backup.read(found, _silent)
+            backup.read(found, _silent, signed_by=None)
     except StoreError as refusal:
         _assert_readable(refusal)
         return
@@ -48,9 +49,9 @@ def _written(manifest: bytes, payload: bytes) -> bytes:
     """A well-formed file, whatever the manifest says."""
     try:
         said = msgspec.json.decode(manifest, type=Manifest)
-        moment, has_secret = int(said.made_at.timestamp()), said.has_secret
+        moment, has_secret, is_signed = int(said.made_at.timestamp()), said.has_secret, said.is_signed
     except (msgspec.DecodeError, ValueError, OverflowError):
-        moment, has_secret = 0, True
+        moment, has_secret, is_signed = 0, True, True
     output = BytesIO()
     writer = _Writer(output, max(0, moment))
     writer.small("manifest.json", manifest)
@@ -58,6 +59,8 @@ def _written(manifest: bytes, payload: bytes) -> bytes:
         writer.small("secret", b"x" * 40 + b"\n")
     writer.part("keywright.db", len(payload), [payload])
     writer.small("SHA256SUMS", "".join(writer.sums).encode())
+    if is_signed:
+        writer.small("signature", b"0" * 64 + b"\n")
     writer.put(bytes(1024))
     return output.getvalue()
 
@@ -73,6 +76,7 @@ def _silent(_what: str, _done: int, _all: int) -> None:
 _SAID = msgspec.json.encode(_MANIFEST)
 SEEDS = (
     joined(_SAID, "database"),
+    joined(_SAID.replace(b'"is_signed":true', b'"is_signed":false'), "database"),
     joined(_SAID.replace(b"2026-01", b"0001-01"), ""),
     joined(_SAID.replace(b'"made_at":"2026-01-15T12:30:45Z"', b'"made_at":"2026-01-15T12:30:45"'), "x" * 600),
     _written(_SAID, b"database"),

@@ -16,6 +16,7 @@ from filelock import FileLock
 
 from keywright import __version__
 from keywright import commands as c
+from keywright.keys import KeyRing
 from keywright.model import Status
 from keywright.storage import migrate
 from keywright.storage.backup import Backup
@@ -102,7 +103,8 @@ def test_a_backup_is_made_kept_and_given_out(ada: Visitor) -> None:
     name = a_backup(ada)
     path = ada.server.data_dir / "backups" / name
     with closing(Backup(path)) as backup:
-        backup.read(None, lambda *_: None)
+        signed_by = KeyRing((ada.server.data_dir / "secret").read_text().strip().encode())
+        backup.read(None, lambda *_: None, signed_by=signed_by)
         assert backup.manifest.contents.licenses == 1
         assert not backup.manifest.has_secret
     assert path.stat().st_mode & 0o077 == 0

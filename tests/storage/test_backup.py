@@ -1,11 +1,15 @@
 """A backup brings back what was there, to the row; and what is no whole backup brings back nothing."""
 
+import json
 import os
 import random
 import stat
 import subprocess
+import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,7 @@ from keywright.model import Permissions
 from keywright.storage import Storage, database_path, open_storage
 from keywright.storage.backup import Backup, Made, make_backup, restore
 from keywright.storage.backup.container import write
+from keywright.storage.sqlite import connect
 from tests.databases import a_postgres_url, execute
 from tests.makers import (
     KEY_RING,
@@ -30,6 +35,7 @@ from tests.makers import (
     activate,
     create,
     create_generator,
+    create_user,
     delete,
     url_of,
     validate,
@@ -71,9 +77,22 @@ def ignore(_what: str, _done: int, _total: int) -> None:
     """Hears how far it is."""
 
 
-def back_up(url: str, file: Path, *, secret: str | None = None, is_overwriting: bool = False) -> Made:
+def back_up(
+    url: str,
+    file: Path,
+    *,
+    key_ring: KeyRing | None = KEY_RING,
+    secret: str | None = None,
+    is_overwriting: bool = False,
+) -> Made:
     return make_backup(
-        url, file, made_by="a test", secret=secret, is_overwriting=is_overwriting, progress=ignore
+        url,
+        file,
+        made_by="a test",
+        key_ring=key_ring,
+        secret=secret,
+        is_overwriting=is_overwriting,
+        progress=ignore,
     )
 
 
@@ -82,6 +101,7 @@ def bring_back(
     url: str,
     *,
     key_ring: KeyRing = KEY_RING,
+    is_unsigned: bool = False,
     is_overwriting: bool = False,
     before_replacing: Callable[[], None] = lambda: None,
 ) -> Path | None:
@@ -90,15 +110,16 @@ def bring_back(
             found,
             url,
             key_ring,
+            is_unsigned=is_unsigned,
             is_overwriting=is_overwriting,
             before_replacing=before_replacing,
             progress=ignore,
         )
 
 
-def check(file: Path) -> None:
+def check(file: Path, signed_by: KeyRing | None = KEY_RING) -> None:
     with closing(Backup(file)) as found:
-        found.read(None, ignore)
+        found.read(None, ignore, signed_by=signed_by)
 
 
 def is_sound(storage: Storage) -> bool:
@@ -263,9 +284,16 @@ def rewrite(file: Path, folder: Path, **changes: Any) -> None:
     """Let it say something else, in good form."""
     payload = folder / "payload"
     with closing(Backup(file)) as found, payload.open("wb") as output:
-        found.read(output, ignore)
+        found.read(output, ignore, signed_by=KEY_RING)
     with file.open("wb") as output:
-        write(output, replace(found.manifest, **changes), payload, found.secret, ignore)
+        write(
+            output,
+            replace(found.manifest, **changes),
+            payload,
+            found.secret,
+            signed_by=KEY_RING,
+            progress=ignore,
+        )
 
 
 def test_every_changed_byte_is_noticed(
@@ -331,7 +359,7 @@ def test_a_backup_of_something_newer_is_left_to_something_newer(
     rewrite(file, tmp_path, revision="9999")
     with pytest.raises(StoreError, match=r"newer Keywright .*a test; its schema is '9999'"):
         bring_back(file, elsewhere)
-    rewrite(file, tmp_path, format=2)
+    rewrite(file, tmp_path, format=3)
     with pytest.raises(StoreError, match="newer Keywright"):
         bring_back(file, elsewhere)
 
@@ -355,6 +383,95 @@ def test_a_backup_goes_into_a_database_of_its_own_kind(
         bring_back(file, other)
 
 
+# --- signatures -----------------------------------------------------------------------------------
+
+
+def alter(url: str) -> None:
+    """What someone would like to find after the next restore: their password, and no limit."""
+    changes = ("UPDATE users SET password_hash = 'mine'", "UPDATE licenses SET places = 9")
+    path = database_path(url)
+    if path is None:
+        for change in changes:
+            execute(url, change)
+        return
+    with closing(connect(path, "rw")) as connection:
+        for change in changes:
+            connection.execute(change)
+
+
+def parts_of(file: Path) -> dict[str, bytes]:
+    with tarfile.open(file) as archive:
+        return {one.name: content.read() for one in archive if (content := archive.extractfile(one))}
+
+
+def forge(file: Path, parts: dict[str, bytes]) -> None:
+    """Put these parts into a well-formed backup, with new sums and without Keywright."""
+    moment = datetime.fromisoformat(json.loads(parts["manifest.json"])["made_at"])
+    summed = [name for name in parts if name not in ("SHA256SUMS", "signature")]
+    sums = "".join(f"{sha256(parts[name]).hexdigest()}  {name}\n" for name in summed)
+    parts = parts | {"SHA256SUMS": sums.encode()}
+    with file.open("wb") as output:
+        for name, content in parts.items():
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime, info.mode = len(content), int(moment.timestamp()), 0o600
+            output.write(info.tobuf(tarfile.GNU_FORMAT) + content + bytes(-len(content) % 512))
+        output.write(bytes(1024))
+
+
+def said_by(parts: dict[str, bytes], **changes: Any) -> dict[str, bytes]:
+    """The same parts with another manifest, which says what is so of everything that is compared."""
+    return parts | {"manifest.json": json.dumps(json.loads(parts["manifest.json"]) | changes).encode()}
+
+
+def without_signature(parts: dict[str, bytes]) -> dict[str, bytes]:
+    return {name: part for name, part in parts.items() if name != "signature"}
+
+
+def test_an_altered_backup_is_refused_though_its_sums_were_computed_again(
+    batches: Batches, url: str, file: Path, elsewhere: str
+) -> None:
+    batches.change([create("A"), create_user("alice")])
+    back_up(url, file)
+    signed = parts_of(file)
+    alter(url)
+    back_up(url, file, key_ring=None, is_overwriting=True)
+    unsigned = parts_of(file)
+    altered = said_by(unsigned, is_signed=True) | {"signature": signed["signature"]}
+    for parts, said in (
+        (altered, "its signature does not match"),
+        (altered | {"signature": b"0" * 64 + b"\n"}, "its signature does not match"),
+        (unsigned, "is not signed"),
+        (said_by(unsigned, format=1), "is not signed"),
+        (said_by(signed, made_by="Keywright 9"), "its signature does not match"),
+    ):
+        forge(file, parts)
+        with pytest.raises(StoreError, match=f"{said}.* passwords and limits .*--unsigned"):
+            check(file)
+        with pytest.raises(StoreError, match=said):
+            bring_back(file, elsewhere)
+        assert_nothing_is_at(elsewhere)
+
+
+def test_a_backup_without_a_signature_is_restored_when_that_is_said(
+    batches: Batches, url: str, file: Path, elsewhere: str
+) -> None:
+    batches.change([create("A")])
+    back_up(url, file)
+    older = said_by(without_signature(parts_of(file)), format=1)
+    manifest = json.loads(older["manifest.json"])
+    del manifest["is_signed"]
+    forge(file, older | {"manifest.json": json.dumps(manifest).encode()})
+    with pytest.raises(StoreError, match="--unsigned"):
+        bring_back(file, elsewhere)
+    bring_back(file, elsewhere, is_unsigned=True)
+    with closing(open_storage(elsewhere, KEY_RING)) as new:
+        assert len(contents(new)["licenses"]) == 1
+    back_up(url, file, key_ring=None, is_overwriting=True)
+    with pytest.raises(StoreError, match="--unsigned"):
+        check(file)
+    check(file, signed_by=None)
+
+
 # --- secrets --------------------------------------------------------------------------------------
 
 
@@ -369,7 +486,7 @@ def test_no_license_key_and_no_secret_stands_in_a_backup(
     back_up(url, file)
     everything = {"backup": file.read_bytes()}
     with closing(Backup(file)) as found, (tmp_path / "payload").open("wb") as output:
-        found.read(output, ignore)
+        found.read(output, ignore, signed_by=KEY_RING)
     if found.manifest.database == "postgresql":
         # Without compression.
         script = [str(binaries() / "pg_restore"), "--file=-", str(tmp_path / "payload")]
@@ -394,5 +511,5 @@ def test_nothing_is_restored_that_could_not_be_read(
 
 def test_only_the_right_secret_goes_into_a_backup(storage: Storage, url: str, file: Path) -> None:
     with pytest.raises(StoreError, match="not the one that this database was written with"):
-        back_up(url, file, secret=OTHER)
+        back_up(url, file, key_ring=KeyRing(OTHER.encode()), secret=OTHER)
     assert list(file.parent.iterdir()) == []

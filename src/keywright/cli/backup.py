@@ -54,7 +54,8 @@ def backup(
         bool,
         typer.Option(
             "--with-secret",
-            help="Put the secret into it, too: whoever has the file can then read every license key.",
+            help="Put the secret into it, too: whoever has the file can then read every license key, and "
+            "alter and sign backups.",
         ),
     ] = False,
     data_dir: DataDir = None,
@@ -66,18 +67,20 @@ def backup(
 
     Licenses, activations, their numbers, events, generators, API keys and users are in it. The secret that
     license keys are sealed with is not, unless you say so: keep it elsewhere. The file has its name only
-    when it is whole and on the disk; while it is made, a copy of the database stands beside it.
+    when it is whole and on the disk; while it is made, a copy of the database stands beside it. The backup
+    is signed with the secret, so that `keywright restore` notices when it was altered.
 
     A PostgreSQL database needs pg_dump, at least of the server's version.
     """
-    from keywright.config import has_database, load_secret, read_settings
+    from keywright.config import find_secret, has_database, load_secret, read_settings
+    from keywright.keys import KeyRing
     from keywright.storage.backup import make_backup
 
     began = monotonic()
     settings = read_settings({"data_dir": data_dir, "database_url": database_url}, config)
     if not has_database(settings):
         raise ConfigurationError(f"there is nothing to back up in {_database(settings)}.")
-    secret = load_secret(settings).decode() if is_with_secret else None
+    secret = load_secret(settings) if is_with_secret else find_secret(settings)
     if file == "-" and sys.stdout.isatty():
         raise WrongUsage("a backup cannot be shown on a terminal: name a file, or pipe it somewhere")
     with _ended_gracefully(), _Progress() as progress:
@@ -85,7 +88,8 @@ def backup(
             settings.database_url_in_force,
             sys.stdout.buffer if file == "-" else Path(file),
             made_by=f"Keywright {__version__}",
-            secret=secret,
+            key_ring=None if secret is None else KeyRing(secret),
+            secret=secret.decode() if secret is not None and is_with_secret else None,
             is_overwriting=is_overwriting,
             progress=progress,
         )
@@ -110,6 +114,14 @@ def restore(
         bool,
         typer.Option("--overwrite", help="Replace what is there already. An SQLite file is kept beside it."),
     ] = False,
+    is_unsigned: Annotated[
+        bool,
+        typer.Option(
+            "--unsigned",
+            help="Do not check the signature: anyone who could write to the file may have altered it, "
+            "passwords and limits included.",
+        ),
+    ] = False,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
     config: ConfigFile = None,
@@ -118,9 +130,10 @@ def restore(
     `keywright doctor` does, whether everything is as it has to be. Stop the server first.
 
     Nothing is changed before the whole file was looked at, and then everything at once: if it is broken
-    off, there is what was there before, or what is in the backup. The secret must be there, or in the
-    backup. Where there are licenses already, --overwrite is needed; numbers that were given since the backup
-    are not given again then.
+    off, there is what was there before, or what is in the backup. The secret must be there: the backup is
+    signed with it. --unsigned is for a backup without a signature, and for one that holds a secret which is
+    nowhere else: its signature proves nothing. Where there are licenses already, --overwrite is needed;
+    numbers that were given since the backup are not given again then.
 
     A PostgreSQL database has to exist; pg_restore is needed, at least of the version of the pg_dump that
     made the backup.
@@ -132,10 +145,10 @@ def restore(
     url = settings.database_url_in_force
     with _ended_gracefully(), closing(backups.Backup(file)) as found:
         if is_checked_only:
-            _check(found)
+            _check(found, settings, is_unsigned=is_unsigned)
             return
         backups.require_fitting(found.manifest, url)
-        key_ring, secret = _secret_for(found, settings)
+        key_ring, secret = _secret_for(found, settings, is_unsigned=is_unsigned)
         make_data_dir(settings)
 
         def keep_secret() -> None:
@@ -147,6 +160,7 @@ def restore(
                 found,
                 url,
                 key_ring,
+                is_unsigned=is_unsigned,
                 is_overwriting=is_overwriting,
                 before_replacing=keep_secret,
                 progress=progress,
@@ -160,9 +174,10 @@ def restore(
     _examine({"data_dir": data_dir, "database_url": database_url}, config)
 
 
-def _check(found: "Backup") -> None:
+def _check(found: "Backup", settings: "Settings", *, is_unsigned: bool) -> None:
+    signed_by = None if is_unsigned else _signer_of(found, settings)
     with _Progress() as progress:
-        found.read(None, progress)
+        found.read(None, progress, signed_by=signed_by)
     manifest, contents = found.manifest, found.manifest.contents
     kind = _KINDS[manifest.database]
     output.print_fields(
@@ -181,11 +196,25 @@ def _check(found: "Backup") -> None:
             ("the secret", "is in it" if manifest.has_secret else "is not in it"),
         ]
     )
-    output.print_line(f"\n{found.path} is whole: every byte of it is as it was written.")
+    if is_unsigned:
+        output.print_line(f"\n{found.path} is whole, but its signature was not checked: it may be altered.")
+    else:
+        output.print_line(f"\n{found.path} is whole: every byte of it is as it was written and signed.")
 
 
-def _secret_for(found: "Backup", settings: "Settings") -> "tuple[KeyRing, str | None]":
-    """What the license keys of the backup can be read with; and the secret, if it is to be kept here."""
+def _signer_of(found: "Backup", settings: "Settings") -> "KeyRing":
+    try:
+        return _secret_for(found, settings, is_unsigned=False)[0]
+    except ConfigurationError as problem:
+        raise ConfigurationError(f"{problem} To check the sums only, say --unsigned.") from None
+
+
+def _secret_for(found: "Backup", settings: "Settings", *, is_unsigned: bool) -> "tuple[KeyRing, str | None]":
+    """What the license keys of the backup can be read with; and the secret, if it is to be kept here.
+
+    Raises ``ConfigurationError`` when there is no such secret, or only one that came with the backup, unless
+    it may be unsigned: what such a backup is signed with proves nothing.
+    """
     from keywright.config import load_secret
     from keywright.keys import KeyRing
 
@@ -204,6 +233,12 @@ def _secret_for(found: "Backup", settings: "Settings") -> "tuple[KeyRing, str | 
         raise ConfigurationError(
             f"the secret is missing, and it is not in the backup: put the one that the backup was made with "
             f"into {file}, or give it as KEYWRIGHT_SECRET. Without it, nobody can read the license keys."
+        )
+    if not is_unsigned:
+        raise ConfigurationError(
+            "the secret is only in the backup itself, so its signature proves nothing: anyone who could read "
+            f"the file could alter it and sign it again. Put the secret into {file}; or, if you trust every "
+            "place where the backup was kept, say --unsigned."
         )
     return KeyRing(found.secret.encode()), found.secret
 
@@ -232,11 +267,14 @@ def _as_it_was(manifest: "Manifest") -> str:
 
 def _about_the_secret(settings: "Settings", manifest: "Manifest") -> str:
     if manifest.has_secret:
-        return "The secret is in it: whoever has it can read every license key."
+        return "The secret is in it: whoever has it can read every license key, and alter and sign backups."
     place = settings.secret_file.absolute()
     where = f"in {place}" if settings.secret is None else f"given by {settings.source_of('secret')}"
     if settings.secret is None and not place.exists():
-        return f"The secret is not in it, nor in {place}: without it, the backup is of no use. Look for it."
+        return (
+            f"The secret is not in it, nor in {place}: without it, the backup is of no use, and it is not "
+            "signed. Look for it."
+        )
     return (
         f"The secret is not in it, but {where}: keep a copy of that elsewhere. Without it, nobody can read "
         "the license keys, and the backup is of no use."

@@ -5,6 +5,7 @@ This package is the only reader of the environment.
 """
 
 from keywright.config.installation import (
+    find_secret,
     has_database,
     load_secret,
     make_data_dir,
@@ -26,6 +27,7 @@ __all__ = [
     "Setting",
     "Settings",
     "child_environment",
+    "find_secret",
     "has_database",
     "is_debugging",
     "load_secret",

@@ -38,19 +38,32 @@ def load_secret(settings: Settings) -> bytes:
     gets the same secret. Raises ``ConfigurationError`` when it is missing, cannot be read or is too
     short.
     """
+    # In this order: a database is made after its secret, so one that is there now has a secret, too.
+    is_used = settings.secret is None and has_database(settings)
+    found = find_secret(settings)
+    if found is not None:
+        return found
+    path = settings.secret_file
+    if is_used:
+        raise ConfigurationError(
+            f"{path} is missing, and the database cannot be read without it. Restore that file from a "
+            "backup or copy it from where the database was made, or give the secret as KEYWRIGHT_SECRET."
+        )
+    return _require_long_enough(_make_secret(path), path)
+
+
+def find_secret(settings: Settings) -> bytes | None:
+    """The secret that is there: the setting, else the file in the data directory; None is never made good.
+
+    Raises ``ConfigurationError`` when it cannot be read or is too short.
+    """
     if settings.secret is not None:
         return settings.secret.get_secret_value().encode()
-    path = settings.secret_file
-    # In this order: a database is made after its secret, so one that is there now has a secret, too.
-    is_used = has_database(settings)
-    text = _read_secret(path)
-    if text is None:
-        if is_used:
-            raise ConfigurationError(
-                f"{path} is missing, and the database cannot be read without it. Restore that file from a "
-                "backup or copy it from where the database was made, or give the secret as KEYWRIGHT_SECRET."
-            )
-        text = _make_secret(path)
+    text = _read_secret(settings.secret_file)
+    return None if text is None else _require_long_enough(text, settings.secret_file)
+
+
+def _require_long_enough(text: str, path: Path) -> bytes:
     if len(text) < MIN_SECRET_LENGTH:
         raise ConfigurationError(
             f"{path} holds {len(text)} characters, and a secret has at least {MIN_SECRET_LENGTH}. "

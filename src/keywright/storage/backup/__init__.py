@@ -8,6 +8,7 @@ import errno
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
 from typing import BinaryIO, NamedTuple
@@ -60,11 +61,13 @@ def make_backup(
     to: Path | BinaryIO,
     *,
     made_by: str,
-    secret: str | None,
+    key_ring: KeyRing | None,
+    secret: str | None = None,
     is_overwriting: bool,
     progress: Progress,
 ) -> Made:
-    """Make a backup of the database that the URL names, as it is now; with the secret, if it is given.
+    """Make a backup of the database that the URL names, as it is now, signed by the key ring; unsigned where
+    there is none. With the secret in it, if it is given.
 
     A file has its name only when it is whole and on the disk; where it fails, nothing is left. Beside it (or,
     when ``to`` is no file, where temporary files are), there is a copy of the database until the end.
@@ -77,11 +80,12 @@ def make_backup(
         folder = to.absolute().parent
     with _in_words(folder), workplace(folder) as place:
         payload, draft = place / "payload", place / "backup"
-        manifest = _take(url, payload, made_by, secret, progress)
+        manifest = _take(url, payload, made_by, key_ring, progress, has_secret=secret is not None)
+        write = partial(container.write, signed_by=key_ring, progress=progress)
         if not isinstance(to, Path):
-            return Made(manifest, container.write(to, manifest, payload, secret, progress))
+            return Made(manifest, write(to, manifest, payload, secret))
         with new_file(draft) as file:
-            size = container.write(file, manifest, payload, secret, progress)
+            size = write(file, manifest, payload, secret)
         give_name(draft, to, is_overwriting=is_overwriting)
         return Made(manifest, size)
 
@@ -103,6 +107,7 @@ def restore(
     url: str,
     key_ring: KeyRing,
     *,
+    is_unsigned: bool = False,
     is_overwriting: bool,
     before_replacing: Callable[[], None],
     progress: Progress,
@@ -111,7 +116,8 @@ def restore(
     to date when it is opened. Where an SQLite file that was there is kept.
 
     ``before_replacing`` is called when nothing can go wrong any more but the last step. Raises ``StoreError``
-    when the backup is not whole or does not fit, when a server is running, and, unless ``is_overwriting``,
+    when the backup is not whole or does not fit, when it is not signed by the key ring, unless it may be
+    ``is_unsigned``, when a server is running, and, unless ``is_overwriting``,
     when there is something already; nothing was changed then.
     """
     require_fitting(backup.manifest, url)
@@ -119,6 +125,7 @@ def restore(
         raise StoreError(
             "the backup was made with another secret, and this one cannot read its license keys."
         )
+    signed_by = None if is_unsigned else key_ring
     path = database_path(url)
     if path is None:
         from keywright.storage.backup import of_postgres
@@ -126,6 +133,7 @@ def restore(
         of_postgres.put_back(
             backup,
             url,
+            signed_by=signed_by,
             is_overwriting=is_overwriting,
             before_replacing=before_replacing,
             progress=progress,
@@ -136,6 +144,7 @@ def restore(
             backup,
             path,
             key_ring,
+            signed_by=signed_by,
             is_overwriting=is_overwriting,
             before_replacing=before_replacing,
             progress=progress,
@@ -169,7 +178,9 @@ def _require_free(file: Path, *, is_overwriting: bool) -> None:
             ) from None
 
 
-def _take(url: str, payload: Path, made_by: str, secret: str | None, progress: Progress) -> Manifest:
+def _take(
+    url: str, payload: Path, made_by: str, key_ring: KeyRing | None, progress: Progress, *, has_secret: bool
+) -> Manifest:
     path = database_path(url)
     if path is None:
         from keywright.storage.backup import of_postgres
@@ -179,7 +190,7 @@ def _take(url: str, payload: Path, made_by: str, secret: str | None, progress: P
         described, made_at = of_sqlite.copy_out(path, payload, progress)
         dumped_by = None
     state = described.state
-    if secret is not None and KeyRing(secret.encode()).secret_mark != state.secret_mark:
+    if key_ring is not None and key_ring.secret_mark != state.secret_mark:
         raise StoreError("the secret at hand is not the one that this database was written with.")
     return Manifest(
         format=container.FORMAT,
@@ -189,7 +200,8 @@ def _take(url: str, payload: Path, made_by: str, secret: str | None, progress: P
         database="postgresql" if path is None else "sqlite",
         revision=state.revision or "",
         secret_mark=state.secret_mark or "",
-        has_secret=secret is not None,
+        has_secret=has_secret,
+        is_signed=key_ring is not None,
         installed_at=described.installed_at,
         contents=described.contents,
     )

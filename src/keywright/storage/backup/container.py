@@ -1,11 +1,14 @@
 """The file of a backup: a tar archive, so that its parts can be had without Keywright, too.
 
 In this order: ``manifest.json``, which says what it is; ``secret``, if it was asked for; ``keywright.db``
-(an SQLite database) or ``keywright.dump`` (made by pg_dump); ``SHA256SUMS``, as sha256sum reads it. Nothing
-in it is left to chance, not even the time and the owner of its parts, so a reader knows every byte that is
-not a part's own, and finds every byte that has changed.
+(an SQLite database) or ``keywright.dump`` (made by pg_dump); ``SHA256SUMS``, as sha256sum reads it;
+``signature``, an HMAC-SHA-256 of ``SHA256SUMS`` in hex, by a key that derives from the installation's secret.
+Nothing in it is left to chance, not even the time and the owner of its parts, so a reader knows every byte
+that is not a part's own, and finds every byte that has changed. The sums find accidents: anyone can compute
+them again. The signature covers all of them, hence every part, and only the secret's owner can compute it.
 """
 
+import hmac
 import os
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
@@ -16,10 +19,14 @@ from typing import BinaryIO, Final
 import msgspec
 
 from keywright.errors import StoreError
+from keywright.keys import KeyRing
 from keywright.storage.backup.describing import Manifest
 
-FORMAT: Final = 1
-_MANIFEST, _SECRET, _SUMS = "manifest.json", "secret", "SHA256SUMS"
+#: Since 2, backups are signed; those of 1 are read as unsigned ones.
+FORMAT: Final = 2
+_MANIFEST, _SECRET, _SUMS, _SIGNATURE = "manifest.json", "secret", "SHA256SUMS", "signature"
+#: The HMAC's key is of this purpose's own.
+_PURPOSE = "a backup"
 #: The database, by its kind.
 PARTS: Final = {"sqlite": "keywright.db", "postgresql": "keywright.dump"}
 _BLOCK = tarfile.BLOCKSIZE
@@ -39,8 +46,18 @@ class _Format(msgspec.Struct):
     format: int
 
 
-def write(output: BinaryIO, manifest: Manifest, payload: Path, secret: str | None, progress: Progress) -> int:
-    """Write a backup, the database being in the file ``payload``; how many bytes it has."""
+def write(
+    output: BinaryIO,
+    manifest: Manifest,
+    payload: Path,
+    secret: str | None,
+    *,
+    signed_by: KeyRing | None,
+    progress: Progress,
+) -> int:
+    """Write a backup, the database being in the file ``payload``; how many bytes it has. ``signed_by`` is
+    given exactly when the manifest says that there is a signature.
+    """
     writer = _Writer(output, int(manifest.made_at.timestamp()))
     writer.small(_MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
     if secret is not None:
@@ -48,7 +65,10 @@ def write(output: BinaryIO, manifest: Manifest, payload: Path, secret: str | Non
     with payload.open("rb") as file:
         size = payload.stat().st_size
         writer.part(PARTS[manifest.database], size, _chunks(file, size, progress))
-    writer.small(_SUMS, "".join(writer.sums).encode())
+    sums = "".join(writer.sums)
+    writer.small(_SUMS, sums.encode())
+    if signed_by is not None:
+        writer.small(_SIGNATURE, _signature(signed_by, sums))
     writer.put(_END)
     return writer.written
 
@@ -125,12 +145,14 @@ class Backup:
             self._file.close()
             raise
 
-    def read(self, into: BinaryIO | None, progress: Progress) -> None:
+    def read(self, into: BinaryIO | None, progress: Progress, *, signed_by: KeyRing | None) -> None:
         """Read the database out of it, ``into`` a file or a pipe, and look at every byte of the backup.
 
-        Raises ``StoreError`` unless it is, to the last bit, as it was written; what went ``into`` the file
-        is of no use then.
+        Raises ``StoreError`` unless it is, to the last bit, as it was written, and was signed by this secret;
+        what went ``into`` the file is of no use then. With None, any signature will do, and none.
         """
+        if signed_by is not None and not self.manifest.is_signed:
+            raise _unsigned(self.path)
         self._file.seek(self._payload_at)
         reader, done = _Reader(self._file, self.path, self._moment, self._sums_before), 0
         for chunk in reader.part(PARTS[self.manifest.database]):
@@ -138,9 +160,14 @@ class Backup:
                 into.write(chunk)
             done += len(chunk)
             progress("read", done, self.size)
-        sums = "".join(reader.sums).encode()
-        if reader.small(_SUMS) != sums or reader.rest() != _END:
+        sums = "".join(reader.sums)
+        if reader.small(_SUMS) != sums.encode():
             raise damaged(self.path)
+        signature = reader.small(_SIGNATURE) if self.manifest.is_signed else b""
+        if reader.rest() != _END:
+            raise damaged(self.path)
+        if signed_by is not None and not hmac.compare_digest(signature, _signature(signed_by, sums)):
+            raise _altered(self.path)
 
     def close(self) -> None:
         """Close the file."""
@@ -212,9 +239,29 @@ def damaged(path: Path) -> StoreError:
     return StoreError(f"{path} is damaged: it is not as it was written. Take another backup.")
 
 
+def _unsigned(path: Path) -> StoreError:
+    return StoreError(
+        f"{path} is not signed, so nothing shows that it is as your installation wrote it: anyone who could "
+        "write to it may have altered it, passwords and limits included. If you trust every place where it "
+        "was kept, say --unsigned."
+    )
+
+
+def _altered(path: Path) -> StoreError:
+    return StoreError(
+        f"{path} is not as your installation wrote it: its signature does not match. It was altered, "
+        "passwords and limits perhaps included, or signed with another secret. Take another backup; to use "
+        "this one in spite of that, say --unsigned."
+    )
+
+
+def _signature(key_ring: KeyRing, sums: str) -> bytes:
+    return f"{key_ring.sign(_PURPOSE, sums).hex()}\n".encode()
+
+
 def _manifest(content: bytes, path: Path) -> Manifest:
     try:
-        if msgspec.json.decode(content, type=_Format).format != FORMAT:
+        if msgspec.json.decode(content, type=_Format).format > FORMAT:
             raise StoreError(f"{path} was made by a newer Keywright. Install that version to restore it.")
         return msgspec.json.decode(content, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError):

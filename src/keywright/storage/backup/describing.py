@@ -65,6 +65,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     #: Tells, without giving it away, which secret the license keys are sealed with.
     secret_mark: str
     has_secret: bool
+    #: Whether there is a signature; there was none in format 1.
+    is_signed: bool = False
     installed_at: datetime
     contents: Contents
 

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from keywright.errors import RejectedByDatabase, StoreError
+from keywright.keys import KeyRing
 from keywright.storage.backup.container import CHUNK, Backup, Progress
 from keywright.storage.backup.describing import (
     Described,
@@ -96,6 +97,7 @@ def put_back(
     backup: Backup,
     url: str,
     *,
+    signed_by: KeyRing | None,
     is_overwriting: bool,
     before_replacing: Callable[[], None],
     progress: Progress,
@@ -111,9 +113,9 @@ def put_back(
     try:
         with closing(Session(url)) as session, session.transaction() as connection:
             numbers = _have_alone(connection, backup.manifest, name, is_overwriting=is_overwriting)
-            backup.read(None, progress)
+            backup.read(None, progress, signed_by=signed_by)
             _drop(connection)
-            _run_script(connection, backup, program, progress)
+            _run_script(connection, backup, program, signed_by, progress)
             found = describe(connection, name)
             if found is None or not same(found, backup.manifest):
                 raise StoreError(f"{backup.path} says of its database what is not so. Take another backup.")
@@ -147,14 +149,24 @@ def _have_alone(
     return _numbers(connection)
 
 
-def _run_script(connection: Connection, backup: Backup, program: Program, progress: Progress) -> None:
+def _run_script(
+    connection: Connection,
+    backup: Backup,
+    program: Program,
+    signed_by: KeyRing | None,
+    progress: Progress,
+) -> None:
     """Make the tables, and fill them, as pg_restore says. It could connect and do that by itself, but not in
     this transaction, in which nobody else is there.
     """
     arguments = ("--no-owner", "--no-privileges", "--file=-")
     cursor = _raw(connection).cursor()
+
+    def feed(pipe: BinaryIO) -> None:
+        backup.read(pipe, progress, signed_by=signed_by)
+
     try:
-        with running(program, *arguments, feed=lambda pipe: backup.read(pipe, progress)) as script:
+        with running(program, *arguments, feed=feed) as script:
             for statement in _statements(script):
                 if statement.startswith(b"COPY "):
                     with cursor.copy(statement) as rows:

@@ -56,6 +56,7 @@ def put_back(
     path: Path,
     key_ring: KeyRing,
     *,
+    signed_by: KeyRing | None,
     is_overwriting: bool,
     before_replacing: Callable[[], None],
     progress: Progress,
@@ -75,7 +76,7 @@ def put_back(
             require_replaceable(there, backup.manifest, str(path), _KEPT, is_overwriting=is_overwriting)
             with _alone(place) as old, workplace(place.parent) as folder:
                 new = folder / place.name
-                _read_out(backup, new, progress)
+                _read_out(backup, new, signed_by, progress)
                 migrate_sqlite(SqliteStorage(new, key_ring), key_ring)
                 _go_on_counting(new, old)
                 before_replacing()
@@ -126,10 +127,10 @@ def _alone(path: Path) -> Iterator[sqlite3.Connection | None]:
             raise
 
 
-def _read_out(backup: Backup, new: Path, progress: Progress) -> None:
+def _read_out(backup: Backup, new: Path, signed_by: KeyRing | None, progress: Progress) -> None:
     """The database of a backup, in a new file, as it was."""
     with new_file(new) as file:
-        backup.read(file, progress)
+        backup.read(file, progress, signed_by=signed_by)
     if not same(_sound(new, f"the database in {backup.path}"), backup.manifest):
         raise StoreError(f"{backup.path} says of its database what is not so. Take another backup.")
 
