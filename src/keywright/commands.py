@@ -29,6 +29,11 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     by: int | None = None
     retry: Retry | None = None
 
+    @property
+    def api_key_id(self) -> int | None:
+        """The number of the API key that asks; None for a user of the pages."""
+        return None if self.origin.actor.startswith("user:") else self.by
+
 
 class LicenseCommand(Command, frozen=True, kw_only=True):
     """A request to change the license with this key.

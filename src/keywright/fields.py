@@ -23,10 +23,12 @@ MAX_META_BYTES = 4096
 MAX_USER_AGENT_LENGTH = 512
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_TIME_FORMAT = re.compile(r"\d{4}-\d{2}-\d{2}( \d{2}:\d{2}:\d{2})?", re.ASCII)
+# Neither has an hour 24: not every Python reads it.
+_TIME_FORMAT = re.compile(r"\d{4}-\d{2}-\d{2}( (?!24)\d{2}:\d{2}(:\d{2})?)?", re.ASCII)
 _ISO_8601 = re.compile(
-    r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}([.,]\d{1,9})?)?(Z|[+-]\d{2}(:?\d{2})?)", re.ASCII | re.I
+    r"\d{4}-\d{2}-\d{2}T(?!24)\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)?", re.ASCII | re.I
 )
+_FRACTION = re.compile(r"[.,]\d+")
 
 
 def parse_integer(value: object, most: int = MAX_ID) -> int | None:
@@ -46,8 +48,8 @@ def parse_limit(value: object) -> int | None:
 
 
 def parse_days(value: object) -> int | None:
-    """A number of days; None is none."""
-    return parse_integer(value, MAX_COUNT)
+    """A number of days; 0 and None are none."""
+    return parse_integer(value, MAX_COUNT) or None
 
 
 def parse_status(value: object) -> Status:
@@ -62,22 +64,21 @@ def parse_status(value: object) -> Status:
 
 
 def parse_time(value: object) -> datetime | None:
-    """A moment: ``YYYY-MM-DD HH:MM:SS`` or ``YYYY-MM-DD`` in UTC, or ISO 8601 with an offset.
+    """A moment: ``YYYY-MM-DD HH:MM[:SS]``, ``YYYY-MM-DD`` (that day at 00:00:00), or ISO 8601 with ``T``.
 
-    Fractions of a second are cut off. None and the empty text are None.
+    An offset of ISO 8601 is honoured; without one it is UTC. Fractions of a second are dropped. None and the
+    empty text are None.
     """
     if value is None or value == "":
         return None
-    if isinstance(value, str):
-        text = value.strip()
+    text = value.strip().upper() if isinstance(value, str) else ""
+    if _TIME_FORMAT.fullmatch(text) or _ISO_8601.fullmatch(text):
         try:
-            if _TIME_FORMAT.fullmatch(text):
-                return datetime.fromisoformat(text).replace(tzinfo=UTC)
-            if _ISO_8601.fullmatch(text):
-                return datetime.fromisoformat(text.upper()).astimezone(UTC).replace(microsecond=0)
+            moment = datetime.fromisoformat(_FRACTION.sub("", text))
+            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
         except (ValueError, OverflowError):
             pass
-    raise ValueError("must be YYYY-MM-DD HH:MM:SS, YYYY-MM-DD, or ISO 8601 with an offset")
+    raise ValueError("must be YYYY-MM-DD HH:MM:SS, YYYY-MM-DD, or ISO 8601")
 
 
 def parse_text(value: object, most: int) -> str | None:

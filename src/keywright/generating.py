@@ -31,7 +31,7 @@ def create_generator(work: Workset, command: c.CreateGenerator) -> Generator:
         suffix=command.suffix,
         expires_in_days=command.expires_in_days,
         created_at=command.now,
-        created_by=command.by,
+        created_by=command.api_key_id,
         updated_at=command.now,
         updated_by=None,
     )
@@ -44,7 +44,7 @@ def create_generator(work: Workset, command: c.CreateGenerator) -> Generator:
 def update_generator(work: Workset, command: c.UpdateGenerator) -> Generator:
     """Change the given fields of a generator."""
     generator = _lock_generator(work, command.generator_id)
-    changed = replace(generator, **command.changes, updated_at=command.now, updated_by=command.by)
+    changed = replace(generator, **command.changes, updated_at=command.now, updated_by=command.api_key_id)
     require_sound(changed, is_weak_allowed=command.is_weak_allowed)
     work.tx.save_generator(changed)
     pairs = {name: [getattr(generator, name), getattr(changed, name)] for name in sorted(command.changes)}

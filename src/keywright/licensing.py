@@ -122,7 +122,7 @@ def new_license(
         times_activated=0,
         times_activated_max=times_activated_max,
         created_at=command.now,
-        created_by=command.by,
+        created_by=command.api_key_id,
         updated_at=command.now,
         updated_by=None,
     )
@@ -137,7 +137,7 @@ def update(work: Workset, command: c.UpdateLicense) -> LicenseRecord:
     new_key = command.changes.get("key", license.key)
     if new_key != license.key and work.has_license(new_key):
         raise LicenseKeyTaken
-    changed = replace(license, **command.changes, updated_at=command.now, updated_by=command.by)
+    changed = replace(license, **command.changes, updated_at=command.now, updated_by=command.api_key_id)
     work.change_license(changed, old_key=license.key)
     details = _differences(license, changed, command.changes)
     work.announce("license.updated", changed, command, details=details)

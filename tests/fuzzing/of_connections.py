@@ -103,7 +103,8 @@ def _check(method: str, target: bytes, reply: Reply) -> None:
     is_page = re.match(rb"/(healthz|readyz|openapi/v2(\.json)?)?\?", target)
     if reply.status == 200 and is_page:
         assert reply.header("content-type") in _PAGES
-    elif method != "HEAD":
+    elif method != "HEAD" and not (reply.status == 200 and "namespaces" in reply.json):
+        # The index alone has no envelope.
         assert_in_shape(reply)
 
 

@@ -247,6 +247,7 @@ JUST_NOW: Any = _JustNow(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 A_TOKEN: Any = _Matching("[0-9a-f]{40}")
 A_SENTENCE: Any = _Matching(r"[A-Z][^{}<>\"]{8,120}\.")
 AN_ID: Any = _WholeNumber()
+DIGITS: Any = _Matching("[1-9][0-9]*")
 
 
 def moment(text: str) -> datetime:

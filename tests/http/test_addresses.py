@@ -10,6 +10,7 @@ from tests.http.asking import (
     A_SENTENCE,
     V2,
     Client,
+    assert_common_headers,
     assert_refused,
     basic,
     core,
@@ -157,6 +158,59 @@ def test_rest_route_takes_every_method(vendor: Client) -> None:
     assert vendor.delete("/index.php", query=query).data == []
 
 
+def test_pathinfo_permalinks_are_the_same_addresses(program: Client, vendor: Client, key: str) -> None:
+    path = f"/index.php{V2}licenses"
+    assert program.get(f"{path}/validate/{key}").body == program.validate(key).body
+    assert program.post(f"/{path}//activate/{key}/").status == 200
+    assert program.get(f"{path}/{key}").status == 401
+    assert vendor.get(f"{path}/{key}").body == vendor.get(license_path(key)).body
+    assert vendor.put(f"{path}/{key}", json_body={"order_id": 78}).data["orderId"] == 78
+
+
+INDEX = {
+    "/lmfwc/v2": ["GET"],
+    "/lmfwc/v2/licenses/activate/(?P<license_key>[^/]+)": ["GET", "POST"],
+    "/lmfwc/v2/licenses/validate/(?P<license_key>[^/]+)": ["GET", "POST"],
+    "/lmfwc/v2/licenses/deactivate/(?P<license_key>[^/]+)": ["GET", "POST"],
+    "/lmfwc/v2/licenses": ["GET", "POST"],
+    "/lmfwc/v2/licenses/(?P<license_key>[^/]+)": ["GET", "PUT", "PATCH", "POST", "DELETE"],
+    "/lmfwc/v2/generators": ["GET", "POST"],
+    "/lmfwc/v2/generators/(?P<generator_id>[^/]+)": ["GET", "PUT", "PATCH", "POST", "DELETE"],
+    "/lmfwc/v2/generators/(?P<generator_id>[^/]+)/generate": ["POST"],
+}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/wp-json",
+        "/wp-json/",
+        "/wp-json/lmfwc/v2",
+        "/wp-json/lmfwc/v2/",
+        "/index.php/wp-json/",
+        "/?rest_route=/",
+        "/?rest_route=%2F",
+        "/index.php?rest_route=/lmfwc/v2",
+    ],
+)
+def test_the_index_names_the_namespace_and_the_routes_with_their_methods(
+    vendor: Client, program: Client, path: str
+) -> None:
+    reply = program.get(path)
+    assert reply.status == 200
+    assert reply.json["name"] == "Keywright"
+    assert reply.json["namespaces"] == ["lmfwc/v2"]
+    assert {route: one["methods"] for route, one in reply.json["routes"].items()} == INDEX
+    assert {one["namespace"] for one in reply.json["routes"].values()} == {"lmfwc/v2"}
+    assert_common_headers(reply)
+    assert reply.header("access-control-allow-origin") == "*"
+    assert vendor.get(path).body == reply.body
+    assert program.ask("HEAD", path).status == 200
+    wrong = program.get(path, headers={"Authorization": basic(f"ck_{'0' * 40}", f"cs_{'0' * 40}")})
+    assert wrong.status == 401
+    assert_refused(program.post(path), NO_ROUTE, code="rest_no_route", status=405)
+
+
 @pytest.mark.parametrize("path", ["/index.php", "/wp-login.php", "/index.php/lmfwc/v2/licenses"])
 @pytest.mark.parametrize("query", ["", "rest_route=/wp/v2/posts", "route=/lmfwc/v2/licenses"])
 def test_other_addresses_are_nowhere(program: Client, path: str, query: str) -> None:
@@ -165,7 +219,7 @@ def test_other_addresses_are_nowhere(program: Client, path: str, query: str) -> 
 
 @pytest.mark.parametrize("site", ["/", "/index.php"])
 @pytest.mark.parametrize(
-    "route", ["", "/", "/wp/v2/posts", "/lmfwc", "/lmfwc/v3/licenses", "/wp-json/lmfwc/v2/licenses"]
+    "route", ["", "/wp/v2/posts", "/lmfwc", "/lmfwc/v3/licenses", "/wp-json/lmfwc/v2/licenses"]
 )
 def test_other_routes_are_nowhere(program: Client, site: str, route: str) -> None:
     for method in ("GET", "POST", "DELETE"):
@@ -219,6 +273,9 @@ def test_root_and_namespace_are_settings(elsewhere: RunningServer) -> None:
             assert program.get("/", query=query).data["licenseKey"] == key
         assert program.get(V2 + core("validate", key)).status == 404
         assert program.get("/", query=f"rest_route=/lmfwc/v2/licenses/validate/{key}").status == 404
+        for path in ("/api/json", "/api/json/shop/v2"):
+            assert program.get(path).json["namespaces"] == ["shop/v2"]
+        assert program.get("/wp-json").status == 404
         assert program.get("/api/json/shop/v2/licenses").status == 401
         in_address = in_query(credentials)
         assert program.get("/api/json/shop/v2/licenses", query=in_address).data[0]["licenseKey"] == key

@@ -1,5 +1,6 @@
 """The parameters of create and update: what each takes, up to which bound, and what it leaves alone."""
 
+import secrets
 from typing import Any
 
 import pytest
@@ -80,11 +81,12 @@ def test_counts_end_at_2_to_the_31(vendor: Client, name: str, value: object) -> 
     assert_invalid(vendor.put(license_path(vendor.license()), json_body={name: value}), name)
 
 
-def test_a_limit_of_zero_is_stored_as_none(vendor: Client) -> None:
+@pytest.mark.parametrize(("name", "field"), COUNTS.items())
+def test_a_limit_of_zero_and_zero_days_are_stored_as_none(vendor: Client, name: str, field: str) -> None:
     for zero in (0, "0"):
-        assert created(vendor, times_activated_max=zero)["timesActivatedMax"] is None
-        path = license_path(vendor.license(times_activated_max=5))
-        assert vendor.put(path, json_body={"times_activated_max": zero}).data["timesActivatedMax"] is None
+        assert created(vendor, **{name: zero})[field] is None
+        path = license_path(vendor.license(**{name: 5}))
+        assert vendor.put(path, json_body={name: zero}).data[field] is None
 
 
 @pytest.mark.parametrize(
@@ -110,6 +112,9 @@ def test_the_default_status_is_active(vendor: Client) -> None:
         ("2099-12-31 23:59:59", "2099-12-31 23:59:59"),
         ("2099-12-31", "2099-12-31 00:00:00"),
         ("2096-02-29", "2096-02-29 00:00:00"),
+        ("2099-12-31 23:59", "2099-12-31 23:59:00"),
+        ("2030-06-01T12:00:00", "2030-06-01 12:00:00"),
+        ("2030-06-01T12:00", "2030-06-01 12:00:00"),
         ("2020-01-01 00:00:00", "2020-01-01 00:00:00"),
         ("0001-01-01 00:00:00", "0001-01-01 00:00:00"),
         ("9999-12-31 23:59:59", "9999-12-31 23:59:59"),
@@ -146,8 +151,8 @@ def test_an_end_may_be_written_in_these_ways(vendor: Client, sent: str | None, s
         "2030-06-01 24:00:00",
         "2030-06-01 12:60:00",
         "2030-06-01 12:00:60",
-        "2030-06-01 12:00",
-        "2030-06-01T12:00:00",
+        "2030-06-01 12:00:00.5",
+        "2030-06-01T24:00:00",
         "2030-06-01 12:00:00+02:00",
         "2030-06-01T12:00:00+25:00",
         "2030-06-01T12:00:00 Europe/Berlin",
@@ -226,6 +231,18 @@ def test_update_changes_the_given_fields_only(vendor: Client, program: Client) -
         before = after
 
 
+@pytest.mark.parametrize("number", ["{}", "-{}", "{}00000000000000000000", "{}.50", "{}e3", "{}e999"])
+def test_a_key_that_is_a_number_in_json_is_taken_as_its_text(vendor: Client, number: str) -> None:
+    first, second = (number.format(secrets.randbits(60)) for _ in range(2))
+    headers = {"Content-Type": "application/json"}
+    created = vendor.post("licenses", body=f'{{"license_key": {first}}}'.encode(), headers=headers)
+    assert created.data["licenseKey"] == first
+    path = license_path(first)
+    changed = vendor.put(path, body=f'{{"license_key": {second}}}'.encode(), headers=headers)
+    assert changed.data["licenseKey"] == second
+    assert vendor.get(license_path(second)).data["id"] == created.data["id"]
+
+
 def test_a_changed_key_is_found_under_its_new_name_only(vendor: Client, program: Client) -> None:
     key = vendor.license()
     token = program.activated(key)
@@ -262,6 +279,13 @@ def test_created_by_and_updated_by_are_the_api_key(server: RunningServer) -> Non
         assert (license["createdBy"], license["updatedBy"]) == (first, None)
         changed = other.put(license_path(license["licenseKey"]), json_body={"order_id": 1}).data
         assert (changed["createdBy"], changed["updatedBy"]) == (first, second)
+
+
+def test_a_license_that_no_api_key_has_made_was_created_by_0(server: RunningServer, vendor: Client) -> None:
+    key = a_key()
+    server.cli("license", "create", "--key", key)
+    assert vendor.get(license_path(key)).data["createdBy"] == 0
+    assert vendor.get("licenses?per_page=1000").data[-1]["createdBy"] == 0
 
 
 def test_a_deleted_license_is_gone_and_its_key_is_free(vendor: Client) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.http.asking import (
     AN_ID,
+    DIGITS,
     JUST_NOW,
     Client,
     a_key,
@@ -36,7 +37,7 @@ def a_generator(**fields: Any) -> dict[str, Any]:
         "suffix": None,
         "expiresIn": None,
         "createdAt": JUST_NOW,
-        "createdBy": AN_ID,
+        "createdBy": DIGITS,
         "updatedAt": JUST_NOW,
         "updatedBy": None,
         **fields,
@@ -50,13 +51,28 @@ def new(vendor: Client, **fields: Any) -> str:
 
 
 FULL = {"times_activated_max": 3, "separator": "-", "prefix": "P/", "suffix": "+S", "expires_in": 30}
-FULL_WRITTEN = {"timesActivatedMax": 3, "separator": "-", "prefix": "P/", "suffix": "+S", "expiresIn": 30}
+FULL_WRITTEN = {"timesActivatedMax": "3", "separator": "-", "prefix": "P/", "suffix": "+S", "expiresIn": "30"}
 
 
 @pytest.mark.parametrize("way", ["json_body", "form", "multipart", "query"])
 def test_create_answers_with_the_generator(vendor: Client, way: str) -> None:
     fields = {name: str(value) for name, value in {**MINIMAL, **FULL}.items()}
     assert_success(vendor.post("generators", **{way: fields}), a_generator(**FULL_WRITTEN))
+
+
+@pytest.mark.parametrize("number", [int, str])
+def test_four_numbers_of_a_generator_are_written_as_texts_and_taken_as_both(
+    vendor: Client, number: type[int] | type[str]
+) -> None:
+    numbers = {"times_activated_max": number(3), "expires_in": number(30)}
+    path = new(vendor, **numbers)
+    vendor.put(path, json_body=numbers)
+    written = vendor.get(path).data
+    assert (written["timesActivatedMax"], written["expiresIn"]) == ("3", "30")
+    assert written["createdBy"].isdigit()
+    assert written["createdBy"] == written["updatedBy"]
+    vendor.put(path, json_body=dict.fromkeys(numbers, number(0)))
+    assert (vendor.get(path).data["timesActivatedMax"], vendor.get(path).data["expiresIn"]) == (None, None)
 
 
 def test_create_needs_only_four_fields(vendor: Client) -> None:
@@ -76,7 +92,7 @@ def test_get_and_list_answer_with_the_same(vendor: Client) -> None:
 def test_update_changes_the_given_fields(vendor: Client, method: str) -> None:
     path = new(vendor, prefix=None)
     reply = vendor.ask(method, path, json_body={"name": "new", "chunks": "6", "expires_in": 5})
-    assert_success(reply, a_generator(name="new", chunks=6, expiresIn=5, updatedBy=AN_ID))
+    assert_success(reply, a_generator(name="new", chunks=6, expiresIn="5", updatedBy=DIGITS))
     cleared = vendor.ask(method, path, json_body={"expires_in": None, "separator": ""})
     assert (cleared.data["expiresIn"], cleared.data["separator"]) == (None, None)
 

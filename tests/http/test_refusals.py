@@ -203,7 +203,6 @@ def test_expired_and_inactive_come_before_the_limit(vendor: Client, program: Cli
         {"license_key": ""},
         {"license_key": " \t\n "},
         {"license_key": None},
-        {"license_key": 7},
         {"license_key": True},
         {"license_key": ["K"]},
         {"license_key": {"K": "L"}},
@@ -219,7 +218,7 @@ def test_create_without_a_usable_key_is_refused(vendor: Client, fields: dict[str
     assert_refused(reply, "License key is invalid.")
 
 
-@pytest.mark.parametrize("key", ["", " ", None, 7, {"K": "L"}, ["K"], True, "x" * 256, "a\nb"])
+@pytest.mark.parametrize("key", ["", " ", None, {"K": "L"}, ["K"], True, "x" * 256, "a\nb"])
 def test_update_to_an_unusable_key_is_refused(vendor: Client, key: object) -> None:
     before = vendor.license()
     reply = vendor.put(license_path(before), json_body={"license_key": key})
@@ -357,9 +356,7 @@ def test_an_address_that_is_not_there_is_refused(vendor: Client, path: str) -> N
     assert_refused(reply, message, code="rest_no_route")
 
 
-@pytest.mark.parametrize(
-    "path", ["/nothing", "/wp-json", "/wp-json/lmfwc", "/wp-json/lmfwc/v3/licenses", "/.."]
-)
+@pytest.mark.parametrize("path", ["/nothing", "/wp-json/lmfwc", "/wp-json/lmfwc/v3/licenses", "/.."])
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "PROPFIND"])
 def test_an_address_outside_the_interface_is_refused_in_the_same_shape(
     program: Client, path: str, method: str

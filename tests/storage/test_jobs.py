@@ -262,7 +262,7 @@ def test_generating_makes_as_many_licenses_as_were_ordered(batches: Batches, sto
     made = licenses(storage)
     assert len({one.key for one in made}) == len(made) == amount
     for one in made:
-        assert (one.source, one.status, one.created_by) == (LicenseSource.GENERATOR, Status.SOLD, BY)
+        assert (one.source, one.status, one.created_by) == (LicenseSource.GENERATOR, Status.SOLD, None)
         assert (one.order_id, one.product_id, one.user_id) == (1, 2, 3)
         assert (one.times_activated_max, one.valid_for_days) == (3, 9)
         assert [(event.name, event.actor) for event in events_of(storage, one.id)] == [
@@ -322,7 +322,7 @@ def test_a_change_changes_what_was_ordered_and_nothing_else(
     old = licenses(storage)
     job = worked_through(batches, storage, order, now=LATER)
     assert (job.state, job.done, job.refused, job.said) == (JobState.DONE, 2, 0, None)
-    assert licenses(storage) == [replace(one, **changes, updated_at=LATER, updated_by=BY) for one in old]
+    assert licenses(storage) == [replace(one, **changes, updated_at=LATER, updated_by=None) for one in old]
     for one in old:
         event = events_of(storage, one.id)[-1]
         assert (event.name, event.actor, event.at) == ("license.updated", ACTOR, LATER)

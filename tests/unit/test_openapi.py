@@ -109,8 +109,7 @@ def test_a_field_may_be_null_where_the_wire_says_so() -> None:
 
     nullable = {name for name, one in SCHEMAS["ValidatedLicense"]["properties"].items() if may_be_null(one)}
     assert nullable == set(
-        "orderId productId userId expiresAt validFor timesActivatedMax createdBy updatedBy "
-        "remainingActivations".split()
+        "orderId productId userId expiresAt validFor timesActivatedMax updatedBy remainingActivations".split()
     )
     nullable = {name for name, one in SCHEMAS["Activation"]["properties"].items() if may_be_null(one)}
     assert nullable == {"label", "meta_data", "updated_at", "deactivated_at"}

@@ -40,6 +40,7 @@ class Call:
         "desk",
         "headers",
         "key",
+        "namespace",
         "now",
         "operation",
         "query",
@@ -57,6 +58,7 @@ class Call:
         self.operation = ""
         self.sayings = problems.NO_SAYINGS
         self.key = ""
+        self.namespace = ""
         self.address = ""
         self.caller: Caller | None = None
         self.desk: Desk

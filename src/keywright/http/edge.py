@@ -56,7 +56,8 @@ class Edge:
         self._origins = frozenset(origin.encode() for origin in settings.allowed_origins)
         below = [*_split(settings.namespace), "v2"]
         self._below_rest_route = below
-        self._prefix = [*_split(settings.api_root), *below]
+        self._root = _split(settings.api_root)
+        self._prefix = [*self._root, *below]
         self._raw_prefix = [word.encode() for word in self._prefix]
         self._unknown_keys = FailureLimit(settings.unknown_key_limit)
         self._bad_credentials = FailureLimit(settings.bad_credentials_limit)
@@ -90,6 +91,11 @@ class Edge:
         if (not raw or raw == [b"index.php"]) and b"rest_route=" in scope["query_string"]:
             return self._rest_route_words(scope["query_string"])
         words = v2.decoded(raw)
+        if words[:1] == ["index.php"]:
+            # Sites with PATHINFO permalinks.
+            words = words[1:]
+        if words == self._root:
+            return []
         return words[size:] if words[:size] == self._prefix else None
 
     def _rest_route_words(self, query: bytes) -> list[str] | None:
@@ -97,6 +103,8 @@ class Edge:
             name, _, value = parameter.partition(b"=")
             if name == b"rest_route":
                 words = v2.words_of_rest_route(value)
+                if not words and value:
+                    return []
                 size = len(self._below_rest_route)
                 if words[:size] == self._below_rest_route:
                     below = words[size:]
@@ -140,6 +148,7 @@ class Edge:
         scope = call.scope
         call.desk = self.desk
         call.body_limit = self._settings.body_limit
+        call.namespace = self._settings.namespace
         client = scope.get("client")
         forwarded_for = _all(call, b"x-forwarded-for") if self._trusted else []
         call.address = auth.client_address(client[0] if client else "", forwarded_for, self._trusted)
@@ -156,7 +165,7 @@ class Edge:
         given = auth.credentials(call.query, query, authorization)
         if given is not None:
             call.caller = await self._caller(call, *given)
-        elif address is None or not address.is_core or self._settings.require_api_key:
+        elif address is None or not address.is_open or (address.is_core and self._settings.require_api_key):
             raise e.CredentialsMissing
 
     async def _caller(self, call: Call, consumer_key: str, consumer_secret: str) -> Caller:
@@ -175,13 +184,8 @@ class Edge:
             for source in _sources(call):
                 self._unknown_keys.check(source, monotonic())
             return
-        if call.caller is None:
-            raise e.CredentialsMissing
-        permissions = call.caller.permissions
-        if action.right is v2.Right.READ and not access.may_read(permissions):
-            raise e.NoReadPermission
-        if action.right is v2.Right.WRITE and not access.may_write(permissions):
-            raise e.NoWritePermission
+        if action.right is not v2.Right.NONE:
+            _require(action.right, call.caller)
 
     def _count(self, call: Call, error: e.KeywrightError, *, is_core: bool) -> None:
         """Remember the failures that guessing would make, and licenses that had no free place."""
@@ -197,7 +201,7 @@ class Edge:
         methods = address.methods
         allow = ", ".join(methods).encode()
         headers: problems.Headers = ((b"allow", allow),)
-        if address.is_core or call.headers.get(b"origin") in self._origins:
+        if address.is_open or call.headers.get(b"origin") in self._origins:
             headers += (
                 (b"access-control-allow-methods", allow),
                 (b"access-control-allow-headers", _PREFLIGHT_HEADERS),
@@ -207,7 +211,7 @@ class Edge:
         return Answer(200, wire.success({"methods": methods}), headers)
 
     def _cors(self, call: Call, address: v2.Address | None) -> problems.Headers:
-        if address is not None and address.is_core:
+        if address is not None and address.is_open:
             return _ANY_ORIGIN
         if not self._origins:
             return ()
@@ -236,6 +240,16 @@ class Edge:
                 status=status,
                 duration_ms=_milliseconds(started),
             )
+
+
+def _require(right: v2.Right, caller: Caller | None) -> None:
+    """Raise ``CredentialsMissing``, ``NoReadPermission`` or ``NoWritePermission``."""
+    if caller is None:
+        raise e.CredentialsMissing
+    if right is v2.Right.READ and not access.may_read(caller.permissions):
+        raise e.NoReadPermission
+    if right is v2.Right.WRITE and not access.may_write(caller.permissions):
+        raise e.NoWritePermission
 
 
 def _always_but(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -143,6 +143,10 @@ async def _changes_sent(call: Call) -> parameters.Parameters:
 
 def _license_key(asked: Mapping[str, Any]) -> str:
     key = asked.get("license_key")
+    if isinstance(key, parameters.Number):
+        key = key.text
+    elif isinstance(key, int) and not isinstance(key, bool):
+        key = str(key)
     if not isinstance(key, str):
         raise e.InvalidLicenseKey
     return keys.normalize_key(key)

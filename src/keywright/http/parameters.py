@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -34,6 +34,21 @@ _DEEPEST = 32
 #: the library that finds it takes quadratic time.
 _LONGEST_KIND = 512
 _META = re.compile(r"meta\[([^\[\]]*)\]")
+
+
+class Number(float):
+    """A number in JSON that is not an integer; ``text`` is how it was sent."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Self:
+        """Read the text of a JSON number."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
+_decode = msgspec.json.Decoder(float_hook=Number).decode
 
 
 def from_query(query: bytes) -> Parameters:
@@ -167,7 +182,7 @@ def _json(body: bytes) -> Parameters:
     if not body.strip():
         return {}
     try:
-        value = msgspec.json.decode(body)
+        value = _decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         raise MalformedJson from None
     if _is_deeper(value, _DEEPEST):

@@ -1,12 +1,12 @@
 """The v2 interface as a table: which address and method does what, and who may call it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from enum import Enum
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from keywright import errors as e
-from keywright.http import generators, licenses
+from keywright.http import generators, licenses, wire
 from keywright.http.calls import Answer, Call
 from keywright.http.problems import NO_SAYINGS, Sayings
 
@@ -14,6 +14,8 @@ from keywright.http.problems import NO_SAYINGS, Sayings
 class Right(Enum):
     """What a caller needs for an action."""
 
+    #: Nothing; an API key that is sent must be right.
+    NONE = "none"
     #: Nothing but the license key; an API key that is sent must be right and may not be write-only.
     CORE = "core"
     READ = "read"
@@ -38,6 +40,8 @@ class Address:
         self.actions = actions
         #: Whether this is one of the addresses that shipped programs call.
         self.is_core = any(one.right is Right.CORE for one in actions.values())
+        #: Whether browsers of any site may call it.
+        self.is_open = self.is_core or any(one.right is Right.NONE for one in actions.values())
         has_head = "GET" in actions and not (self.is_core and actions["GET"].changes)
         #: The methods that can be used here, as ``Allow`` says them.
         self.methods = (*actions, *(("HEAD",) if has_head else ()), "OPTIONS")
@@ -114,8 +118,34 @@ ADDRESSES: list[Address] = [
 ]
 
 
+async def _index(call: Call) -> Answer:
+    """The interface's name, and its routes with their methods, as WordPress writes its index."""
+    namespace = f"{call.namespace}/v2"
+    routes = {
+        "".join(f"/{word}" for word in (namespace, *_pattern(address))): {
+            "namespace": namespace,
+            "methods": list(address.actions),
+        }
+        for address in (INDEX, *ADDRESSES)
+    }
+    index = {"name": "Keywright", "namespaces": [namespace], "routes": routes}
+    return Answer(200, wire.encode(index))
+
+
+def _pattern(address: Address) -> Iterator[str]:
+    """The words of an address, with WordPress's regular expression for the key or number."""
+    name = "license_key" if address.words[:1] == ("licenses",) else "generator_id"
+    return (f"(?P<{name}>[^/]+)" if word is None else word for word in address.words)
+
+
+#: The address of the interface itself: programs call it to test the connection.
+INDEX = Address((), {"GET": Action("index", Right.NONE, _index, changes=False)})
+
+
 def find_address(words: list[str]) -> tuple[Address, str] | None:
     """The address with these words, and the key or number in it."""
+    if not words:
+        return INDEX, ""
     for address in ADDRESSES:
         if len(address.words) == len(words):
             key = _match(address.words, words)

@@ -49,7 +49,7 @@ class LicenseOut(msgspec.Struct, rename="camel", gc=False):
     times_activated: int
     times_activated_max: int | None
     created_at: str
-    created_by: int | UnsetType | None
+    created_by: int | UnsetType
     updated_at: str
     updated_by: int | UnsetType | None
     remaining_activations: int | UnsetType | None
@@ -57,22 +57,22 @@ class LicenseOut(msgspec.Struct, rename="camel", gc=False):
 
 
 class GeneratorOut(msgspec.Struct, rename="camel"):
-    """A generator, as it is written."""
+    """A generator, as it is written. Typed clients of the format read four of its numbers as texts."""
 
     id: int
     name: str
     charset: str
     chunks: int
     chunk_length: int
-    times_activated_max: int | None
+    times_activated_max: str | None
     separator: str | None
     prefix: str | None
     suffix: str | None
-    expires_in: int | None
+    expires_in: str | None
     created_at: str
-    created_by: int | None
+    created_by: str | None
     updated_at: str
-    updated_by: int | None
+    updated_by: str | None
 
 
 def success(data: object) -> bytes:
@@ -147,6 +147,10 @@ def _optional_text(moment: datetime | None) -> str | None:
     return None if moment is None else _text(moment)
 
 
+def _digits(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
 def _license(
     one: License,
     activation_data: ActivationOut | list[ActivationOut] | UnsetType = UNSET,
@@ -166,7 +170,7 @@ def _license(
         one.times_activated,
         one.times_activated_max,
         _text(one.created_at),
-        one.created_by if has_authors else UNSET,
+        (one.created_by or 0) if has_authors else UNSET,
         _text(one.updated_at),
         one.updated_by if has_authors else UNSET,
         UNSET,
@@ -201,13 +205,13 @@ def _generator(one: Generator) -> GeneratorOut:
         one.charset,
         one.chunks,
         one.chunk_length,
-        one.times_activated_max,
+        _digits(one.times_activated_max),
         one.separator,
         one.prefix,
         one.suffix,
-        one.expires_in_days,
+        _digits(one.expires_in_days),
         _text(one.created_at),
-        one.created_by,
+        _digits(one.created_by),
         _text(one.updated_at),
-        one.updated_by,
+        _digits(one.updated_by),
     )

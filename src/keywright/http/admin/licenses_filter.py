@@ -187,7 +187,7 @@ _READ: dict[str, Callable[[Reading, str], dict[str, Any]]] = {
     "product": lambda tx, text: {"product_id": read_number(tx, NameKind.PRODUCT, text)},
     "customer": lambda tx, text: {"user_id": read_number(tx, NameKind.USER, text)},
     "order": lambda _tx, text: {"order_id": fields.parse_integer(text)},
-    "expiring": lambda _tx, text: {"expiring_within_days": fields.parse_days(text)},
+    "expiring": lambda _tx, text: {"expiring_within_days": fields.parse_integer(text, fields.MAX_COUNT)},
     "places": _read_places,
     "sort": _read_order,
 }

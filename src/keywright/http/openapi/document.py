@@ -23,8 +23,10 @@ reactivate it later. Nobody ever takes more places than there are, however many 
 ## Addresses
 
 Every address begins with the server's base, `{base}` here. A key in an address is percent-encoded once, \
-`/` as `%2F`. Doubled and trailing slashes do no harm, and `/?rest_route=/{route}/…` is the same as the \
-plain form. Parameters that nobody knows are ignored, but for the body of a change to a license.
+`/` as `%2F`. Doubled and trailing slashes do no harm, and `/?rest_route=/{route}/…` and \
+`/index.php{base}/…` are the same as the plain form. Unknown parameters are ignored, but for the body of a \
+change to a license. `GET {base}` and `GET {root}` answer without credentials with an index as WordPress \
+has it (`name`, `namespaces`, and `routes` with their methods): a test of the connection.
 
 ## Credentials
 
@@ -125,6 +127,7 @@ def path_of(address: v2.Address) -> str:
 def _introduction(settings: Settings, base: str) -> str:
     return _INTRODUCTION.format(
         base=base,
+        root=f"/{settings.api_root}",
         route=f"{settings.namespace}/v2",
         core_rule=_CLOSED if settings.require_api_key else _OPEN,
     )

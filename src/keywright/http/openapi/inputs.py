@@ -49,8 +49,8 @@ def _text(name: str, description: str, example: str, *, most: int, pattern: str,
 _STATUS_NAMES = [one.name.lower() for one in Status]
 _TIME = (
     r"^([0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
-    r"( [0-2][0-9]:[0-5][0-9]:[0-5][0-9]"
-    r"|T[0-2][0-9]:[0-5][0-9](:[0-5][0-9])?(Z|[+-][01][0-9]:[0-5][0-9]))?)?$"
+    r"( ([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?"
+    r"|T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?(Z|[+-][01][0-9]:[0-5][0-9])?)?)?$"
 )
 _TEXTS: Schema = {
     "propertyNames": {"pattern": _NO_NULL_CHARACTER},
@@ -95,7 +95,8 @@ ACTIVATION = (TOKEN, _LABEL, _META)
 LICENSE = (
     _text(
         "license_key",
-        "The key, 1 to 255 characters without control characters. White space around it is cut off.",
+        "The key, 1 to 255 characters without control characters. White space around it is cut off; a number "
+        "in JSON is taken as its text.",
         "KW7Q-2MXD-94TB-VH3C",
         most=MAX_KEY_LENGTH,
         least=1,
@@ -107,15 +108,16 @@ LICENSE = (
     _STATUS,
     Field(
         "expires_at",
-        "When the license ends: `YYYY-MM-DD HH:MM:SS` or `YYYY-MM-DD` in UTC, or ISO 8601 with an offset. "
-        "Null or empty: never. Setting it clears `valid_for`.",
+        "When the license ends: `YYYY-MM-DD HH:MM[:SS]`, `YYYY-MM-DD` (that day at 00:00:00), or ISO 8601 "
+        "with `T`. An offset is honoured, without one it is UTC; fractions of a second are dropped. Null or "
+        "empty: never. Setting it clears `valid_for`.",
         {"type": "string", "pattern": _TIME},
         {"type": ["string", "null"], "pattern": _TIME},
         "2027-12-31 00:00:00",
     ),
     _whole(
         "valid_for",
-        "Days that the license is good for, counted from its first activation.",
+        "Days that the license is good for, counted from its first activation. Null or 0: not counted.",
         365,
         most=MAX_COUNT,
     ),
@@ -149,7 +151,7 @@ GENERATOR = (
     _text("suffix", "What stands after the last run.", "", most=255, pattern=_NO_CONTROLS),
     _whole(
         "expires_in",
-        "Days that its licenses are good for, counted from their first activation.",
+        "Days that its licenses are good for, counted from their first activation. Null or 0: not counted.",
         365,
         most=MAX_COUNT,
     ),

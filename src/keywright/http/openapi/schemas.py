@@ -53,6 +53,11 @@ def _count(description: str, least: int = 0, most: int = MAX_COUNT) -> Schema:
     return {"description": description, "minimum": least, "maximum": most, "format": "int32"}
 
 
+def _digits(description: str) -> Schema:
+    """A number that is written as a text, as typed clients of the format expect it."""
+    return {"description": f"{description} A text of digits.", "pattern": "^(0|[1-9][0-9]{0,18})$"}
+
+
 def _moment(description: str) -> Schema:
     return {"description": description, "pattern": MOMENT}
 
@@ -64,8 +69,7 @@ def _choice(description: str, numbers: type[IntEnum]) -> Schema:
     }
 
 
-_MADE_BY = "The number of the API key or user that made it, or null."
-_CHANGED_BY = "The number of the API key or user that changed it last, or null."
+_CHANGED_BY = "The number of the API key that changed it last, or null."
 _MADE_AT = "When it was made, in UTC."
 
 #: What is known of a field beside its type.
@@ -88,7 +92,7 @@ _LICENSE: dict[str, Schema] = {
     "timesActivated": _count("How many places are taken: the number of active records."),
     "timesActivatedMax": _count("How many places there are, or null: no limit.", 1),
     "createdAt": _moment(_MADE_AT),
-    "createdBy": _number(_MADE_BY),
+    "createdBy": _number("The number of the API key that made it; 0: it was made in another way."),
     "updatedAt": _moment("When it was changed last; until the first change, this is `createdAt`."),
     "updatedBy": _number(_CHANGED_BY),
     "remainingActivations": _count(
@@ -122,17 +126,17 @@ _GENERATOR: dict[str, Schema] = {
     "charset": {"description": "The characters that keys are drawn from."},
     "chunks": _count("How many runs of drawn characters a key has.", 1),
     "chunkLength": _count("How many characters a run has.", 1),
-    "timesActivatedMax": _count("How many places its licenses have, or null: no limit.", 1),
+    "timesActivatedMax": _digits("How many places its licenses have, or null: no limit."),
     "separator": {"description": "What stands between two runs, or null."},
     "prefix": {"description": "What stands before the first run, or null."},
     "suffix": {"description": "What stands after the last run, or null."},
-    "expiresIn": _count(
+    "expiresIn": _digits(
         "Days that its licenses are good for, counted from their first activation, or null: always."
     ),
     "createdAt": _moment(_MADE_AT),
-    "createdBy": _number(_MADE_BY),
+    "createdBy": _digits("The number of the API key that made it, or null."),
     "updatedAt": _moment("When it was changed last, in UTC."),
-    "updatedBy": _number(_CHANGED_BY),
+    "updatedBy": _digits(_CHANGED_BY),
 }
 _AUTHORS = {"createdBy", "updatedBy"}
 _ONE = ref("Activation")
