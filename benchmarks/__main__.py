@@ -12,7 +12,19 @@ from typing import Annotated, Literal, NoReturn
 import typer
 from rich.console import Console
 
-from benchmarks import beside, capacity, contention, machine, pages, sizes, throughput, visits, wrk
+from benchmarks import (
+    attacks,
+    beside,
+    capacity,
+    contention,
+    machine,
+    pages,
+    servers,
+    sizes,
+    throughput,
+    visits,
+    wrk,
+)
 from benchmarks import processes as process
 from benchmarks.databases import Database, Postgres, a_server
 from benchmarks.installations import Filled, fill
@@ -20,7 +32,18 @@ from benchmarks.report import Report, save, show
 
 _SMALL, _LARGE = 10_000, 1_000_000
 _ALWAYS = (*throughput.CASES, "startup", "listing")
-_PARTS = (*_ALWAYS, "doctor", "beside", "pages", "visits", "sizes", "contention", "capacity")
+_PARTS = (
+    *_ALWAYS,
+    "doctor",
+    "beside",
+    "pages",
+    "visits",
+    "sizes",
+    "contention",
+    "capacity",
+    "attacks",
+    "against",
+)
 _LONGEST = 3600
 _HELP = (
     "Measure how fast Keywright is on this machine.\n\n"
@@ -47,9 +70,10 @@ def _say(message: str) -> None:
 class _Bench:
     """Installations are made when the first measurement needs them."""
 
-    def __init__(self, folder: Path, database: Database) -> None:
+    def __init__(self, folder: Path, database: Database, other: Path | None) -> None:
         self.folder = folder
         self.database = database
+        self.other = other
         self._filled: dict[int, Filled] = {}
 
     def filled(self, licenses: int) -> Filled:
@@ -71,14 +95,33 @@ class _Bench:
         if "doctor" in parts:
             report.doctor = process.measure_doctor(self.filled(report.licenses), _say)
         if "beside" in parts:
-            report.beside = beside.compare(self.filled(report.licenses), report.seconds, report.rounds, _say)
+            report.beside = beside.compare_pages(
+                self.filled(report.licenses), report.seconds, report.rounds, _say
+            )
         self._measure_large(report, parts)
+        self._measure_program(report, parts)
         if "capacity" in parts and isinstance(self.database, Postgres):
             report.capacity = capacity.measure(
                 self.filled(report.licenses), self.database, report.seconds, _say
             )
         if "contention" in parts:
             report.contention = contention.measure(self.folder, self.database, _say)
+
+    def _measure_program(self, report: Report, parts: frozenset[str]) -> None:
+        """What can be measured of another installed program, too."""
+        if "against" in parts and self.other is not None:
+            report.against = beside.compare_programs(
+                self.folder / "of-the-other",
+                self.database,
+                report.licenses,
+                [str(self.other)],
+                seconds=report.seconds,
+                rounds=report.rounds,
+                say=_say,
+            )
+        if "attacks" in parts:
+            program = servers.keywright() if self.other is None else [str(self.other)]
+            report.attacks = attacks.measure(self.folder, self.database, program, report.seconds, _say)
 
     def _measure_large(self, report: Report, parts: frozenset[str]) -> None:
         """What is only worth measuring with very many licenses."""
@@ -133,6 +176,16 @@ def bench(
     with_contention: Annotated[
         bool, typer.Option("--contention", help="Let many clients fight for a few places.")
     ] = False,
+    other: Annotated[
+        Path | None,
+        typer.Option(
+            "--server",
+            metavar="FILE",
+            exists=True,
+            resolve_path=True,
+            help="Another installed keywright: compare with it (against), or let it be attacked (attacks).",
+        ),
+    ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there, too.")
     ] = None,
@@ -140,8 +193,10 @@ def bench(
     """Measure, and print what was found; status 1 when a place was given out twice or not at all."""
     added = {"sizes": with_sizes, "contention": with_contention}
     parts = _parts(only) | {part for part, is_added in added.items() if is_added}
-    if parts - {"startup", "listing", "doctor", "pages", "contention"}:
+    if parts - {"startup", "listing", "doctor", "pages", "contention", "attacks"}:
         wrk.require()
+    if "against" in parts and other is None:
+        raise typer.BadParameter("against what? Name the other keywright with --server", param_hint="--only")
     if "capacity" in parts and database == "sqlite":
         raise typer.BadParameter("capacity is about PostgreSQL", param_hint="--only")
     if processes > 1 and database == "sqlite":
@@ -149,8 +204,16 @@ def bench(
     with tempfile.TemporaryDirectory(prefix="keywright-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with _running(database, processes) as chosen:
-            report = Report(machine.look_around(folder), chosen.name, processes, licenses, seconds, rounds)
-            _Bench(folder, chosen).measure(report, parts)
+            report = Report(
+                machine.look_around(folder),
+                chosen.name,
+                processes,
+                licenses,
+                seconds,
+                rounds,
+                servers.limits(),
+            )
+            _Bench(folder, chosen, other).measure(report, parts)
     show(report, Console())
     if json_file is not None:
         save(report, json_file)

@@ -1,13 +1,13 @@
-"""What the administration pages cost those who do not use them: calls of a server with pages, nobody on them,
-compared with calls of one that has neither pages nor what follows the events and does long work for them.
+"""Two servers, driven at the same moment: whatever else the machine does, it does to both, and the system
+divides the processors between them fairly. What a call of the one costs more, it then answers less.
 
-Both are driven at the same moment: whatever else the machine does, it does to both, and the system divides
-the processors between them fairly. What a call of the one costs more, it then answers less.
+So are compared: a server with administration pages, nobody on them, with one that has neither pages nor what
+follows the events and does long work for them; and this Keywright with another one that is installed.
 """
 
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,85 +16,130 @@ from typing import NamedTuple
 
 import msgspec
 
-from benchmarks import servers, wrk
-from benchmarks.installations import Filled, copied
+from benchmarks import programs, servers, wrk
+from benchmarks.databases import Database
+from benchmarks.installations import Filled, copied, key_of
 
 _WITHOUT_PAGES = Path(__file__).with_name("bare.py")
-_WITH, _WITHOUT = "with", "without"
 _CASES = ("validate", "activate")
 _CONNECTIONS = 64
 _LEAST_PAIRS = 10
+_ACTIVATIONS = 3
+#: Far from being reached, yet compared with at every activation.
+_LIMIT = 1_000_000
 #: A server that uses less than this part of the time is at rest; how long that is waited for, and how often
 #: it is looked, in seconds.
 _IDLE, _PATIENCE, _GLANCE = 0.05, 60.0, 1.0
 
+Say = Callable[[str], None]
+_Loads = tuple[wrk.Load, wrk.Load]
 
-class _Pair(NamedTuple):
-    """What was measured at once."""
 
-    with_pages: wrk.Load
-    without_pages: wrk.Load
+class _Side(NamedTuple):
+    """One of two servers: what it is called, the program, and its settings."""
+
+    name: str
+    program: Sequence[str]
+    settings: Mapping[str, str] = servers.UNLIMITED
 
 
 class Beside(msgspec.Struct, frozen=True):
-    """Medians of both servers' rates and processor times; and of the ratios of what was measured at once,
+    """Medians of both servers' rates; and of the ratios, first ÷ second, of what was measured at once,
     between the quarters of which half of them are.
     """
 
     case: str
+    names: tuple[str, str]
     pairs: int
-    with_pages: float
-    without_pages: float
+    rates: tuple[float, float]
     ratio: float
     quarters: tuple[float, float]
     processor_ratio: float | None
 
 
-def compare(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None]) -> list[Beside]:
+def compare_pages(filled: Filled, seconds: int, rounds: int, say: Say) -> list[Beside]:
+    """A server with pages and one without, each on a copy of the installation."""
+    without = [sys.executable, "-P", str(_WITHOUT_PAGES)]
+    sides = _Side("with pages", servers.keywright()), _Side("without", without)
+    return _compare(sides, filled, seconds, rounds, say)
+
+
+def compare_programs(
+    data_dir: Path,
+    database: Database,
+    licenses: int,
+    other: Sequence[str],
+    *,
+    seconds: int,
+    rounds: int,
+    say: Say,
+) -> list[Beside]:
+    """This Keywright and another, perhaps earlier one, each on a copy of an installation that the other one
+    has made.
+    """
+    filled = _fill(data_dir, database, licenses, other, say)
+    here = _Side("this", servers.keywright())
+    there = _Side("the other", other, servers.unlimited(programs.limits(other, data_dir)))
+    return _compare((here, there), filled, seconds, rounds, say)
+
+
+def _fill(data_dir: Path, database: Database, licenses: int, program: Sequence[str], say: Say) -> Filled:
+    say(f"making {licenses:,} licenses with {_ACTIVATIONS} activations each …")
+    vendor = programs.make(data_dir, database, program)
+    # Limits do not matter here: the vendor's calls are free of them.
+    with servers.started(program, data_dir, {}) as server:
+        programs.create(server, vendor, dict.fromkeys(map(key_of, range(licenses)), _LIMIT), _ACTIVATIONS)
+    database.settle(data_dir)
+    nothing = Path()
+    return Filled(data_dir, database, licenses, *vendor, nothing, 0, key_of(0), nothing)
+
+
+def _compare(sides: tuple[_Side, _Side], filled: Filled, seconds: int, rounds: int, say: Say) -> list[Beside]:
     """Drive both at once, each on a copy of the installation, and let both come to rest, again and again; for
     one half of the pairs the one was started first, for the other half the other.
     """
-    starts = {_WITH: servers.keywright(), _WITHOUT: [sys.executable, "-P", str(_WITHOUT_PAGES)]}
     pairs = max(_LEAST_PAIRS, rounds)
-    loads: dict[str, list[_Pair]] = {case: [] for case in _CASES}
-    for names, share in (([_WITH, _WITHOUT], pairs - pairs // 2), ([_WITHOUT, _WITH], pairs // 2)):
+    loads: dict[str, list[_Loads]] = {case: [] for case in _CASES}
+    for places, share in ((sides, pairs - pairs // 2), (sides[::-1], pairs // 2)):
         with ExitStack() as stack:
             both = {}
-            for name in names:
-                copy = stack.enter_context(copied(filled, name))
-                both[name] = (stack.enter_context(servers.started(starts[name], copy.data_dir)), copy)
+            for side in places:
+                copy = stack.enter_context(copied(filled, side.name.replace(" ", "-")))
+                server = servers.started(side.program, copy.data_dir, side.settings)
+                both[side.name] = (stack.enter_context(server), copy)
             for case in _CASES:
-                loads[case] += [_driven(both, case, seconds, say) for _ in range(share)]
-    return [_compared(case, found) for case, found in loads.items()]
+                loads[case] += [
+                    _driven([both[one.name] for one in sides], case, seconds) for _ in range(share)
+                ]
+                found = _compared(case, sides, loads[case])
+                say(f"{case}: {found.ratio:.3f} after {found.pairs} pairs")
+    return [_compared(case, sides, found) for case, found in loads.items()]
 
 
-def _driven(
-    both: dict[str, tuple[servers.Server, Filled]], case: str, seconds: int, say: Callable[[str], None]
-) -> _Pair:
+def _driven(both: Sequence[tuple[servers.Server, Filled]], case: str, seconds: int) -> _Loads:
     with ThreadPoolExecutor(2) as pool:
-        driven = {
-            name: pool.submit(wrk.drive, server, copy, case, _CONNECTIONS, seconds)
-            for name, (server, copy) in both.items()
-        }
-    for server, _ in both.values():
+        one, other = (
+            pool.submit(wrk.drive, server, copy, case, _CONNECTIONS, seconds) for server, copy in both
+        )
+    for server, _ in both:
         _wait_until_idle(server)
-    pair = _Pair(driven[_WITH].result(), driven[_WITHOUT].result())
-    rates = f"{pair.with_pages.per_second:,.0f}/s with, {pair.without_pages.per_second:,.0f}/s without pages"
-    say(f"{case}: {rates}")
-    return pair
+    return one.result(), other.result()
 
 
-def _compared(case: str, pairs: list[_Pair]) -> Beside:
-    ratios = [one.with_pages.per_second / one.without_pages.per_second for one in pairs]
+def _compared(case: str, sides: tuple[_Side, _Side], pairs: list[_Loads]) -> Beside:
+    ratios = [one.per_second / other.per_second for one, other in pairs]
     quarters = statistics.quantiles(ratios, n=4)
     return Beside(
         case,
+        (sides[0].name, sides[1].name),
         len(pairs),
-        statistics.median(one.with_pages.per_second for one in pairs),
-        statistics.median(one.without_pages.per_second for one in pairs),
+        (
+            statistics.median(one.per_second for one, _ in pairs),
+            statistics.median(other.per_second for _, other in pairs),
+        ),
         statistics.median(ratios),
         (quarters[0], quarters[-1]),
-        _processor_ratio([one.with_pages for one in pairs], [one.without_pages for one in pairs]),
+        _processor_ratio([one for one, _ in pairs], [other for _, other in pairs]),
     )
 
 

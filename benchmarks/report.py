@@ -7,6 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.attacks import Attacks
 from benchmarks.beside import Beside
 from benchmarks.capacity import ACTIVATIONS, VALIDATIONS, Capacity
 from benchmarks.contention import Contention
@@ -27,16 +28,20 @@ class Report(msgspec.Struct):
     licenses: int
     seconds: int
     rounds: int
+    #: Of most measured servers, see ``servers.limits``.
+    limits: dict[str, int]
     throughput: Throughput | None = None
     start_up: StartUp | None = None
     listing: Listing | None = None
     doctor: Doctor | None = None
-    beside: list[Beside] | None = None
+    beside: list[Beside] = []
+    against: list[Beside] = []
     pages: Pages | None = None
     visits: Visits | None = None
     sizes: Sizes | None = None
     contention: Contention | None = None
     capacity: Capacity | None = None
+    attacks: Attacks | None = None
 
 
 def save(report: Report, file: Path) -> None:
@@ -58,6 +63,9 @@ def show(report: Report, console: Console) -> None:
         console.print(_contention(report.contention))
     if report.capacity is not None:
         console.print(_capacity(report.capacity))
+    if report.attacks is not None:
+        console.print(_attacks(report, report.attacks))
+        console.print(_attackers(report.attacks))
 
 
 def _throughput(report: Report, measured: Throughput) -> Table:
@@ -134,13 +142,14 @@ def _meanwhile(found: Visits) -> Table:
 def _figures(report: Report) -> Table:
     table = Table(show_header=False)
     rows = [*_memory(report), *_times(report), *_doctor(report.doctor), *_sizes(report.sizes)]
-    for name, figure in [*rows, *_beside(report.beside)]:
+    for name, figure in [*rows, *_beside([*report.beside, *report.against])]:
         table.add_row(name, figure)
     table.add_section()
     machine = report.machine
     table.add_row("processor", f"{machine.processor}, {machine.cores} cores")
     table.add_row("system", machine.system)
     table.add_row("Python, SQLite, Keywright", f"{machine.python}, {machine.sqlite}, {machine.keywright}")
+    table.add_row("limits of the measured servers", _limits(report.limits))
     table.add_row("a page made durable by the disk", f"{machine.sync_ms:.2f} ms")
     return table
 
@@ -177,16 +186,16 @@ def _doctor(doctor: Doctor | None) -> list[tuple[str, str]]:
     ]
 
 
-def _beside(found: list[Beside] | None) -> list[tuple[str, str]]:
+def _beside(found: list[Beside]) -> list[tuple[str, str]]:
     rows = []
-    for one in found or ():
+    for one in found:
         low, high = one.quarters
+        both, rates = " ÷ ".join(one.names), " ÷ ".join(f"{rate:,.0f}/s" for rate in one.rates)
         ratio = f"{one.ratio:.3f}, half of {one.pairs} pairs {low:.3f} to {high:.3f}"
-        rows.append((f"{one.case}, rate with pages ÷ without", ratio))
-        rates = f"{one.with_pages:,.0f}/s ÷ {one.without_pages:,.0f}/s"
+        rows.append((f"{one.case}, rate {both}", ratio))
         rows.append((f"{one.case}, medians", rates))
         if one.processor_ratio is not None:
-            rows.append((f"{one.case}, processor time with ÷ without", f"{one.processor_ratio:.3f}"))
+            rows.append((f"{one.case}, processor time {both}", f"{one.processor_ratio:.3f}"))
     return rows
 
 
@@ -225,6 +234,36 @@ def _capacity(found: Capacity) -> Table:
     table.add_row("cores for PostgreSQL", f"{found.cores('postgres_us'):.1f}")
     table.add_row("write-ahead log", f"{found.log_per_second / 1e6:.1f} MB/s")
     return table
+
+
+def _attacks(report: Report, found: Attacks) -> Table:
+    title = f"{report.database}, {report.seconds} s each, {found.server}\n{_limits(found.limits)}"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("honest caller", no_wrap=True)
+    for name in ("calls", "failed", "p50 ms", "p99 ms", "changes\nfailed", "memory\nMiB", "disk\nMiB"):
+        table.add_column(name, justify="right")
+    for row in found.rows:
+        one = row.honest
+        figures = [f"{one.calls:,}", f"{one.failed:,}", f"{one.p50_ms:.1f}", f"{one.p99_ms:.1f}"]
+        memory = "?" if row.memory_mib is None else f"{row.memory_mib:.0f}"
+        changes = f"{one.changes_failed} of {one.changes}"
+        table.add_row(row.name, *figures, changes, memory, f"{row.growth_mib:.1f}")
+    return table
+
+
+def _attackers(found: Attacks) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("attack", no_wrap=True)
+    table.add_column("what the attackers did")
+    table.add_column("how often they were answered with what")
+    for row in found.rows:
+        answers = ", ".join(f"{what}: {number:,}" for what, number in sorted(row.outcomes.items()))
+        table.add_row(row.name, row.title, answers)
+    return table
+
+
+def _limits(limits: dict[str, int]) -> str:
+    return ", ".join(f"{name} {limit:,}" for name, limit in sorted(limits.items()))
 
 
 def _mebibytes(figure: float | None) -> str:

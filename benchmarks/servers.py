@@ -8,19 +8,23 @@ import subprocess
 import sys
 import sysconfig
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from benchmarks.installations import Filled
+from keywright.config import Settings
+from keywright.config.settings import PREFIX
 
 LICENSES = "/wp-json/lmfwc/v2/licenses"
 _WITH_CONSTANT = Path(__file__).with_name("server.py")
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 #: The longest that starting, stopping, or one answer may take, in seconds.
 _PATIENCE = 60
+#: What an address, or the callers of one license, may change in a minute.
+_CHANGE_LIMITS = frozenset({"license_change_limit", "address_change_limit"})
 
 
 class Server(NamedTuple):
@@ -56,6 +60,24 @@ class Server(NamedTuple):
         return [folder / name, *(Path("/proc") / child / name for child in children)]
 
 
+def unlimited(known: Container[str]) -> dict[str, str]:
+    """The environment for a benchmark, which is one address that changes more than any honest one: no limits
+    on changes, where the program has these settings.
+    """
+    return {f"{PREFIX}{name.upper()}": "0" for name in sorted(_CHANGE_LIMITS) if name in known}
+
+
+#: The environment of most measured servers.
+UNLIMITED = unlimited(Settings.model_fields)
+
+
+def limits() -> dict[str, int]:
+    """The limits of most measured servers: of calls in a minute, of what waits, of sizes. 0 is none."""
+    defaults = {name: field.default for name, field in Settings.model_fields.items()}
+    found = {name: value for name, value in defaults.items() if name.endswith("_limit")}
+    return found | dict.fromkeys(found.keys() & _CHANGE_LIMITS, 0)
+
+
 def keywright(*arguments: str) -> list[str]:
     """The command line of the installed program."""
     return [str(Path(sysconfig.get_path("scripts")) / "keywright"), *arguments]
@@ -73,8 +95,12 @@ def running(filled: Filled) -> Iterator[Server]:
 
 
 @contextmanager
-def started(program: Sequence[str], data_dir: Path) -> Iterator[Server]:
-    """``serve`` of this program on a port that the system chooses; it accepts connections."""
+def started(
+    program: Sequence[str], data_dir: Path, settings: Mapping[str, str] = UNLIMITED
+) -> Iterator[Server]:
+    """``serve`` of this program on a port that the system chooses; it accepts connections. ``settings`` are
+    variables of its environment.
+    """
     data_dir.mkdir(exist_ok=True)
     log_file = data_dir / "requests.log"
     serve = ["serve", "--port", "0", "--data-dir", str(data_dir)]
@@ -86,7 +112,7 @@ def started(program: Sequence[str], data_dir: Path) -> Iterator[Server]:
             stderr=log,
             text=True,
             cwd=data_dir,
-            env=environment(),
+            env={**environment(), **settings},
         )
         try:
             yield Server(process, _announced(process, log_file))
@@ -96,7 +122,7 @@ def started(program: Sequence[str], data_dir: Path) -> Iterator[Server]:
 
 def environment() -> dict[str, str]:
     """Ours, without settings."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("KEYWRIGHT_")}
+    return {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
 
 
 def get(url: str, path: str) -> bytes:

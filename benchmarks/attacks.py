@@ -1,0 +1,136 @@
+"""How an honest caller fares beside attacks: the real server with its default settings, on an installation
+of its own making for each attack, callers and attackers in processes of their own (tools/attacks).
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from benchmarks import programs, servers
+from benchmarks.databases import Database
+from benchmarks.servers import Server
+from tools.attacks import ATTACKS
+from tools.attacks.__main__ import HONEST
+from tools.attacks.honest import Figures
+from tools.attacks.wire import Target
+
+_NAME, _PASSWORD = "benchmark", "a password for one run"
+_USER = f"user create {_NAME} --role=administrator --password-stdin"
+_LICENSES = 1_000
+#: Processes that prepare, or end, may take so long, in seconds.
+_PATIENCE = 120
+#: What most systems let a process open at first.
+_DESCRIPTORS = 1024
+ALONE = "alone"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """An attack: what the honest caller met, what the attackers were answered, and what was left behind."""
+
+    name: str
+    title: str
+    honest: Figures
+    #: By how much the server's peak memory grew, in MiB; None where there is no /proc.
+    memory_mib: float | None
+    #: By how much the database grew, in MiB, what the attack has prepared included.
+    growth_mib: float
+    outcomes: dict[str, int]
+
+
+class Attacks(msgspec.Struct, frozen=True):
+    """The rows, and which server it was with which limits."""
+
+    server: str
+    limits: dict[str, int]
+    rows: list[Row]
+
+
+def measure(
+    folder: Path, database: Database, program: Sequence[str], seconds: int, say: Callable[[str], None]
+) -> Attacks:
+    """Let each attack go on for so long, on a copy of an installation that the same program has made."""
+    made = folder / "attacked"
+    target = _make(made, database, program)
+    rows = []
+    for name in (ALONE, *ATTACKS):
+        copy = made.with_name(f"attacked-{name}")
+        database.copy(made, copy)
+        before = database.size(copy)
+        with servers.started(_with_few_descriptors(program), copy, {}) as server:
+            outcomes, figures, memory = _attacked(name, server, target, seconds)
+        # When it stopped, the server put what its log held into the database.
+        growth = (database.size(copy) - before) / 2**20
+        database.remove(copy)
+        title = ATTACKS[name].title if name in ATTACKS else "nobody attacks"
+        rows.append(Row(name, title, figures, memory, growth, outcomes))
+        say(f"{name}: p99 {figures.p99_ms:.1f} ms, {figures.failed} failed")
+    return Attacks(str(program[0]), programs.limits(program, made), rows)
+
+
+def _attacked(
+    name: str, server: Server, target: Target, seconds: int
+) -> tuple[dict[str, int], Figures, float | None]:
+    port = urlsplit(server.url).port
+    assert port is not None
+    here = msgspec.structs.replace(target, port=port)
+    with ExitStack() as stack:
+        # The attack prepares first: what it does meanwhile is not the honest caller's to suffer from.
+        names = [name, HONEST] if name in ATTACKS else [HONEST]
+        callers = [stack.enter_context(_caller(one, here, seconds)) for one in names]
+        before = server.memory("VmHWM")
+        with ThreadPoolExecutor(len(callers)) as pool:
+            said = list(pool.map(_run, callers))
+        after = server.memory("VmHWM")
+    outcomes = msgspec.json.decode(said[0], type=dict[str, int]) if name in ATTACKS else {}
+    memory = None if before is None or after is None else after - before
+    return outcomes, msgspec.json.decode(said[-1], type=Figures), memory
+
+
+@contextmanager
+def _caller(what: str, target: Target, seconds: int) -> Iterator["subprocess.Popen[str]"]:
+    """A caller that is ready."""
+    command = [sys.executable, "-m", "tools.attacks", what, str(seconds)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(msgspec.json.encode(target).decode() + "\n")
+            process.stdin.flush()
+            if process.stdout.readline() != "ready\n":
+                raise RuntimeError(f"{what} could not be prepared")
+            yield process
+        finally:
+            process.kill()
+
+
+def _run(caller: "subprocess.Popen[str]") -> str:
+    """What it prints when it is over."""
+    said, _ = caller.communicate("\n", timeout=_PATIENCE)
+    if caller.returncode:
+        raise RuntimeError(f"{caller.args!r} failed")
+    return said
+
+
+def _with_few_descriptors(program: Sequence[str]) -> list[str]:
+    """The program, as a system starts it that lets processes open few files at first."""
+    return ["sh", "-c", f'ulimit -Sn {_DESCRIPTORS} && exec "$@"', "sh", *program]
+
+
+def _make(data_dir: Path, database: Database, program: Sequence[str]) -> Target:
+    """An installation made by the program itself."""
+    vendor = programs.make(data_dir, database, program)
+    programs.output(program, data_dir, _USER, _PASSWORD)
+    keys = [f"BENCH-{number:04d}-A1B2-C3D4" for number in range(_LICENSES)]
+    honest, changed, single, full = keys[:4]
+    with servers.started(program, data_dir, {}) as server:
+        programs.create(server, vendor, dict.fromkeys(keys) | {single: 1, full: 1})
+        for key in (honest, full):
+            servers.get(server.url, f"{servers.LICENSES}/activate/{key}")
+    database.settle(data_dir)
+    return Target(0, honest, changed, single, full, _NAME, _PASSWORD)

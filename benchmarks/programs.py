@@ -1,0 +1,93 @@
+"""An installed keywright of any version, known only by its commands and its calls."""
+
+import asyncio
+import base64
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from benchmarks import servers
+from benchmarks.databases import Database
+from benchmarks.servers import Server
+from tools.attacks.wire import Connection, get, post
+
+_PATIENCE = 120
+_CONNECTIONS = 16
+_HOST = "127.0.0.1"
+_API_KEY = "apikey create --name=benchmark --permissions=read_write --json"
+
+
+class Vendor(NamedTuple):
+    """An API key that may do everything."""
+
+    consumer_key: str
+    consumer_secret: str
+
+    @property
+    def header(self) -> str:
+        """What calls send."""
+        both = f"{self.consumer_key}:{self.consumer_secret}".encode()
+        return f"Authorization: Basic {base64.b64encode(both).decode()}"
+
+
+def make(data_dir: Path, database: Database, program: Sequence[str]) -> Vendor:
+    """An installation with nothing in it but an API key."""
+    database.prepare(data_dir)
+    data_dir.mkdir(exist_ok=True)
+    issued = msgspec.json.decode(output(program, data_dir, _API_KEY))
+    return Vendor(issued["consumer_key"], issued["consumer_secret"])
+
+
+def create(server: Server, vendor: Vendor, licenses: Mapping[str, int | None], activations: int = 0) -> None:
+    """Have the server make licenses with these keys and limits, and activate each so often."""
+    asyncio.run(_create(server, vendor, licenses, activations))
+
+
+def limits(program: Sequence[str], data_dir: Path) -> dict[str, int]:
+    """Those among the settings, as the program has them for this installation."""
+    settings = msgspec.json.decode(output(program, data_dir, "config --json"))
+    return {name: one["value"] for name, one in settings.items() if name.endswith("_limit")}
+
+
+def output(program: Sequence[str], data_dir: Path, command: str, given: str = "") -> str:
+    """What the program prints; its settings are those of this installation."""
+    done = subprocess.run(
+        [*program, *command.split(), "--data-dir", str(data_dir)],
+        cwd=data_dir,
+        env=servers.environment(),
+        input=given,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=_PATIENCE,
+        check=True,
+    )
+    return done.stdout
+
+
+async def _create(
+    server: Server, vendor: Vendor, licenses: Mapping[str, int | None], activations: int
+) -> None:
+    port = urlsplit(server.url).port
+    assert port is not None
+    waiting = iter(licenses.items())
+
+    async def over_one() -> None:
+        async with Connection((_HOST, port), _HOST) as connection:
+            for request in _requests(waiting, vendor, activations):
+                answer = await connection.ask(request, _PATIENCE)
+                if answer.status != 200:
+                    raise RuntimeError(f"a call was answered {answer.status}: {answer.body.decode()}")
+
+    await asyncio.gather(*(over_one() for _ in range(_CONNECTIONS)))
+
+
+def _requests(waiting: Iterator[tuple[str, int | None]], vendor: Vendor, activations: int) -> Iterator[bytes]:
+    for key, limit in waiting:
+        body = msgspec.json.encode({"license_key": key, "times_activated_max": limit, "valid_for": 365})
+        yield post(servers.LICENSES, "application/json", body, vendor.header)
+        for _ in range(activations):
+            yield get(f"{servers.LICENSES}/activate/{key}?label=Office%20laptop", vendor.header)

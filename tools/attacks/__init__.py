@@ -1,0 +1,11 @@
+"""Attacks on the availability of a Keywright server, and an honest caller to be measured beside them.
+
+For the benchmark, in processes of their own, and for tests. Everything goes to loopback addresses and ends
+by itself. Callers come from addresses of 127.0.0.0/8, all of which are this machine's on Linux.
+"""
+
+from tools.attacks import histories, strangers
+from tools.attacks.stranger import Attack
+
+#: By the point of the work that each attack stands for, in order.
+ATTACKS: dict[str, Attack] = dict(sorted({**histories.ATTACKS, **strangers.ATTACKS}.items()))

@@ -1,0 +1,105 @@
+"""A caller who does nothing wrong: a validation every 50 ms, and a change every second."""
+
+import asyncio
+import statistics
+from time import monotonic
+
+import msgspec
+
+from tools.attacks.wire import LICENSES, Connection, NotAnswered, Target, get
+
+ADDRESS = "127.0.0.2"
+_EVERY, _CHANGE_EVERY = 0.05, 1.0
+#: A program gives up after so many seconds.
+PATIENCE = 2.0
+#: Kept alive, used in turn: a call whose predecessor still waits goes over another one.
+_CONNECTIONS = 8
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """``failed`` is whatever was not answered 200 in time. Times count from the moment at which a call was
+    due; a call that failed took at least ``PATIENCE``.
+    """
+
+    calls: int
+    failed: int
+    p50_ms: float
+    p99_ms: float
+    changes: int
+    changes_failed: int
+
+
+class Honest:
+    """The caller, with the outcomes of its calls so far."""
+
+    def __init__(self, target: Target) -> None:
+        self._validate = get(f"{LICENSES}/validate/{target.honest_key}")
+        self._change = get(f"{LICENSES}/activate/{target.changed_key}")
+        self._connections = [Connection(target.server, ADDRESS) for _ in range(_CONNECTIONS)]
+        self._for_changes = Connection(target.server, ADDRESS)
+        self._seconds: list[float] = []
+        self._failed = self._changes = self._changes_failed = 0
+
+    async def prepare(self) -> None:
+        """Connect, and be answered once over each connection."""
+        for one in self._connections:
+            await one.ask(self._validate, PATIENCE)
+        await self._for_changes.ask(self._change, PATIENCE)
+
+    async def call(self, seconds: float) -> Figures:
+        """Call for so long."""
+        free: asyncio.Queue[Connection] = asyncio.Queue()
+        for one in self._connections:
+            free.put_nowait(one)
+        began = monotonic()
+        async with asyncio.TaskGroup() as calls:
+            calls.create_task(self._call_changing(began, seconds))
+            for number in range(int(seconds / _EVERY)):
+                due = began + number * _EVERY
+                await asyncio.sleep(due - monotonic())
+                calls.create_task(self._call_once(free, due))
+        return self._figures()
+
+    def close(self) -> None:
+        """Hang up."""
+        for one in (*self._connections, self._for_changes):
+            one.close()
+
+    async def _call_once(self, free: "asyncio.Queue[Connection]", due: float) -> None:
+        try:
+            async with asyncio.timeout(due + PATIENCE - monotonic()):
+                connection = await free.get()
+        except TimeoutError:
+            is_right = False
+        else:
+            is_right = await _is_answered(connection, self._validate, due)
+            free.put_nowait(connection)
+        taken = monotonic() - due
+        self._seconds.append(taken if is_right else max(taken, PATIENCE))
+        self._failed += not is_right
+
+    async def _call_changing(self, began: float, seconds: float) -> None:
+        for number in range(int(seconds / _CHANGE_EVERY)):
+            due = began + number * _CHANGE_EVERY
+            await asyncio.sleep(due - monotonic())
+            is_right = await _is_answered(self._for_changes, self._change, max(due, monotonic()))
+            self._changes += 1
+            self._changes_failed += not is_right
+
+    def _figures(self) -> Figures:
+        hundredths = [one * 1000 for one in statistics.quantiles(self._seconds, n=100, method="inclusive")]
+        return Figures(
+            len(self._seconds),
+            self._failed,
+            hundredths[49],
+            hundredths[98],
+            self._changes,
+            self._changes_failed,
+        )
+
+
+async def _is_answered(connection: Connection, request: bytes, due: float) -> bool:
+    try:
+        return (await connection.ask(request, max(0.0, due + PATIENCE - monotonic()))).status == 200
+    except NotAnswered:
+        return False
