@@ -5,9 +5,9 @@ raised, because the others of the batch have theirs.
 """
 
 import logging
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Collection, Sequence, Set
 from functools import partial
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from keywright import access, accounts, following, generating, jobs, licensing, reporting
@@ -29,11 +29,17 @@ from keywright.workset import Workset
 
 Outcome = Any
 
-#: How long a license that somebody holds is not waited for again, in seconds.
+#: How long calls about a license that another transaction holds are refused before it is looked at again, in
+#: seconds.
 _LEFT_ALONE = 1.0
+#: How often it is looked at who holds a license, and how long after each other, in seconds: batches of other
+#: server processes hold licenses, too, but only for some milliseconds.
+_LOOKS, _BETWEEN_LOOKS = 3, 0.05
+#: How often a batch is tried again together without the licenses that were seen to be held.
+_TRIES = 2
 #: How long after a complaint about the database there is no other, in seconds.
 _SILENCE = 1.0
-#: How long commands are tried one at a time while somebody else holds what some of them need, in seconds.
+#: How long the parts of a batch are tried again that other transactions keep from being decided, in seconds.
 _PATIENCE = 2.5
 #: Commands that the server gives itself, again and again: they wait for no other process, and what they meet
 #: is for the server to say.
@@ -73,8 +79,9 @@ class Batches:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        #: Licenses that another transaction held when they were wanted, and until when they are left alone.
-        self._held: dict[str, float] = {}
+        #: Licenses that another transaction held when they were wanted: until when they are left alone, and
+        #: the number of that transaction.
+        self._held: dict[str, tuple[float, str]] = {}
         self._silent_until = 0.0
 
     def interrupt(self, *, writing: bool) -> None:
@@ -89,49 +96,139 @@ class Batches:
     def change(self, commands: Sequence[c.Command], *, wait: bool = True) -> list[Outcome]:
         """Decide the commands in order; when this returns, what they changed is durable.
 
-        A command that the database itself rejects does not hurt the others: they are then decided one
-        at a time. Raises ``StoreBusy``, with nothing done, when ``wait`` is False and it would take long:
-        when another process is writing, or the commands have to be decided one at a time.
+        A command that the database itself rejects does not hurt the others: the batch is then halved until it
+        is alone. Raises ``StoreBusy``, with nothing done, when ``wait`` is False and it would take long: when
+        another process is writing, or the batch has to be halved.
         """
         if self._held:
-            now = monotonic()
-            self._held = {key: until for key, until in self._held.items() if until > now}
-        return self._changed_but(self._held.keys(), commands, LockTimeout("held a moment ago"), wait=wait)
+            self._look_again()
+        return self._changed_but(
+            self._held.keys(), commands, LockTimeout("held a moment ago"), partial(self._changed, wait=wait)
+        )
 
     def _changed_but(
-        self, held: Set[str], commands: Sequence[c.Command], fault: StoreConflict, *, wait: bool
+        self,
+        held: Set[str],
+        commands: Sequence[c.Command],
+        fault: StoreConflict,
+        decide: Callable[[Sequence[c.Command]], list[Outcome]],
     ) -> list[Outcome]:
         """Decide what is not about these licenses; the rest meets the fault."""
         if not held:
-            return self._changed(commands, wait=wait)
+            return decide(commands)
         is_held = [bool(_keys_of(one) & held) for one in commands]
         free = [one for one, is_it in zip(commands, is_held, strict=True) if not is_it]
-        decided = iter(self._changed(free, wait=wait) if free else ())
+        decided = iter(decide(free) if free else ())
         return [fault if is_it else next(decided) for is_it in is_held]
 
     def _changed(self, commands: Sequence[c.Command], *, wait: bool) -> list[Outcome]:
+        if len(commands) == 1 and isinstance(commands[0], _OF_OUR_OWN):
+            return self._changed_quietly(commands)
         try:
-            if len(commands) == 1 and isinstance(commands[0], _OF_OUR_OWN):
-                return self._changed_quietly(commands)
-            return change(self._storage, partial(_decide, commands), wait=wait)
+            return self._together(commands, wait=wait)
         except StoreBusy as fault:
             if not wait:
                 raise
             return [fault] * len(commands)
-        except StoreConflict as conflict:
-            # Somebody holds what one of them needs; the others need not suffer for that.
-            return self._changed_one_by_one(commands, conflict, wait=wait)
+        except Exception as caught:
+            problem = caught
+        if isinstance(problem, LockTimeout):
+            return self._changed_around_locks(commands, problem)
+        if not wait and len(commands) > 1:
+            # Several transactions take long; the caller may want to be elsewhere for that.
+            raise StoreBusy from problem
+        return self._changed_apart(commands, problem, monotonic() + _PATIENCE)
+
+    def _together(self, commands: Sequence[c.Command], *, wait: bool = True) -> list[Outcome]:
+        """Decide in one transaction. Raises what happens to it, unless all of them have to come again."""
+        try:
+            return change(self._storage, partial(_decide, commands), wait=wait)
+        except (StoreBusy, StoreConflict):
+            raise
         except Unavailable as fault:
             self._complain("the database cannot be written: %s", fault)
             return [fault] * len(commands)
-        except Exception as problem:
-            return self._changed_one_by_one(commands, problem, wait=wait)
 
     def _changed_quietly(self, commands: Sequence[c.Command]) -> list[Outcome]:
         try:
             return change(self._storage, partial(_decide, commands), wait=False)
         except Unavailable as fault:
             return [fault] * len(commands)
+
+    def _changed_apart(self, commands: Sequence[c.Command], problem: Exception, end: float) -> list[Outcome]:
+        """Decide either half of a batch that failed by itself, and so on: one bad command costs as many more
+        transactions as the batch can be halved, twice. Conflicts with others are not tried after ``end``.
+        """
+        if len(commands) == 1:
+            return [_fault(problem, commands[0])]
+        middle = len(commands) // 2
+        return [*self._part(commands[:middle], end), *self._part(commands[middle:], end)]
+
+    def _part(self, commands: Sequence[c.Command], end: float) -> list[Outcome]:
+        try:
+            return self._together(commands)
+        except StoreBusy as fault:
+            return [fault] * len(commands)
+        except Exception as caught:
+            problem = caught
+        if isinstance(problem, StoreConflict) and monotonic() >= end:
+            return [problem] * len(commands)
+        return self._changed_apart(commands, problem, end)
+
+    def _changed_around_locks(
+        self, commands: Sequence[c.Command], timeout: LockTimeout, tries: int = _TRIES
+    ) -> list[Outcome]:
+        """Decide together what is not about licenses that another transaction holds, after a lock could not
+        be had in time; where that does not help, one at a time, but not for long altogether.
+
+        While a batch waits for one license, it keeps others from those that it has locked already. So it
+        must not wait twice for a license that is held for long.
+        """
+        until = monotonic() + _LEFT_ALONE
+        self._held |= {key: (until, holder) for key, holder in self._holders(commands).items()}
+        again = partial(self._changed_once_more, tries=tries - 1)
+        return self._changed_but(self._held.keys(), commands, timeout, again)
+
+    def _changed_once_more(self, commands: Sequence[c.Command], tries: int) -> list[Outcome]:
+        try:
+            return self._together(commands)
+        except Exception as caught:
+            problem = caught
+        if isinstance(problem, LockTimeout) and tries:
+            return self._changed_around_locks(commands, problem, tries)
+        end = monotonic() + _PATIENCE
+        if not isinstance(problem, LockTimeout) or len(commands) == 1:
+            return self._changed_apart(commands, problem, end)
+        return [self._part([one], end)[0] if monotonic() < end else problem for one in commands]
+
+    def _holders(self, commands: Sequence[c.Command]) -> dict[str, str]:
+        """The licenses that one other transaction has held for as long as the looks take, and its number."""
+        keys = {key for one in commands for key in _keys_of(one)}
+        found = self._look(keys)
+        for _ in range(_LOOKS - 1):
+            if not found:
+                break
+            sleep(_BETWEEN_LOOKS)
+            now = self._look(keys)
+            found = {key: holder for key, holder in found.items() if now.get(key) == holder}
+        return found
+
+    def _look(self, keys: Collection[str]) -> dict[str, str]:
+        try:
+            return change(self._storage, lambda tx: tx.find_holders(keys)) if keys else {}
+        except Unavailable:
+            return {}
+
+    def _look_again(self) -> None:
+        """Forget the held licenses that have been left alone for long enough, unless the same transaction
+        holds them still: nobody waits for that one again.
+        """
+        now = monotonic()
+        over = {key: holder for key, (until, holder) in self._held.items() if until <= now}
+        for key, holder in self._look(over).items() if over else ():
+            if holder == over[key]:
+                self._held[key] = (now + _LEFT_ALONE, holder)
+        self._held = {key: one for key, one in self._held.items() if one[0] > now}
 
     def ask(self, queries: Sequence[c.Query]) -> list[Outcome]:
         """Answer the questions, each from one moment of the database."""
@@ -146,41 +243,11 @@ class Batches:
                 return [self.ask([one])[0] for one in queries]
             return [_fault(problem, queries[0])]
 
-    def _changed_one_by_one(
-        self, commands: Sequence[c.Command], problem: Exception, *, wait: bool
-    ) -> list[Outcome]:
-        if len(commands) == 1:
-            return [_fault(problem, commands[0])]
-        if not wait:
-            # One transaction each takes long; the caller may want to be elsewhere for that.
-            raise StoreBusy from problem
-        if isinstance(problem, StoreConflict):
-            return self._changed_around_locks(commands, problem)
-        return [self.change([one])[0] for one in commands]
-
-    def _changed_around_locks(self, commands: Sequence[c.Command], conflict: StoreConflict) -> list[Outcome]:
-        """Decide together what concerns licenses that nobody holds; what nobody holds and still fails, one
-        at a time, but not for long altogether.
-        """
-        held = self._held_keys(commands)
-        if held:
-            self._held |= dict.fromkeys(held, monotonic() + _LEFT_ALONE)
-            return self._changed_but(held, commands, conflict, wait=True)
-        end = monotonic() + _PATIENCE
-        return [self.change([one])[0] if monotonic() < end else conflict for one in commands]
-
     def _complain(self, what: str, fault: Unavailable) -> None:
         """Say it in the log; but not for every batch of a long outage."""
         if monotonic() >= self._silent_until:
             self._silent_until = monotonic() + _SILENCE
             log.error(what, fault)
-
-    def _held_keys(self, commands: Sequence[c.Command]) -> set[str]:
-        keys = {key for one in commands for key in _keys_of(one)}
-        try:
-            return change(self._storage, lambda tx: tx.find_held_keys(keys))
-        except Unavailable:
-            return set()
 
 
 def _keys_of(command: c.Command) -> set[str]:

@@ -137,12 +137,16 @@ class Workset:
         self._events.append(Event(command.now, name, 0, None, origin.actor, origin.ip_address, details))
 
     def save(self) -> None:
-        """Write everything that changed, one statement per kind of change."""
+        """Write everything that changed, one statement per kind of change.
+
+        The order matters: a license that is deleted or renamed sets a key free, which a new one of the same
+        batch may have. The database looks at each statement.
+        """
         tx = self.tx
         tx.delete_licenses(self._deleted - self._new_licenses)
         now = [one for one in self._licenses.values() if one.id not in self._deleted]
-        tx.save_new_licenses([one for one in now if one.id in self._new_licenses])
         self._save_changed([one for one in now if one.id in self._before])
+        tx.save_new_licenses([one for one in now if one.id in self._new_licenses])
         records = [one for records in self._records.values() for one in records.values()]
         tx.save_new_activations([one for one in records if one.token in self._new_activations])
         changed = self._changed_activations - self._new_activations

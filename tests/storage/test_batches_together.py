@@ -2,7 +2,7 @@
 
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -23,6 +23,7 @@ from keywright.errors import (
 )
 from keywright.model import LicenseFilter, LicenseRecord, Status
 from keywright.storage import Storage
+from tests.concurrency.desks import Observed
 from tests.makers import (
     KEY,
     TOKEN,
@@ -225,6 +226,32 @@ def test_a_key_that_a_rename_set_free_can_be_created_in_one_batch(batches: Batch
         LicenseKeyTaken,
     ]
     assert contents(storage) == {"a": (new, 1, 1), "b": (1, 1, 1)}
+
+
+@pytest.mark.databases("sqlite", "postgresql")
+def test_a_batch_that_renames_a_license_away_and_creates_its_key_is_one_transaction(storage: Storage) -> None:
+    observed = Observed(storage)
+    batches = Batches(cast(Storage, observed))
+    batches.change([create("a")])
+    outcomes = batches.change([rename("a", "b"), create("a")])
+    assert [type(one) for one in outcomes] == [LicenseRecord, LicenseRecord]
+    assert len(observed.writes) == 2
+
+
+@pytest.mark.databases("sqlite", "postgresql")
+@pytest.mark.parametrize("place", [0, 77, 127])
+def test_one_rejected_command_costs_a_batch_two_transactions_for_each_halving(
+    storage: Storage, place: int
+) -> None:
+    observed = Observed(storage)
+    batches = Batches(cast(Storage, observed))
+    commands: list[c.Command] = [create(f"key {n}") for n in range(128)]
+    commands[place] = create("bad", order_id=2**63)
+    outcomes = batches.change(commands)
+    kinds = [LicenseRecord] * 128
+    assert [type(one) for one in outcomes] == [*kinds[:place], RejectedByDatabase, *kinds[place + 1 :]]
+    assert len(observed.writes) == 1 + 2 * 7
+    assert len(contents(storage)) == 127
 
 
 def test_a_batch_may_be_about_more_licenses_than_one_query(batches: Batches, storage: Storage) -> None:

@@ -3,10 +3,12 @@ them gets what it would have got alone.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from functools import partial
+from time import monotonic
 from typing import Any
 
 import psycopg
@@ -19,6 +21,7 @@ from keywright.batches import Batches
 from keywright.errors import (
     LicenseKeyTaken,
     LimitReached,
+    LockTimeout,
     RejectedByDatabase,
     StoreConflict,
     Unavailable,
@@ -204,6 +207,30 @@ def test_a_license_that_is_held_for_a_moment_is_waited_for(batches: Batches, url
     assert outcome.license.times_activated == 1
 
 
+def test_beside_a_license_that_is_held_for_long_several_servers_refuse_nothing_else(
+    open_again: Opener, url: str
+) -> None:
+    keys = [f"key {n}" for n in range(12)]
+    servers = [Batches(open_again()) for _ in range(4)]
+    servers[0].change([create(key) for key in keys])
+    refused: Counter[str] = Counter()
+    decided: Counter[str] = Counter()
+
+    def serve(batches: Batches) -> None:
+        # Long enough for some looks whether the license is held still.
+        end = monotonic() + 4
+        while monotonic() < end:
+            outcomes = batches.change([activate(key) for key in keys])
+            for key, outcome in zip(keys, outcomes, strict=True):
+                (refused if isinstance(outcome, Unavailable) else decided)[key] += 1
+
+    with held(url, keys[5]), ThreadPoolExecutor(len(servers)) as pool:
+        list(pool.map(serve, servers))
+    print(f"refused {refused}, decided {decided.total()}")
+    assert set(refused) == {keys[5]}
+    assert set(decided) == {*keys} - {keys[5]}
+
+
 # --- transactions that are undone -----------------------------------------------------------------
 
 
@@ -231,9 +258,8 @@ def failing(url: str) -> Iterator[Failing]:
         yield failing
 
 
-#: Serialization failure, deadlock, unique violation, server going away, and how often each is repeated;
-#: a lock was waited for already.
-REPEATED = [("40001", 5), ("40P01", 5), ("23505", 5), ("57P01", 5), ("55P03", 1)]
+#: Serialization failure, deadlock, unique violation, server going away, and how often each is repeated.
+REPEATED = [("40001", 5), ("40P01", 5), ("23505", 5), ("57P01", 5)]
 
 
 @pytest.mark.parametrize(("state", "times"), REPEATED)
@@ -257,6 +283,17 @@ def test_what_is_undone_again_and_again_is_a_conflict_and_leaves_nothing(
     assert failing.tried == times + 1
     with failing.read() as tx:
         assert tx.count_licenses(ANY) == 0
+
+
+#: Each try but the last is followed by a look.
+@pytest.mark.parametrize(("times", "transactions"), [(1, 3), (3, 5), (5, 5)])
+def test_after_a_lock_timeout_it_is_looked_who_holds_the_lock_and_tried_again_twice(
+    failing: Failing, times: int, transactions: int
+) -> None:
+    failing.state, failing.times = "55P03", times
+    (outcome,) = Batches(failing).change([create()])
+    assert isinstance(outcome, LockTimeout if times == 5 else LicenseRecord)
+    assert failing.tried == transactions
 
 
 def test_nothing_is_repeated_more_than_five_times() -> None:

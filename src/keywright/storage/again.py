@@ -27,8 +27,8 @@ class Transactions(Protocol):
 
 
 def again(transact: Callable[[], Result]) -> Result:
-    """What ``transact`` returns; after a ``StoreConflict`` it is called again, at most five times more, and
-    once after a ``LockTimeout``, which has been waited for already.
+    """What ``transact`` returns; after a ``StoreConflict`` it is called again, at most five times more. Not
+    after a ``LockTimeout``: that has been waited for already.
 
     In between is a pause of random length, at most 5 ms and twice as long each time, so that those who
     met do not meet again.
@@ -37,8 +37,7 @@ def again(transact: Callable[[], Result]) -> Result:
         try:
             return transact()
         except LockTimeout:
-            if repeat:
-                raise
+            raise
         except StoreConflict:
             time.sleep(random.uniform(0, _FIRST_PAUSE * 2**repeat))  # noqa: S311
     return transact()

@@ -2,7 +2,21 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Text, and_, bindparam, cast, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    column,
+    func,
+    literal_column,
+    not_,
+    select,
+    table,
+    update,
+)
 
 from keywright.model import LicenseFilter
 from keywright.storage import rows
@@ -16,8 +30,28 @@ LICENSES_WITH = Lookup(select(*rows.LICENSE), licenses.c.fingerprint)
 LICENSES_LOCKED = Lookup(
     select(*rows.LICENSE).order_by(licenses.c.id).with_for_update(), licenses.c.fingerprint
 )
-#: Those that nobody else has locked; locked now. Only for PostgreSQL.
-LICENSES_FREE = Lookup(select(*rows.LICENSE).with_for_update(skip_locked=True), licenses.c.fingerprint)
+
+_LOCKER: ColumnElement[Any] = literal_column("licenses.xmax")
+_HELD, _WANTED = (
+    table("pg_locks", *map(column, ("locktype", "transactionid", "pid", "granted"))).alias(name)
+    for name in ("held", "wanted_elsewhere")
+)
+#: The transactions that hold these licenses and do not themselves wait for a lock: a batch that waits holds
+#: what it has locked so far, and is over soon. A row names the transaction that has locked it last, and a
+#: transaction holds its own number until its end. Only for PostgreSQL.
+HOLDERS = Lookup(
+    select(licenses.c.fingerprint, cast(_LOCKER, Text)).where(
+        select(1)
+        .where(
+            _HELD.c.locktype == "transactionid",
+            _HELD.c.transactionid == _LOCKER,
+            _HELD.c.granted,
+            ~select(1).where(_WANTED.c.pid == _HELD.c.pid, not_(_WANTED.c.granted)).exists(),
+        )
+        .exists()
+    ),
+    licenses.c.fingerprint,
+)
 ACTIVATIONS_OF = Lookup(_ACTIVATIONS, activations.c.license_id)
 ACTIVE_OF = Lookup(_ACTIVATIONS.where(activations.c.deactivated_at.is_(None)), activations.c.license_id)
 ACTIVATIONS_WITH = Lookup(_ACTIVATIONS, activations.c.license_id, activations.c.token)

@@ -207,11 +207,14 @@ class Writing(Reading):
         """The licenses that have these keys, by key, locked in id order until the end."""
         return self._licenses_by_key(keys, queries.LICENSES_LOCKED)
 
-    def find_held_keys(self, keys: Collection[str]) -> set[str]:
-        """Which of these licenses another transaction has locked; the others are locked now."""
+    def find_holders(self, keys: Iterable[str]) -> dict[str, str]:
+        """Which of these licenses another transaction holds that waits for no lock itself: the numbers of
+        those transactions, by key. Nothing is locked, and nothing waited for.
+        """
         if not is_postgres(self._connection):
-            return set()
-        return self.find_licenses(keys).keys() - self._licenses_by_key(keys, queries.LICENSES_FREE).keys()
+            return {}
+        key_of = {self._key_ring.fingerprint(key): key for key in keys}
+        return {key_of[row[0]]: row[1] for row in self._rows_with(queries.HOLDERS, key_of)}
 
     def lock_kept_answers(self, scopes: Iterable[bytes]) -> dict[bytes, KeptAnswer]:
         """The answers that were kept for these calls, by scope; when this transaction has ended, they are as
