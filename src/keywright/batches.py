@@ -10,7 +10,7 @@ from functools import partial
 from time import monotonic, sleep
 from typing import Any
 
-from keywright import access, accounts, following, generating, jobs, licensing, reporting
+from keywright import access, accounts, following, generating, jobs, licensing, privacy, reporting
 from keywright import commands as c
 from keywright.errors import (
     Fault,
@@ -43,7 +43,7 @@ _SILENCE = 1.0
 _PATIENCE = 2.5
 #: Commands that the server gives itself, again and again: they wait for no other process, and what they meet
 #: is for the server to say.
-_OF_OUR_OWN = (c.Follow, c.Tally)
+_OF_OUR_OWN = (c.Follow, c.Tally, c.ForgetAddresses)
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +70,7 @@ _DECISIONS = (
     | accounts.DECISIONS
     | following.DECISIONS
     | jobs.DECISIONS
+    | privacy.DECISIONS
     | {c.ForgetAnswers: forget_answers, c.Note: note}
 )
 

@@ -232,6 +232,21 @@ class RaiseLimit(LicenseCommand, frozen=True, kw_only=True):
     places: int
 
 
+class ForgetAddresses(Command, frozen=True, kw_only=True):
+    """Forget from where these places (the license's number, the token) were taken, if they were given up
+    before this moment; and the addresses of some earlier events.
+    """
+
+    before: datetime
+    places: tuple[tuple[int, str], ...] = ()
+
+
+class EraseCustomer(Command, frozen=True, kw_only=True):
+    """Erase some of what tells of the customer with this number of the vendor's shop."""
+
+    user_id: int
+
+
 class StartJob(Command, frozen=True, kw_only=True):
     """Have long work done in the background; ``jobs.start`` makes this. ``total`` is None where nobody has
     counted.

@@ -15,7 +15,16 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from keywright.batches import Batches, Outcome
-from keywright.commands import Command, Follow, ForgetAnswers, GenerateLicenses, JobStep, Query, Tally
+from keywright.commands import (
+    Command,
+    Follow,
+    ForgetAddresses,
+    ForgetAnswers,
+    GenerateLicenses,
+    JobStep,
+    Query,
+    Tally,
+)
 from keywright.errors import (
     FateUnknown,
     Fault,
@@ -35,7 +44,7 @@ _LONG_PATIENCE = 60.0
 #: Commands that are long by themselves.
 _LONG = (GenerateLicenses, ForgetAnswers)
 #: Commands that are decided alone, in another thread, while questions go on.
-_ALONE = (*_LONG, Follow, Tally, JobStep)
+_ALONE = (*_LONG, Follow, Tally, JobStep, ForgetAddresses)
 
 log = logging.getLogger(__name__)
 

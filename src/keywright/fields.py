@@ -7,6 +7,9 @@ Each ``parse_`` takes what came in (a JSON value or a text) and returns the valu
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Literal
 
 import msgspec
 
@@ -21,6 +24,9 @@ MAX_NAME_LENGTH = 200
 MAX_LABEL_LENGTH = 255
 MAX_META_BYTES = 4096
 MAX_USER_AGENT_LENGTH = 512
+
+#: How much of an IP address is kept: all of it, the network of a /24 (IPv4) or a /48 (IPv6), or nothing.
+IpAddresses = Literal["full", "short", "none"]
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 # Neither has an hour 24: not every Python reads it.
@@ -126,3 +132,22 @@ def is_storable(text: str) -> bool:
 def write_time(moment: datetime) -> str:
     """``YYYY-MM-DD HH:MM:SS`` in UTC: the one format of the wire and of the terminal."""
     return moment.isoformat(" ")[:19]
+
+
+def keep_address(address: str, kept: IpAddresses) -> str:
+    """As much of an IP address as is to be kept; "" is nothing."""
+    if kept == "full":
+        return address
+    return "" if kept == "none" else _shorten(address)
+
+
+@lru_cache(maxsize=4096)
+def _shorten(address: str) -> str:
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return ""
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
+        parsed = parsed.ipv4_mapped
+    length = 24 if parsed.version == 4 else 48
+    return str(ip_network((parsed, length), strict=False).network_address)

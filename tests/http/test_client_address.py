@@ -3,9 +3,11 @@
 import socket
 from collections.abc import Iterator
 from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 
+from tests.http.admin_browser import Visitor, make_users
 from tests.http.asking import Client, core, read_reply
 from tests.server import NO_LIMITS, RunningServer, running
 
@@ -125,3 +127,27 @@ def test_an_ipv4_address_is_written_as_such_on_a_server_for_both(
         over_ipv6.request("GET", f"/wp-json/lmfwc/v2/licenses/activate/{key}")
         assert read_reply(over_ipv6.getresponse()).data["activationData"]["ip_address"] == "::1"
         over_ipv6.close()
+
+
+@pytest.mark.parametrize(
+    ("kept", "activated", "of_events"),
+    [("short", "203.0.113.0", {"203.0.113.0", "127.0.0.0"}), ("none", "", {""})],
+)
+def test_no_more_of_an_address_is_stored_than_the_setting_allows(
+    tmp_path: Path, kept: str, activated: str, of_events: set[str]
+) -> None:
+    settings = {"trusted_proxies": PEER, "ip_addresses": kept} | NO_LIMITS
+    with running(tmp_path / "data", **settings) as server:
+        make_users(server)
+        ((last,),) = server.sql("SELECT max(id) FROM events")
+        with Client(server, server.api_key()) as vendor:
+            key = vendor.license()
+        assert address(server, key, ("X-Forwarded-For", "203.0.113.9")) == activated
+        with Visitor(server) as ada:
+            ada.sign_in("ada")
+        found = server.sql("SELECT ip_address FROM events WHERE id > ? AND name NOT LIKE 'api_key.%'", last)
+        assert {one for (one,) in found} == of_events
+        (session,) = server.sql("SELECT ip_address FROM sessions")
+        assert session[0] in of_events
+        # The log says who it was.
+        assert "203.0.113.9" in server.log

@@ -34,7 +34,7 @@ from tests.jobs import (
     start,
     worked_through,
 )
-from tests.makers import KEY_RING, NOW, create, create_generator, update, validate
+from tests.makers import KEY_RING, NOW, activate, create, create_generator, deactivate, update, validate
 
 _PATIENCE = 60.0
 
@@ -85,11 +85,11 @@ class House:
         self.batches = Batches(other)
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[tuple[Desk, LongWork]]:
+    async def open(self, **settings: int) -> AsyncIterator[tuple[Desk, LongWork]]:
         """Somebody works on jobs there."""
         troubled = cast(Storage, self.troubled)
         desk = a_desk(troubled)
-        work = LongWork(desk, troubled)
+        work = LongWork(desk, troubled, **settings)
         try:
             yield desk, work
         finally:
@@ -337,3 +337,32 @@ async def test_pauses_are_longer_while_calls_wait(house: House, monkeypatch: pyt
         monkeypatch.undo()
     assert 0.02 <= alone < 0.06
     assert sum(pauses) == pytest.approx(0.08)
+
+
+def addresses(house: House) -> list[str]:
+    """Where the first license was activated from, and where all events came from."""
+    with house.storage.read() as tx:
+        happened = tx.list_events(1, limit=99)
+    (found,) = house.batches.ask([validate("KEY-1")])
+    return [one.ip_address for one in (*found.activations, *happened)]
+
+
+@in_a_loop
+async def test_addresses_are_forgotten_in_the_background_when_they_are_old(house: House) -> None:
+    (record,) = house.batches.change([activate("KEY-1")])
+    house.batches.change([deactivate(record.activations[0].token, "KEY-1")])
+    assert "" not in addresses(house)
+    # All of that was in January 2026.
+    async with house.open(keep_addresses_days=1):
+        await until(lambda: not any(addresses(house)), "the end of all addresses")
+
+
+@pytest.mark.parametrize("days", [36_500, 0])
+@in_a_loop
+async def test_addresses_are_kept_for_as_long_as_they_are_to_be(house: House, days: int) -> None:
+    (record,) = house.batches.change([activate("KEY-1")])
+    house.batches.change([deactivate(record.activations[0].token, "KEY-1")])
+    async with house.open(keep_addresses_days=days) as (_, work):
+        await until(lambda: work._forgets_at > 0, "the first look")
+        await until(lambda: days == 0 or work._old_addresses._rests_until, "its end")
+    assert "" not in addresses(house)

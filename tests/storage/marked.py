@@ -64,7 +64,8 @@ def _right_marks(tx: Reading) -> Iterator[Mark]:
     for row in tx.connection.execute(select(activations)):
         used.add(row.license_id)
         yield f"t{row.token}", row.license_id, row.id
-        yield f"i{row.ip_address}", row.license_id, row.id
+        if row.ip_address:
+            yield f"i{row.ip_address}", row.license_id, row.id
         if row.label:
             yield f"l{row.label.lower()}"[:300], row.license_id, row.id
     for row in tx.connection.execute(select(licenses)):

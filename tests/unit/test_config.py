@@ -38,6 +38,8 @@ BAD_VALUES = {
     "body_limit": "12",
     "unknown_key_limit": "-1",
     "bad_credentials_limit": "many",
+    "ip_addresses": "some",
+    "keep_addresses_days": "36501",
     "log_level": "loud",
     "log_format": "xml",
 }

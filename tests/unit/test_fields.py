@@ -265,3 +265,21 @@ def test_what_is_storable_is_what_utf_8_can_write_without_null_characters(text: 
     except UnicodeEncodeError:
         is_utf_8 = False
     assert fields.is_storable(text) == (is_utf_8 and "\x00" not in text)
+
+
+@pytest.mark.parametrize(
+    ("address", "short"),
+    [
+        ("203.0.113.77", "203.0.113.0"),
+        ("127.0.0.1", "127.0.0.0"),
+        ("2001:db8:1:2:3::9", "2001:db8:1::"),
+        ("fe80::1%eth0", "fe80::"),
+        ("::ffff:203.0.113.77", "203.0.113.0"),
+        ("somewhere", ""),
+        ("", ""),
+    ],
+)
+def test_an_address_is_kept_whole_or_as_its_network_or_not_at_all(address: str, short: str) -> None:
+    assert fields.keep_address(address, "full") == address
+    assert fields.keep_address(address, "short") == short
+    assert fields.keep_address(address, "none") == ""

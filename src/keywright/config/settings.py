@@ -11,7 +11,7 @@ from urllib.parse import quote
 from pydantic import BeforeValidator, Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from keywright.fields import parse_integer
+from keywright.fields import IpAddresses, parse_integer
 
 PREFIX = "KEYWRIGHT_"
 MIN_SECRET_LENGTH = 32
@@ -215,6 +215,24 @@ class Settings(BaseSettings):
             "them; 0 is no limit."
         ),
         json_schema_extra={"allowed": "an integer of at least 0"},
+    )
+    ip_addresses: Annotated[IpAddresses, BeforeValidator(_lower)] = Field(
+        default="full",
+        description=(
+            "How much of an IP address is kept with activations, events and sessions: all of it (full), its "
+            "network (short: /24 of IPv4, /48 of IPv6), or nothing (none). Limits look at whole addresses, "
+            "in memory only."
+        ),
+        json_schema_extra={"allowed": "full, short or none"},
+    )
+    keep_addresses_days: Whole = Field(
+        default=90,
+        description=(
+            "After how many days the IP address and user agent of an activation that was given up, and the "
+            "address of an event, are forgotten; 0 is never."
+        ),
+        json_schema_extra={"allowed": "an integer from 0 to 36500"},
+        le=36_500,
     )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = Field(
         default="info",

@@ -42,7 +42,8 @@ def create_app(settings: Settings, storage: Storage) -> Edge:
         app.state.desk = edge.desk = door.desk = desk
         forgetting = asyncio.create_task(_forget_answers(desk))
         try:
-            async with looked_after(desk, edge.tallies), working_on_jobs(desk, storage) as door.long_work:
+            long_work = working_on_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days)
+            async with looked_after(desk, edge.tallies), long_work as door.long_work:
                 yield
         finally:
             forgetting.cancel()

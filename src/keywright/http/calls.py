@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope
 from keywright import errors as e
 from keywright.commands import Command, LicenseCommand, Query, Retry
 from keywright.desk import Desk
-from keywright.fields import MAX_USER_AGENT_LENGTH
+from keywright.fields import MAX_USER_AGENT_LENGTH, IpAddresses, keep_address
 from keywright.http import parameters, problems, wire
 from keywright.model import Caller, KeptAnswer, LicenseRecord, Origin
 
@@ -39,6 +39,7 @@ class Call:
         "caller",
         "desk",
         "headers",
+        "ip_addresses",
         "key",
         "namespace",
         "now",
@@ -60,6 +61,8 @@ class Call:
         self.key = ""
         self.namespace = ""
         self.address = ""
+        #: How much of the address is kept.
+        self.ip_addresses: IpAddresses = "full"
         self.caller: Caller | None = None
         self.desk: Desk
         self.body_limit = 0
@@ -73,7 +76,8 @@ class Call:
     def origin(self) -> Origin:
         """Where the call comes from, as events and activations remember it."""
         agent = self.headers.get(b"user-agent", b"").decode("utf-8", "replace")
-        return Origin(self.actor, self.address, agent[:MAX_USER_AGENT_LENGTH])
+        address = keep_address(self.address, self.ip_addresses)
+        return Origin(self.actor, address, agent[:MAX_USER_AGENT_LENGTH])
 
     @property
     def by(self) -> int | None:

@@ -151,6 +151,7 @@ class Edge:
         call.namespace = self._settings.namespace
         client = scope.get("client")
         forwarded_for = _all(call, b"x-forwarded-for") if self._trusted else []
+        call.ip_addresses = self._settings.ip_addresses
         call.address = auth.client_address(client[0] if client else "", forwarded_for, self._trusted)
         query = scope["query_string"]
         if len(scope["raw_path"]) + len(query) > MAX_ADDRESS:

@@ -21,6 +21,7 @@ from keywright import commands as c
 from keywright import jobs
 from keywright.desk import Desk
 from keywright.errors import Refusal, ShuttingDown, Unavailable
+from keywright.http.old_addresses import OldAddresses
 from keywright.model import Job, JobState, Origin
 from keywright.storage import Reading, Storage, ask
 
@@ -54,7 +55,8 @@ log = logging.getLogger(__name__)
 class LongWork:
     """Claims jobs and works on them, one at a time, from when it is made. Belongs to one event loop."""
 
-    def __init__(self, desk: Desk, storage: Storage) -> None:
+    def __init__(self, desk: Desk, storage: Storage, *, keep_addresses_days: int = 0) -> None:
+        """``keep_addresses_days`` is the setting."""
         self._desk = desk
         self._storage = storage.beside()
         self._name = f"{os.getpid()}-{secrets.token_hex(8)}"
@@ -64,6 +66,7 @@ class LongWork:
         self._is_stopping = False
         self._faults: Counter[int] = Counter()
         self._forgets_at = 0.0
+        self._old_addresses = OldAddresses(self._read, desk.change, keep_addresses_days)
         self._task = self._loop.create_task(self._run())
 
     def wake(self) -> None:
@@ -153,6 +156,7 @@ class LongWork:
         self._forgets_at = monotonic() + _FORGET_EVERY
         await self._forget_old_files()
         await self._forget_old_jobs()
+        await self._old_addresses.forget_some(_now())
 
     async def _forget_old_files(self) -> None:
         before = _now() - FILES_KEPT
@@ -191,9 +195,11 @@ class LongWork:
 
 
 @asynccontextmanager
-async def working_on_jobs(desk: Desk, storage: Storage) -> AsyncIterator[LongWork]:
+async def working_on_jobs(
+    desk: Desk, storage: Storage, *, keep_addresses_days: int
+) -> AsyncIterator[LongWork]:
     """Work on jobs for as long as the block runs."""
-    work = LongWork(desk, storage)
+    work = LongWork(desk, storage, keep_addresses_days=keep_addresses_days)
     try:
         yield work
     finally:

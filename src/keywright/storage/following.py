@@ -143,7 +143,9 @@ class Positions(msgspec.Struct):
 
 _NAMES = Positions.__struct_fields__
 _FIND = select(positions.c.name, positions.c.last_id).where(positions.c.name.in_(_NAMES))
-_LOCK = select(positions.c.name).where(positions.c.name == "events").with_for_update(skip_locked=True)
+_IS_FIRST = positions.c.name == "events"
+_LOCK = select(positions.c.name).where(_IS_FIRST).with_for_update(skip_locked=True)
+_HOLD = select(positions.c.name).where(_IS_FIRST).with_for_update()
 
 
 # --- terms ----------------------------------------------------------------------------------------
@@ -180,6 +182,11 @@ def lock_positions(tx: Writing) -> Positions | None:
         _BEGIN.execute(tx.connection, [{"name": name, "last_id": begun[name]} for name in _NAMES])
     is_ours = tx.connection.execute(_LOCK).first() is not None
     return find_positions(tx) if is_ours else None
+
+
+def hold(tx: Writing) -> None:
+    """Let nobody follow until the end; who follows then reads what is changed now."""
+    tx.connection.execute(_HOLD)
 
 
 def save_positions(tx: Writing, before: Positions, after: Positions) -> None:

@@ -40,7 +40,10 @@ EVENTS: dict[str, dict[str, str]] = {
         "api_key.created": "API key {api_key} created: {permissions}",
         "api_key.revoked": "API key {api_key} revoked",
     },
-    "Names": {"name.saved": "{kind} {number} named"},
+    "Names": {
+        "name.saved": "{kind} {number} named",
+        "customer.erased": "Personal data of customer {number} erased",
+    },
     "Jobs": {
         "job.started": "Job {job_id} started: {job}",
         "job.done": "Job {job_id} done: {job}",

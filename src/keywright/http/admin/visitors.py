@@ -17,7 +17,7 @@ from keywright import accounts
 from keywright.accounts import SignedIn
 from keywright.commands import SeeSession
 from keywright.config import Settings
-from keywright.fields import MAX_USER_AGENT_LENGTH
+from keywright.fields import MAX_USER_AGENT_LENGTH, keep_address
 from keywright.http import auth
 from keywright.http.admin import BASE
 from keywright.http.admin.cookies import parse_cookies
@@ -47,6 +47,7 @@ class Visitor:
         hops = [value for name, value in request.scope["headers"] if name == b"x-forwarded-for"]
         self.now = datetime.now(UTC).replace(microsecond=0)
         self.address = auth.client_address(peer, hops, trusted)
+        self._kept_address = keep_address(self.address, settings.ip_addresses)
         self.user_agent = headers.get("user-agent", "")[:MAX_USER_AGENT_LENGTH]
         self.is_secure = _is_secure(request, peer, trusted)
         self.cookies = parse_cookies(request.scope["headers"])
@@ -84,11 +85,11 @@ class Visitor:
         """Where a command comes from, as events remember it."""
         if self.signed_in is not None:
             return self.origin_of(self.signed_in.user)
-        return Origin("visitor", self.address, self.user_agent)
+        return Origin("visitor", self._kept_address, self.user_agent)
 
     def origin_of(self, user: User) -> Origin:
         """The same for whoever is about to be this user."""
-        return Origin(f"user:{user.id}", self.address, self.user_agent)
+        return Origin(f"user:{user.id}", self._kept_address, self.user_agent)
 
     @property
     def form_token(self) -> str:

@@ -1,0 +1,75 @@
+"""``keywright customer …``"""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from keywright import commands as c
+from keywright import fields
+from keywright.cli import output
+from keywright.cli.installation import Installation
+from keywright.cli.options import command, with_installation
+from keywright.fields import write_time
+
+app = typer.Typer(
+    name="customer",
+    no_args_is_help=True,
+    help="Hand out what is stored about a customer, or erase what tells of them.",
+)
+
+_Number = Annotated[
+    int,
+    typer.Argument(
+        metavar="ID", parser=fields.parse_integer, help="The customer's number in your shop (user_id)."
+    ),
+]
+
+
+@command(app, "keywright customer export 17 > customer-17.json")
+@with_installation
+def export(here: Installation, user_id: _Number) -> None:
+    """Print everything that is stored about a customer, as JSON: their name, and their licenses with whole
+    license keys, activations and events.
+    """
+    from keywright.privacy import find_customer_data
+    from keywright.storage import ask
+
+    found = ask(here.storage, lambda tx: find_customer_data(tx, user_id))
+    output.print_json({"user_id": user_id} | _plain(found))
+
+
+@command(app, "keywright customer erase 17")
+@with_installation
+def erase(
+    here: Installation,
+    user_id: _Number,
+    *,
+    is_sure: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Erase what tells of a customer: their name, and the IP addresses, user agents, labels and meta data of
+    the activations and events of their licenses. Licenses, tokens and counters stay, and programs go on.
+
+    A program that goes on tells its address and label again when it activates the next time. To end that,
+    delete the licenses first. Run it again after it was interrupted.
+    """
+    if not is_sure:
+        question = f"Erase the name, addresses, user agents, labels and meta data of customer {user_id}?"
+        typer.confirm(question, abort=True, err=True)
+    while not here.change(c.EraseCustomer, user_id=user_id):
+        pass
+    output.print_line(f"What told of customer {user_id} is erased.")
+    output.print_line(
+        "What expires by itself: answers kept for repeated calls (48 hours), files of exports (24 hours). "
+        "What you delete: backups, the server's and the proxy's logs."
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Fields by their names, moments as the interface writes them."""
+    if isinstance(value, msgspec.Struct):
+        return {name: _plain(one) for name, one in msgspec.structs.asdict(value).items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return write_time(value) if isinstance(value, datetime) else value

@@ -1,0 +1,220 @@
+"""What tells of people is forgotten when it is old, handed out to them, and erased at their wish."""
+
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from sqlalchemy import Table, select
+
+from keywright import commands as c
+from keywright import privacy
+from keywright.batches import Batches
+from keywright.model import Activation, Event, NameKind
+from keywright.storage import Storage, ask
+from keywright.storage.schema import activations, events, licenses, marks, names
+from tests.jobs import decided, events_of
+from tests.makers import (
+    NOW,
+    activate,
+    an_origin,
+    create,
+    create_user,
+    deactivate,
+    deactivate_all,
+    reactivate,
+    save_name,
+    validate,
+)
+from tests.storage.marked import assert_followed, follow_all
+
+DAY = timedelta(days=1)
+THEIRS = an_origin(ip_address="203.0.113.77", user_agent="CANARY/1.0 (of Dora)")
+OF_OTHERS = an_origin(ip_address="198.51.100.9", user_agent="another/1.0")
+CUSTOMER, OTHER = 8, 9
+
+
+def everything(storage: Storage) -> str:
+    """All rows of the tables that a customer is in."""
+
+    def rows(table: Table) -> str:
+        return ask(storage, lambda tx: repr([tuple(row) for row in tx.connection.execute(select(table))]))
+
+    return "\n".join(rows(one) for one in (activations, events, marks, names))
+
+
+def activated(batches: Batches, key: str, **fields: Any) -> Activation:
+    record = decided(batches, activate(key, **{"origin": THEIRS} | fields))
+    return record.activations[0]  # type: ignore[no-any-return]
+
+
+def records(batches: Batches, key: str = "KEY") -> dict[str, Activation]:
+    (found,) = batches.ask([validate(key)])
+    return {one.token: one for one in found.activations}
+
+
+def forget(batches: Batches, storage: Storage, *, after_days: int = 90) -> int:
+    """Forget everything that is so old; returns how many steps it took."""
+    before, after, steps = NOW + 100 * DAY - after_days * DAY, (0, ""), 0
+    while True:
+        steps += 1
+        places = ask(storage, partial(privacy.find_old_places, before=before, after=after, limit=3))
+        command = c.ForgetAddresses(
+            now=NOW + 100 * DAY, origin=an_origin(), before=before, places=tuple(places.found)
+        )
+        looked_at = decided(batches, command)
+        if places.after is None and not looked_at:
+            assert not ask(storage, lambda tx: privacy.has_old_events(tx, before))
+            return steps
+        after = places.after or after
+
+
+# --- what is old ----------------------------------------------------------------------------------
+
+
+def test_of_places_given_up_long_ago_address_and_user_agent_are_forgotten_and_no_more(
+    batches: Batches, storage: Storage
+) -> None:
+    batches.change([create("KEY")])
+    old, young, again, active = (activated(batches, "KEY", label=f"n{i}") for i in range(4))
+    batches.change([deactivate(one.token, "KEY") for one in (old, again)])
+    batches.change(
+        [deactivate(young.token, "KEY", now=NOW + 50 * DAY), reactivate(again.token, "KEY", now=NOW + DAY)]
+    )
+    before = records(batches)
+    forget(batches, storage)
+    expected = before | {old.token: replace(before[old.token], ip_address="", user_agent="")}
+    assert records(batches) == expected
+    assert active.ip_address == expected[active.token].ip_address == THEIRS.ip_address
+
+
+def test_the_license_is_not_found_by_a_forgotten_address(batches: Batches, storage: Storage) -> None:
+    batches.change([create("KEY")])
+    token = activated(batches, "KEY").token
+    batches.change([deactivate(token, "KEY")])
+    follow_all(batches)
+    assert "i203.0.113.77" in everything(storage)
+    forget(batches, storage)
+    assert "203.0.113.77" not in everything(storage)
+    assert_followed(storage)
+
+
+def test_of_old_events_the_address_is_forgotten_whatever_the_clock_said_between(
+    batches: Batches, storage: Storage
+) -> None:
+    moments = [NOW, NOW + 400 * DAY, NOW + DAY, NOW + 50 * DAY, NOW + 2 * DAY + 50 * DAY]
+    for number, now in enumerate(moments):
+        batches.change([create(f"KEY-{number}", now=now, origin=THEIRS)])
+    forget(batches, storage)
+    kept = [events_of(storage, number)[0].ip_address for number in range(1, 6)]
+    assert kept == ["", "", "", THEIRS.ip_address, THEIRS.ip_address]
+
+
+def test_many_are_forgotten_in_small_steps(
+    batches: Batches, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(privacy, "AT_ONCE", 4)
+    batches.change([create("KEY")])
+    for _ in range(10):
+        activated(batches, "KEY")
+    batches.change([deactivate_all("KEY")])
+    assert forget(batches, storage) >= 5
+    assert THEIRS.ip_address not in everything(storage)
+    assert "CANARY" not in everything(storage)
+    # What is forgotten is not looked at again.
+    assert forget(batches, storage) == 4
+
+
+def test_a_place_that_was_taken_again_meanwhile_is_left_as_it_is(batches: Batches, storage: Storage) -> None:
+    batches.change([create("KEY")])
+    token = activated(batches, "KEY").token
+    batches.change([deactivate(token, "KEY")])
+    before = NOW + DAY
+    places = ask(storage, lambda tx: privacy.find_old_places(tx, before, after=(0, ""), limit=9))
+    assert places.found == [(1, token)]
+    batches.change([reactivate(token, "KEY", now=NOW + 2 * DAY)])
+    command = c.ForgetAddresses(now=before, origin=an_origin(), before=before, places=tuple(places.found))
+    decided(batches, command)
+    assert records(batches)[token].ip_address == THEIRS.ip_address
+
+
+# --- a customer -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def dora(batches: Batches) -> None:
+    """Customer 8 is Dora, with two licenses; customer 9 has another one."""
+    batches.change([create_user("alice"), save_name(NameKind.USER, CUSTOMER, "Dora CANARY")])
+    batches.change(
+        [save_name(NameKind.USER, CUSTOMER, "Dora D. CANARY"), save_name(NameKind.USER, OTHER, "Eve")]
+    )
+    batches.change([save_name(NameKind.PRODUCT, CUSTOMER, "A product")])
+    owned = {"D-1": CUSTOMER, "D-2": CUSTOMER, "E-1": OTHER}
+    batches.change([create(key, user_id=user_id, origin=THEIRS) for key, user_id in owned.items()])
+    for key in ("D-1", "D-1", "D-2"):
+        activated(batches, key, label="Laptop CANARY", meta_data={"host": "CANARY"})
+    activated(batches, "E-1", origin=OF_OTHERS, label="Office", meta_data={"host": "of Eve"})
+    follow_all(batches)
+
+
+def erase(batches: Batches) -> int:
+    steps = 1
+    while not decided(
+        batches, c.EraseCustomer(now=NOW, origin=an_origin(actor="cli:root"), user_id=CUSTOMER)
+    ):
+        steps += 1
+    return steps
+
+
+@pytest.mark.usefixtures("dora")
+def test_of_an_erased_customer_nothing_is_left_but_licenses_and_counters(
+    batches: Batches, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(privacy, "AT_ONCE", 2)
+    query = select(licenses)
+    before = ask(storage, lambda tx: tx.connection.execute(query).all())
+    tokens = records(batches, "D-1").keys()
+    assert erase(batches) > 2
+    left = everything(storage)
+    assert "CANARY" not in left
+    # The license of customer 9 was made from there.
+    assert left.count(THEIRS.ip_address) == 1
+    follow_all(batches)
+    assert_followed(storage)
+    assert ask(storage, lambda tx: tx.connection.execute(query).all()) == before
+    assert records(batches, "D-1").keys() == tokens
+    assert [one.name for one in events_of(storage, 1)] == ["license.created", *["license.activated"] * 2]
+
+
+@pytest.mark.usefixtures("dora")
+def test_what_others_have_is_not_erased(batches: Batches, storage: Storage) -> None:
+    before = records(batches, "E-1")
+    erase(batches)
+    assert records(batches, "E-1") == before
+    left = everything(storage)
+    assert "Eve" in left
+    assert "A product" in left
+    assert OF_OTHERS.ip_address in left
+
+
+@pytest.mark.usefixtures("dora")
+def test_an_erasure_is_written_down_once(batches: Batches, storage: Storage) -> None:
+    erase(batches)
+    (event,) = [one for one in events_of(storage, 0) if one.name == "customer.erased"]
+    assert (event.actor, event.details) == ("cli:root", {"number": CUSTOMER})
+
+
+@pytest.mark.usefixtures("dora")
+def test_a_customer_gets_all_that_is_stored_about_them(batches: Batches, storage: Storage) -> None:
+    found = ask(storage, lambda tx: privacy.find_customer_data(tx, CUSTOMER))
+    assert found.name == "Dora D. CANARY"
+    assert [one.details for one in found.namings] == [
+        {"kind": "user", "number": CUSTOMER, "name": [None, "Dora CANARY"]},
+        {"kind": "user", "number": CUSTOMER, "name": ["Dora CANARY", "Dora D. CANARY"]},
+    ]
+    assert [one.license.key for one in found.licenses] == ["D-1", "D-2"]
+    first, second = found.licenses
+    assert {one.token: one for one in first.activations} == records(batches, "D-1")
+    assert [one.name for one in second.events] == ["license.created", "license.activated"]
+    assert all(isinstance(one, Event) for one in first.events)
