@@ -74,11 +74,11 @@ class KeyRing:
 
     def seal_key(self, key: str, license_id: int) -> bytes:
         """Seal a license key so that it can be read in this license only."""
-        return self.seal(key.encode(), _place(license_id))
+        return self.seal(key.encode(), license_place(license_id))
 
     def unseal_key(self, sealed: bytes, license_id: int) -> str:
         """Read a license key that was sealed for this license; raises ``ValueError``."""
-        return self.unseal(sealed, _place(license_id)).decode()
+        return self.unseal(sealed, license_place(license_id)).decode()
 
 
 def normalize_key(text: str) -> str:
@@ -168,5 +168,6 @@ def _derive(secret: bytes, purpose: bytes) -> bytes:
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose).derive(secret)
 
 
-def _place(license_id: int) -> bytes:
+def license_place(license_id: int) -> bytes:
+    """Where a license's key can be unsealed."""
     return b"license:%d" % license_id

@@ -28,6 +28,7 @@ from keywright.model import Job, JobState, License
 from keywright.storage import rows
 from keywright.storage.many import Lookup, Values
 from keywright.storage.schema import job_pieces, jobs, licenses
+from keywright.storage.sealed import piece_place
 from keywright.storage.transactions import Reading, Writing
 
 _JOB = [jobs.c[name] for name in Job.__struct_fields__]
@@ -119,7 +120,7 @@ def find_licenses_by_id(tx: Reading, license_ids: Collection[int]) -> dict[int, 
 
 def save_piece(tx: Writing, job_id: int, number: int, plain: bytes) -> None:
     """Keep a piece of what a job makes; sealed, and readable as this piece of this job only."""
-    sealed = tx.key_ring.seal(plain, _place(job_id, number))
+    sealed = tx.key_ring.seal(plain, piece_place(job_id, number))
     tx.connection.execute(insert(job_pieces).values(job_id=job_id, number=number, sealed=sealed))
 
 
@@ -134,7 +135,7 @@ def find_piece(tx: Reading, job_id: int, *, after: int) -> tuple[int, bytes] | N
     row = tx.connection.execute(query).first()
     if row is None:
         return None
-    return row.number, tx.key_ring.unseal(row.sealed, _place(job_id, row.number))
+    return row.number, tx.key_ring.unseal(row.sealed, piece_place(job_id, row.number))
 
 
 def has_pieces(tx: Reading, job_id: int) -> bool:
@@ -189,10 +190,6 @@ def _old_jobs(before: datetime, limit: int) -> Select[Any]:
 def _is_free(claimed_by: str, now: datetime) -> ColumnElement[bool]:
     is_nobodys = or_(jobs.c.claimed_until.is_(None), jobs.c.claimed_until <= rows.seconds(now))
     return and_(_IS_UNFINISHED, or_(is_nobodys, jobs.c.claimed_by == claimed_by))
-
-
-def _place(job_id: int, number: int) -> bytes:
-    return b"job:%d:%d" % (job_id, number)
 
 
 def _job_of(row: Row[Any]) -> Job:

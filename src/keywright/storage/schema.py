@@ -22,6 +22,11 @@ from sqlalchemy import (
     text,
 )
 
+#: What a column of bytes holds; each says so. What a secret plays a part in is listed in ``sealed``.
+SEALED = {"holds": "a value sealed with the secret"}
+BLIND_INDEX = {"holds": "an HMAC by the secret, under which a sealed value is found"}
+PLAIN_HASH = {"holds": "a hash that anyone can compute from the same text"}
+
 #: On SQLite only a column declared INTEGER is the row's own number.
 Id = BigInteger().with_variant(Integer(), "sqlite")
 
@@ -45,8 +50,8 @@ licenses = Table(
     "licenses",
     metadata,
     Column("id", Id, primary_key=True, autoincrement=False),
-    Column("fingerprint", LargeBinary(32), nullable=False, unique=True),
-    Column("sealed_key", LargeBinary, nullable=False),
+    Column("fingerprint", LargeBinary(32), nullable=False, unique=True, info=BLIND_INDEX),
+    Column("sealed_key", LargeBinary, nullable=False, info=SEALED),
     Column("order_id", BigInteger),
     Column("product_id", BigInteger),
     Column("user_id", BigInteger),
@@ -107,10 +112,10 @@ events = Table(
 kept_answers = Table(
     "kept_answers",
     metadata,
-    Column("scope", LargeBinary(32), nullable=False),
-    Column("request_digest", LargeBinary(32), nullable=False),
+    Column("scope", LargeBinary(32), nullable=False, info=PLAIN_HASH),
+    Column("request_digest", LargeBinary(32), nullable=False, info=PLAIN_HASH),
     Column("status", SmallInteger, nullable=False),
-    Column("sealed_body", LargeBinary, nullable=False),
+    Column("sealed_body", LargeBinary, nullable=False, info=SEALED),
     Column("kept_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("scope"),
     Index(None, "kept_at"),
@@ -145,7 +150,7 @@ api_keys = Table(
     Column("permissions", String(10), nullable=False),
     Column("product_id", BigInteger),
     Column("key_hash", String(64), nullable=False, unique=True),
-    Column("secret_hash", LargeBinary(32), nullable=False),
+    Column("secret_hash", LargeBinary(32), nullable=False, info=PLAIN_HASH),
     Column("hint", String(7), nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("revoked_at", BigInteger),
@@ -170,7 +175,7 @@ users = Table(
 sessions = Table(
     "sessions",
     metadata,
-    Column("token_hash", LargeBinary(32), nullable=False),
+    Column("token_hash", LargeBinary(32), nullable=False, info=PLAIN_HASH),
     Column("user_id", BigInteger, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("seen_at", BigInteger, nullable=False),
@@ -275,7 +280,7 @@ job_pieces = Table(
     metadata,
     Column("job_id", BigInteger, nullable=False),
     Column("number", BigInteger, nullable=False),
-    Column("sealed", LargeBinary, nullable=False),
+    Column("sealed", LargeBinary, nullable=False, info=SEALED),
     PrimaryKeyConstraint("job_id", "number"),
 )
 

@@ -1,0 +1,45 @@
+"""The one list of columns that hold what a secret plays a part in: sealed values, and their blind indexes.
+
+Rotating the secret re-seals what is listed here, and nothing else; a copy and a backup carry these columns
+as they are, so they say which secrets belong to them. A test compares the list with the tables: a column of
+bytes that says of itself that it is ``SEALED`` or a ``BLIND_INDEX`` and is not here fails it.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Column, Table
+
+from keywright.keys import license_place
+from keywright.storage.schema import job_pieces, kept_answers, licenses
+
+
+class Sealed(NamedTuple):
+    """A column of sealed values."""
+
+    column: Column[Any]
+    #: Where a row's value can be unsealed, see ``KeyRing.seal``: nowhere but in this row.
+    place: Callable[[Any], bytes]
+    #: The column under which the row is found: the plain value's ``KeyRing.fingerprint``.
+    found_by: Column[Any] | None = None
+    #: How many rows are sealed anew in one transaction.
+    at_once: int = 200
+
+    @property
+    def table(self) -> Table:
+        """The table that the column is in."""
+        table: Table = self.column.table
+        return table
+
+
+def piece_place(job_id: int, number: int) -> bytes:
+    """Where a piece of what a job has made can be unsealed."""
+    return b"job:%d:%d" % (job_id, number)
+
+
+ALL: Final = (
+    Sealed(licenses.c.sealed_key, lambda row: license_place(row.id), found_by=licenses.c.fingerprint),
+    Sealed(kept_answers.c.sealed_body, lambda row: bytes(row.scope)),
+    # A piece may have a megabyte.
+    Sealed(job_pieces.c.sealed, lambda row: piece_place(row.job_id, row.number), at_once=4),
+)

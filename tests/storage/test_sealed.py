@@ -1,0 +1,40 @@
+"""Everything that the secret plays a part in is on one list, which is complete."""
+
+from sqlalchemy import Column, LargeBinary, select
+
+from keywright.storage import Storage, change, jobs, sealed
+from keywright.storage.schema import BLIND_INDEX, PLAIN_HASH, SEALED, metadata
+from tests.makers import KEY_RING
+from tests.storage.test_copying import fill
+
+COLUMNS = [column for table in metadata.sorted_tables for column in table.c]
+
+
+def names(*columns: Column[bytes]) -> set[str]:
+    return {str(one) for one in columns}
+
+
+def test_every_column_of_bytes_says_what_it_holds() -> None:
+    silent = [one for one in COLUMNS if isinstance(one.type, LargeBinary) and not one.info]
+    assert names(*silent) == set(), "say SEALED, BLIND_INDEX or PLAIN_HASH in schema.py"
+    assert all(one.info in (SEALED, BLIND_INDEX, PLAIN_HASH) for one in COLUMNS if one.info)
+
+
+def test_every_sealed_column_and_every_blind_index_is_on_the_list() -> None:
+    said = [one for one in COLUMNS if one.info == SEALED]
+    assert names(*said) == names(*(one.column for one in sealed.ALL)), "add it to storage/sealed.py"
+    said = [one for one in COLUMNS if one.info == BLIND_INDEX]
+    assert names(*said) == names(*(one.found_by for one in sealed.ALL if one.found_by is not None))
+
+
+def test_what_is_on_the_list_can_be_unsealed_where_the_list_says(storage: Storage) -> None:
+    fill(storage)
+    change(storage, lambda tx: jobs.save_piece(tx, 7, 2, b"a piece"))
+    with storage.read() as tx:
+        for one in sealed.ALL:
+            rows = tx.connection.execute(select(one.table)).all()
+            assert rows, f"there is nothing in {one.table}: let fill() put something there"
+            for row in rows:
+                plain = KEY_RING.unseal(row._mapping[one.column], one.place(row))
+                if one.found_by is not None:
+                    assert KEY_RING.fingerprint(plain.decode()) == row._mapping[one.found_by]
