@@ -156,5 +156,7 @@ def _environment(database_url: str) -> dict[str, str]:
         "KEYWRIGHT_DATABASE_URL": database_url,
         "KEYWRIGHT_SECRET": secrets.token_hex(32),
         "KEYWRIGHT_UNKNOWN_KEY_LIMIT": "0",
+        "KEYWRIGHT_LICENSE_CHANGE_LIMIT": "0",
+        "KEYWRIGHT_ADDRESS_CHANGE_LIMIT": "0",
         "KEYWRIGHT_LOG_FORMAT": "json",
     }

@@ -32,7 +32,13 @@ _PATIENCE = 30.0
 _ADDRESS = re.compile(r"http://(?:127\.0\.0\.1|\[::\]):(\d+)")
 
 #: Who may fail as often as a test suite does.
-NO_LIMITS: dict[str, Any] = {"unknown_key_limit": 0, "bad_credentials_limit": 0}
+NO_LIMITS: dict[str, Any] = {
+    "unknown_key_limit": 0,
+    "bad_credentials_limit": 0,
+    "bad_request_limit": 0,
+    "license_change_limit": 0,
+    "address_change_limit": 0,
+}
 
 
 def wait_until(condition: Callable[[], Any], what: str) -> None:

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from keywright import rules
 from keywright.cli import main
-from keywright.http import edge
+from keywright.http import budgets, guesses
 from keywright.model import License
 from keywright.storage import session, sqlite
 
@@ -35,7 +35,8 @@ _CONNECT = sqlite3.connect
 _time: Any = time
 _sqlite3: Any = sqlite3
 _sqlite: Any = sqlite
-_edge: Any = edge
+_budgets: Any = budgets
+_guesses: Any = guesses
 _rules: Any = rules
 _numbers = count(1)
 
@@ -184,7 +185,7 @@ def _sleeping_by_select() -> None:
 
 def _limiting_by_the_clock() -> None:
     """The limiters measure by a clock that may jump."""
-    _edge.monotonic = time.time
+    _budgets.monotonic = _guesses.monotonic = time.time
 
 
 def _expiring_anew() -> None:

@@ -1,17 +1,24 @@
 """Guessing keys or credentials is slowed down; nobody else is."""
 
+import socket
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
+from keywright.http.budgets import LICENSE_BURST
 from keywright.model import Permissions
-from tests.http.asking import Client, Reply, a_key, assert_refused, basic, in_query
+from tests.http.asking import V2, Client, Reply, a_key, assert_refused, basic, core, in_query
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
 #: Failures a minute; one more is allowed every second.
 LIMIT = 60
+#: So many come at once, and so many more may be allowed because that takes its time.
+CROWD = 250
+SOME_SECONDS = 30
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +44,20 @@ def known(guarded: RunningServer) -> str:
 
 def at(address: str) -> dict[str, str]:
     return {"X-Forwarded-For": address}
+
+
+def at_once(server: RunningServer, path: str, requests: Sequence[dict[str, str]]) -> Counter[int]:
+    """The statuses of so many GET requests with these headers (``path`` may use ``{n}``, their number), each
+    on a connection of its own, that all arrive before the first one is answered.
+    """
+    with ExitStack() as stack:
+        place = ("127.0.0.1", server.port)
+        everyone = [stack.enter_context(socket.create_connection(place, 30)) for _ in requests]
+        for number, (one, headers) in enumerate(zip(everyone, requests, strict=True)):
+            lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            head = f"GET {V2}{path.format(n=number)} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{lines}\r\n"
+            one.sendall(head.encode())
+        return Counter(int(one.makefile("rb").readline().split()[1]) for one in everyone)
 
 
 def until_limited(call: Callable[[int], Reply], expected: int) -> Reply:
@@ -160,3 +181,144 @@ def test_unknown_keys_in_management_calls_are_no_guesses(guarded: RunningServer,
     headers = {**at("192.0.2.10"), "Authorization": basic(*guarded.api_key())}
     statuses = {anyone.get(f"licenses/{a_key()}", headers=headers).status for _ in range(2 * LIMIT)}
     assert statuses <= {404}
+
+
+# --- many calls at once -----------------------------------------------------------------------------
+
+
+def test_unknown_keys_that_come_at_once_cannot_pass_the_limit(guarded: RunningServer) -> None:
+    statuses = at_once(guarded, core("validate", f"{a_key()}-") + "{n}", [at("192.0.2.20")] * CROWD)
+    assert set(statuses) == {404, 429}
+    assert statuses[404] <= LIMIT + SOME_SECONDS
+
+
+@pytest.mark.parametrize(("way", "address"), [("Basic", "192.0.2.21"), ("query", "192.0.2.22")])
+def test_wrong_credentials_that_come_at_once_cannot_pass_the_limit(
+    guarded: RunningServer, way: str, address: str
+) -> None:
+    path, headers = "generators", at(address)
+    if way == "query":
+        path += f"?consumer_key=ck_{'0' * 37}{{n:03}}&consumer_secret=cs_{'0' * 40}"
+    else:
+        headers["Authorization"] = basic(f"ck_{'0' * 40}", f"cs_{'0' * 40}")
+    statuses = at_once(guarded, path, [headers] * CROWD)
+    assert set(statuses) == {401, 429}
+    assert statuses[401] <= LIMIT + SOME_SECONDS
+
+
+def test_a_right_key_is_never_too_often_at_once(guarded: RunningServer, known: str) -> None:
+    here = at("192.0.2.23")
+    assert at_once(guarded, core("validate", known), [here] * CROWD) == {200: CROWD}
+    here["Authorization"] = basic(*guarded.api_key())
+    assert at_once(guarded, "licenses?page=1", [here] * CROWD) == {200: CROWD}
+
+
+# --- who goes on though the address is limited ------------------------------------------------------
+
+
+def test_a_key_that_was_right_at_this_address_can_be_used_there_after_all(
+    guarded: RunningServer, anyone: Client, known: str
+) -> None:
+    here = at("192.0.2.30")
+    with Client(guarded, guarded.api_key()) as vendor:
+        another = vendor.license()
+    assert anyone.validate(known, headers=here).status == 200
+    at_once(guarded, core("validate", f"{a_key()}-") + "{n}", [here] * CROWD)
+    assert {anyone.validate(known, headers=here).status for _ in range(2 * LIMIT)} == {200}
+    # No other key is looked up: a guess gains nothing.
+    statuses = {anyone.validate(another, headers=here).status for _ in range(5)}
+    assert statuses <= {200, 429}
+    assert at_once(guarded, core("validate", f"{a_key()}-") + "{n}", [here] * CROWD)[404] <= SOME_SECONDS
+
+
+def test_credentials_that_were_right_at_this_address_can_be_used_there_after_all(
+    guarded: RunningServer, anyone: Client
+) -> None:
+    right, other = basic(*guarded.api_key()), guarded.api_key()
+    here = at("192.0.2.31")
+    assert anyone.get("generators/0", headers={**here, "Authorization": right}).status == 404
+    wrong = {**here, "Authorization": basic(other[0], f"cs_{'0' * 40}")}
+    at_once(guarded, "generators", [wrong] * CROWD)
+    statuses = {
+        anyone.get("generators/0", headers={**here, "Authorization": right}).status for _ in range(20)
+    }
+    assert statuses == {404}
+
+
+def test_a_known_key_that_exists_no_more_is_known_no_more(guarded: RunningServer, anyone: Client) -> None:
+    here = at("192.0.2.32")
+    with Client(guarded, guarded.api_key()) as vendor:
+        key = vendor.license()
+        assert anyone.validate(key, headers=here).status == 200
+        assert vendor.delete(f"licenses/{key}").status == 200
+    assert_limited(until_limited(lambda _: anyone.validate(key, headers=here), 404))
+
+
+# --- names as they are meant ------------------------------------------------------------------------
+
+
+def test_credentials_in_an_encoded_name_are_counted_like_others(guarded: RunningServer) -> None:
+    path = f"generators?c%6fnsumer_key=ck_{'0' * 40}&%63onsumer_secret=cs_{'0' * 37}{{n:03}}"
+    assert at_once(guarded, path, [at("192.0.2.40")] * CROWD)[401] <= LIMIT + SOME_SECONDS
+
+
+# --- malformed requests -----------------------------------------------------------------------------
+
+
+def malformed(client: Client, key: str, address: str) -> Reply:
+    headers = {**at(address), "Content-Type": "application/json"}
+    return client.post(core("validate", key), body=b"[" * 100, headers=headers)
+
+
+def test_too_many_malformed_requests_of_a_stranger_are_stopped(
+    guarded: RunningServer, anyone: Client, known: str
+) -> None:
+    assert_limited(until_limited(lambda _: malformed(anyone, a_key(), "192.0.2.50"), 400))
+    query = at("192.0.2.51")
+    ask = lambda _: anyone.get(core("validate", a_key()), query="a=b&" * 1001, headers=query)  # noqa: E731
+    assert_limited(until_limited(ask, 400))
+    # A client key is shipped to strangers.
+    headers = {**at("192.0.2.52"), "Authorization": basic(*guarded.api_key(Permissions.CLIENT))}
+    retry = {**headers, "Idempotency-Key": "x" * 256}
+    assert_limited(until_limited(lambda _: anyone.activate(known, headers=retry), 400))
+
+
+def test_malformed_requests_of_others_do_not_stop_a_key_that_is_known(
+    guarded: RunningServer, anyone: Client, known: str
+) -> None:
+    here = at("192.0.2.53")
+    assert anyone.validate(known, headers=here).status == 200
+    until_limited(lambda _: malformed(anyone, a_key(), "192.0.2.53"), 400)
+    assert anyone.post(core("validate", known), form={"a": "b"}, headers=here).status == 200
+
+
+def test_malformed_requests_of_a_shop_are_not_counted(guarded: RunningServer, anyone: Client) -> None:
+    headers = {**at("192.0.2.54"), "Authorization": basic(*guarded.api_key())}
+    headers["Content-Type"] = "application/json"
+    statuses = {anyone.post("licenses", body=b"{", headers=headers).status for _ in range(2 * LIMIT)}
+    assert statuses == {400}
+
+
+# --- changes that succeed ---------------------------------------------------------------------------
+
+
+def test_too_many_activations_of_a_license_are_stopped_and_giving_up_never_is(
+    guarded: RunningServer, anyone: Client
+) -> None:
+    with Client(guarded, guarded.api_key()) as shop:
+        key, other = shop.license(), shop.license()
+        crowd = [at(f"198.18.0.{number % 250}") for number in range(CROWD)]
+        statuses = sum((at_once(guarded, core("activate", key), crowd) for _ in range(5)), Counter[int]())
+        assert set(statuses) == {200, 429}
+        assert LICENSE_BURST <= statuses[200] <= LICENSE_BURST + SOME_SECONDS
+        limited = anyone.activate(key, headers=at("198.18.0.1"))
+        sentence = "Too many activations in a short time. Please try again later."
+        assert_refused(limited, sentence, code="rate_limited", status=429)
+        assert 1 <= int(limited.header("retry-after") or 0) <= 60
+        assert anyone.counter(key) == statuses[200]
+        # Others go on, and so does who may read and write.
+        assert anyone.activate(other, headers=at("198.18.0.1")).status == 200
+        token = shop.activated(key)
+        assert anyone.deactivate(key, token, headers=at("198.18.0.1")).status == 200
+        assert anyone.activate(key, token, headers=at("198.18.0.1")).status == 429
+        assert anyone.deactivate(key, headers=at("198.18.0.1")).status == 200

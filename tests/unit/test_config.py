@@ -40,6 +40,9 @@ BAD_VALUES = {
     "bad_credentials_limit": "many",
     "ip_addresses": "some",
     "keep_addresses_days": "36501",
+    "bad_request_limit": "1.5",
+    "license_change_limit": "-120",
+    "address_change_limit": "none",
     "log_level": "loud",
     "log_format": "xml",
 }
@@ -70,6 +73,8 @@ def test_nothing_needs_to_be_set() -> None:
     assert settings.data_dir == Path("keywright-data")
     assert (settings.queue_limit, settings.body_limit) == (4096, 1024 * 1024)
     assert (settings.unknown_key_limit, settings.bad_credentials_limit) == (600, 120)
+    assert settings.bad_request_limit == 120
+    assert (settings.license_change_limit, settings.address_change_limit) == (120, 600)
     assert not settings.require_api_key
     assert settings.trusted_proxies == settings.allowed_origins == ()
 

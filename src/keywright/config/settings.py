@@ -216,6 +216,31 @@ class Settings(BaseSettings):
         ),
         json_schema_extra={"allowed": "an integer of at least 0"},
     )
+    bad_request_limit: Whole = Field(
+        default=120,
+        description=(
+            "How many malformed requests (400) an address may send in a minute without an API key that may "
+            "read or write, as each server process counts them; 0 is no limit."
+        ),
+        json_schema_extra={"allowed": "an integer of at least 0"},
+    )
+    license_change_limit: Whole = Field(
+        default=120,
+        description=(
+            "How many activations and reactivations of a license may succeed in a minute, after the first "
+            "1,000, as each server process counts them; 0 is no limit. Those with a read_write API key do "
+            "not count, and giving up a place is never refused."
+        ),
+        json_schema_extra={"allowed": "an integer of at least 0"},
+    )
+    address_change_limit: Whole = Field(
+        default=600,
+        description=(
+            "The same from one address (or IPv6 /64 network), after the first 5,000; not for calls through a "
+            "proxy that trusted_proxies does not name."
+        ),
+        json_schema_extra={"allowed": "an integer of at least 0"},
+    )
     ip_addresses: Annotated[IpAddresses, BeforeValidator(_lower)] = Field(
         default="full",
         description=(

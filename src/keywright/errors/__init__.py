@@ -24,6 +24,7 @@ from keywright.errors.calls import (
     PrefetchRefused,
     RateLimited,
     RequestTooSlow,
+    TooManyChanges,
 )
 from keywright.errors.faults import (
     ConfigurationError,
@@ -150,6 +151,7 @@ __all__ = [
     "StoreUnavailable",
     "TokenNotActive",
     "TokenRefusal",
+    "TooManyChanges",
     "TooManyJobs",
     "Unavailable",
     "UnknownApiKey",

@@ -34,13 +34,19 @@ class NoWritePermission(AccessDenied):
 
 
 class RateLimited(AccessDenied):
-    """Too many failures from here; ``retry_after`` is whole seconds to wait."""
+    """Too many calls of a kind came from here; ``retry_after`` is whole seconds to wait."""
 
     code = "access.rate_limited"
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(retry_after)
         self.retry_after = retry_after
+
+
+class TooManyChanges(RateLimited):
+    """Too many places were taken, on this license or from this address."""
+
+    code = "access.too_many_changes"
 
 
 class BadRequest(KeywrightError):

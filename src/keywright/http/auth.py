@@ -11,7 +11,7 @@ from keywright.errors import CredentialsInvalid, CredentialsMissing, InvalidPara
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_NAMES = ("consumer_key", "consumer_secret")
+NAMES = ("consumer_key", "consumer_secret")
 #: How many hops of ``X-Forwarded-For`` are read: no chain of proxies is longer.
 _MOST_HOPS = 32
 
@@ -25,14 +25,14 @@ def credentials(
     ``CredentialsInvalid`` for a Basic header that is none, ``InvalidParameters`` when the query names
     one twice or the header came twice.
     """
-    if b"consumer" in raw_query:
+    if any(name in query for name in NAMES):
         names = [name for name, _ in parse_qsl(raw_query.decode("latin-1"), keep_blank_values=True)]
-        doubled = [name for name in _NAMES if names.count(name) > 1]
+        doubled = [name for name in NAMES if names.count(name) > 1]
         if doubled:
             raise InvalidParameters({name: "was sent more than once" for name in doubled})
     if len(authorization) > 1:
         raise InvalidParameters({"Authorization": "was sent more than once"})
-    key, secret = (query.get(name, "") for name in _NAMES)
+    key, secret = (query.get(name, "") for name in NAMES)
     if key and secret:
         return key, secret
     from_header = _basic(authorization[0]) if authorization else None

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.types import Receive, Scope
@@ -14,6 +14,9 @@ from keywright.desk import Desk
 from keywright.fields import MAX_USER_AGENT_LENGTH, IpAddresses, keep_address
 from keywright.http import parameters, problems, wire
 from keywright.model import Caller, KeptAnswer, LicenseRecord, Origin
+
+if TYPE_CHECKING:
+    from keywright.http.budgets import Spending
 
 REPLAYED: problems.Headers = ((b"idempotency-replayed", b"true"),)
 _MOST_VISIBLE = 255
@@ -40,6 +43,8 @@ class Call:
         "desk",
         "headers",
         "ip_addresses",
+        "is_forwarded_blindly",
+        "is_replayed",
         "key",
         "namespace",
         "now",
@@ -48,6 +53,7 @@ class Call:
         "receive",
         "sayings",
         "scope",
+        "spending",
     )
 
     def __init__(self, scope: Scope, receive: Receive, headers: dict[bytes, bytes]) -> None:
@@ -63,9 +69,14 @@ class Call:
         self.address = ""
         #: How much of the address is kept.
         self.ip_addresses: IpAddresses = "full"
+        #: Whether a peer that is not trusted says that it calls for another.
+        self.is_forwarded_blindly = False
+        #: Whether the answer is that of an earlier call.
+        self.is_replayed = False
         self.caller: Caller | None = None
         self.desk: Desk
         self.body_limit = 0
+        self.spending: Spending | None = None
 
     @property
     def actor(self) -> str:
@@ -109,6 +120,7 @@ class Call:
             command = msgspec.structs.replace(command, retry=retry)
         outcome = await self.desk.change(command)
         if type(outcome) is KeptAnswer:
+            self.is_replayed = True
             return Answer(outcome.status, outcome.body, REPLAYED)
         return Answer(200, write(outcome), license_id=_license_id(outcome))
 

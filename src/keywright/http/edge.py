@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from time import monotonic, perf_counter
+from time import perf_counter
 
 import structlog
 from starlette.routing import Route
@@ -20,10 +20,11 @@ from keywright.commands import FindApiKey
 from keywright.config import Settings
 from keywright.desk import Desk
 from keywright.http import auth, parameters, problems, v2, wire
+from keywright.http.budgets import Budgets
 from keywright.http.calls import Answer, Call
-from keywright.http.limits import FailureLimit, source_of
+from keywright.http.limits import source_of
 from keywright.http.tallies import Tallies
-from keywright.model import Caller, Permissions
+from keywright.model import Caller
 
 #: The most bytes of path and query together.
 MAX_ADDRESS = 8192
@@ -59,8 +60,7 @@ class Edge:
         self._root = _split(settings.api_root)
         self._prefix = [*self._root, *below]
         self._raw_prefix = [word.encode() for word in self._prefix]
-        self._unknown_keys = FailureLimit(settings.unknown_key_limit)
-        self._bad_credentials = FailureLimit(settings.bad_credentials_limit)
+        self._budgets = Budgets(settings)
         #: What is counted here, to be kept by whoever runs this.
         self.tallies = Tallies()
 
@@ -128,19 +128,30 @@ class Edge:
             if method == "OPTIONS":
                 answer = self._options(call, address)
             else:
-                action = v2.find_action(address, method)
-                self._check(call, action)
-                if not is_text:
-                    raise e.UnknownLicense(call.key)
-                answer = await action.answer(call)
-                self.tallies.validations += action.operation == "validate"
+                answer = await self._act(call, v2.find_action(address, method), is_text=is_text)
+            self._budgets.end(call, None)
         except e.KeywrightError as error:
-            self._count(call, error, is_core=address is not None and address.is_core)
-            answer = _refusal(error, call.sayings)
+            answer = _refusal(self._budgets.end(call, error) or error, call.sayings)
         except Exception as problem:
+            self._budgets.end(call, e.Fault())
             errors_log.exception("an error that should not be", exc_info=problem)
             answer = _refusal(e.Fault(), call.sayings)
         answer.headers += self._cors(call, address)
+        return answer
+
+    async def _act(self, call: Call, action: v2.Action, *, is_text: bool) -> Answer:
+        """Do what the action does, if this caller may, and may now. A key that is no text is unknown."""
+        self._check(call, action)
+        if action.right is v2.Right.CORE:
+            await self._budgets.begin(call, takes_place=action.operation == "activate")
+        if not is_text:
+            raise e.UnknownLicense(call.key)
+        try:
+            answer = await action.answer(call)
+        except e.LimitReached:
+            self.tallies.refuse(call.key)
+            raise
+        self.tallies.validations += action.operation == "validate"
         return answer
 
     async def _understand(self, call: Call, address: v2.Address | None) -> None:
@@ -160,19 +171,35 @@ class Edge:
             call.query = parameters.from_query(query)
         if scope["method"] == "OPTIONS":
             return
-        authorization = _all(call, b"authorization")
-        if authorization or b"consumer" in query:
-            self._bad_credentials.check(source_of(call.address), monotonic())
-        given = auth.credentials(call.query, query, authorization)
-        if given is not None:
-            call.caller = await self._caller(call, *given)
+        call.caller = await self._caller(call, query)
+        if call.caller is not None:
+            self.tallies.used_api_keys[call.caller.api_key_id] = call.now
         elif address is None or not address.is_open or (address.is_core and self._settings.require_api_key):
             raise e.CredentialsMissing
 
-    async def _caller(self, call: Call, consumer_key: str, consumer_secret: str) -> Caller:
-        found = await call.desk.ask(FindApiKey(consumer_key_hash=keys.hash_consumer_key(consumer_key)))
-        caller = access.caller_of(found, consumer_secret)
-        self.tallies.used_api_keys[caller.api_key_id] = call.now
+    async def _caller(self, call: Call, query: bytes) -> Caller | None:
+        """The caller whose credentials came along; None for none. Raises ``CredentialsInvalid``, or
+        ``RateLimited`` when there were too many of these before.
+        """
+        authorization = _all(call, b"authorization")
+        sent = [str(call.query[name]) for name in auth.NAMES if name in call.query]
+        if not authorization and not sent:
+            return None
+        sent += (one.decode("latin-1") for one in authorization)
+        guess = await self._budgets.credentials.begin("\0".join(sent), source_of(call.address))
+        is_right = None
+        try:
+            given = auth.credentials(call.query, query, authorization)
+            if given is None:
+                return None
+            found = await call.desk.ask(FindApiKey(consumer_key_hash=keys.hash_consumer_key(given[0])))
+            caller = access.caller_of(found, given[1])
+            is_right = True
+        except e.CredentialsInvalid:
+            is_right = False
+            raise
+        finally:
+            self._budgets.credentials.end(guess, is_right=is_right)
         return caller
 
     def _check(self, call: Call, action: v2.Action) -> None:
@@ -182,21 +209,9 @@ class Edge:
                 raise e.NoReadPermission
             if action.changes and call.scope["method"] == "GET" and _is_prefetch(call):
                 raise e.PrefetchRefused
-            for source in _sources(call):
-                self._unknown_keys.check(source, monotonic())
             return
         if action.right is not v2.Right.NONE:
             _require(action.right, call.caller)
-
-    def _count(self, call: Call, error: e.KeywrightError, *, is_core: bool) -> None:
-        """Remember the failures that guessing would make, and licenses that had no free place."""
-        if type(error) is e.UnknownLicense and is_core:
-            for source in _sources(call):
-                self._unknown_keys.count(source, monotonic())
-        elif type(error) is e.CredentialsInvalid:
-            self._bad_credentials.count(source_of(call.address), monotonic())
-        elif type(error) is e.LimitReached:
-            self.tallies.refuse(call.key)
 
     def _options(self, call: Call, address: v2.Address) -> Answer:
         methods = address.methods
@@ -329,17 +344,6 @@ def _all(call: Call, wanted: bytes) -> list[bytes]:
 
 def _is_prefetch(call: Call) -> bool:
     return any(b"prefetch" in value.lower() for name in _PREFETCH_HEADERS for value in _all(call, name))
-
-
-def _sources(call: Call) -> tuple[str, ...]:
-    """Who is to blame for an unknown key: the address, and the API key.
-
-    A client key is shipped inside programs: what one customer does with it is not the others' doing.
-    """
-    source = source_of(call.address)
-    if call.caller is None or call.caller.permissions is Permissions.CLIENT:
-        return (source,)
-    return (source, call.actor)
 
 
 def _split(setting: str) -> list[str]:

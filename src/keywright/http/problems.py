@@ -80,6 +80,9 @@ PROBLEMS: dict[type[e.KeywrightError], Problem] = {
         401, _AUTHENTICATION, "The API key provided does not have write permissions."
     ),
     e.RateLimited: Problem(429, "rate_limited", "Too many failed requests. Please try again later."),
+    e.TooManyChanges: Problem(
+        429, "rate_limited", "Too many activations in a short time. Please try again later."
+    ),
     e.NoSuchAddress: Problem(404, _NO_ROUTE, _NO_ROUTE_SENTENCE),
     e.MethodNotAllowed: Problem(405, _NO_ROUTE, _NO_ROUTE_SENTENCE),
     e.PrefetchRefused: Problem(

@@ -42,9 +42,10 @@ class Account(Area):
         """Another password; whoever knew the old one is signed out everywhere else."""
         errors: dict[str, str] = {}
         source = {"user": str(visit.user.id)}
-        self._attempts.check(source)
-        if not is_right(visit, visit.user, visit.form.raw("password")):
-            self._attempts.count(source)
+        self._attempts.begin(source)
+        if is_right(visit, visit.user, visit.form.raw("password")):
+            self._attempts.give_back(source)
+        else:
             errors["password"] = "This is not your password."  # noqa: S105
         password = new_password(visit.form, errors)
         if errors:

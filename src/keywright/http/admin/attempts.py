@@ -4,24 +4,31 @@ from collections.abc import Mapping
 from threading import Lock
 from time import monotonic
 
-from keywright.http.limits import FailureLimit
+from keywright.errors import RateLimited
+from keywright.http.limits import RateLimit
 
 
 class Attempts:
-    """Failures in a minute, counted for each kind of source (``address``, ``name``), from several threads."""
+    """Wrong passwords in a minute for each kind of source (``address``, ``name``). Threads may share it."""
 
     def __init__(self, **most: int) -> None:
-        self._limits = {kind: FailureLimit(per_minute) for kind, per_minute in most.items()}
+        self._limits = {kind: RateLimit(per_minute) for kind, per_minute in most.items()}
         self._lock = Lock()
 
-    def check(self, sources: Mapping[str, str]) -> None:
-        """Raise ``RateLimited`` when one of these has to wait."""
-        with self._lock:
+    def begin(self, sources: Mapping[str, str]) -> None:
+        """Take what a wrong password costs; raises ``RateLimited`` when one of these sources has to wait."""
+        taken: dict[str, str] = {}
+        try:
             for kind, source in sources.items():
-                self._limits[kind].check(source, monotonic())
+                with self._lock:
+                    self._limits[kind].take(monotonic(), source)
+                taken[kind] = source
+        except RateLimited:
+            self.give_back(taken)
+            raise
 
-    def count(self, sources: Mapping[str, str]) -> None:
-        """These have failed once more."""
+    def give_back(self, sources: Mapping[str, str]) -> None:
+        """The password was right."""
         with self._lock:
             for kind, source in sources.items():
-                self._limits[kind].count(source, monotonic())
+                self._limits[kind].give_back(monotonic(), source)

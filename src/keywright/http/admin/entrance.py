@@ -85,13 +85,13 @@ class Entrance(Area):
         sources = {"address": source_of(visit.address)}
         if not mark or not hmac.compare_digest(mark.encode(), visit.visitor.device_mark.encode()):
             sources["name"] = name.casefold()
-        self._attempts.check(sources)
+        self._attempts.begin(sources)
         if not is_right(visit, user, password) or not _is_signed_in(visit, user):
-            self._attempts.count(sources)
             visit.change(RefuseSignIn(now=visit.now, origin=visit.visitor.origin, name=name))
             with visit.aside():
                 sleep(_REST)
             return _form(visit, wish, name=name, error=_WRONG, status=403)
+        self._attempts.give_back(sources)
         return visit.back(_way_to(wish))
 
     @page("/sign-out", methods=("POST",), right=EVERYBODY)

@@ -128,6 +128,7 @@ _INSTANCES: tuple[e.KeywrightError, ...] = (
     e.GeneratorTooWeak(40.0),
     e.InvalidParameters({"label": "must be a text of at most 255 characters, without null characters"}),
     e.RateLimited(12),
+    e.TooManyChanges(12),
     e.MethodNotAllowed(("GET", "POST", "OPTIONS")),
 )
 _BY_TYPE = {type(one): one for one in _INSTANCES}

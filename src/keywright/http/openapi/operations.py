@@ -63,6 +63,7 @@ OPERATIONS: dict[str, Operation] = {
             e.UnknownToken,
             e.AlreadyActivated,
             e.LimitReached,
+            e.TooManyChanges,
             e.NoReadPermission,
         ),
         takes=inputs.ACTIVATION,

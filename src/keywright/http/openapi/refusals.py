@@ -33,7 +33,8 @@ WHEN: dict[type[e.KeywrightError], str] = {
     e.CredentialsInvalid: "No API key in force has this consumer key and consumer secret.",
     e.NoReadPermission: "The API key may not do this.",
     e.NoWritePermission: "The API key may not change anything.",
-    e.RateLimited: "Too many unknown license keys or wrong credentials came from this address.",
+    e.RateLimited: "Too many unknown license keys, wrong credentials or malformed requests came from here.",
+    e.TooManyChanges: "Too many activations of this license, or from this address, have succeeded.",
     e.NoSuchAddress: "There is nothing at this address; a `/` in a key must be written `%2F`.",
     e.MethodNotAllowed: "The address has other methods, and `Allow` lists them.",
     e.PrefetchRefused: "The call says that it is a browser's prefetch.",
@@ -65,6 +66,7 @@ ANY_REQUEST: Errors = (
     e.RequestTooSlow,
     e.AddressTooLong,
     e.HeadersTooLarge,
+    e.RateLimited,
     e.Fault,
 )
 #: What any call may meet, in addition.
@@ -72,7 +74,6 @@ ANY_CALL: Errors = (
     e.InvalidParameters,
     e.CredentialsMissing,
     e.CredentialsInvalid,
-    e.RateLimited,
     e.QueueFull,
     e.ShuttingDown,
     e.StoreUnavailable,

@@ -1,0 +1,125 @@
+"""What callers of the v2 interface may do in a minute: guess, send what cannot be read, take places.
+
+A call takes from the budgets before it is answered and gets back what it did not use up, so that calls at the
+same moment cannot pass a limit. Each server process has budgets of its own.
+"""
+
+from time import monotonic
+
+from keywright import errors as e
+from keywright.config import Settings
+from keywright.http import problems
+from keywright.http.calls import Call
+from keywright.http.guesses import Guess, Guesses, mark
+from keywright.http.limits import RateLimit, source_of
+from keywright.model import Permissions
+
+#: How many activations and reactivations may succeed at once, of a license and from an address.
+LICENSE_BURST = 1_000
+ADDRESS_BURST = 5_000
+#: Errors that say that a request could not be read.
+_MALFORMED = frozenset(kind for kind, problem in problems.PROBLEMS.items() if problem.status == 400)
+
+#: A limit, and the source whose bucket a token was taken from.
+_Token = tuple[RateLimit, str | bytes]
+
+
+class Spending:
+    """What one call has taken; each token is given back unless what it is for has happened."""
+
+    __slots__ = ("for_malformed", "for_success", "guess")
+
+    def __init__(self) -> None:
+        self.guess: Guess | None = None
+        self.for_malformed: list[_Token] = []
+        self.for_success: list[_Token] = []
+
+
+class Budgets:
+    """The budgets of all sources."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.credentials = Guesses(settings.bad_credentials_limit)
+        self._keys = Guesses(settings.unknown_key_limit)
+        self._malformed = RateLimit(settings.bad_request_limit)
+        self._license_changes = RateLimit(
+            settings.license_change_limit, burst=LICENSE_BURST, error=e.TooManyChanges
+        )
+        self._address_changes = RateLimit(
+            settings.address_change_limit, burst=ADDRESS_BURST, error=e.TooManyChanges
+        )
+
+    async def begin(self, call: Call, *, takes_place: bool) -> None:
+        """Take what a core call may use up. Raises ``RateLimited``; ``end`` is due after that, too."""
+        sources = _sources(call)
+        call.spending = spending = Spending()
+        spending.guess = guess = await self._keys.begin(call.key, *sources)
+        if _is_stranger(call) and _has_parameters(call):
+            # What others at the same address send does not stop a caller whose key is known.
+            source = guess.mark if guess is not None and guess.is_known else sources[0]
+            _take(self._malformed, source, spending.for_malformed)
+        if takes_place and not _is_shop(call):
+            _take(self._license_changes, mark(call.key), spending.for_success)
+            # One address is everybody's behind a proxy that is not trusted.
+            if not call.is_forwarded_blindly:
+                _take(self._address_changes, sources[0], spending.for_success)
+
+    def end(self, call: Call, error: e.KeywrightError | None) -> e.KeywrightError | None:
+        """Give back what the call did not use up. Returns the error to answer with: ``RateLimited`` instead
+        when there were too many malformed requests before this one.
+        """
+        spending = call.spending or Spending()
+        call.spending = None
+        is_success = error is None and not call.is_replayed
+        is_malformed = type(error) in _MALFORMED
+        if is_success or type(error) is e.UnknownLicense:
+            self._keys.end(spending.guess, is_right=is_success)
+        else:
+            self._keys.end(spending.guess, is_right=None)
+        if not is_success:
+            _give_back(spending.for_success)
+        if not is_malformed:
+            _give_back(spending.for_malformed)
+        elif not spending.for_malformed and _is_stranger(call):
+            try:
+                self._malformed.take(monotonic(), source_of(call.address))
+            except e.RateLimited as limited:
+                return limited
+        return error
+
+
+def _take(limit: RateLimit, source: str | bytes, taken: list[_Token]) -> None:
+    limit.take(monotonic(), source)
+    taken.append((limit, source))
+
+
+def _give_back(taken: list[_Token]) -> None:
+    for limit, source in taken:
+        limit.give_back(monotonic(), source)
+
+
+def _sources(call: Call) -> tuple[str, ...]:
+    """What is to blame for an unknown key: the address, and the API key.
+
+    A client key is shipped inside programs: what one customer does with it is not the others' doing.
+    """
+    source = source_of(call.address)
+    if call.caller is None or call.caller.permissions is Permissions.CLIENT:
+        return (source,)
+    return (source, call.actor)
+
+
+def _is_stranger(call: Call) -> bool:
+    """Whether the caller has no API key that may read or write."""
+    return call.caller is None or call.caller.permissions is Permissions.CLIENT
+
+
+def _is_shop(call: Call) -> bool:
+    """Whether the caller has an API key that may read and write."""
+    return call.caller is not None and call.caller.permissions is Permissions.READ_WRITE
+
+
+def _has_parameters(call: Call) -> bool:
+    """Whether there is anything in the request that may be malformed."""
+    headers = call.headers
+    return bool(call.query or headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers)
