@@ -94,12 +94,12 @@ class Batches:
         """Whether outcomes come at once, without a wait for a network."""
         return self._storage.is_local
 
-    def change(self, commands: Sequence[c.Command], *, wait: bool = True) -> list[Outcome]:
+    def change(self, commands: Sequence[c.Command], *, wait: float | None = None) -> list[Outcome]:
         """Decide the commands in order; when this returns, what they changed is durable.
 
         A command that the database itself rejects does not hurt the others: the batch is then halved until it
-        is alone. Raises ``StoreBusy``, with nothing done, when ``wait`` is False and it would take long: when
-        another process is writing, or the batch has to be halved.
+        is alone. Raises ``StoreBusy``, with nothing done, when another process is writing for longer than
+        ``wait`` seconds; and when that is 0 and the batch has to be halved, which takes long.
         """
         if self._held:
             self._look_again()
@@ -122,25 +122,25 @@ class Batches:
         decided = iter(decide(free) if free else ())
         return [fault if is_it else next(decided) for is_it in is_held]
 
-    def _changed(self, commands: Sequence[c.Command], *, wait: bool) -> list[Outcome]:
+    def _changed(self, commands: Sequence[c.Command], *, wait: float | None) -> list[Outcome]:
         if len(commands) == 1 and isinstance(commands[0], _OF_OUR_OWN):
             return self._changed_quietly(commands)
         try:
             return self._together(commands, wait=wait)
         except StoreBusy as fault:
-            if not wait:
+            if wait is not None:
                 raise
             return [fault] * len(commands)
         except Exception as caught:
             problem = caught
         if isinstance(problem, LockTimeout):
             return self._changed_around_locks(commands, problem)
-        if not wait and len(commands) > 1:
+        if wait == 0 and len(commands) > 1:
             # Several transactions take long; the caller may want to be elsewhere for that.
             raise StoreBusy from problem
         return self._changed_apart(commands, problem, monotonic() + _PATIENCE)
 
-    def _together(self, commands: Sequence[c.Command], *, wait: bool = True) -> list[Outcome]:
+    def _together(self, commands: Sequence[c.Command], *, wait: float | None = None) -> list[Outcome]:
         """Decide in one transaction. Raises what happens to it, unless all of them have to come again."""
         try:
             return change(self._storage, partial(_decide, commands), wait=wait)
@@ -152,7 +152,7 @@ class Batches:
 
     def _changed_quietly(self, commands: Sequence[c.Command]) -> list[Outcome]:
         try:
-            return change(self._storage, partial(_decide, commands), wait=False)
+            return change(self._storage, partial(_decide, commands), wait=0)
         except Unavailable as fault:
             return [fault] * len(commands)
 

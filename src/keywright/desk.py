@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from keywright.batches import Batches, Outcome
 from keywright.commands import (
@@ -33,6 +33,7 @@ from keywright.errors import (
     QueueFull,
     ShuttingDown,
     StoreBusy,
+    WaitedTooLong,
 )
 
 #: The most that are decided together.
@@ -41,6 +42,13 @@ MOST_AT_ONCE = 128
 _PATIENCE = 7.0
 #: The same for commands that are long by themselves.
 _LONG_PATIENCE = 60.0
+#: How long a call waits before it is decided, in seconds, unless the desk is told otherwise; then it is
+#: refused. How often it is looked who has waited that long, while a batch is decided in another thread.
+ANSWER_WITHIN = 10.0
+_LOOK_EVERY = 0.25
+#: How long another process that is writing is waited for at once, in seconds; then it is looked who still
+#: waits for an answer.
+_BUSY_WAIT = 0.25
 #: Commands that are long by themselves.
 _LONG = (GenerateLicenses, ForgetAnswers)
 #: Commands that are decided alone, in another thread, while questions go on.
@@ -51,7 +59,20 @@ log = logging.getLogger(__name__)
 Item = TypeVar("Item", bound=Command | Query)
 
 
-_Batch = list[tuple[Item, "asyncio.Future[Outcome]"]]
+class Asker(Protocol):
+    """Who waits for an outcome."""
+
+    #: Whether the call is being decided, or was; the desk says so. Before that, nothing has happened.
+    is_begun: bool
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody waits for the outcome any more."""
+
+
+#: A call, its outcome, who waits for it, and since when.
+_Entry = tuple[Item, "asyncio.Future[Outcome]", Asker | None, float]
+_Batch = list[_Entry[Item]]
 
 
 class _Lane(Generic[Item]):
@@ -59,16 +80,18 @@ class _Lane(Generic[Item]):
 
     def __init__(
         self,
-        perform: Callable[[Sequence[Item], bool], list[Outcome]],
+        perform: Callable[[Sequence[Item], float | None], list[Outcome]],
         *,
         most_waiting: int,
+        answer_within: float,
         interrupt: Callable[[], None] | None,
     ) -> None:
         """``interrupt`` breaks an answer off that does not come; without it, answers are near."""
         self._perform = perform
         self._interrupt = interrupt
         self._most_waiting = most_waiting
-        self._waiting: deque[tuple[Item, asyncio.Future[Outcome]]] = deque()
+        self._answer_within = answer_within
+        self._waiting: deque[_Entry[Item]] = deque()
         self._seen = 0
         self._is_awake = False
         self._is_closed = False
@@ -76,19 +99,22 @@ class _Lane(Generic[Item]):
         self._thread: ThreadPoolExecutor | None = None
         self._aside: asyncio.Task[None] | None = None
         self._patience: asyncio.TimerHandle | None = None
+        self._look: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def submit(self, item: Item) -> "asyncio.Future[Outcome]":
+    def submit(self, item: Item, asker: Asker | None) -> "asyncio.Future[Outcome]":
         """Join the lane. Raises ``QueueFull`` or ``ShuttingDown``."""
         if self._is_closed:
             raise ShuttingDown
         if len(self._waiting) >= self._most_waiting:
             raise QueueFull
         future: asyncio.Future[Outcome] = self._loop.create_future()
-        self._waiting.append((item, future))
+        self._waiting.append((item, future, asker, self._loop.time()))
+        if asker is not None:
+            asker.is_begun = False
         if not self._is_awake:
             self._is_awake = True
             self._loop.call_soon(self._turn)
@@ -111,47 +137,81 @@ class _Lane(Generic[Item]):
             self._loop.call_soon(self._turn)
             return
         self._seen = 0
-        self._serve(self._next_batch())
+        batch = self._next_batch()
+        if batch:
+            self._serve(batch)
+        else:
+            self._go_on()
 
     def _next_batch(self) -> _Batch[Item]:
-        batch = [self._waiting.popleft()]
-        if isinstance(batch[0][0], _ALONE):
-            return batch
+        """Those who come next. Who has gone, or waited too long, is not decided at all."""
+        batch: _Batch[Item] = []
+        latest = self._loop.time() - self._answer_within
         while self._waiting and len(batch) < MOST_AT_ONCE:
-            if isinstance(self._waiting[0][0], _ALONE):
+            is_alone = isinstance(self._waiting[0][0], _ALONE)
+            if is_alone and batch:
                 break
-            batch.append(self._waiting.popleft())
+            entry = self._waiting.popleft()
+            if _is_wanted(entry, latest):
+                batch.append(entry)
+                if entry[2] is not None:
+                    entry[2].is_begun = True
+                if is_alone:
+                    break
         return batch
 
     def _serve(self, batch: _Batch[Item]) -> None:
-        items = [item for item, _ in batch]
-        if isinstance(items[0], _ALONE) or self._interrupt is not None:
-            self._aside = self._loop.create_task(self._serve_in_thread(batch, items))
+        if isinstance(batch[0][0], _ALONE) or self._interrupt is not None:
+            self._aside = self._loop.create_task(self._serve_aside(batch))
             return
         try:
-            outcomes = self._outcomes(items, wait=False)
+            outcomes = self._outcomes(batch, 0)
         except StoreBusy:
             # Waiting for another process must not hold up the event loop.
-            self._aside = self._loop.create_task(self._serve_in_thread(batch, items))
+            self._aside = self._loop.create_task(self._serve_aside(batch))
             return
         self._finish(batch, outcomes)
 
-    async def _serve_in_thread(self, batch: _Batch[Item], items: list[Item]) -> None:
+    async def _serve_aside(self, batch: _Batch[Item]) -> None:
+        """Decide in another thread; those who give up while another process is writing leave the batch."""
+        if self._look is None:
+            self._look = self._loop.call_later(_LOOK_EVERY, self._refuse_late)
+        outcomes: list[Outcome] = []
+        while batch:
+            try:
+                outcomes = await self._outcomes_aside(batch)
+                break
+            except StoreBusy:
+                latest = self._loop.time() - self._answer_within
+                batch = [entry for entry in batch if _is_wanted(entry, latest)]
+        self._finish(batch, outcomes)
+
+    async def _outcomes_aside(self, batch: _Batch[Item]) -> list[Outcome]:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="desk")
-        call = partial(self._outcomes, items, wait=True)
-        self._be_patient(_LONG_PATIENCE if isinstance(items[0], _LONG) else _PATIENCE)
+        wait = _BUSY_WAIT if self._interrupt is None else None
+        call = partial(self._outcomes, batch, wait)
+        self._be_patient(_LONG_PATIENCE if isinstance(batch[0][0], _LONG) else _PATIENCE)
         try:
-            outcomes = await self._loop.run_in_executor(self._thread, call)
+            return await self._loop.run_in_executor(self._thread, call)
         except asyncio.CancelledError:
             # The event loop comes to an end before its time; nobody will hear what the thread says.
             self._finish(batch, [FateUnknown("the server ended")] * len(batch))
             raise
+        except StoreBusy:
+            raise
         except Exception as problem:
-            outcomes = _all_faulty(problem, items)
-        if self._patience is not None:
-            self._patience.cancel()
-        self._finish(batch, outcomes)
+            return _all_faulty(problem, batch)
+        finally:
+            if self._patience is not None:
+                self._patience.cancel()
+
+    def _refuse_late(self) -> None:
+        """Refuse those who have waited too long, while others are decided."""
+        latest = self._loop.time() - self._answer_within
+        while self._waiting and not _is_wanted(self._waiting[0], latest):
+            self._waiting.popleft()
+        self._look = self._loop.call_later(_LOOK_EVERY, self._refuse_late) if self._is_awake else None
 
     def _be_patient(self, seconds: float) -> None:
         if self._interrupt is not None:
@@ -162,25 +222,39 @@ class _Lane(Generic[Item]):
         interrupt()
         self._be_patient(_PATIENCE)
 
-    def _outcomes(self, items: list[Item], *, wait: bool) -> list[Outcome]:
+    def _outcomes(self, batch: _Batch[Item], wait: float | None) -> list[Outcome]:
         try:
-            return self._perform(items, wait)
+            return self._perform([entry[0] for entry in batch], wait)
         except StoreBusy:
             raise
         except Exception as problem:
-            return _all_faulty(problem, items)
+            return _all_faulty(problem, batch)
 
     def _finish(self, batch: _Batch[Item], outcomes: list[Outcome]) -> None:
-        for (_, future), outcome in zip(batch, outcomes, strict=True):
+        for (_, future, _, _), outcome in zip(batch, outcomes, strict=True):
             # A caller that went away has cancelled its future; the others have not.
             if not future.done():
                 future.set_result(outcome)
+        self._go_on()
+
+    def _go_on(self) -> None:
         if self._waiting:
             self._loop.call_soon(self._turn)
             return
         self._is_awake = False
         if self._emptied is not None:
             self._emptied.set_result(None)
+
+
+def _is_wanted(entry: _Entry[Any], latest: float) -> bool:
+    """Whether somebody who came after that moment waits for the call still. Else it is refused, undone."""
+    _, future, asker, since = entry
+    if future.done():
+        return False
+    if since < latest or (asker is not None and asker.is_gone):
+        future.set_result(WaitedTooLong())
+        return False
+    return True
 
 
 def _value(outcome: Outcome) -> Outcome:
@@ -198,9 +272,10 @@ def _all_faulty(problem: Exception, items: Sequence[object]) -> list[Outcome]:
 class Desk:
     """Takes single commands and questions, and serves them in batches. Belongs to one event loop."""
 
-    def __init__(self, batches: Batches, *, most_waiting: int) -> None:
+    def __init__(self, batches: Batches, *, most_waiting: int, answer_within: float = ANSWER_WITHIN) -> None:
+        """A call that has waited for ``answer_within`` seconds and is not being decided is refused."""
         self._batches = batches
-        lane = partial(_Lane, most_waiting=most_waiting)
+        lane = partial(_Lane, most_waiting=most_waiting, answer_within=answer_within)
         is_near, interrupt = batches.is_local, batches.interrupt
         self._changes: _Lane[Command] = lane(
             self._change, interrupt=None if is_near else partial(interrupt, writing=True)
@@ -210,19 +285,19 @@ class Desk:
         )
         self._running: set[bytes] = set()
 
-    async def change(self, command: Command) -> Any:
+    async def change(self, command: Command, asker: Asker | None = None) -> Any:
         """The outcome's value; what changed is durable then.
 
-        Raises the refusal that the command met, ``IdempotencyKeyBusy``, ``QueueFull``,
+        Raises the refusal that the command met, ``IdempotencyKeyBusy``, ``QueueFull``, ``WaitedTooLong``,
         ``ShuttingDown`` or another fault.
         """
         if command.retry is not None:
-            return await self._change_once(command, command.retry.scope)
-        return _value(await self._changes.submit(command))
+            return await self._change_once(command, asker, command.retry.scope)
+        return _value(await self._changes.submit(command, asker))
 
-    async def ask(self, query: Query) -> Any:
+    async def ask(self, query: Query, asker: Asker | None = None) -> Any:
         """The answer; raises the refusal that the question met, or a fault."""
-        return _value(await self._questions.submit(query))
+        return _value(await self._questions.submit(query, asker))
 
     async def close(self) -> None:
         """Take no more calls; return when all that were accepted are answered."""
@@ -233,16 +308,16 @@ class Desk:
         """How many calls wait now."""
         return len(self._changes) + len(self._questions)
 
-    async def _change_once(self, command: Command, scope: bytes) -> Any:
+    async def _change_once(self, command: Command, asker: Asker | None, scope: bytes) -> Any:
         if scope in self._running:
             raise IdempotencyKeyBusy
-        future = self._changes.submit(command)
+        future = self._changes.submit(command, asker)
         self._running.add(scope)
         future.add_done_callback(lambda _: self._running.discard(scope))
         return _value(await future)
 
-    def _change(self, commands: Sequence[Command], wait: bool) -> list[Outcome]:
+    def _change(self, commands: Sequence[Command], wait: float | None) -> list[Outcome]:
         return self._batches.change(commands, wait=wait)
 
-    def _ask(self, queries: Sequence[Query], _wait: bool) -> list[Outcome]:
+    def _ask(self, queries: Sequence[Query], _wait: float | None) -> list[Outcome]:
         return self._batches.ask(queries)

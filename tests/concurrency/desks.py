@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from keywright.batches import Batches
-from keywright.desk import Desk
+from keywright.desk import ANSWER_WITHIN, Desk
 from keywright.errors import KeywrightError
 from keywright.storage import Reading, Storage, Writing
 from tests.databases import a_postgres_url
@@ -30,7 +30,7 @@ class Observed:
         self.go_on.set()
 
     @contextmanager
-    def write(self, *, wait: bool = True) -> Iterator[Writing]:
+    def write(self, *, wait: float | None = None) -> Iterator[Writing]:
         is_aside = threading.current_thread() is not threading.main_thread()
         self.writes.append("aside" if is_aside else "in place")
         if is_aside:
@@ -75,8 +75,19 @@ def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
     return run
 
 
-def a_desk(storage: Storage | Observed, most_waiting: int = 1000) -> Desk:
-    return Desk(Batches(cast(Storage, storage)), most_waiting=most_waiting)
+class AnAsker:
+    """Who waits for an outcome, or has gone."""
+
+    def __init__(self, *, is_gone: bool = False) -> None:
+        self.is_gone = is_gone
+        self.is_begun = False
+
+
+def a_desk(
+    storage: Storage | Observed, most_waiting: int = 1000, answer_within: float = ANSWER_WITHIN
+) -> Desk:
+    batches = Batches(cast(Storage, storage))
+    return Desk(batches, most_waiting=most_waiting, answer_within=answer_within)
 
 
 async def turns(number: int) -> None:

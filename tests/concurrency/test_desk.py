@@ -15,16 +15,17 @@ from keywright.errors import (
     Fault,
     QueueFull,
     ShuttingDown,
-    StoreBusy,
     StoreUnavailable,
     UnknownLicense,
+    WaitedTooLong,
 )
 from keywright.storage import open_storage, sqlite
-from tests.concurrency.desks import Observed, a_desk, a_url, in_a_loop, results, started, turns
+from tests.concurrency.desks import AnAsker, Observed, a_desk, a_url, in_a_loop, results, started, turns
 from tests.makers import (
     KEY,
     KEY_RING,
     LATER,
+    a_retry,
     a_storage,
     activate,
     create,
@@ -132,14 +133,58 @@ async def test_each_caller_gets_its_own_outcome(storage: Observed) -> None:
 
 
 @in_a_loop
-async def test_a_caller_that_went_away_does_not_stop_the_others(storage: Observed) -> None:
+async def test_a_caller_that_went_away_while_it_waited_is_not_decided_and_stops_no_other(
+    storage: Observed,
+) -> None:
     desk = a_desk(storage)
-    first, gone, last = started(*(desk.change(activate()) for _ in range(3)))
+    first, canceled, last = started(*(desk.change(activate()) for _ in range(3)))
+    gone = AnAsker(is_gone=True)
+    hung_up = started(desk.change(activate(), gone), desk.change(activate(retry=a_retry("call")), gone))
     await turns(1)
-    gone.cancel()
-    assert [one.license.times_activated for one in (await first, await last)] == [1, 3]
-    assert gone.cancelled()
-    assert (await desk.ask(validate())).license.times_activated == 3
+    canceled.cancel()
+    assert [one.license.times_activated for one in (await first, await last)] == [1, 2]
+    assert canceled.cancelled()
+    assert [type(one.exception()) for one in hung_up] == [WaitedTooLong, WaitedTooLong]
+    assert not gone.is_begun
+    with pytest.raises(WaitedTooLong):
+        await desk.ask(validate(), gone)
+    assert (await desk.ask(validate())).license.times_activated == 2
+
+
+@in_a_loop
+async def test_a_lane_in_which_everybody_has_gone_serves_who_comes_then_and_can_be_closed(
+    storage: Observed,
+) -> None:
+    desk = a_desk(storage)
+    for _ in range(2):
+        with pytest.raises(WaitedTooLong):
+            await desk.change(activate(), AnAsker(is_gone=True))
+    assert storage.writes == []
+    asker = AnAsker()
+    assert (await desk.change(activate(), asker)).license.times_activated == 1
+    assert asker.is_begun
+    (gone,) = started(desk.change(activate(), AnAsker(is_gone=True)))
+    await turns(1)
+    await desk.close()
+    assert isinstance(gone.exception(), WaitedTooLong)
+
+
+@in_a_loop
+async def test_what_waits_for_too_long_behind_another_call_is_refused_before_that_ends(
+    storage: Observed,
+) -> None:
+    desk = a_desk(storage, answer_within=0.01)
+    number = (await desk.change(create_generator())).id
+    storage.go_on.clear()
+    (long,) = started(desk.change(generate(number, 1)))
+    await turns(5)
+    outcomes = await results(*(desk.change(activate()) for _ in range(3)))
+    assert [type(one) for one in outcomes] == [WaitedTooLong] * 3
+    assert not long.done()
+    storage.go_on.set()
+    assert len(await long) == 1
+    assert (await desk.change(activate())).license.times_activated == 1
+    await desk.close()
 
 
 @in_a_loop
@@ -267,15 +312,36 @@ async def test_waiting_for_another_process_happens_aside_while_questions_go_on(
 
 @in_a_loop
 async def test_waiting_in_vain_is_told_to_each_caller_and_the_desk_goes_on(
-    near: Observed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    near: Observed, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.05)
-    desk = a_desk(near)
+    desk = a_desk(near, answer_within=0.01)
+    number = (await desk.change(create_generator())).id
     with closing(a_storage(tmp_path)) as other:
         with other.write():
-            outcomes = await results(desk.change(activate()), desk.change(activate()))
-        assert [type(one) for one in outcomes] == [StoreBusy, StoreBusy]
+            outcomes = await results(
+                desk.change(activate()), desk.change(activate()), desk.change(generate(number, 1))
+            )
+        assert [type(one) for one in outcomes] == [WaitedTooLong] * 3
         assert (await desk.change(activate())).license.times_activated == 1
+    await desk.close()
+
+
+@in_a_loop
+async def test_who_goes_while_another_process_is_writing_leaves_the_batch(
+    near: Observed, tmp_path: Path
+) -> None:
+    desk = a_desk(near)
+    going = AnAsker()
+    with closing(a_storage(tmp_path)) as other:
+        with other.write():
+            gone, stays = started(desk.change(activate(), going), desk.change(activate()))
+            await turns(5)
+            assert going.is_begun
+            going.is_gone = True
+            with pytest.raises(WaitedTooLong):
+                await gone
+            assert not stays.done()
+        assert (await stays).license.times_activated == 1
     await desk.close()
 
 
@@ -298,7 +364,7 @@ async def test_what_nobody_thought_of_is_a_fault_for_each_caller_and_the_desk_go
     storage: Observed, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(Batches):
-        def change(self, commands: Sequence[Command], *, wait: bool = True) -> list[Outcome]:
+        def change(self, commands: Sequence[Command], *, wait: float | None = None) -> list[Outcome]:
             raise RuntimeError("internals")
 
         def ask(self, queries: Sequence[Query]) -> list[Outcome]:

@@ -38,7 +38,7 @@ class Afar(Observed):
         self.in_use = {"write": threading.Lock(), "read": threading.Lock()}
 
     @contextmanager
-    def write(self, *, wait: bool = True) -> Iterator[Writing]:
+    def write(self, *, wait: float | None = None) -> Iterator[Writing]:
         with self.in_use["write"], super().write(wait=wait) as tx:
             yield tx
 

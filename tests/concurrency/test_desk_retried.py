@@ -10,14 +10,14 @@ from keywright.batches import Batches
 from keywright.errors import IdempotencyKeyBusy, LimitReached, QueueFull, RejectedByDatabase
 from keywright.model import KeptAnswer
 from keywright.storage import Storage, open_storage
-from tests.concurrency.desks import a_desk, a_url, in_a_loop, results, started, turns
-from tests.makers import KEY_RING, a_retry, activate, create, validate
+from tests.concurrency.desks import Observed, a_desk, a_url, in_a_loop, results, started, turns
+from tests.makers import KEY_RING, a_retry, activate, create, create_generator, generate
 
 
 @pytest.fixture
 def storage(database: str, tmp_path: Path) -> Iterator[Storage]:
     with a_url(database, tmp_path) as url, closing(open_storage(url, KEY_RING)) as storage:
-        Batches(storage).change([create()])
+        Batches(storage).change([create(), create_generator()])
         yield storage
 
 
@@ -57,11 +57,31 @@ async def test_a_call_that_a_full_queue_refused_is_not_running(storage: Storage)
 
 
 @in_a_loop
-async def test_a_caller_that_went_away_and_asks_again_gets_the_first_answer(storage: Storage) -> None:
+async def test_a_caller_that_went_away_while_it_was_decided_gets_the_first_answer_when_it_asks_again(
+    storage: Storage,
+) -> None:
+    observed = Observed(storage)
+    desk = a_desk(observed)
+    observed.go_on.clear()
+    # Long, so that it is decided aside on every database.
+    call = generate(1, 1, retry=a_retry("call"))
+    (gone,) = started(desk.change(call))
+    await turns(5)
+    gone.cancel()
+    (again,) = started(desk.change(call))
+    await turns(5)
+    observed.go_on.set()
+    assert isinstance(await again, KeptAnswer)
+    await desk.close()
+
+
+@in_a_loop
+async def test_a_caller_that_went_away_while_it_waited_is_decided_when_it_asks_again(
+    storage: Storage,
+) -> None:
     desk = a_desk(storage)
     (gone,) = started(desk.change(activate(retry=a_retry("call"))))
     await turns(1)
     gone.cancel()
     await turns(1)
-    assert isinstance(await desk.change(activate(retry=a_retry("call"))), KeptAnswer)
-    assert (await desk.ask(validate())).license.times_activated == 1
+    assert (await desk.change(activate(retry=a_retry("call")))).license.times_activated == 1

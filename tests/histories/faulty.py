@@ -63,7 +63,7 @@ def answering_before_the_commit() -> None:
     right = Batches._changed
     last = ExitStack()
 
-    def changed(self: Batches, commands: Sequence[c.Command], *, wait: bool) -> list[Any]:
+    def changed(self: Batches, commands: Sequence[c.Command], *, wait: float | None) -> list[Any]:
         last.close()
         if not any(isinstance(one, c.Activate) for one in commands):
             return right(self, commands, wait=wait)

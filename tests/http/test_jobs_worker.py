@@ -50,7 +50,7 @@ class Troubled:
         self._writes = 0
 
     @contextmanager
-    def write(self, *, wait: bool = True) -> Iterator[Writing]:
+    def write(self, *, wait: float | None = None) -> Iterator[Writing]:
         if "away" in self.trouble:
             raise StoreUnavailable("away")
         with self.inner.write(wait=wait) as tx:

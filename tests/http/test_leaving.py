@@ -4,7 +4,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,21 @@ import pytest
 import uvicorn
 import uvloop
 
+from keywright.batches import Batches
+from keywright.config import Settings, open_installation
 from keywright.http import protocol
+from keywright.http.app import create_app
 from keywright.http.server import _Server
-from tests.http.asking import Client, Reply, assert_refused, read_reply
+from tests.concurrency.desks import turns
+from tests.http.asking import V2, Client, Reply, assert_refused, core, read_reply
+from tests.makers import create
 from tests.server import RunningServer, running, wait_until
 
 DATABASES = ("sqlite",)
 #: Longer than any test waits.
 FOR_EVER = 60
+UNDONE = "The service is not available right now. Please try again."
+UNKNOWN = "It is not known whether the request was carried out. Please look, or try again."
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "uvloop": uvloop.new_event_loop,
@@ -116,10 +123,16 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 class Ending:
     """A server in this process, on ``sockets``, that is ended between two turns of the event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, app: Any = application, grace: int = FOR_EVER) -> None:
         http: Any = protocol.Protocol
         config = uvicorn.Config(
-            application, http=http, ws="none", log_config=None, access_log=False, timeout_keep_alive=FOR_EVER
+            app,
+            http=http,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            timeout_keep_alive=FOR_EVER,
+            timeout_graceful_shutdown=grace,
         )
         self.server = _Server(config, lambda: None, drain_seconds=FOR_EVER)
         config.load()
@@ -224,3 +237,44 @@ def test_who_asks_nothing_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch
             assert answer(slow).status == 408
 
     run(scenario)
+
+
+# --- an end that takes too long -------------------------------------------------------------------
+
+
+def test_what_is_given_up_at_the_end_is_said_to_be_undone_or_of_unknown_fate(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "data")
+
+    async def scenario(ending: Ending) -> None:
+        await ending.start()
+        with ExitStack() as stack:
+            # What the server gives itself to do at its start is over then.
+            first = stack.enter_context(ending.connect(activation("KEY-1")))
+            assert (await asyncio.to_thread(answer, first)).status == 200
+            with other.write():
+                begun = stack.enter_context(ending.connect(activation("KEY-1")))
+                while not ending.server.server_state.tasks:
+                    await asyncio.sleep(0)
+                await turns(20)
+                waiting = stack.enter_context(ending.connect(activation("KEY-2")))
+                while not app.desk.waiting:
+                    await asyncio.sleep(0)
+                await ending.end()
+            replies = [answer(one) for one in (begun, waiting)]
+        assert_refused(replies[0], UNKNOWN, code="service_unavailable", status=503)
+        assert_refused(replies[1], UNDONE, code="service_unavailable", status=503)
+        assert [reply.header("retry-after") for reply in replies] == ["1", "1"]
+
+    with closing(open_installation(settings)) as storage, closing(open_installation(settings)) as other:
+        Batches(storage).change([create("KEY-1"), create("KEY-2")])
+        with asyncio.Runner(loop_factory=LOOPS["uvloop"]) as runner:
+            app = create_app(settings, storage)
+            runner.run(scenario(Ending(app, grace=1)))
+        with storage.read() as tx:
+            found = tx.find_licenses(["KEY-1", "KEY-2"])
+        # The other was writing all the time.
+        assert [found[key].times_activated for key in ("KEY-1", "KEY-2")] == [1, 0]
+
+
+def activation(key: str) -> bytes:
+    return f"GET {V2}{core('activate', key)} HTTP/1.1\r\nHost: x\r\n\r\n".encode()

@@ -244,7 +244,7 @@ class Failing(PostgresStorage):
         self.tried = 0
 
     @contextmanager
-    def write(self, *, wait: bool = True) -> Iterator[Writing]:
+    def write(self, *, wait: float | None = None) -> Iterator[Writing]:
         self.tried += 1
         with super().write(wait=wait) as tx:
             yield tx

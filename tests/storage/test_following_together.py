@@ -76,7 +76,7 @@ def test_who_follows_waits_for_no_other_process(tmp_path: Path) -> None:
         batches = Batches(storage)
         follow_all(batches)
         with other.exclusively():
-            [outcome] = batches.change([follow()], wait=True)
+            [outcome] = batches.change([follow()])
         assert isinstance(outcome, StoreBusy)
         assert follow_all(batches) == 0
 

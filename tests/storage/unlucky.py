@@ -37,7 +37,7 @@ class Unlucky(PostgresStorage):
                 raise_error(tx._connection)
 
     @contextmanager
-    def write(self, *, wait: bool = True) -> Iterator[Writing]:
+    def write(self, *, wait: float | None = None) -> Iterator[Writing]:
         self._writes += 1
         is_unlucky = self._writes % 2 == 1
         kept = {name: list(values) for name, values in self._numbers.items()}

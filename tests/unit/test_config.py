@@ -35,6 +35,7 @@ BAD_VALUES = {
     "workers": "0",
     "drain_seconds": "61",
     "queue_limit": "0",
+    "answer_within_seconds": "0",
     "body_limit": "12",
     "unknown_key_limit": "-1",
     "bad_credentials_limit": "many",

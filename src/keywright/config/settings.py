@@ -194,6 +194,16 @@ class Settings(BaseSettings):
         json_schema_extra={"allowed": "an integer of at least 1"},
         ge=1,
     )
+    answer_within_seconds: Whole = Field(
+        default=10,
+        description=(
+            "How long a call may wait before it is decided; then it is refused with 503, and nothing was "
+            "changed."
+        ),
+        json_schema_extra={"allowed": "an integer from 1 to 60"},
+        ge=1,
+        le=60,
+    )
     body_limit: Whole = Field(
         default=1_048_576,
         description="The largest body of a request, in bytes.",

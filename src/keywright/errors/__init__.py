@@ -39,6 +39,7 @@ from keywright.errors.faults import (
     StoreError,
     StoreUnavailable,
     Unavailable,
+    WaitedTooLong,
     WorkerFailed,
 )
 from keywright.errors.refusals import (
@@ -161,5 +162,6 @@ __all__ = [
     "UnknownToken",
     "UnknownUser",
     "UserExists",
+    "WaitedTooLong",
     "WorkerFailed",
 ]

@@ -24,6 +24,12 @@ class QueueFull(Unavailable):
     code = "fault.queue_full"
 
 
+class WaitedTooLong(Unavailable):
+    """The call could not be decided in time, or its caller had gone before; nothing was changed."""
+
+    code = "fault.waited_too_long"
+
+
 class ShuttingDown(Unavailable):
     """The desk is closed; what it had accepted is being finished."""
 
@@ -57,7 +63,9 @@ class LockTimeout(StoreConflict):
 
 
 class FateUnknown(Unavailable):
-    """The connection broke while the change was being made durable: it may have happened or not."""
+    """The connection broke while the change was being made durable, or the server stopped meanwhile: it may
+    have happened or not.
+    """
 
     code = "fault.fate_unknown"
 

@@ -38,7 +38,11 @@ def create_app(settings: Settings, storage: Storage) -> Edge:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        desk = Desk(Batches(storage), most_waiting=settings.queue_limit)
+        desk = Desk(
+            Batches(storage),
+            most_waiting=settings.queue_limit,
+            answer_within=settings.answer_within_seconds,
+        )
         app.state.desk = edge.desk = door.desk = desk
         forgetting = asyncio.create_task(_forget_answers(desk))
         try:

@@ -13,6 +13,7 @@ from keywright.commands import Command, LicenseCommand, Query, Retry
 from keywright.desk import Desk
 from keywright.fields import MAX_USER_AGENT_LENGTH, IpAddresses, keep_address
 from keywright.http import parameters, problems, wire
+from keywright.http.protocol import TRANSPORT
 from keywright.model import Caller, KeptAnswer, LicenseRecord, Origin
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Call:
         "desk",
         "headers",
         "ip_addresses",
+        "is_begun",
+        "is_change",
         "is_forwarded_blindly",
         "is_replayed",
         "key",
@@ -77,6 +80,15 @@ class Call:
         self.desk: Desk
         self.body_limit = 0
         self.spending: Spending | None = None
+        #: Whether the call asks for a change, and whether the desk is deciding it, or has.
+        self.is_change = False
+        self.is_begun = False
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the caller has hung up."""
+        transport = self.scope.get(TRANSPORT)
+        return transport is not None and transport.is_closing()
 
     @property
     def actor(self) -> str:
@@ -118,7 +130,8 @@ class Call:
         if token is not None:
             retry = self._retry(command, token, write)
             command = msgspec.structs.replace(command, retry=retry)
-        outcome = await self.desk.change(command)
+        self.is_change = True
+        outcome = await self.desk.change(command, self)
         if type(outcome) is KeptAnswer:
             self.is_replayed = True
             return Answer(outcome.status, outcome.body, REPLAYED)
@@ -126,7 +139,7 @@ class Call:
 
     async def ask(self, query: Query, write: Callable[[Any], bytes]) -> Answer:
         """Have the question answered, and answer with what ``write`` makes of it."""
-        outcome = await self.desk.ask(query)
+        outcome = await self.desk.ask(query, self)
         return Answer(200, write(outcome), license_id=_license_id(outcome))
 
     def _retry(self, command: Command, token: bytes, write: Callable[[Any], bytes]) -> Retry:

@@ -117,11 +117,8 @@ class Edge:
             method = call.scope["method"]
             found = v2.find_address(words)
             if found is not None:
-                address, key = found
-                call.key = key if key.isascii() else v2.shown(key)
-                is_text = call.key == key or address.words[0] != "licenses"
-                if (expected := address.actions.get(method)) is not None:
-                    call.operation, call.sayings = expected.operation, expected.sayings
+                address = found[0]
+                is_text = _name_call(call, *found)
             await self._understand(call, address)
             if address is None:
                 raise e.NoSuchAddress
@@ -132,6 +129,11 @@ class Edge:
             self._budgets.end(call, None)
         except e.KeywrightError as error:
             answer = _refusal(self._budgets.end(call, error) or error, call.sayings)
+        except asyncio.CancelledError:
+            # The server stops and waits no longer. What the desk has not begun leaves it undone.
+            fault = e.FateUnknown() if call.is_change and call.is_begun else e.ShuttingDown()
+            self._budgets.end(call, fault)
+            answer = _refusal(fault, call.sayings)
         except Exception as problem:
             self._budgets.end(call, e.Fault())
             errors_log.exception("an error that should not be", exc_info=problem)
@@ -192,7 +194,8 @@ class Edge:
             given = auth.credentials(call.query, query, authorization)
             if given is None:
                 return None
-            found = await call.desk.ask(FindApiKey(consumer_key_hash=keys.hash_consumer_key(given[0])))
+            question = FindApiKey(consumer_key_hash=keys.hash_consumer_key(given[0]))
+            found = await call.desk.ask(question, call)
             caller = access.caller_of(found, given[1])
             is_right = True
         except e.CredentialsInvalid:
@@ -237,17 +240,22 @@ class Edge:
         return ((b"vary", b"Origin"), (b"access-control-allow-origin", origin), _EXPOSED)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send, started: float) -> None:
-        status = 500
+        status, has_begun = 500, False
 
         async def send_and_see(message: Message) -> None:
-            nonlocal status
+            nonlocal status, has_begun
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, has_begun = message["status"], True
                 message["headers"] = [*message["headers"], *_always_but(message["headers"])]
             await send(message)
 
         try:
             await self._pages(scope, receive, send_and_see)
+        except asyncio.CancelledError:
+            # The server stops and waits no longer.
+            if has_begun:
+                raise
+            await _say_unknown(send_and_see)
         finally:
             log.info(
                 "request",
@@ -266,6 +274,23 @@ def _require(right: v2.Right, caller: Caller | None) -> None:
         raise e.NoReadPermission
     if right is v2.Right.WRITE and not access.may_write(caller.permissions):
         raise e.NoWritePermission
+
+
+def _name_call(call: Call, address: v2.Address, key: str) -> bool:
+    """Say in the call what is asked for; returns whether the key in the address is a text at all."""
+    call.key = key if key.isascii() else v2.shown(key)
+    if (expected := address.actions.get(call.scope["method"])) is not None:
+        call.operation, call.sayings = expected.operation, expected.sayings
+    return call.key == key or address.words[0] != "licenses"
+
+
+async def _say_unknown(send: Send) -> None:
+    """Say that the server stops before an answer is known."""
+    status, body = problems.write(e.FateUnknown(), problems.NO_SAYINGS)
+    length = (b"content-length", b"%d" % len(body))
+    headers = [_JSON, length, *problems.headers(e.FateUnknown())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _always_but(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -78,7 +78,7 @@ async def list_licenses(call: Call) -> Answer:
     where = _filter(call.query)
     if "page" in call.query or "per_page" in call.query:
         return await _page(call, where)
-    first = await call.desk.ask(c.FindLicenses(where=where, after_id=0, limit=_PIECE))
+    first = await call.desk.ask(c.FindLicenses(where=where, after_id=0, limit=_PIECE), call)
     if not first:
         raise e.NoLicenses
     return Answer(200, b"", pieces=_stream(call, where, first))
@@ -185,7 +185,7 @@ async def _page(call: Call, where: LicenseFilter) -> Answer:
     numbers = parameters.read(call.query, {"page": _page_number, "per_page": _page_size})
     page, per_page = numbers.get("page", 1), numbers.get("per_page", _DEFAULT_PER_PAGE)
     query = c.ListLicenses(where=where, page=page, per_page=per_page)
-    found: LicensePage = await call.desk.ask(query)
+    found: LicensePage = await call.desk.ask(query, call)
     if found.total == 0:
         raise e.NoLicenses
     pages = -(-found.total // per_page)
@@ -235,7 +235,7 @@ async def _stream(
     last = first
     while len(last) == _PIECE:
         after = last[-1].license.id
-        last = await call.desk.ask(c.FindLicenses(where=where, after_id=after, limit=_PIECE))
+        last = await call.desk.ask(c.FindLicenses(where=where, after_id=after, limit=_PIECE), call)
         if last:
             yield b"," + wire.some_licenses(last)
     yield b"]}"

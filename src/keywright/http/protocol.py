@@ -21,6 +21,9 @@ HEADERS_TIMEOUT = 10
 _BODY_UNREAD = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
 #: How long a connection without a request is given to bring one when the server stops, in seconds.
 LAST_CHANCE = 1
+#: Where a request's scope has the transport that it came over: closing it is all that a caller says who gives
+#: up waiting.
+TRANSPORT = "keywright.transport"
 #: What is true in the state that the server shares with the application when it is about to stop.
 IS_LEAVING = "is_leaving"
 
@@ -86,6 +89,7 @@ class Protocol(HttpToolsProtocol):
         self._headers_are_here()
         is_next = self._is_idle()
         super().on_headers_complete()
+        self.scope[TRANSPORT] = self.transport  # type: ignore[literal-required]
         if self.app_state.get(IS_LEAVING):
             # The answer says that it is this connection's last one: the next request goes elsewhere.
             self.cycle.keep_alive = False

@@ -22,8 +22,10 @@ class Transactions(Protocol):
     def read(self, *, is_single: bool = False) -> AbstractContextManager[Reading]:
         """One moment of the database; with ``is_single``, perhaps another one for each statement."""
 
-    def write(self, *, wait: bool = True) -> AbstractContextManager[Writing]:
-        """A transaction that changes things."""
+    def write(self, *, wait: float | None = None) -> AbstractContextManager[Writing]:
+        """A transaction that changes things, begun within ``wait`` seconds where other processes keep it from
+        that; None is as long as the storage thinks right.
+        """
 
 
 def again(transact: Callable[[], Result]) -> Result:
@@ -43,7 +45,7 @@ def again(transact: Callable[[], Result]) -> Result:
     return transact()
 
 
-def change(storage: Transactions, work: Callable[[Writing], Result], *, wait: bool = True) -> Result:
+def change(storage: Transactions, work: Callable[[Writing], Result], *, wait: float | None = None) -> Result:
     """What ``work`` returns, durable; it is called again when the database undid what it did."""
 
     def transact() -> Result:

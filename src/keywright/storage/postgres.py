@@ -64,7 +64,7 @@ class PostgresStorage:
             raise StoreConflict(str(fault)) from fault
 
     @contextmanager
-    def write(self, *, wait: bool = True) -> Iterator[Writing]:
+    def write(self, *, wait: float | None = None) -> Iterator[Writing]:
         """A transaction that is durable when the block ends without an exception.
 
         Raises ``StoreConflict`` when it has to be run again, ``StoreUnavailable`` when the server

@@ -106,10 +106,10 @@ class SqliteStorage:
             raise StoreUnavailable(str(problem.orig)) from problem
 
     @contextmanager
-    def write(self, *, wait: bool = True) -> Iterator[Writing]:
+    def write(self, *, wait: float | None = None) -> Iterator[Writing]:
         """A transaction that is durable when the block ends without an exception.
 
-        Raises ``StoreBusy`` when another process is writing and ``wait`` is False,
+        Raises ``StoreBusy`` when another process is writing and does not end within ``wait`` seconds,
         ``StoreUnavailable`` when the file cannot be written, ``RejectedByDatabase`` when the database
         turned something else down; in each case nothing was changed. Raises ``FateUnknown`` when all was
         written and the sync failed: whoever opens the file after a crash may find it.
@@ -127,12 +127,12 @@ class SqliteStorage:
                 raise _unavailable(problem) from problem
 
     @contextmanager
-    def exclusively(self, *, wait: bool = True) -> Iterator[None]:
+    def exclusively(self, *, wait: float | None = None) -> Iterator[None]:
         """Hold the one-writer lock, which no other process (or other storage object) has meanwhile.
 
         Raises ``StoreBusy`` when it is not free, ``StoreUnavailable`` when there can be no lock file.
         """
-        patience = LOCK_TIMEOUT if wait else 0
+        patience = LOCK_TIMEOUT if wait is None else wait
         end = monotonic() + patience
         try:
             self._lock.acquire(timeout=patience, poll_interval=_LOCK_POLL)
@@ -173,12 +173,12 @@ class SqliteStorage:
             raw.execute(f"PRAGMA cache_size=-{self._cache_kib}")
         return reader
 
-    def _opened_writer(self, *, wait: bool) -> Connection:
+    def _opened_writer(self, *, wait: float | None) -> Connection:
         if self._writer is None:
             self._writer = self._engine("rw").connect()
             self._busy_timeout = -1
         # Only a program that is not Keywright can hold SQLite's own lock while we hold ours.
-        milliseconds = int(LOCK_TIMEOUT * 1000) if wait else 0
+        milliseconds = int((LOCK_TIMEOUT if wait is None else wait) * 1000)
         if milliseconds != self._busy_timeout:
             self._busy_timeout = milliseconds
             raw: Any = self._writer.connection.driver_connection

@@ -50,12 +50,13 @@ WHEN: dict[type[e.KeywrightError], str] = {
     e.Fault: "Something is wrong on our side.",
     e.RejectedByDatabase: "Something is wrong on our side.",
     e.QueueFull: "More calls are waiting than the server takes.",
+    e.WaitedTooLong: "The call could not be decided within `answer_within_seconds`; nothing was changed.",
     e.ShuttingDown: "The server is stopping.",
     e.StoreUnavailable: "The database cannot be reached, or refuses to write.",
     e.StoreBusy: "Another program is writing to the database.",
     e.StoreConflict: "Another change came in between, again and again; nothing was changed.",
     e.LockTimeout: "Another change of the license takes too long.",
-    e.FateUnknown: "The connection to the database broke in the last moment: it was changed, or it was not.",
+    e.FateUnknown: "The database's last answer did not come, or the server stopped: it was changed, or not.",
 }
 
 #: What any request may meet, whatever it asks for.
@@ -75,6 +76,7 @@ ANY_CALL: Errors = (
     e.CredentialsMissing,
     e.CredentialsInvalid,
     e.QueueFull,
+    e.WaitedTooLong,
     e.ShuttingDown,
     e.StoreUnavailable,
     e.StoreBusy,
