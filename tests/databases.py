@@ -104,6 +104,12 @@ def a_postgres_url(*, empty: bool = False) -> Iterator[str]:
         server.drop_database(name)
 
 
+def from_afar(url: str) -> str:
+    """The same database under a name that does not say that its server is on this machine."""
+    assert "@127.0.0.1:" in url
+    return url.replace("@127.0.0.1:", "@127.1:")
+
+
 def unhurried(url: str) -> str:
     """The same database, for who does not mind how long a busy server takes to let him in."""
     if not url.startswith("postgresql"):

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from tests.cli.conftest import Keywright
-from tests.databases import a_postgres_url
+from tests.databases import a_postgres_url, from_afar
 
 DATABASES = ("sqlite",)
 
@@ -30,7 +30,28 @@ def test_a_sound_database_is_said_to_be_sound(used: Keywright) -> None:
     said = used("doctor")
     assert said.startswith("Looked at 1 license and 1 activation in ")
     assert said.endswith(": everything is as it has to be.\n")
-    assert used.json("doctor") == {"is_well": True, "licenses": 1, "activations": 1, "findings": []}
+    assert used.json("doctor") == {
+        "is_well": True,
+        "licenses": 1,
+        "activations": 1,
+        "findings": [],
+        "warnings": [],
+    }
+
+
+def test_a_risky_connection_is_a_warning_and_not_a_fault(keywright: Keywright) -> None:
+    with a_postgres_url(empty=True) as url:
+        far = from_afar(url)
+        keywright("init", "--database-url", far)
+        warning, verdict = keywright("doctor", "--database-url", far).splitlines()
+        assert warning.startswith(
+            "Warning: the connection to 127.1 (database_url) is not protected by verified TLS"
+        )
+        assert "sslmode=verify-full" in warning
+        assert verdict.endswith(": everything is as it has to be.")
+        assert keywright.json("doctor", "--database-url", far)["warnings"] == [
+            warning.removeprefix("Warning: ")
+        ]
 
 
 def test_what_is_wrong_is_said_and_is_the_status(used: Keywright) -> None:

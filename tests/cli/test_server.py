@@ -19,6 +19,7 @@ from keywright.accounts import is_setup_token
 from keywright.config import Settings, open_installation, read_settings
 from keywright.storage import ask
 from tests.cli.conftest import Keywright, run
+from tests.databases import a_postgres_url, from_afar
 from tests.server import KEYWRIGHT, environment
 
 DATABASES = ("sqlite",)
@@ -290,3 +291,10 @@ def test_a_bad_setting_stops_every_command_in_one_sentence(
 def test_version_is_the_package_s(nowhere: Keywright) -> None:
     for arguments in (("version",), ("--version",)):
         assert nowhere.run(*arguments).out == f"keywright {__version__}\n"
+
+
+def test_a_connection_to_the_database_without_verified_tls_is_told_at_start(tmp_path: Path) -> None:
+    with a_postgres_url(empty=True) as url:
+        for given, times in ((url, 0), (from_afar(url), 1)):
+            with serving(tmp_path / "data", "--database-url", given) as server:
+                assert server.stop()[1].count("is not protected by verified TLS") == times

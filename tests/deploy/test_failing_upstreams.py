@@ -50,6 +50,7 @@ def assert_unavailable(reply: Reply) -> None:
     sentence = "The service is not available right now. Please try again."
     assert_refused(reply, sentence, code="service_unavailable", status=503)
     assert reply.header("retry-after") == "1"
+    assert reply.header("strict-transport-security") == "max-age=31536000"
 
 
 def warm_up(pair: Pair, program: SecureClient) -> None:

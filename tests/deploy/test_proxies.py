@@ -1,7 +1,7 @@
 """What goes through the proxies of deploy/ to a real server, and what comes back."""
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 
@@ -121,6 +121,16 @@ def test_without_tls_there_is_a_way_to_tls_and_nothing_else(proxy: Proxy, vendor
     assert (response.status, location.startswith("https://localhost")) == (308, True)
     assert location.endswith(f"{path}?label=x%2Fy")
     connection.close()
+
+
+def test_browsers_come_back_with_tls(proxy: Proxy, vendor: SecureClient, program: SecureClient) -> None:
+    too_large = update(proxy, vendor, 2 * KIB * KIB)
+    assert too_large.status == 413
+    for reply in (program.get("/readyz"), program.get("licenses"), too_large):
+        assert reply.header("strict-transport-security") == "max-age=31536000"
+    with closing(HTTPConnection(PROXY, proxy.plain_port, timeout=30)) as connection:
+        connection.request("GET", "/readyz", headers={"Host": "localhost"})
+        assert connection.getresponse().getheader("Strict-Transport-Security") is None
 
 
 # --- addresses ------------------------------------------------------------------------------------

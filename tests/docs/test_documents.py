@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from keywright.config import read_settings
+from keywright.storage import unverified_hosts
 from tests.server import KEYWRIGHT, RunningServer, environment, running
 from tools import reference
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+DATABASE = re.compile(r"postgresql://[^\s\"'`@]*@[^\s\"'`]+")
 LINK = re.compile(r"\]\(([^)#]+?)(?:#[^)]*)?\)")
 
 
@@ -77,6 +79,14 @@ def test_the_settings_in_the_documents_can_be_read(tmp_path: Path) -> None:
         file = tmp_path / "keywright.toml"
         file.write_text(text)
         read_settings({}, file)
+
+
+def test_every_database_in_the_documents_and_in_deploy_is_reached_with_verified_tls() -> None:
+    files = (*(ROOT / "docs" / "how-to").glob("*.md"), *(ROOT / "deploy").iterdir())
+    found = [url for file in files for url in DATABASE.findall(file.read_text())]
+    assert found
+    # "postgres" is in a network inside the machine, and its page says so.
+    assert [url for url in found if unverified_hosts(url) not in ([], ["postgres"])] == []
 
 
 def test_every_link_between_documents_leads_to_a_file() -> None:

@@ -29,6 +29,8 @@ BAD_VALUES = {
     "api_root": "a//b",
     "namespace": "../up",
     "require_api_key": "perhaps",
+    "admin": "maybe",
+    "admin_address": "127.0.0.1",
     "trusted_proxies": "10.0.0.1/8",
     "allowed_origins": "https://shop.example/path",
     "secret": "short",
@@ -309,3 +311,21 @@ def test_a_child_works_on_the_same_installation(tmp_path: Path, monkeypatch: pyt
     assert settings.database_url == "sqlite:////srv/x.db"
     assert settings.secret is not None
     assert settings.secret.get_secret_value() == "s" * 32
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:8001", ("127.0.0.1", 8001)),
+        ("[::1]:8001", ("::1", 8001)),
+        (" admin.internal:0 ", ("admin.internal", 0)),
+    ],
+)
+def test_an_address_for_the_pages_is_a_host_and_a_port(text: str, address: tuple[str, int]) -> None:
+    assert read_settings({"admin_address": text}).admin_host_and_port == address
+    assert read_settings({"admin_address": text, "admin": False}).admin_host_and_port is None
+
+
+@pytest.mark.parametrize("text", ["", "8001", ":8001", "::1:8001", "host:", "host:65536", "http://host:1"])
+def test_nothing_else_is_an_address_for_the_pages(text: str) -> None:
+    assert "a host and a port such as 127.0.0.1:8001" in complaint(admin_address=text)

@@ -36,12 +36,14 @@ def doctor(
 
     Every counter is the number of active activations and within the limit, every license key can be read
     and is found, every activation has its license, the events tell the story, no number is given twice,
-    and an SQLite file is sound. Nothing is changed without --repair.
+    and an SQLite file is sound. Nothing is changed without --repair. Settings that an attacker would like are
+    named, too.
 
-    Status 0: nothing is wrong, or everything was mended. Status 1: something is wrong.
+    Status 0: nothing is wrong, or everything was mended; there may be warnings. Status 1: something is wrong.
     """
     from keywright.doctor import Examined, examine
 
+    warnings = _warn(here, is_silent=as_json)
     began, said_at, seen = monotonic(), monotonic(), Examined()
 
     def progress(so_far: Examined) -> None:
@@ -61,7 +63,7 @@ def doctor(
             output.print_line(_line(finding, is_mended=is_mended))
     is_well = all(is_mended for _, is_mended in findings)
     if as_json:
-        output.print_json(_json(findings, seen, is_well=is_well))
+        output.print_json(_json(findings, seen, warnings, is_well=is_well))
     else:
         verdict = "everything is as it has to be" if is_well else "something is wrong, see above"
         licenses = output.counted(seen.licenses, "license")
@@ -76,7 +78,19 @@ def _line(finding: "Finding", *, is_mended: bool) -> str:
     return f"{what}. {'It is mended.' if is_mended else finding.advice}"
 
 
-def _json(findings: list[tuple["Finding", bool]], seen: "Examined", *, is_well: bool) -> dict[str, object]:
+def _warn(here: Installation, *, is_silent: bool) -> list[str]:
+    """Say what is risky about the settings."""
+    from keywright.config import risks
+
+    warnings = risks(here.settings)
+    for warning in () if is_silent else warnings:
+        output.print_line(f"Warning: {warning}")
+    return warnings
+
+
+def _json(
+    findings: list[tuple["Finding", bool]], seen: "Examined", warnings: list[str], *, is_well: bool
+) -> dict[str, object]:
     return {
         "is_well": is_well,
         "licenses": seen.licenses,
@@ -91,4 +105,5 @@ def _json(findings: list[tuple["Finding", bool]], seen: "Examined", *, is_well: 
             }
             for one, is_mended in findings
         ],
+        "warnings": warnings,
     }

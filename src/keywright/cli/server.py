@@ -1,5 +1,6 @@
 """``keywright serve``, ``init``, ``config`` and ``version``."""
 
+import logging
 import shlex
 import shutil
 import sys
@@ -20,6 +21,8 @@ from keywright.errors import ConfigurationError, SetupOver, Unavailable
 if TYPE_CHECKING:
     from keywright.config import Settings
 
+log = logging.getLogger(__name__)
+
 _NEW_API_KEY = "apikey create --name shop --permissions read_write"
 
 
@@ -32,7 +35,7 @@ def add_to(app: typer.Typer) -> None:
         "keywright serve --host 0.0.0.0 --port 80",
     )(serve)
     command(app)(init)
-    command(app, "keywright copy postgresql://keywright@db.example/keywright")(copy)
+    command(app, "keywright copy 'postgresql://keywright@db.example/keywright?sslmode=verify-full'")(copy)
     command(app, "keywright config", "KEYWRIGHT_PORT=9000 keywright config --json")(config)
     command(app)(version)
 
@@ -71,7 +74,7 @@ def serve(
     the database up to date, and keeps a copy of what was there. Logs go to standard error.
     """
     from keywright import logs
-    from keywright.config import open_installation, read_settings
+    from keywright.config import open_installation, read_settings, risks
     from keywright.http.server import serve as serve_until_stopped
     from keywright.http.server import serve_with_workers
 
@@ -80,6 +83,8 @@ def serve(
     logs.configure(level=settings.log_level, is_json=settings.is_log_json(is_terminal=sys.stderr.isatty()))
     say_ready = partial(print_ready, settings, _line_for(data_dir, database_url, config), is_demo=is_demo)
     with closing(open_installation(settings)) as storage:
+        for risk in risks(settings):
+            log.warning("%s", risk)
         if settings.workers == 1:
             serve_until_stopped(settings, storage, when_ready=say_ready)
         elif storage.is_local:
@@ -186,7 +191,9 @@ def version() -> None:
     output.print_line(f"keywright {__version__}")
 
 
-def print_ready(settings: "Settings", line: Callable[[str], str], base_url: str, *, is_demo: bool) -> None:
+def print_ready(
+    settings: "Settings", line: Callable[[str], str], base_url: str, admin_url: str, *, is_demo: bool
+) -> None:
     """Say where the server is, where its data are, and what to type next; ``line`` makes the whole line
     of a command.
     """
@@ -195,21 +202,21 @@ def print_ready(settings: "Settings", line: Callable[[str], str], base_url: str,
 
     # Not before the server listens: the credentials that are made here are shown once.
     demo = prepare(settings) if is_demo else None
-    token = _setup_token(settings)
+    token = _setup_token(settings) if settings.admin else None
     api_url = f"{base_url}/{settings.api_root}/{settings.namespace}/v2"
     output.print_heading(f"Keywright {__version__} is ready at {base_url}")
     output.print_fields(
         [
             ("interface", api_url),
             ("reference", f"{base_url}/openapi/v2"),
-            ("pages", f"{base_url}/admin"),
+            ("pages", f"{admin_url}/admin" if settings.admin else "none (admin = false)"),
             ("data directory", settings.data_dir.absolute()),
             ("database", without_password(settings.database_url_in_force)),
             *([("server processes", settings.workers)] if settings.workers > 1 else []),
         ]
     )
     if token is not None:
-        output.print_setup_link(base_url, token)
+        output.print_setup_link(admin_url, token)
     credentials = (demo and demo.credentials) or "CONSUMER_KEY:CONSUMER_SECRET"
     curl = f"curl -sS -u '{credentials}'" if settings.require_api_key else "curl -sS"
     if demo is None:

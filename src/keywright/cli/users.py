@@ -126,7 +126,9 @@ def link(here: Installation) -> None:
     from keywright.storage import ask
 
     token = ask(here.storage, lambda tx: accounts.setup_token(tx, here.now))
-    output.print_setup_link(_base_url(here.settings.host, here.settings.port), token)
+    settings = here.settings
+    host, port = settings.admin_host_and_port or (settings.host, settings.port)
+    output.print_setup_link(_base_url(host, port), token)
 
 
 def _get_user(here: Installation, name: str) -> User:

@@ -12,6 +12,7 @@ from keywright.config.installation import (
     open_copy,
     open_installation,
 )
+from keywright.config.risks import risks
 from keywright.config.settings import Network, Settings
 from keywright.config.sources import (
     Setting,
@@ -35,6 +36,7 @@ __all__ = [
     "open_copy",
     "open_installation",
     "read_settings",
+    "risks",
     "settings_in_force",
     "without_password",
 ]

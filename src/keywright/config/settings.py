@@ -17,6 +17,8 @@ PREFIX = "KEYWRIGHT_"
 MIN_SECRET_LENGTH = 32
 _DATABASE_NAME = "keywright.db"
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d{1,5})?")
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
+MAX_PORT = 65535
 _PATH = r"(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+(/(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+)*"
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -79,6 +81,17 @@ def _url(value: object) -> str | None:
     return text
 
 
+def _address(value: object) -> str | None:
+    """``HOST:PORT``, an IPv6 address in brackets."""
+    if value is None:
+        return None
+    text = value.strip() if isinstance(value, str) else ""
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found[2]) > MAX_PORT:
+        raise ValueError
+    return text
+
+
 Whole = Annotated[int, BeforeValidator(_whole)]
 UrlPath = Annotated[str, BeforeValidator(_url_path)]
 
@@ -102,7 +115,7 @@ class Settings(BaseSettings):
         default=None,
         description=(
             f"The database. Without it: the SQLite file {_DATABASE_NAME} in data_dir. A PostgreSQL URL is "
-            "passed to libpq as it is, with several hosts, too."
+            "passed to libpq as it is, with several hosts, too; over a network, it says sslmode=verify-full."
         ),
         json_schema_extra={
             "allowed": "a URL such as sqlite:////absolute/path.db or postgresql://user:password@host/database"
@@ -139,6 +152,19 @@ class Settings(BaseSettings):
         description="The port to listen on; 0 is any that is free.",
         json_schema_extra={"allowed": "an integer from 0 to 65535"},
         le=65535,
+    )
+    admin: bool = Field(
+        default=True,
+        description="Whether the administration pages are served; without them, /admin is nowhere.",
+        json_schema_extra={"allowed": "true or false"},
+    )
+    admin_address: Annotated[str | None, BeforeValidator(_address)] = Field(
+        default=None,
+        description=(
+            "An address of its own for the administration pages, a private one for example. They are served "
+            "there alone: at every other address, /admin is nowhere."
+        ),
+        json_schema_extra={"allowed": "a host and a port such as 127.0.0.1:8001 or [::1]:8001"},
     )
     drain_seconds: Whole = Field(
         default=0,
@@ -299,6 +325,14 @@ class Settings(BaseSettings):
         if self.database_url is not None:
             return self.database_url
         return f"sqlite:///{quote(str(self.data_dir.absolute() / _DATABASE_NAME))}"
+
+    @property
+    def admin_host_and_port(self) -> tuple[str, int] | None:
+        """Where alone the administration pages are served; None where they are not, or not alone."""
+        if not self.admin or self.admin_address is None:
+            return None
+        host, _, port = self.admin_address.rpartition(":")
+        return host.strip("[]"), int(port)
 
     @property
     def secret_file(self) -> Path:

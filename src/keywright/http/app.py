@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -20,6 +21,7 @@ from keywright.http.admin import BASE
 from keywright.http.admin.door import Door
 from keywright.http.edge import Edge
 from keywright.http.jobs import working_on_jobs
+from keywright.http.listening import Address, is_at
 from keywright.http.tallies import looked_after
 from keywright.model import Origin
 from keywright.storage import Storage
@@ -33,8 +35,11 @@ _SMALL_CHANGE = timedelta(minutes=30)
 log = logging.getLogger(__name__)
 
 
-def create_app(settings: Settings, storage: Storage) -> Edge:
-    """The ASGI application over an open database. Its lifespan opens and closes the desk."""
+def create_app(settings: Settings, storage: Storage, admin_address: Address | None = None) -> Edge:
+    """The ASGI application over an open database. Its lifespan opens and closes the desk.
+
+    Where the pages below /admin are served, they are at ``admin_address`` alone, if there is one.
+    """
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -43,33 +48,45 @@ def create_app(settings: Settings, storage: Storage) -> Edge:
             most_waiting=settings.queue_limit,
             answer_within=settings.answer_within_seconds,
         )
-        app.state.desk = edge.desk = door.desk = desk
+        app.state.desk = edge.desk = desk
+        if door is not None:
+            door.desk = desk
         forgetting = asyncio.create_task(_forget_answers(desk))
         try:
             long_work = working_on_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days)
-            async with looked_after(desk, edge.tallies), long_work as door.long_work:
+            async with looked_after(desk, edge.tallies), long_work as work:
+                if door is not None:
+                    door.long_work = work
                 yield
         finally:
             forgetting.cancel()
             await asyncio.wait([forgetting])
-            await door.close()
+            if door is not None:
+                await door.close()
             await desk.close()
 
     starlette = Starlette(routes=pages.ROUTES, lifespan=lifespan, exception_handlers=pages.HANDLERS)
     starlette.router.redirect_slashes = False
     starlette.state.settings = settings
-    door = Door(settings, storage)
-    edge = Edge(settings, _with_admin(starlette, door))
-    door.tallies = edge.tallies
+    has_admin = starlette.state.has_admin = partial(_has_admin, settings, admin_address)
+    door = Door(settings, storage) if settings.admin else None
+    edge = Edge(settings, starlette if door is None else _with_admin(starlette, door, has_admin))
+    if door is not None:
+        door.tallies = edge.tallies
     return edge
 
 
-def _with_admin(pages: ASGIApp, door: ASGIApp) -> ASGIApp:
+def _has_admin(settings: Settings, address: Address | None, scope: Scope) -> bool:
+    """Whether the administration pages are served where this request came in."""
+    return settings.admin and (address is None or is_at(scope["server"], address))
+
+
+def _with_admin(pages: ASGIApp, door: ASGIApp, has_admin: Callable[[Scope], bool]) -> ASGIApp:
     """The pages for everybody, and the door to the administration pages."""
 
     async def chosen(scope: Scope, receive: Receive, send: Send) -> None:
         is_admin = scope["type"] == "http" and f"{scope['path']}/".startswith(f"{BASE}/")
-        await (door if is_admin else pages)(scope, receive, send)
+        await (door if is_admin and has_admin(scope) else pages)(scope, receive, send)
 
     return chosen
 

@@ -21,8 +21,9 @@ _JSON = "application/json; charset=UTF-8"
 _HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 #: Stands in the kept page where the address goes by which the reader knows the server.
 _BASE = b"http://KEYWRIGHT"
+_ADMIN = "admin"
 _LINKS = (
-    ("admin", "The pages", "Licenses, customers and their devices, for your staff"),
+    (_ADMIN, "The pages", "Licenses, customers and their devices, for your staff"),
     ("openapi/v2", "The interface", "Every call, with examples to paste"),
     ("healthz", "healthz", "Is the process alive?"),
     ("readyz", "readyz", "Does the database answer?"),
@@ -34,7 +35,7 @@ async def landing(request: Request) -> Response:
     if "rest_route" in request.query_params:
         # A call to an interface that is not ours.
         raise HTTPException(404)
-    return _html(_landing())
+    return _html(_landing(has_admin=request.app.state.has_admin(request.scope)))
 
 
 async def reference(request: Request) -> Response:
@@ -50,13 +51,14 @@ async def document(request: Request) -> Response:
     return Response(await asyncio.to_thread(_document, request.app.state.settings), media_type=_JSON)
 
 
-@lru_cache(maxsize=1)
-def _landing() -> bytes:
+@lru_cache(maxsize=2)
+def _landing(*, has_admin: bool) -> bytes:
     from keywright.http.markup import element, page
 
     items = [
         element("li", element("a", name, href=address), element("span", says))
         for address, name, says in _LINKS
+        if has_admin or address != _ADMIN
     ]
     version = element("p", f"A license server, version {__version__}.", class_="soft")
     body = element("main", element("h1", "Keywright runs"), version, element("ul", *items), class_="landing")

@@ -8,16 +8,16 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from time import monotonic
 from types import FrameType
 from typing import Any
 
 import uvicorn
 
-from keywright import errors as e
 from keywright.config import Settings
 from keywright.http.app import create_app
+from keywright.http.listening import BACKLOG, Listening
 from keywright.http.protocol import IS_LEAVING, Protocol
 from keywright.http.workers import Workers
 from keywright.storage import Storage
@@ -26,8 +26,6 @@ from keywright.storage import Storage
 _GRACE = 30
 #: How long a thread may keep the interpreter that another one wants, in seconds, by ``storage.is_local``.
 _SWITCH_INTERVAL = {True: 0.00005, False: 0.0002}
-#: The most connections that wait to be accepted.
-_BACKLOG = 2048
 
 log = logging.getLogger(__name__)
 
@@ -118,25 +116,29 @@ class _Server(uvicorn.Server):
                 signal.signal(one, handler)
 
 
-def serve(settings: Settings, storage: Storage, *, when_ready: Callable[[str], None]) -> None:
+#: Gets the server's base URL, and that of the administration pages.
+WhenReady = Callable[[str, str], None]
+
+
+def serve(settings: Settings, storage: Storage, *, when_ready: WhenReady) -> None:
     """Serve until SIGTERM (and the setting drain_seconds longer) or SIGINT, then finish what was accepted and
     return.
 
-    ``when_ready`` gets the server's base URL as soon as connections are accepted. Raises
-    ``ConfigurationError`` when the address cannot be used.
+    ``when_ready`` is called as soon as connections are accepted. Raises ``ConfigurationError`` when the
+    address cannot be used.
     """
-    with closing(_listen(settings.host, settings.port)) as listening:
-        _run(settings, storage, listening, lambda: when_ready(_url_of(listening)))
+    with closing(Listening.open(settings)) as listening:
+        _run(settings, storage, listening, lambda: when_ready(listening.url, listening.admin_url))
 
 
 def serve_with_workers(
-    settings: Settings, open_storage: Callable[[], Storage], *, when_ready: Callable[[str], None]
+    settings: Settings, open_storage: Callable[[], Storage], *, when_ready: WhenReady
 ) -> None:
     """The same with as many processes as the settings say; each opens the storage for itself.
 
     Raises ``WorkerFailed`` too.
     """
-    with closing(_listen(settings.host, settings.port)) as listening:
+    with closing(Listening.open(settings)) as listening:
 
         def work(say_ready: Callable[[], None], parent: int) -> None:
             with closing(open_storage()) as storage:
@@ -146,13 +148,13 @@ def serve_with_workers(
         workers = Workers(
             settings.workers, work, when_stopping=listening.close, drain_seconds=settings.drain_seconds
         )
-        workers.run(lambda: when_ready(_url_of(listening)))
+        workers.run(lambda: when_ready(listening.url, listening.admin_url))
 
 
 def _run(
     settings: Settings,
     storage: Storage,
-    listening: socket.socket,
+    listening: Listening,
     when_ready: Callable[[], None],
     parent: int | None = None,
 ) -> None:
@@ -162,7 +164,7 @@ def _run(
     sys.setswitchinterval(_SWITCH_INTERVAL[storage.is_local])
     http: Any = Protocol
     config = uvicorn.Config(
-        create_app(settings, storage),
+        create_app(settings, storage, listening.admin_address),
         loop="uvloop" if os.name == "posix" else "asyncio",
         http=http,
         ws="none",
@@ -174,10 +176,10 @@ def _run(
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=_GRACE,
-        backlog=_BACKLOG,
+        backlog=BACKLOG,
     )
     server = _Server(config, when_ready, drain_seconds=settings.drain_seconds, parent=parent)
-    server.run(sockets=[listening])
+    server.run(sockets=listening.sockets)
 
 
 def _waiting_at(listening: socket.socket) -> list[socket.socket]:
@@ -188,28 +190,3 @@ def _waiting_at(listening: socket.socket) -> list[socket.socket]:
         while True:
             waiting.append(listening.accept()[0])
     return waiting
-
-
-def _url_of(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with ExitStack() as stack:
-            listening = stack.enter_context(socket.socket(family, kind, protocol))
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(address)
-            listening.listen(_BACKLOG)
-            # It is open: whoever asked closes it.
-            stack.pop_all()
-    except OSError as problem:
-        raise e.ConfigurationError(
-            f"{host}:{port} cannot be listened on: {problem.strerror}. "
-            "Choose another address with --host and --port."
-        ) from problem
-    return listening

@@ -16,7 +16,7 @@ from keywright.storage.copying import copy
 from keywright.storage.migrate import migrate_postgres, migrate_sqlite, state_of
 from keywright.storage.sqlite import SqliteStorage, refuse_network_file_system
 from keywright.storage.transactions import Reading, Writing
-from keywright.storage.urls import without_password
+from keywright.storage.urls import unverified_hosts, without_password
 
 if TYPE_CHECKING:
     from keywright.storage.postgres import PostgresStorage
@@ -31,6 +31,7 @@ __all__ = [
     "database_path",
     "has_database",
     "open_storage",
+    "unverified_hosts",
     "without_password",
 ]
 

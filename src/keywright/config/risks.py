@@ -1,0 +1,18 @@
+"""Settings that work, and that an attacker would like."""
+
+from keywright.config.settings import Settings
+from keywright.storage import database_path, unverified_hosts
+
+
+def risks(settings: Settings) -> list[str]:
+    """What is risky about the settings: a sentence for each, which says what to do. None is an error."""
+    found = []
+    for name in ("database_url", "read_database_url"):
+        url: str | None = getattr(settings, name)
+        if url is not None and database_path(url) is None and (hosts := unverified_hosts(url)):
+            found.append(
+                f"the connection to {', '.join(hosts)} ({name}) is not protected by verified TLS: anyone on "
+                "the network between can read and change what goes over it. Add sslmode=verify-full and "
+                "sslrootcert to the URL."
+            )
+    return found
