@@ -23,7 +23,7 @@ from keywright.errors import (
     Unavailable,
     UnknownLicense,
 )
-from keywright.model import KeptAnswer
+from keywright.model import KeptAnswer, RecordLimits
 from keywright.storage import Reading, Storage, Writing, ask, change
 from keywright.workset import Workset
 
@@ -44,6 +44,8 @@ _PATIENCE = 2.5
 #: Commands that the server gives itself, again and again: they wait for no other process, and what they meet
 #: is for the server to say.
 _OF_OUR_OWN = (c.Follow, c.Tally, c.ForgetAddresses)
+
+_LIMITS = RecordLimits()
 
 log = logging.getLogger(__name__)
 
@@ -78,8 +80,9 @@ _DECISIONS = (
 class Batches:
     """The operations of one installation, a batch at a time. Not for several threads at once."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, limits: RecordLimits = _LIMITS) -> None:
         self._storage = storage
+        self._limits = limits
         #: Licenses that another transaction held when they were wanted: until when they are left alone, and
         #: the number of that transaction.
         self._held: dict[str, tuple[float, str]] = {}
@@ -143,7 +146,7 @@ class Batches:
     def _together(self, commands: Sequence[c.Command], *, wait: float | None = None) -> list[Outcome]:
         """Decide in one transaction. Raises what happens to it, unless all of them have to come again."""
         try:
-            return change(self._storage, partial(_decide, commands), wait=wait)
+            return change(self._storage, partial(_decide, commands, self._limits), wait=wait)
         except (StoreBusy, StoreConflict):
             raise
         except Unavailable as fault:
@@ -152,7 +155,7 @@ class Batches:
 
     def _changed_quietly(self, commands: Sequence[c.Command]) -> list[Outcome]:
         try:
-            return change(self._storage, partial(_decide, commands), wait=0)
+            return change(self._storage, partial(_decide, commands, self._limits), wait=0)
         except Unavailable as fault:
             return [fault] * len(commands)
 
@@ -235,7 +238,7 @@ class Batches:
         """Answer the questions, each from one moment of the database."""
         is_single = all(type(one) in reporting.SINGLE for one in queries)
         try:
-            return ask(self._storage, partial(_answer, queries), is_single=is_single)
+            return ask(self._storage, partial(_answer, queries, self._limits), is_single=is_single)
         except Unavailable as fault:
             self._complain("the database cannot be read: %s", fault)
             return [fault] * len(queries)
@@ -258,8 +261,8 @@ def _keys_of(command: c.Command) -> set[str]:
     return {one.key for one in found} | {changes["key"] for changes in renames}
 
 
-def _decide(commands: Sequence[c.Command], tx: Writing) -> list[Outcome]:
-    work = Workset(tx, commands)
+def _decide(commands: Sequence[c.Command], limits: RecordLimits, tx: Writing) -> list[Outcome]:
+    work = Workset(tx, commands, limits)
     scopes = [one.retry.scope for one in commands if one.retry is not None]
     if scopes:
         outcomes = _decide_with_answers(work, commands, tx.lock_kept_answers(scopes))
@@ -269,8 +272,8 @@ def _decide(commands: Sequence[c.Command], tx: Writing) -> list[Outcome]:
     return outcomes
 
 
-def _answer(queries: Sequence[c.Query], tx: Reading) -> list[Outcome]:
-    read = reporting.Readset(tx, queries)
+def _answer(queries: Sequence[c.Query], limits: RecordLimits, tx: Reading) -> list[Outcome]:
+    read = reporting.Readset(tx, queries, limits)
     return [_outcome(reporting.ANSWERS[type(one)], read, one) for one in queries]
 
 

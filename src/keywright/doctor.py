@@ -12,7 +12,7 @@ import msgspec
 
 from keywright.model import Event, Origin
 from keywright.storage import Storage, Writing, ask, change, inspecting
-from keywright.storage.inspecting import Inspected
+from keywright.storage.inspecting import OTHERS, Inspected
 
 _AT_ONCE = 5_000
 _RESTORE = "Restore a backup from before that happened."
@@ -65,7 +65,7 @@ def examine(storage: Storage, progress: Callable[[Examined], None]) -> Iterator[
 
 
 def mend(storage: Storage, finding: Finding, now: datetime, origin: Origin) -> None:
-    """Set a license's counter to its active activations, and write that down as an event.
+    """Set a license's counters to the activations that it has, and write that down as an event.
 
     Only for findings that say that they are mendable.
     """
@@ -77,8 +77,7 @@ def mend(storage: Storage, finding: Finding, now: datetime, origin: Origin) -> N
         counted = tx.recount(license_id)
         if counted is None:
             return
-        details = {"times_activated": list(counted)}
-        event = Event(now, "license.recounted", license_id, None, origin.actor, origin.ip_address, details)
+        event = Event(now, "license.recounted", license_id, None, origin.actor, origin.ip_address, counted)
         tx.save_events([event])
 
     change(storage, recount)
@@ -95,6 +94,12 @@ def _judged(license: Inspected) -> Iterator[Finding]:
             "active activations"
         )
         yield Finding("counter.wrong", what, "Run `keywright doctor --repair`.", number, is_mendable=True)
+    elif license.deactivated_records != (ended := license.records - license.active):
+        what = (
+            f"license {number} counts {license.deactivated_records} activations that were given up, and has "
+            f"{ended}"
+        )
+        yield Finding("counter.wrong", what, "Run `keywright doctor --repair`.", number, is_mendable=True)
     if license.places is not None and license.times_activated > license.places:
         what = f"license {number} has more active places than it may ({license.places})"
         yield Finding("counter.over_limit", what, "Deactivate some of them.", number)
@@ -105,11 +110,13 @@ def _judged_by_events(license: Inspected) -> Iterator[Finding]:
     times = license.events
     created, activated = times.get("license.created", 0), times.get("license.activated", 0)
     active = activated + times.get("license.reactivated", 0) - times.get("license.deactivated", 0)
-    if (created, activated, active) != (1, license.records, license.active):
+    # Records go after a while; and of very many that are given up together, not each has its event.
+    is_whole = activated >= license.records and (active == license.active or OTHERS in times)
+    if created != 1 or not is_whole:
         what = (
             f"the events of license {license.id} do not tell its story: it was created {created} times, "
-            f"has {activated} activations instead of {license.records}, and {active} active ones instead "
-            f"of {license.active}"
+            f"was activated {activated} times and has {license.records} activations, and would have {active} "
+            f"active ones instead of {license.active}"
         )
         advice = "No decision depends on events; look what else happened at that time."
         yield Finding("events.incomplete", what, advice, license.id)

@@ -52,7 +52,7 @@ def follow(work: Workset, command: c.Follow) -> Followed:
     """Follow the next events, each exactly once, and go on with what there was before."""
     tx, newest = work.tx, following.newest_event(work.tx)
     at = following.find_positions(tx)
-    if at is not None and at.is_past_done and at.events == newest:
+    if at is not None and at.is_past_done and at.events == newest and not following.has_pruned(tx):
         return Followed(0, Lag(0, None, 1.0))
     at = following.lock_positions(tx)
     if at is None:
@@ -67,6 +67,8 @@ def follow(work: Workset, command: c.Follow) -> Followed:
         # Half for each, if there are events: neither waits for the end of the other.
         rows = _follow_events(tx, at, max(1, limit // 2), newest)
         rows += _follow_past(tx, at, max(1, limit - rows))
+    # After the marks that may be of these.
+    rows += following.forget_pruned(tx, limit=limit)
     following.save_positions(tx, before, at)
     return Followed(rows, _lag(tx, at))
 
@@ -155,7 +157,7 @@ def _judge_past(tx: Writing, at: Positions, limit: int) -> int:
 
 
 def _mark_past(tx: Writing, at: Positions, limit: int) -> int:
-    if at.past_skipped:
+    if at.past_token:
         return _mark_rest(tx, at, at.past_activations + 1, limit)
     places = following.list_next_places(tx, after_id=at.past_activations, limit=limit)
     following.save_places(tx, places)
@@ -163,20 +165,21 @@ def _mark_past(tx: Writing, at: Positions, limit: int) -> int:
         at.past_activations = END
         return max(1, len(places))
     # The last license comes again, for it may have more; if it is the only one, without what is done.
-    first, last = places[0].license_id, places[-1].license_id
-    at.past_activations, at.past_skipped = last - 1, limit if first == last else 0
+    last = places[-1]
+    is_only = places[0].license_id == last.license_id
+    at.past_activations = last.license_id - 1
+    at.past_token = following.token_position(last.token) if is_only else 0
     return limit
 
 
 def _mark_rest(tx: Writing, at: Positions, license_id: int, limit: int) -> int:
-    """Go on with a license that has more activations than one step can take. Others may come in between those
-    that are done, never fewer.
-    """
-    places = following.list_rest_of_places(tx, license_id, skip=at.past_skipped, limit=limit)
+    """Go on with a license that has more activations than one step can take; some may go meanwhile."""
+    places = following.list_rest_of_places(tx, license_id, after=at.past_token, limit=limit)
     following.save_places(tx, places)
-    at.past_skipped += limit
     if len(places) < limit:
-        at.past_activations, at.past_skipped = license_id, 0
+        at.past_activations, at.past_token = license_id, 0
+    else:
+        at.past_token = following.token_position(places[-1].token)
     return max(1, len(places))
 
 

@@ -72,14 +72,19 @@ def deactivate(work: Workset, command: c.Deactivate) -> LicenseRecord:
 
 
 def deactivate_all(work: Workset, command: c.DeactivateAll) -> LicenseRecord:
-    """Give up every place."""
-    license = work.get_license(command)
-    license, ended = rules.deactivate_all(license, work.active_records(license), command.now)
-    work.change_license(license)
-    for activation in ended:
-        work.change_activation(activation)
+    """Give up every place. The outcome, and the events, name as many of the records as an answer lists; one
+    event more says how many others there were.
+    """
+    before = work.get_license(command)
+    license, ended = rules.deactivate_all(before, work.active_records(before), command.now)
+    work.deactivate_all(license, ended, command.now)
+    listed = rules.listed(ended, work.limits.listed, rules.MOST_LISTED_BYTES)
+    for activation in listed:
         work.announce("license.deactivated", license, command, activation)
-    return LicenseRecord(license, ended)
+    others = before.times_activated - len(listed)
+    if others > 0:
+        work.announce("license.deactivated", license, command, details={"others": others})
+    return LicenseRecord(license, tuple(listed))
 
 
 def create(work: Workset, command: c.CreateLicense) -> LicenseRecord:

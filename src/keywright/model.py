@@ -57,7 +57,11 @@ class Role(StrEnum):
 
 
 class License(msgspec.Struct, frozen=True, gc=False):
-    """The right to run a program in ``times_activated_max`` places; None is no limit."""
+    """The right to run a program in ``times_activated_max`` places; None is no limit.
+
+    ``times_activated`` counts its active records, ``deactivated_records`` those that were given up and are
+    still kept.
+    """
 
     id: int
     key: str
@@ -74,6 +78,7 @@ class License(msgspec.Struct, frozen=True, gc=False):
     created_by: int | None
     updated_at: datetime
     updated_by: int | None
+    deactivated_records: int = 0
 
 
 class Activation(msgspec.Struct, frozen=True, gc=False):
@@ -235,6 +240,15 @@ class LicenseRecord(msgspec.Struct, frozen=True, gc=False):
 
     license: License
     activations: tuple[Activation, ...] = ()
+
+
+class RecordLimits(msgspec.Struct, frozen=True):
+    """How many activations are kept and shown: a license keeps at least ``kept`` of those that were given up
+    (see ``rules.surplus``); an answer lists at most ``listed``.
+    """
+
+    kept: int = 100
+    listed: int = 1000
 
 
 class LicensePage(msgspec.Struct, frozen=True):

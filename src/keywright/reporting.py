@@ -7,52 +7,55 @@ from keywright import commands as c
 from keywright import rules
 from keywright.errors import UnknownLicense
 from keywright.generating import get_generator
-from keywright.model import Activation, ApiKey, Generator, License, LicensePage, LicenseRecord
-from keywright.storage import Reading
+from keywright.model import ApiKey, Generator, LicensePage, LicenseRecord, RecordLimits
+from keywright.storage import Reading, records
 
 
 class Readset:
     """What a batch of questions is about: loaded once for all of them."""
 
-    def __init__(self, tx: Reading, queries: Sequence[c.Query]) -> None:
+    def __init__(self, tx: Reading, queries: Sequence[c.Query], limits: RecordLimits) -> None:
         """Load what the validations among these need."""
         self.tx = tx
+        self.limits = limits
         asked = [one for one in queries if type(one) is c.Validate]
         whole = {one.key for one in asked if one.token is None}
         named = {(one.key, one.token) for one in asked if one.token is not None}
-        self._licenses, self._records = tx.find_records(whole, named) if asked else ({}, {})
+        self._whole = records.find_records(tx, whole, limits.listed) if whole else {}
+        self._named = records.find_named(tx, named) if named else {}
 
-    def get_license(self, query: c.Validate) -> License:
-        """The license that the question is about. Raises ``UnknownLicense``."""
-        license = self._licenses.get(query.key)
+    def get_record(self, query: c.Validate) -> LicenseRecord:
+        """The license that the question is about, with the records that the answer lists, or with the one
+        that the question names. Raises ``UnknownLicense``.
+        """
+        if query.token is None:
+            found = self._whole.get(query.key)
+        else:
+            found = self._named.get((query.key, query.token))
         only = query.only_product_id
-        if license is None or (only is not None and license.product_id != only):
+        if found is None or (only is not None and found.license.product_id != only):
             raise UnknownLicense(query.key)
-        return license
-
-    def records(self, license: License) -> Sequence[Activation]:
-        """The license's records: all, or those that a question named."""
-        return self._records.get(license.id, ())
+        return found
 
 
 def validate(read: Readset, query: c.Validate) -> LicenseRecord:
     """Report a license; never looks at status or expiry."""
-    license = read.get_license(query)
-    return LicenseRecord(license, rules.validate(read.records(license), query.token))
+    found = read.get_record(query)
+    return LicenseRecord(found.license, rules.validate(found.activations, query.token))
 
 
 def find_licenses(read: Readset, query: c.FindLicenses) -> tuple[LicenseRecord, ...]:
-    """The next matching licenses, with all their activations."""
+    """The next matching licenses, with some of their activations."""
     found = read.tx.list_licenses(query.where, after_id=query.after_id, limit=query.limit)
-    return _with_activations(read.tx, found)
+    return tuple(records.list_records(read.tx, found, read.limits.listed))
 
 
 def list_licenses(read: Readset, query: c.ListLicenses) -> LicensePage:
-    """One page of the matching licenses, with all their activations."""
+    """One page of the matching licenses, with some of their activations."""
     skip = (query.page - 1) * query.per_page
     total = read.tx.count_licenses(query.where)
     found = read.tx.list_license_page(query.where, skip=skip, limit=query.per_page) if skip < total else []
-    return LicensePage(_with_activations(read.tx, found), total)
+    return LicensePage(tuple(records.list_records(read.tx, found, read.limits.listed)), total)
 
 
 def find_generator(read: Readset, query: c.GetGenerator) -> Generator:
@@ -75,12 +78,7 @@ def check(read: Readset, _query: c.CheckStore) -> None:
     read.tx.list_generators()
 
 
-def _with_activations(tx: Reading, licenses: Sequence[License]) -> tuple[LicenseRecord, ...]:
-    records = tx.list_activations([one.id for one in licenses])
-    return tuple(LicenseRecord(one, tuple(records.get(one.id, ()))) for one in licenses)
-
-
-#: Answered by one statement, which sees one moment of the database by itself.
+#: Answered by statements each of which sees one moment of the database, all that an answer needs.
 SINGLE = frozenset({c.Validate, c.GetGenerator, c.ListGenerators, c.FindApiKey, c.CheckStore})
 #: Which function answers which question.
 ANSWERS: dict[type[c.Query], Callable[[Readset, Any], Any]] = {

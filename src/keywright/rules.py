@@ -21,6 +21,15 @@ from keywright.errors import (
 )
 from keywright.model import Activation, License, Status
 
+#: Every record given up within this time is kept, however many there are, up to the number below.
+KEPT_FOR = timedelta(hours=24)
+#: No license keeps more records that were given up.
+MOST_KEPT_RECORDS = 10_000
+#: About so many bytes of records are listed in one answer.
+MOST_LISTED_BYTES = 1 << 20
+#: What a record takes in an answer beside its texts, about.
+_RECORD_BYTES = 350
+
 #: The last moment that the wire format's four-digit year can write.
 END_OF_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
@@ -60,8 +69,9 @@ def reactivate(license: License, activation: Activation, now: datetime) -> tuple
     if activation.deactivated_at is None:
         raise AlreadyActivated(activation.token)
     require_free_place(license)
+    kept = max(0, license.deactivated_records - 1)
     return (
-        _with_place_taken(license, now),
+        replace(_with_place_taken(license, now), deactivated_records=kept),
         replace(activation, deactivated_at=None, updated_at=now),
     )
 
@@ -70,25 +80,23 @@ def deactivate(license: License, activation: Activation, now: datetime) -> tuple
     """Give up one place. Raises ``TokenNotActive``; never looks at status or expiry."""
     if activation.deactivated_at is not None:
         raise TokenNotActive(activation.token)
-    return (
-        replace(license, times_activated=license.times_activated - 1, updated_at=now),
-        _ended(activation, now),
-    )
+    return _with_places_given_up(license, 1, now), _ended(activation, now)
 
 
 def deactivate_all(
     license: License, activations: Iterable[Activation], now: datetime
 ) -> tuple[License, tuple[Activation, ...]]:
-    """Give up every place; returns the records that this call ended. Raises ``NothingActive``."""
-    ended = tuple(_ended(one, now) for one in activations if one.deactivated_at is None)
-    if not ended:
+    """Give up every place; returns those of these records that this call ended. The license may have more
+    records than these: its counter says how many places it gives up. Raises ``NothingActive``.
+    """
+    if not license.times_activated:
         raise NothingActive(license.key)
-    remaining = license.times_activated - len(ended)
-    return replace(license, times_activated=remaining, updated_at=now), ended
+    ended = tuple(_ended(one, now) for one in activations if one.deactivated_at is None)
+    return _with_places_given_up(license, license.times_activated, now), ended
 
 
 def validate(activations: Iterable[Activation], token: str | None) -> tuple[Activation, ...]:
-    """The records a validation reports: all, or the active one with this token.
+    """The records a validation reports: all of these, or the active one with this token.
 
     Raises ``TokenNotActive`` when there is no such record. Never looks at status or expiry.
     """
@@ -98,6 +106,32 @@ def validate(activations: Iterable[Activation], token: str | None) -> tuple[Acti
     if not found:
         raise TokenNotActive(token)
     return found
+
+
+def surplus(license: License, kept: int) -> tuple[int, int]:
+    """How many of the records that were given up have to go, the oldest first: so many in any case, and so
+    many more if they were given up longer than ``KEPT_FOR`` ago.
+
+    A license keeps ``kept`` of them, or twice its limit where that is more; never over
+    ``MOST_KEPT_RECORDS``.
+    """
+    records = license.deactivated_records
+    kept = min(max(kept, 2 * (license.times_activated_max or 0)), MOST_KEPT_RECORDS)
+    at_once = max(0, records - MOST_KEPT_RECORDS)
+    return at_once, max(0, records - at_once - kept)
+
+
+def listed(records: Iterable[Activation], most: int, most_bytes: int) -> list[Activation]:
+    """The records that an answer lists, oldest first: at most so many, and about so many bytes of them. The
+    active ones come first in the choice, then those that were given up last.
+    """
+    chosen: list[Activation] = []
+    for one in sorted(records, key=_by_interest, reverse=True)[:most]:
+        most_bytes -= _size(one)
+        if most_bytes < 0:
+            break
+        chosen.append(one)
+    return sorted(chosen, key=by_age)
 
 
 def remaining_activations(license: License) -> int | None:
@@ -119,6 +153,11 @@ def _with_place_taken(license: License, now: datetime) -> License:
     return replace(license, times_activated=taken, expires_at=expires_at, updated_at=now)
 
 
+def _with_places_given_up(license: License, places: int, now: datetime) -> License:
+    remaining, kept = license.times_activated - places, license.deactivated_records + places
+    return replace(license, times_activated=remaining, deactivated_records=kept, updated_at=now)
+
+
 def _ended(activation: Activation, now: datetime) -> Activation:
     return replace(activation, deactivated_at=now, updated_at=now)
 
@@ -126,3 +165,16 @@ def _ended(activation: Activation, now: datetime) -> Activation:
 def by_age(activation: Activation) -> tuple[datetime, int]:
     """What sorts activations oldest first; numbers alone do not where several servers give them."""
     return (activation.created_at, activation.id)
+
+
+def _by_interest(activation: Activation) -> tuple[bool, datetime, int]:
+    since = activation.deactivated_at
+    return (since is None, since or activation.created_at, activation.id)
+
+
+def _size(activation: Activation) -> int:
+    """About how many bytes the record takes in an answer."""
+    texts = [activation.user_agent, activation.label or ""]
+    for pair in (activation.meta_data or {}).items():
+        texts += pair
+    return _RECORD_BYTES + sum(len(text.encode()) for text in texts)

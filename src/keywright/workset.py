@@ -3,21 +3,25 @@ saved once.
 """
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from keywright import rules
 from keywright.commands import Command, DeactivateAll, LicenseCommand, UpdateLicense, license_commands
 from keywright.errors import UnknownLicense, UnknownToken
-from keywright.model import Activation, Event, License
-from keywright.storage import Writing
+from keywright.model import Activation, Event, License, RecordLimits
+from keywright.storage import Writing, records
+
+_LIMITS = RecordLimits()
 
 
 class Workset:
     """The licenses and activations that a batch of commands touches."""
 
-    def __init__(self, tx: Writing, commands: Iterable[Command]) -> None:
+    def __init__(self, tx: Writing, commands: Iterable[Command], limits: RecordLimits = _LIMITS) -> None:
         """Lock and load what these commands touch: one query per table."""
         self.tx = tx
+        self.limits = limits
         self._licenses: dict[str, License] = {}
         self._records: dict[int, dict[str, Activation]] = {}
         self._before: dict[int, License] = {}
@@ -25,6 +29,8 @@ class Workset:
         self._deleted: set[int] = set()
         self._new_activations: set[str] = set()
         self._changed_activations: set[str] = set()
+        #: Licenses all of whose places were given up, and when.
+        self._emptied: dict[int, datetime] = {}
         self._events: list[Event] = []
         self._load([one for command in commands for one in license_commands(command)])
 
@@ -46,8 +52,9 @@ class Workset:
                     emptied.add(license_id)
         for record in self.tx.find_activations(tokens):
             self._records.setdefault(record.license_id, {})[record.token] = record
-        for license_id, records in self.tx.list_active(emptied).items():
-            self._records.setdefault(license_id, {}).update({one.token: one for one in records})
+        whole = [one for one in self._licenses.values() if one.id in emptied]
+        for license_id, some in records.list_some_active(self.tx, whole, self.limits.listed).items():
+            self._records.setdefault(license_id, {}).update({one.token: one for one in some})
 
     def _bearers(self, renames: Iterable[UpdateLicense]) -> dict[str, set[int]]:
         """By key, the licenses that have it now or may have it after some of the renames."""
@@ -79,9 +86,11 @@ class Workset:
         return record
 
     def active_records(self, license: License) -> list[Activation]:
-        """The license's active records, oldest first; only for a license that a command empties."""
-        records = self._records.get(license.id, {}).values()
-        return sorted((one for one in records if one.deactivated_at is None), key=rules.by_age)
+        """The license's active records that are known here, oldest first: those that a command of this batch
+        named or made, and as many as an answer lists; only for a license that a command empties.
+        """
+        known = self._records.get(license.id, {}).values()
+        return sorted((one for one in known if one.deactivated_at is None), key=rules.by_age)
 
     def add_license(self, license: License) -> None:
         """A new license."""
@@ -109,6 +118,14 @@ class Workset:
         """A record in its new state."""
         self._records[activation.license_id][activation.token] = activation
         self._changed_activations.add(activation.token)
+
+    def deactivate_all(self, license: License, ended: Iterable[Activation], now: datetime) -> None:
+        """The license has given up every place; these are the records known here that it ends."""
+        self._emptied.setdefault(license.id, now)
+        self._licenses[license.key] = license
+        for one in ended:
+            # What is in the database is ended there, all at once.
+            self._records[license.id][one.token] = one
 
     def announce(
         self,
@@ -147,15 +164,24 @@ class Workset:
         now = [one for one in self._licenses.values() if one.id not in self._deleted]
         self._save_changed([one for one in now if one.id in self._before])
         tx.save_new_licenses([one for one in now if one.id in self._new_licenses])
-        records = [one for records in self._records.values() for one in records.values()]
-        tx.save_new_activations([one for one in records if one.token in self._new_activations])
+        for license_id, at in self._emptied.items():
+            # Before single records, which may have been taken again since.
+            if license_id not in self._deleted | self._new_licenses:
+                tx.deactivate_all(license_id, at)
+        known = [one for some in self._records.values() for one in some.values()]
+        tx.save_new_activations([one for one in known if one.token in self._new_activations])
         changed = self._changed_activations - self._new_activations
-        tx.save_activations([one for one in records if one.token in changed])
+        tx.save_activations([one for one in known if one.token in changed])
+        records.prune(tx, [one for one in now if self._has_given_up(one)], self.limits.kept)
         tx.save_events(self._events)
         tx.save_numbers()
 
+    def _has_given_up(self, license: License) -> bool:
+        before = self._before.get(license.id)
+        return license.deactivated_records > (0 if before is None else before.deactivated_records)
+
     def _save_changed(self, licenses: list[License]) -> None:
-        rewritten, taken, first_taken, given_up = [], [], [], []
+        rewritten, taken, taken_back, first_taken, given_up = [], [], [], [], []
         for license in licenses:
             before = self._before[license.id]
             if license is before:
@@ -164,12 +190,15 @@ class Workset:
                 rewritten.append(license)
             elif license.expires_at != before.expires_at:
                 first_taken.append(license)
-            elif license.times_activated > before.times_activated:
+            elif license.times_activated <= before.times_activated:
+                given_up.append(license)
+            elif license.deactivated_records == before.deactivated_records:
                 taken.append(license)
             else:
-                given_up.append(license)
+                taken_back.append(license)
         self.tx.save_licenses(rewritten, self._before)
         self.tx.save_places_taken(taken)
+        self.tx.save_places_taken_back(taken_back)
         self.tx.save_first_places_taken(first_taken)
         self.tx.save_places_given_up(given_up, self._before)
 

@@ -69,7 +69,7 @@ def answering_before_the_commit() -> None:
             return right(self, commands, wait=wait)
         with ExitStack() as stack:
             tx = stack.enter_context(self._storage.write(wait=wait))
-            outcomes = batches._decide(commands, tx)
+            outcomes = batches._decide(commands, self._limits, tx)
             last.push(stack.pop_all())
         return outcomes
 

@@ -139,7 +139,9 @@ def test_reactivate_needs_a_free_place(batches: Batches) -> None:
 def test_deactivate_gives_up_one_place(batches: Batches, storage: Storage) -> None:
     _, kept, given_up = batches.change([create(limit=2), activate(), activate()])
     outcome = do(batches, deactivate(token_of(given_up), now=LATER))
-    assert outcome.license == a_license(times_activated=1, times_activated_max=2, updated_at=LATER)
+    assert outcome.license == a_license(
+        times_activated=1, times_activated_max=2, deactivated_records=1, updated_at=LATER
+    )
     assert [one.deactivated_at for one in outcome.activations] == [LATER]
     assert stored(storage).activations == kept.activations + outcome.activations
 
@@ -148,7 +150,7 @@ def test_deactivate_all_reports_the_records_that_it_deactivated(batches: Batches
     _, *taken = batches.change([create()] + [activate()] * 3)
     before = do(batches, deactivate(token_of(taken[1])))
     outcome = do(batches, deactivate_all(now=LATER))
-    assert outcome.license == a_license(times_activated=0, updated_at=LATER)
+    assert outcome.license == a_license(times_activated=0, deactivated_records=3, updated_at=LATER)
     assert [one.token for one in outcome.activations] == [token_of(taken[0]), token_of(taken[2])]
     assert {one.deactivated_at for one in outcome.activations} == {LATER}
     assert stored(storage).activations[1] == before.activations[0]

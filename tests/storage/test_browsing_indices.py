@@ -61,7 +61,7 @@ def plans(storage: Storage, search: Search) -> str:
         ({"is_full": True}, "marks"),
         ({"is_unused": True, "status": 3}, "marks"),
         ({"term": "llap", "is_prefix": True}, "marks"),
-        ({"term": "llap", "is_prefix": True, "license_id": 5}, "ix_marks_license_id"),
+        ({"term": "llap", "is_prefix": True, "license_id": 5}, "ix_marks_license_id_activation_id"),
     ],
 )
 @pytest.mark.parametrize("order", Order)

@@ -19,7 +19,7 @@ def details(storage: Storage, license_id: int) -> LicenseDetails | None:
 
 
 def test_a_license_comes_with_its_activations_the_active_and_the_latest_first(storage: Storage) -> None:
-    license = a_license(id=7, times_activated=2)
+    license = a_license(id=7, times_activated=2, deactivated_records=2)
     ended = {"updated_at": NOW, "deactivated_at": NOW}
     made = [
         an_activation(id=1, token="1" * 40, license_id=7),
@@ -45,7 +45,7 @@ def test_of_very_many_activations_the_latest_200_are_shown_and_all_are_counted(s
         for number in range(500)
     ]
     with storage.write() as tx:
-        tx.save_new_licenses([a_license(times_activated=125)])
+        tx.save_new_licenses([a_license(times_activated=125, deactivated_records=375)])
         tx.save_new_activations(made)
     found = details(storage, 1)
     assert found is not None

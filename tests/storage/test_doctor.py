@@ -1,6 +1,7 @@
 """The doctor finds what is wrong, and mends what can be mended; each rule is broken on purpose."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import text
@@ -8,6 +9,7 @@ from sqlalchemy import text
 from keywright import doctor
 from keywright.batches import Batches
 from keywright.doctor import Examined, Finding
+from keywright.model import RecordLimits
 from keywright.storage import Storage
 from tests.makers import (
     NOW,
@@ -15,6 +17,7 @@ from tests.makers import (
     an_origin,
     create,
     create_generator,
+    deactivate,
     deactivate_all,
     delete,
     generate,
@@ -76,6 +79,8 @@ def test_everything_is_looked_at_piece_by_piece(sold: Storage, monkeypatch: pyte
     [
         ("UPDATE licenses SET times_activated = 2 WHERE id = 1", ["counter.wrong"]),
         ("UPDATE licenses SET times_activated = 0 WHERE id = 1", ["counter.wrong"]),
+        ("UPDATE licenses SET deactivated_records = 0 WHERE id = 1", ["counter.wrong"]),
+        ("DELETE FROM activations WHERE deactivated_at IS NOT NULL", ["counter.wrong"]),
         (
             "UPDATE activations SET deactivated_at = 1 WHERE deactivated_at IS NULL AND license_id = 1",
             ["counter.wrong", "events.incomplete"],
@@ -123,6 +128,34 @@ def test_a_counter_is_mended_from_the_active_records(sold: Storage, broken: Brok
         "LicenseRecord",
         "LimitReached",
     ]
+
+
+def test_a_counter_of_what_was_given_up_is_mended_from_the_records(sold: Storage, broken: Broken) -> None:
+    broken("UPDATE licenses SET deactivated_records = 9 WHERE id = 1")
+    (finding,) = findings(sold)
+    assert finding.what == "license 1 counts 9 activations that were given up, and has 1"
+    doctor.mend(sold, finding, NOW, an_origin())
+    assert findings(sold) == []
+    with sold.read() as tx:
+        assert tx.list_events(1, limit=1)[0].details == {"deactivated_records": [9, 1]}
+
+
+def test_a_database_whose_oldest_records_are_gone_has_nothing_wrong(storage: Storage) -> None:
+    batches = Batches(storage, RecordLimits(kept=2))
+    batches.change([create("A", 1)])
+    for day in range(5):
+        now = NOW + timedelta(days=day)
+        [taken] = batches.change([activate("A", now=now)])
+        batches.change([deactivate(taken.activations[0].token, "A", now=now)])
+    assert findings(storage) == []
+
+
+def test_a_database_in_which_very_many_places_were_given_up_at_once_has_nothing_wrong(
+    storage: Storage,
+) -> None:
+    batches = Batches(storage, RecordLimits(listed=2))
+    batches.change([create("A"), *[activate("A")] * 5, deactivate_all("A")])
+    assert findings(storage) == []
 
 
 def test_what_cannot_be_mended_is_left_alone(sold: Storage, broken: Broken) -> None:

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -30,8 +31,8 @@ NEXT = """\
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0004"
-down_revision = "0003"
+revision = "0005"
+down_revision = "0004"
 
 
 def upgrade() -> None:
@@ -112,9 +113,9 @@ def test_every_table_of_the_activation_path_leads_with_the_license() -> None:
 def use_scripts(folder: Path, later: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on the newest revision is this one, after those that there are."""
     shutil.copytree(SCRIPTS, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "versions" / "0004_later.py").write_text(later)
+    (folder / "versions" / "0005_later.py").write_text(later)
     monkeypatch.setattr(MIGRATE, "_SCRIPTS", str(folder))
-    monkeypatch.setattr(MIGRATE, "HEAD", "0004")
+    monkeypatch.setattr(MIGRATE, "HEAD", "0005")
 
 
 @pytest.fixture
@@ -138,7 +139,7 @@ def test_a_migration_changes_an_existing_database_and_keeps_what_is_in_it(
 ) -> None:
     use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
     assert licenses_of(a_storage(sold)) == [KEY]
-    assert state_of_file(sold / "keywright.db").revision == "0004"
+    assert state_of_file(sold / "keywright.db").revision == "0005"
     with closing(sqlite3.connect(sold / "keywright.db")) as connection:
         assert connection.execute("SELECT note FROM licenses").fetchall() == [("migrated",)]
 
@@ -149,11 +150,11 @@ def test_a_database_is_copied_before_a_migration_changes_it(
     use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
     a_storage(sold).close()
     (copy,) = (sold / "backups").iterdir()
-    assert copy.name.startswith("keywright-schema-0003-")
+    assert copy.name.startswith("keywright-schema-0004-")
     assert copy.suffix == ".db"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
-    assert state_of_file(copy).revision == "0003"
+    assert state_of_file(copy).revision == "0004"
     monkeypatch.undo()
     restored = tmp_path / "restored"
     restored.mkdir()
@@ -182,7 +183,7 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(
     with pytest.raises(StoreUnavailable, match="no_such_table"):
         a_storage(sold)
     monkeypatch.undo()
-    assert state_of_file(sold / "keywright.db").revision == "0003"
+    assert state_of_file(sold / "keywright.db").revision == "0004"
     assert licenses_of(a_storage(sold)) == [KEY]
 
 
@@ -191,3 +192,24 @@ def test_a_database_that_is_up_to_date_is_neither_copied_nor_changed(sold: Path)
     a_storage(sold).close()
     assert (sold / "keywright.db").read_bytes() == before
     assert not (sold / "backups").exists()
+
+
+def test_records_that_were_given_up_before_they_were_counted_are_counted(tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path}/then.db")
+    config = Config()
+    config.set_main_option("script_location", str(SCRIPTS))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0003")
+        for number, times in ((1, 2), (2, 0)):
+            row = f"({number}, x'0{number}', x'00', 3, 3, {times}, 0, 0)"
+            columns = "id, fingerprint, sealed_key, source, status, times_activated, created_at, updated_at"
+            connection.exec_driver_sql(f"INSERT INTO licenses ({columns}) VALUES {row}")  # noqa: S608
+        for number, ended in ((1, "NULL"), (2, "5"), (3, "NULL"), (4, "6"), (5, "7")):
+            columns = "license_id, token, id, source, ip_address, user_agent, created_at, deactivated_at"
+            row = f"(1, 't{number}', {number}, 2, '', '', 0, {ended})"
+            connection.exec_driver_sql(f"INSERT INTO activations ({columns}) VALUES {row}")  # noqa: S608
+        command.upgrade(config, "head")
+        counted = "SELECT id, deactivated_records FROM licenses ORDER BY id"
+        assert connection.exec_driver_sql(counted).all() == [(1, 3), (2, 0)]
+    engine.dispose()

@@ -38,6 +38,8 @@ BAD_VALUES = {
     "drain_seconds": "61",
     "queue_limit": "0",
     "answer_within_seconds": "0",
+    "kept_records": "0",
+    "listed_records": "10001",
     "body_limit": "12",
     "unknown_key_limit": "-1",
     "bad_credentials_limit": "many",

@@ -39,6 +39,7 @@ def test_words_are_whole_without_details(name: str) -> None:
     ("name", "details", "words"),
     [
         ("license.activated", None, "License activated"),
+        ("license.deactivated", {"others": 1500}, "License deactivated: 1,500 places more"),
         ("license.deleted", {"key": "…WXYZ", "times_activated": 2}, "License …WXYZ deleted"),
         ("user.created", {"user_id": 2, "user": "bob", "role": "support"}, "User bob created: support"),
         ("user.sign_in_refused", None, "Sign-in refused: an unknown name"),

@@ -48,6 +48,7 @@ NOUNS: list[msgspec.Struct] = [
     an_event(),
     model.KeptAnswer(b"", 200, b""),
     LicenseRecord(a_license(), (an_activation(),)),
+    model.RecordLimits(),
     model.LicensePage((), 0),
     LicenseFilter(),
 ]

@@ -129,7 +129,7 @@ def test_an_active_record_cannot_be_reactivated() -> None:
 
 def test_deactivate_gives_up_one_place() -> None:
     license, record = rules.deactivate(a_license(times_activated=2), an_activation(), LATER)
-    assert license == a_license(times_activated=1, updated_at=LATER)
+    assert license == a_license(times_activated=1, deactivated_records=1, updated_at=LATER)
     assert record == an_activation(updated_at=LATER, deactivated_at=LATER)
 
 
@@ -149,7 +149,7 @@ def test_deactivation_works_in_any_status_and_after_the_expiry(status: Status) -
 def test_deactivate_all_gives_up_every_place_and_reports_only_the_records_it_ended() -> None:
     records = [an_activation(id=1), a_deactivated_activation(id=2), an_activation(id=3)]
     license, ended = rules.deactivate_all(a_license(times_activated=2), records, LATER)
-    assert license == a_license(times_activated=0, updated_at=LATER)
+    assert license == a_license(times_activated=0, deactivated_records=2, updated_at=LATER)
     assert [one.id for one in ended] == [1, 3]
     assert all(one.deactivated_at == one.updated_at == LATER for one in ended)
 

@@ -5,9 +5,10 @@ from time import monotonic
 
 import msgspec
 
+from keywright import rules
 from keywright.fields import MAX_ID, is_storable
-from keywright.model import Activation, License
-from keywright.storage import Reading, browsing, finding
+from keywright.model import Activation, License, LicenseRecord
+from keywright.storage import Reading, browsing, finding, records
 from keywright.storage.browsing import EventFilter, EventRecord
 
 #: How long looking for events may take, in seconds, and how many are looked at in one step at most, and in
@@ -22,6 +23,8 @@ _FIRST_DAY, _LAST_DAY = date(1970, 1, 1), date(9999, 12, 30)
 _CLOCKS_APART = timedelta(hours=1)
 #: So many of a license's activations are shown.
 MOST_ACTIVATIONS = 200
+#: Of so many, active ones and others, if the license has more.
+_MOST_LOOKED_AT = 1_000
 
 
 class LicenseDetails(msgspec.Struct, frozen=True):
@@ -48,10 +51,18 @@ def get_license(tx: Reading, license_id: int) -> LicenseDetails | None:
     if not 0 <= license_id <= MAX_ID:
         return None
     for license in finding.list_numbered(tx, [license_id]):
-        activations = browsing.list_latest_activations(tx, license_id, limit=MOST_ACTIVATIONS)
-        total, active = browsing.count_activations(tx, license_id)
-        return LicenseDetails(license, tuple(activations), total, active)
+        found = records.find_some(tx, license, _MOST_LOOKED_AT, rules.MOST_LISTED_BYTES)
+        if found is not None:
+            return _details(found)
     return None
+
+
+def _details(record: LicenseRecord) -> LicenseDetails:
+    license = record.license
+    latest = sorted(record.activations, key=rules.by_age, reverse=True)
+    shown = sorted(latest, key=lambda one: one.deactivated_at is not None)[:MOST_ACTIVATIONS]
+    total = license.times_activated + license.deactivated_records
+    return LicenseDetails(license, tuple(shown), total, license.times_activated)
 
 
 def list_events(

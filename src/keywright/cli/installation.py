@@ -36,7 +36,7 @@ class Installation:
         self.storage = storage
         self.settings = settings
         self.origin = Origin(actor=_actor(), ip_address=_HERE, user_agent="")
-        self._batches = Batches(storage)
+        self._batches = Batches(storage, settings.record_limits)
         self.now = datetime.now(UTC).replace(microsecond=0)
 
     def change(self, command: Callable[..., c.Command], **fields: Any) -> Any:
@@ -54,7 +54,7 @@ class Installation:
         mend(self.storage, finding, self.now, self.origin)
 
     def get_license(self, key: str) -> LicenseRecord:
-        """The license with this key and all its activations. Raises ``UnknownLicense``."""
+        """The license with this key, and the activations that an answer lists. Raises ``UnknownLicense``."""
         record: LicenseRecord = self.ask(c.Validate(key=key))
         return record
 

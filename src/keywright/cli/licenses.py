@@ -244,10 +244,11 @@ def delete(
     `keywright license update KEY --status disabled`.
     """
     if not is_sure:
-        record = here.get_license(key)
-        what = f"license {record.license.id} ({keys.mask(key)})"
-        active = f"{record.license.times_activated} of them active"
-        question = f"Delete {what} and its {len(record.activations)} activations, {active}?"
+        license = here.get_license(key).license
+        what = f"license {license.id} ({keys.mask(key)})"
+        records = license.times_activated + license.deactivated_records
+        active = f"{license.times_activated} of them active"
+        question = f"Delete {what} and its {records} activations, {active}?"
         typer.confirm(question, abort=True, err=True)
     here.change(c.DeleteLicense, key=key)
     output.print_line("The license and its activations are deleted.")
@@ -313,9 +314,8 @@ def deactivate(
     if as_json:
         output.print_json(output.activated_json(record, is_many=is_all))
         return
-    output.print_line(
-        f"Given up: {len(record.activations)}. Activations now: {output.places(record.license)}."
-    )
+    given_up = "every place" if is_all else "1"
+    output.print_line(f"Given up: {given_up}. Activations now: {output.places(record.license)}.")
 
 
 def _refuse_two_ends(expires_at: object, valid_for: object) -> None:

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from keywright.fields import IpAddresses, parse_integer
+from keywright.model import RecordLimits
 
 PREFIX = "KEYWRIGHT_"
 MIN_SECRET_LENGTH = 32
@@ -236,6 +237,26 @@ class Settings(BaseSettings):
         json_schema_extra={"allowed": "an integer of at least 1024"},
         ge=1024,
     )
+    kept_records: Whole = Field(
+        default=100,
+        description=(
+            "How many activations that were given up a license keeps at least; twice its limit where that is "
+            "more, and all of the last 24 hours, but never more than 10000. The oldest go first."
+        ),
+        json_schema_extra={"allowed": "an integer from 1 to 10000"},
+        ge=1,
+        le=10_000,
+    )
+    listed_records: Whole = Field(
+        default=1000,
+        description=(
+            "How many activations of a license an answer lists at most, the active ones first; and about "
+            "1 MiB of them. In lists of licenses: 100 of each."
+        ),
+        json_schema_extra={"allowed": "an integer from 1 to 10000"},
+        ge=1,
+        le=10_000,
+    )
     unknown_key_limit: Whole = Field(
         default=600,
         description=(
@@ -333,6 +354,11 @@ class Settings(BaseSettings):
             return None
         host, _, port = self.admin_address.rpartition(":")
         return host.strip("[]"), int(port)
+
+    @property
+    def record_limits(self) -> RecordLimits:
+        """How many activations are kept and listed."""
+        return RecordLimits(self.kept_records, self.listed_records)
 
     @property
     def secret_file(self) -> Path:

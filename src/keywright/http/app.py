@@ -44,7 +44,7 @@ def create_app(settings: Settings, storage: Storage, admin_address: Address | No
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         desk = Desk(
-            Batches(storage),
+            Batches(storage, settings.record_limits),
             most_waiting=settings.queue_limit,
             answer_within=settings.answer_within_seconds,
         )

@@ -27,7 +27,7 @@ def not_any_more(tx: Reading, search: Search, licenses: Collection[License], now
 
     They are judged as they are given, and by whether there is any record of an activation. The terms of a
     search (a token, a label, an address) are not looked at: a license has them for as long as it has its
-    activations, and those go only with it.
+    activations, and one that went in the last seconds is no reason to leave it out.
     """
     used = _used(tx, licenses) if search.is_unused else frozenset[int]()
     return {one.id for one in licenses if one.id in used or not _fits(search, one, now)}

@@ -1,17 +1,17 @@
-"""What pages show beside lists of licenses: figures, a license with its activations, what happened."""
+"""What pages show beside lists of licenses: figures, and what happened."""
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, case, func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from keywright.model import Activation, Event, License
+from keywright.model import Event, License
 from keywright.storage import finding, rows
 from keywright.storage.many import is_postgres
-from keywright.storage.schema import activations, daily_counts, events, licenses, limit_refusals, marks
+from keywright.storage.schema import daily_counts, events, licenses, limit_refusals, marks
 from keywright.storage.searching import expiring
 from keywright.storage.transactions import Reading
 
@@ -87,23 +87,6 @@ def list_refused(tx: Reading, *, limit: int) -> list[Refused]:
         for row in found
         if row.license_id in known
     ]
-
-
-def list_latest_activations(tx: Reading, license_id: int, *, limit: int) -> list[Activation]:
-    """A license's activations, the active ones first, latest first."""
-    columns = activations.c
-    is_ended = case((columns.deactivated_at.is_(None), 0), else_=1)
-    query = select(*rows.ACTIVATION).where(columns.license_id == license_id)
-    query = query.order_by(is_ended, columns.created_at.desc(), columns.id.desc()).limit(limit)
-    return [rows.activation_of(row) for row in tx.connection.execute(query)]
-
-
-def count_activations(tx: Reading, license_id: int) -> tuple[int, int]:
-    """How many activations a license has, and how many of them are active."""
-    columns = activations.c
-    query = select(func.count(), func.count().filter(columns.deactivated_at.is_(None)))
-    number, active = tx.connection.execute(query.where(columns.license_id == license_id)).one()
-    return int(number), int(active)
 
 
 def list_events(

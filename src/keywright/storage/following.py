@@ -33,6 +33,7 @@ from keywright.storage.schema import (
     limit_refusals,
     marks,
     positions,
+    pruned_activations,
 )
 from keywright.storage.transactions import Reading, Writing
 
@@ -93,13 +94,15 @@ _NEXT_PLACES = (
     .limit(bindparam("most"))
 )
 _REST_OF_PLACES = (
-    _PLACES.where(activations.c.license_id == bindparam("license"))
+    _PLACES.where(activations.c.license_id == bindparam("license"), activations.c.token > bindparam("after"))
     .order_by(activations.c.token)
     .limit(bindparam("most"))
-    .offset(bindparam("skip"))
 )
 _MARK = upserting(marks, ["term", "license_id", "activation_id"])
 _UNMARK = deleting(marks, "term", "license_id", "activation_id")
+_PRUNED = select(pruned_activations).limit(bindparam("most"))
+_UNMARK_PRUNED = deleting(marks, "license_id", "activation_id")
+_FORGET_PRUNED = deleting(pruned_activations, "license_id", "activation_id")
 _FORGET = deleting(marks, "license_id")
 _FORGET_REFUSALS = deleting(limit_refusals, "license_id")
 _COUNT = upserting(daily_counts, ["day", "name"], sums=["amount"])
@@ -130,9 +133,10 @@ class Positions(msgspec.Struct):
     past_events: int = 0
     #: How far the licenses there were are marked as full and unused.
     past_licenses: int = 0
-    #: How far the activations there were are marked: those of the licenses up to this one, and so many more.
+    #: How far the activations there were are marked: those of the licenses up to this one, and those of the
+    #: next one up to a token that begins with these 15 hexadecimal digits.
     past_activations: int = 0
-    past_skipped: int = 0
+    past_token: int = 0
 
     @property
     def is_past_done(self) -> bool:
@@ -177,9 +181,10 @@ def find_positions(tx: Reading) -> Positions | None:
 
 def lock_positions(tx: Writing) -> Positions | None:
     """The same, and nobody else follows until the end; None when somebody else does now."""
-    if find_positions(tx) is None:
-        begun = msgspec.structs.asdict(Positions())
-        _BEGIN.execute(tx.connection, [{"name": name, "last_id": begun[name]} for name in _NAMES])
+    stored = {name for name, _ in tx.connection.execute(_FIND)}
+    begun = msgspec.structs.asdict(Positions())
+    missing = [{"name": name, "last_id": begun[name]} for name in _NAMES if name not in stored]
+    _BEGIN.execute(tx.connection, missing)
     is_ours = tx.connection.execute(_LOCK).first() is not None
     return find_positions(tx) if is_ours else None
 
@@ -292,10 +297,15 @@ def list_next_places(tx: Reading, *, after_id: int, limit: int) -> list[Row[Any]
     return list(tx.connection.execute(_NEXT_PLACES, {"after": after_id, "most": limit}))
 
 
-def list_rest_of_places(tx: Reading, license_id: int, *, skip: int, limit: int) -> list[Row[Any]]:
-    """The same of one license, by token, after the first ``skip``."""
-    values = {"license": license_id, "skip": skip, "most": limit}
+def list_rest_of_places(tx: Reading, license_id: int, *, after: int, limit: int) -> list[Row[Any]]:
+    """The same of one license, by token, after those that ``token_position`` says; these perhaps again."""
+    values = {"license": license_id, "after": f"{after:015x}", "most": limit}
     return list(tx.connection.execute(_REST_OF_PLACES, values))
+
+
+def token_position(token: str) -> int:
+    """Where a token stands among those of its license, as a number; never 0."""
+    return max(1, int(token[:15], 16))
 
 
 def save_places(tx: Writing, places: Iterable[Row[Any]]) -> None:
@@ -325,6 +335,22 @@ def forget_licenses(tx: Writing, license_ids: Collection[int]) -> None:
     values = [{"at_license_id": number} for number in sorted(license_ids)]
     _FORGET.execute(tx.connection, values)
     _FORGET_REFUSALS.execute(tx.connection, values)
+
+
+def has_pruned(tx: Reading) -> bool:
+    """Whether there are activations that are gone, and may still be marked."""
+    return tx.connection.execute(_PRUNED, {"most": 1}).first() is not None
+
+
+def forget_pruned(tx: Writing, *, limit: int) -> int:
+    """Let licenses be found no more by activations that are gone; by how many of them. Whoever marks one sees
+    it, and reads here afterwards, sees also when it is gone.
+    """
+    gone = tx.connection.execute(_PRUNED, {"most": limit}).all()
+    values = [{"at_license_id": one.license_id, "at_activation_id": one.activation_id} for one in gone]
+    _UNMARK_PRUNED.execute(tx.connection, values)
+    _FORGET_PRUNED.execute(tx.connection, values)
+    return len(gone)
 
 
 def _terms_of(place: Row[Any]) -> Iterator[str]:

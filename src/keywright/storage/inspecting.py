@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import msgspec
-from sqlalchemy import Select, func, select, text
+from sqlalchemy import Select, and_, case, func, literal_column, select, text
 
 from keywright.storage.many import is_postgres
 from keywright.storage.schema import activations, events, licenses, sequences
@@ -19,15 +19,18 @@ _LICENSES = select(
     licenses.c.times_activated,
     licenses.c.times_activated_max,
     licenses.c.places,
+    licenses.c.deactivated_records,
 ).order_by(licenses.c.id)
 _COUNTS = select(
     activations.c.license_id,
     func.count(),
     func.count().filter(activations.c.deactivated_at.is_(None)),
 ).group_by(activations.c.license_id)
-_EVENTS = select(events.c.license_id, events.c.name, func.count()).group_by(
-    events.c.license_id, events.c.name
-)
+#: The name under which an event of places that were given up together is counted.
+OTHERS = "license.deactivated, others"
+_IS_OF_OTHERS = and_(events.c.name == "license.deactivated", events.c.activation_id.is_(None))
+_NAME = case((_IS_OF_OTHERS, literal_column(f"'{OTHERS}'")), else_=events.c.name)
+_EVENTS = select(events.c.license_id, _NAME, func.count()).group_by(events.c.license_id, _NAME)
 _DOUBLED = select(activations.c.id).group_by(activations.c.id).having(func.count() > 1).limit(100)
 
 
@@ -39,6 +42,7 @@ class Inspected(msgspec.Struct, frozen=True):
     times_activated: int
     times_activated_max: int | None
     places: int | None
+    deactivated_records: int
     #: Its records, and those of them that are active.
     records: int
     active: int
@@ -77,6 +81,7 @@ def inspect(tx: Reading, *, after_id: int, limit: int) -> Piece:
             row.times_activated,
             row.times_activated_max,
             row.places,
+            row.deactivated_records,
             *counts.get(row.id, (0, 0)),
             happened[row.id],
         )

@@ -160,7 +160,7 @@ class Change:
             connection.execute(self._each, rows)
             return
         for some in _runs(rows, MOST_ROWS):
-            connection.execute(self._at_once, {"rows": _json([self._as_json(row) for row in some])})
+            connection.execute(self._at_once, {"rows": json_text([self._as_json(row) for row in some])})
 
     def _as_json(self, row: Values) -> Values:
         return row | {name: row[name].hex() for name in self._binary} if self._binary else row
@@ -249,5 +249,6 @@ def _binary(columns: Sequence[Column[Any]]) -> list[str]:
     return [one.name for one in columns if isinstance(one.type, LargeBinary)]
 
 
-def _json(rows: Sequence[Values]) -> str:
+def json_text(rows: Sequence[Values]) -> str:
+    """Rows as the one value by which they travel to PostgreSQL."""
     return msgspec.json.encode(rows).decode()

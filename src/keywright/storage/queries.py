@@ -15,6 +15,8 @@ from sqlalchemy import (
     not_,
     select,
     table,
+    true,
+    union_all,
     update,
 )
 
@@ -24,6 +26,10 @@ from keywright.storage.many import Lookup, deleting, inserting, updating, wanted
 from keywright.storage.schema import activations, api_keys, events, kept_answers, licenses
 
 _ACTIVATIONS = select(*rows.ACTIVATION)
+_IS_ACTIVE = activations.c.deactivated_at.is_(None)
+
+#: Licenses with no more records than this are read many at once, with all of their records.
+FEW_RECORDS = 100
 
 LICENSES_WITH = Lookup(select(*rows.LICENSE), licenses.c.fingerprint)
 #: In id order, so that two batches cannot lock crosswise.
@@ -53,14 +59,46 @@ HOLDERS = Lookup(
     licenses.c.fingerprint,
 )
 ACTIVATIONS_OF = Lookup(_ACTIVATIONS, activations.c.license_id)
-ACTIVE_OF = Lookup(_ACTIVATIONS.where(activations.c.deactivated_at.is_(None)), activations.c.license_id)
+ACTIVE_OF = Lookup(_ACTIVATIONS.where(_IS_ACTIVE), activations.c.license_id)
 ACTIVATIONS_WITH = Lookup(_ACTIVATIONS, activations.c.license_id, activations.c.token)
 ANSWERS_LOCKED = Lookup(select(kept_answers).with_for_update(read=True), kept_answers.c.scope)
 
 _RECORD = select(*rows.LICENSE, *(one.label(f"of_{one.name}") for one in rows.ACTIVATION))
 _IS_ITS = activations.c.license_id == licenses.c.id
-#: Licenses with each of their records, or with a row of nothing. What one statement says is of one moment.
-RECORDS = Lookup(_RECORD.select_from(licenses.outerjoin(activations, _IS_ITS)), licenses.c.fingerprint)
+# Sorted and limited, so that PostgreSQL goes through the index of each license whatever it believes of how
+# many records a license has; a plan for the largest one would be everybody's.
+_FEW = (
+    _ACTIVATIONS.where(
+        _IS_ITS,
+        licenses.c.times_activated + licenses.c.deactivated_records <= literal_column(str(FEW_RECORDS)),
+    )
+    .order_by(activations.c.token)
+    .limit(literal_column(str(FEW_RECORDS)))
+    .correlate(licenses)
+    .lateral("few")
+)
+#: Licenses with each of their records, or with a row of nothing; also those that have more than a few. What
+#: one statement says is of one moment. Only for PostgreSQL.
+RECORDS = Lookup(
+    select(*rows.LICENSE, *_FEW.c).select_from(licenses.outerjoin(_FEW, true())), licenses.c.fingerprint
+)
+_AT_LICENSE = activations.c.license_id == bindparam("at_id")
+_SOME_ACTIVE = _ACTIVATIONS.where(_AT_LICENSE, _IS_ACTIVE).order_by(activations.c.token)
+_SOME_DEACTIVATED = _ACTIVATIONS.where(_AT_LICENSE, activations.c.deactivated_at.is_not(None)).order_by(
+    activations.c.deactivated_at.desc(), activations.c.id.desc()
+)
+_SOME = union_all(
+    *(select(one.limit(bindparam("most")).subquery()) for one in (_SOME_ACTIVE, _SOME_DEACTIVATED))
+).subquery("some")
+#: One license with at most so many of its active records, and so many that were given up last; or with a row
+#: of nothing.
+SOME_RECORDS = (
+    select(*rows.LICENSE, *_SOME.c)
+    .select_from(licenses.outerjoin(_SOME, _SOME.c.license_id == licenses.c.id))
+    .where(licenses.c.id == bindparam("at_id"))
+)
+#: At most so many active records of one license.
+SOME_ACTIVE = _SOME_ACTIVE.limit(bindparam("most"))
 _NAMED = wanted(licenses.c.fingerprint, activations.c.token)
 #: Licenses with the one record that has a token, or with a row of nothing. Only for PostgreSQL.
 RECORDS_NAMED = _RECORD.select_from(
@@ -79,11 +117,18 @@ _COUNTER = ("times_activated", "updated_at")
 INSERT_LICENSES = inserting(licenses)
 UPDATE_LICENSES = updating(licenses, ["id"], [one.name for one in licenses.c if one.name != "id"])
 UPDATE_COUNTERS = updating(licenses, ["id"], _COUNTER)
-UPDATE_COUNTERS_AND_EXPIRY = updating(licenses, ["id"], (*_COUNTER, "expires_at"))
-UPDATE_COUNTERS_AND_PLACES = updating(licenses, ["id"], (*_COUNTER, "places"))
+UPDATE_COUNTERS_AND_RECORDS = updating(licenses, ["id"], (*_COUNTER, "deactivated_records"))
+UPDATE_COUNTERS_AND_EXPIRY = updating(licenses, ["id"], (*_COUNTER, "deactivated_records", "expires_at"))
+UPDATE_COUNTERS_AND_PLACES = updating(licenses, ["id"], (*_COUNTER, "deactivated_records", "places"))
 DELETE_LICENSES = deleting(licenses, "id")
 INSERT_ACTIVATIONS = inserting(activations)
 UPDATE_ACTIVATIONS = updating(activations, ["license_id", "token"], ["updated_at", "deactivated_at"])
+#: Every active record of a license is given up: one statement for all of them.
+DEACTIVATE_ACTIVATIONS = (
+    update(activations)
+    .where(_AT_LICENSE, _IS_ACTIVE)
+    .values(deactivated_at=bindparam("moment"), updated_at=bindparam("moment"))
+)
 DELETE_ACTIVATIONS = deleting(activations, "license_id")
 INSERT_EVENTS = inserting(events, without="id")
 INSERT_KEPT_ANSWERS = inserting(kept_answers)
@@ -91,20 +136,23 @@ INSERT_KEPT_ANSWERS = inserting(kept_answers)
 BEGIN_TO_WRITE = select(cast(func.pg_current_xact_id(), Text))
 
 
-COUNTER_LOCKED = (
-    select(licenses.c.times_activated, licenses.c.times_activated_max)
+COUNTERS_LOCKED = (
+    select(licenses.c.times_activated, licenses.c.times_activated_max, licenses.c.deactivated_records)
     .where(licenses.c.id == bindparam("at_id"))
     .with_for_update()
 )
-ACTIVE_COUNTED = (
-    select(func.count())
+#: How many of a license's activations are active, and how many were given up.
+RECORDS_COUNTED = (
+    select(func.count().filter(_IS_ACTIVE), func.count().filter(~_IS_ACTIVE))
     .select_from(activations)
-    .where(activations.c.license_id == bindparam("at_id"), activations.c.deactivated_at.is_(None))
+    .where(_AT_LICENSE)
 )
 RECOUNT = (
     update(licenses)
     .where(licenses.c.id == bindparam("at_id"))
-    .values(times_activated=bindparam("taken"), places=bindparam("room"))
+    .values(
+        times_activated=bindparam("taken"), deactivated_records=bindparam("ended"), places=bindparam("room")
+    )
 )
 
 

@@ -26,7 +26,7 @@ LICENSE = [
     schema.licenses.c[name]
     for name in (
         "fingerprint id order_id product_id user_id expires_at valid_for_days source status "
-        "times_activated times_activated_max created_at created_by updated_at updated_by"
+        "times_activated times_activated_max created_at created_by updated_at updated_by deactivated_records"
     ).split()
 ]
 ACTIVATION = [schema.activations.c[name] for name in Activation.__struct_fields__]
@@ -52,7 +52,7 @@ def seconds(moment: datetime) -> int:
 def license_of(row: Sequence[Any], key: str) -> License:
     """The license of a row of ``LICENSE``, whose key is known already."""
     (_, id, order, product, user, expires_at, days, source, status, taken, limit, *rest) = row
-    created_at, created_by, updated_at, updated_by = rest
+    created_at, created_by, updated_at, updated_by, deactivated_records = rest
     return License(
         id,
         key,
@@ -69,6 +69,7 @@ def license_of(row: Sequence[Any], key: str) -> License:
         created_by,
         moment(updated_at),
         updated_by,
+        deactivated_records,
     )
 
 
@@ -88,6 +89,7 @@ def license_values(license: License) -> Values:
         "created_by": license.created_by,
         "updated_at": seconds(license.updated_at),
         "updated_by": license.updated_by,
+        "deactivated_records": license.deactivated_records,
     }
 
 
@@ -98,6 +100,11 @@ def counter_values(license: License) -> Values:
         "times_activated": license.times_activated,
         "updated_at": seconds(license.updated_at),
     }
+
+
+def history_values(license: License) -> Values:
+    """What giving up a place, or taking it back, changes beside that."""
+    return {"deactivated_records": license.deactivated_records}
 
 
 def expiry_values(license: License) -> Values:

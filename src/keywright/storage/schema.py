@@ -68,6 +68,9 @@ licenses = Table(
     Column("created_by", BigInteger),
     Column("updated_at", BigInteger, nullable=False),
     Column("updated_by", BigInteger),
+    # How many of its activations were given up: what must go, and how much is to be read, is known without
+    # counting. The default is for the previous release.
+    Column("deactivated_records", BigInteger, nullable=False, server_default=text("0")),
     CheckConstraint("times_activated >= 0 AND times_activated <= places", name="within_places"),
     # For the pages. None of them may name a column that activating writes (times_activated, updated_at): on
     # PostgreSQL, every activation would then write to every index.
@@ -90,6 +93,25 @@ activations = Table(
     Column("updated_at", BigInteger),
     Column("deactivated_at", BigInteger),
     PrimaryKeyConstraint("license_id", "token"),
+    # The oldest of those that were given up go first. Activating writes nothing here.
+    Index(
+        "ix_activations_deactivated",
+        "license_id",
+        "deactivated_at",
+        "id",
+        sqlite_where=text("deactivated_at IS NOT NULL"),
+        postgresql_where=text("deactivated_at IS NOT NULL"),
+    ),
+    sqlite_with_rowid=False,
+)
+
+#: Activations that are gone, and can perhaps still be found by their marks.
+pruned_activations = Table(
+    "pruned_activations",
+    metadata,
+    Column("license_id", BigInteger, nullable=False),
+    Column("activation_id", BigInteger, nullable=False),
+    PrimaryKeyConstraint("license_id", "activation_id"),
     sqlite_with_rowid=False,
 )
 
@@ -208,7 +230,7 @@ marks = Table(
     Column("license_id", BigInteger, nullable=False),
     Column("activation_id", BigInteger, nullable=False),
     PrimaryKeyConstraint("term", "license_id", "activation_id"),
-    Index(None, "license_id"),
+    Index(None, "license_id", "activation_id"),
     sqlite_with_rowid=False,
 )
 

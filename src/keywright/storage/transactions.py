@@ -23,7 +23,7 @@ from keywright.model import (
     User,
 )
 from keywright.storage import queries, rows
-from keywright.storage.many import Change, Lookup, Values, is_postgres, rows_at_once
+from keywright.storage.many import Change, Lookup, Values, is_postgres
 from keywright.storage.schema import api_keys, generators, kept_answers, users
 
 _MOST_FORGOTTEN = 5_000
@@ -59,21 +59,6 @@ class Reading:
     def find_licenses(self, keys: Iterable[str]) -> dict[str, License]:
         """The licenses that have these keys, by key."""
         return self._licenses_by_key(keys, queries.LICENSES_WITH)
-
-    def find_records(
-        self, keys: Collection[str], places: Collection[tuple[str, str]]
-    ) -> tuple[dict[str, License], dict[int, list[Activation]]]:
-        """The licenses that have these keys, and all their activations, by license and oldest first; and
-        those of ``places`` (license keys and tokens) with the activation that has the token.
-        """
-        if is_postgres(self._connection):
-            return self._records_at_once(keys, places)
-        found = self.find_licenses({*keys, *(key for key, _ in places)})
-        records = self.list_activations([found[key].id for key in keys if key in found])
-        named = {(found[key].id, token) for key, token in places if key in found and key not in keys}
-        for record in self.find_activations(named):
-            records.setdefault(record.license_id, []).append(record)
-        return found, records
 
     def list_licenses(self, where: LicenseFilter, *, after_id: int, limit: int) -> list[License]:
         """At most ``limit`` matching licenses with larger numbers than ``after_id``, oldest first."""
@@ -137,28 +122,6 @@ class Reading:
         """The latest ``limit`` events of a license, latest first."""
         query = queries.latest_events(license_id, limit)
         return [rows.event_of(row) for row in self._connection.execute(query)]
-
-    def _records_at_once(
-        self, keys: Collection[str], places: Collection[tuple[str, str]]
-    ) -> tuple[dict[str, License], dict[int, list[Activation]]]:
-        """A statement for either kind: each license is read with its activations, in one moment."""
-        fingerprint = self._key_ring.fingerprint
-        key_of = {fingerprint(key): key for key in {*keys, *(key for key, _ in places)}}
-        found = self._rows_with(queries.RECORDS, map(fingerprint, keys))
-        named = [(fingerprint(key), token.replace("\0", "")) for key, token in places if key not in keys]
-        if named:
-            found += rows_at_once(self._connection, queries.RECORDS_NAMED, named)
-        licenses: dict[str, License] = {}
-        records: dict[int, dict[str, Activation]] = {}
-        size = len(rows.LICENSE)
-        for row in found:
-            key = key_of[row[0]]
-            if key not in licenses:
-                licenses[key] = rows.license_of(row[:size], key)
-            if row[size] is not None:
-                record = rows.activation_of(row[size:])
-                records.setdefault(record.license_id, {})[record.token] = record
-        return licenses, {number: sorted(some.values(), key=rules.by_age) for number, some in records.items()}
 
     def _licenses_by_key(self, keys: Iterable[str], query: Lookup) -> dict[str, License]:
         fingerprint = self._key_ring.fingerprint
@@ -244,26 +207,41 @@ class Writing(Reading):
 
     def save_first_places_taken(self, changed: Sequence[License]) -> None:
         """The same where the license's time begins with it: the expiry, too."""
-        values = [rows.counter_values(one) | rows.expiry_values(one) for one in changed]
+        values = [
+            rows.counter_values(one) | rows.history_values(one) | rows.expiry_values(one) for one in changed
+        ]
         self._change(queries.UPDATE_COUNTERS_AND_EXPIRY, values)
+
+    def save_places_taken_back(self, changed: Sequence[License]) -> None:
+        """The same where some of the places were given up before."""
+        values = [rows.counter_values(one) | rows.history_values(one) for one in changed]
+        self._change(queries.UPDATE_COUNTERS_AND_RECORDS, values)
 
     def save_places_given_up(self, changed: Sequence[License], before: Mapping[int, License]) -> None:
         """Update what giving up places changes, since ``before`` (by id)."""
-        values = [rows.counter_values(one) | {"places": rows.places(one, before[one.id])} for one in changed]
+        values = [
+            rows.counter_values(one) | rows.history_values(one) | {"places": rows.places(one, before[one.id])}
+            for one in changed
+        ]
         self._change(queries.UPDATE_COUNTERS_AND_PLACES, values)
 
-    def recount(self, license_id: int) -> tuple[int, int] | None:
-        """Set a license's counter to the number of its active activations; returns what it was and is, None
-        when there is no such license any more.
+    def recount(self, license_id: int) -> dict[str, list[int]] | None:
+        """Set a license's counters to the numbers of its active activations and of those that were given up;
+        returns what the wrong ones were and are, by name, None when there is no such license any more.
         """
-        row = self._connection.execute(queries.COUNTER_LOCKED, {"at_id": license_id}).first()
+        row = self._connection.execute(queries.COUNTERS_LOCKED, {"at_id": license_id}).first()
         if row is None:
             return None
-        active = int(self._connection.execute(queries.ACTIVE_COUNTED, {"at_id": license_id}).scalar_one())
+        active, ended = self._connection.execute(queries.RECORDS_COUNTED, {"at_id": license_id}).one()
         limit = row.times_activated_max
-        values = {"at_id": license_id, "taken": active, "room": None if limit is None else max(limit, active)}
+        room = None if limit is None else max(limit, active)
+        values = {"at_id": license_id, "taken": active, "ended": ended, "room": room}
         self._connection.execute(queries.RECOUNT, values)
-        return int(row.times_activated), active
+        pairs = {
+            "times_activated": [row.times_activated, active],
+            "deactivated_records": [row.deactivated_records, ended],
+        }
+        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
     def delete_licenses(self, license_ids: Collection[int]) -> None:
         """Delete these licenses and their activations; their events stay."""
@@ -279,6 +257,11 @@ class Writing(Reading):
         """Update what reactivating and deactivating change."""
         values = [rows.activation_changes(one) for one in changed]
         self._change(queries.UPDATE_ACTIVATIONS, values)
+
+    def deactivate_all(self, license_id: int, now: datetime) -> None:
+        """Give up every place of a license, in one statement however many there are."""
+        values = {"at_id": license_id, "moment": rows.seconds(now)}
+        self._connection.execute(queries.DEACTIVATE_ACTIVATIONS, values)
 
     def save_events(self, happened: Sequence[Event]) -> None:
         """Add to the record of what happened."""

@@ -134,6 +134,8 @@ def in_words(event: Event, names: Names = Names()) -> str:  # noqa: B008
     if words is None:
         return event.name
     details = dict(event.details or {})
+    if "others" in details:
+        return f"{words}: {details['others']:,} places more"
     if "api_key_id" in details:
         details.setdefault("api_key", names.api_keys.get(details["api_key_id"], details["api_key_id"]))
     if "job_id" in details:
