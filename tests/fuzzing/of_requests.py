@@ -54,10 +54,10 @@ def queries(data: bytes) -> None:
         return
     assert len(asked) <= _MOST_NAMES
     for name, value in asked.items():
-        assert isinstance(value, str) or (
+        assert isinstance(value, str | list) or (
             name == "meta" and all(isinstance(one, str) for one in value.values())
         )
-    for read in (licenses._filter, _page, lambda asked: auth.credentials(asked, data, [])):
+    for read in (licenses._filter, _page, lambda asked: auth.credentials(asked, [])):
         with suppress(KeywrightError):
             read(asked)
     call = _call({"query_string": data, "raw_path": b"//wp-json/lmfwc/v2/licenses"})
@@ -72,7 +72,7 @@ def credentials(data: bytes) -> None:
     """A pair of credentials is two texts, and means the same wherever it stands."""
     query, *headers = pieces(data, 3)
     try:
-        found = auth.credentials(parameters.from_query(query), query, [one for one in headers if one])
+        found = auth.credentials(parameters.from_query(query), [one for one in headers if one])
     except KeywrightError:
         return
     if found is not None:
@@ -80,7 +80,7 @@ def credentials(data: bytes) -> None:
         assert key
         assert secret
         in_query = {"consumer_key": key, "consumer_secret": secret}
-        assert auth.credentials(in_query, b"", []) == found
+        assert auth.credentials(in_query, []) == found
 
 
 def client_addresses(data: bytes) -> None:

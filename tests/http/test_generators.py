@@ -137,14 +137,14 @@ def test_an_unknown_generator_is_refused(vendor: Client, number: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["name", "charset"])
-@pytest.mark.parametrize("value", ["", " ", None, [], {}, True, "x" * 256, "a\0b"], ids=repr)
+@pytest.mark.parametrize("value", ["", " ", None, True, "x" * 256, "a\0b"], ids=repr)
 def test_update_with_a_bad_text_is_refused(vendor: Client, field: str, value: object) -> None:
     reply = vendor.put(new(vendor), json_body={field: value})
     assert_refused(reply, f"Generator {field} is invalid.")
 
 
 @pytest.mark.parametrize("field", ["chunks", "chunk_length", "times_activated_max"])
-@pytest.mark.parametrize("value", ["x", -1, "-1", 1.5, True, [], {}, 2**31, "9" * 30, 10**30], ids=repr)
+@pytest.mark.parametrize("value", ["x", -1, "-1", 1.5, True, 2**31, "9" * 30, 10**30], ids=repr)
 def test_update_with_a_bad_integer_is_refused(vendor: Client, field: str, value: object) -> None:
     path = new(vendor)
     before = vendor.get(path).body

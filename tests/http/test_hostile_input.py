@@ -282,10 +282,12 @@ def test_anything_at_all_is_answered(database: str, vendor: Client) -> None:
 CHUNKED = "Host: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-def asked_with_a_malformed_body(server: RunningServer, method: str, path: str) -> tuple[int, bytes]:
+def asked_with_a_malformed_body(
+    server: RunningServer, method: str, path: str, headers: str = ""
+) -> tuple[int, bytes]:
     """The status and the body of what comes back until the server hangs up."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
-        connection.sendall(f"{method} {V2}{path} HTTP/1.1\r\n{CHUNKED}nonsense\r\n".encode())
+        connection.sendall(f"{method} {V2}{path} HTTP/1.1\r\n{headers}{CHUNKED}nonsense\r\n".encode())
         with connection.makefile("rb") as received:
             head, _, body = received.read().partition(b"\r\n\r\n")
     assert head.count(b"HTTP/1.1") == 1
@@ -295,10 +297,11 @@ def asked_with_a_malformed_body(server: RunningServer, method: str, path: str) -
 def test_who_is_told_that_a_request_is_malformed_has_changed_nothing(
     server: RunningServer, vendor: Client
 ) -> None:
-    # Nobody reads the body of a GET.
-    for method, status, taken in (("GET", 200, 1), ("POST", 400, 0)):
+    # Nobody reads the body of a GET that does not say what it is.
+    kind = "Content-Type: application/json\r\n"
+    for method, said, status, taken in (("GET", "", 200, 1), ("GET", kind, 400, 0), ("POST", "", 400, 0)):
         key = vendor.license()
-        assert asked_with_a_malformed_body(server, method, core("activate", key))[0] == status
+        assert asked_with_a_malformed_body(server, method, core("activate", key), said)[0] == status
         assert vendor.counter(key) == taken
 
 

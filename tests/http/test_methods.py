@@ -1,8 +1,20 @@
 """What each method may do: twins, refusals that say what is allowed, and calls that must change nothing."""
 
+from typing import Any
+
 import pytest
 
-from tests.http.asking import Client, Reply, assert_common_headers, assert_refused, core, license_path, raw
+from keywright.model import Permissions
+from tests.http.asking import (
+    Client,
+    Reply,
+    assert_common_headers,
+    assert_invalid,
+    assert_refused,
+    core,
+    license_path,
+    raw,
+)
 from tests.server import RunningServer
 
 NO_ROUTE = "No route was found matching the URL and request method."
@@ -129,3 +141,91 @@ def test_what_is_no_method_is_no_http(server: RunningServer, method: bytes) -> N
     assert reply.status in (400, 405)
     assert reply.json["success"] is False
     assert_common_headers(reply)
+
+
+# --- a POST that means another method -------------------------------------------------------------
+
+
+def meaning(method: str, where: str) -> dict[str, Any]:
+    """What a POST says that means this method."""
+    if where == "header":
+        return {"headers": {"X-HTTP-Method-Override": method}}
+    return {where: {"_method": method}}
+
+
+WHERE = ["header", "query", "form", "multipart", "json_body"]
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_a_post_that_means_delete_deletes(vendor: Client, where: str) -> None:
+    path = license_path(vendor.license())
+    assert vendor.post(path, **meaning("DELETE", where)).data == []
+    assert vendor.get(path).status == 404
+
+
+@pytest.mark.parametrize("where", ["header", "query"])
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST", "put"])
+def test_a_post_that_means_an_update_updates(vendor: Client, where: str, method: str) -> None:
+    path = license_path(vendor.license())
+    updated = vendor.post(path, **meaning(method, where), form={"order_id": "7"})
+    assert updated.data["orderId"] == 7
+
+
+def test_the_method_in_a_body_is_no_field(vendor: Client) -> None:
+    path = license_path(vendor.license())
+    assert vendor.post(path, json_body={"_method": "PUT", "order_id": 7}).data["orderId"] == 7
+
+
+@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize(
+    "method", ["GET", "HEAD", "OPTIONS", "TRACE", "", " DELETE", "DELETE,POST", "DELETÉ"]
+)
+def test_a_post_that_means_any_other_method_is_refused(vendor: Client, where: str, method: str) -> None:
+    if where == "header" and (method.strip() != method or not method.isascii()):
+        pytest.skip("no header is written so")
+    path = license_path(vendor.license())
+    assert_invalid(vendor.post(path, **meaning(method, where)), "_method")
+    assert vendor.get(path).status == 200
+
+
+@pytest.mark.parametrize("value", [["DELETE"], {"a": "DELETE"}, 7, None, True])
+def test_a_method_that_is_no_text_is_refused(vendor: Client, value: object) -> None:
+    path = license_path(vendor.license())
+    assert_invalid(vendor.post(path, json_body={"_method": value}), "_method")
+    assert vendor.get(path).status == 200
+
+
+def test_a_post_that_means_two_methods_is_refused(vendor: Client) -> None:
+    path = license_path(vendor.license())
+    reply = vendor.post(path, **meaning("PUT", "header"), query="_method=DELETE", form={"order_id": "7"})
+    assert_invalid(reply, "_method")
+    assert_invalid(vendor.post(path, query="_method=PUT&_method=PUT"), "_method")
+    assert vendor.get(path).data["orderId"] is None
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH"])
+@pytest.mark.parametrize("where", ["header", "query"])
+def test_only_a_post_means_another_method(vendor: Client, method: str, where: str) -> None:
+    path = license_path(vendor.license())
+    vendor.ask(method, path, **meaning("DELETE", where))
+    assert vendor.get(path).status == 200
+
+
+def test_a_core_call_means_no_other_method(vendor: Client, program: Client) -> None:
+    key = vendor.license()
+    token = program.activated(key)
+    for method in ("DELETE", "PUT", "PATCH"):
+        reply = program.post(core("deactivate", key), query=f"token={token}&_method={method}")
+        assert_refused(reply, NO_ROUTE, code="rest_no_route", status=405)
+    assert program.counter(key) == 1
+    assert program.post(core("deactivate", key), query=f"token={token}&_method=POST").status == 200
+
+
+@pytest.mark.parametrize("permissions", [Permissions.READ, Permissions.CLIENT])
+def test_a_post_that_means_delete_needs_the_rights_for_it(
+    server: RunningServer, vendor: Client, permissions: Permissions
+) -> None:
+    path = license_path(vendor.license())
+    with Client(server, server.api_key(permissions)) as reader:
+        assert reader.post(path, **meaning("DELETE", "query")).status == 401
+    assert vendor.get(path).status == 200

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.http.asking import Client, a_key, assert_refused, core, license_path
+from tests.http.asking import Client, a_key, assert_invalid, assert_refused, core, license_path
 
 WAYS = ["query", "form", "multipart", "json_body"]
+JSON = {"Content-Type": "application/json"}
 
 
 def way_to_send(way: str, **parameters: str) -> dict[str, Any]:
@@ -59,11 +60,181 @@ def test_the_body_wins(vendor: Client, program: Client, way: str) -> None:
     assert created.data["licenseKey"] != "no"
 
 
-def test_the_body_of_a_get_is_no_matter(vendor: Client, program: Client) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_a_get_takes_parameters_in_every_way(vendor: Client, program: Client, way: str) -> None:
     key = vendor.license()
-    for body in (b"label=x", b"{", b'{"label": "x"}'):
-        reply = program.get(core("activate", key), body=body, headers={"Content-Type": "application/json"})
-        assert reply.data["activationData"]["label"] is None
+    first, second = program.activated(key), program.activated(key)
+    given_up = program.get(core("deactivate", key), **way_to_send(way, token=second)).data
+    assert given_up["activationData"]["token"] == second
+    validated = program.get(core("validate", key), **way_to_send(way, token=first)).data
+    assert [one["token"] for one in validated["activationData"]] == [first]
+    again = program.get(core("activate", key), **way_to_send(way, token=second)).data
+    assert (again["activationData"]["token"], again["timesActivated"]) == (second, 2)
+    page = vendor.get("licenses", **way_to_send(way, per_page="1", page="1")).data
+    assert len(page) == 1
+
+
+@pytest.mark.parametrize("way", ["form", "multipart", "json_body"])
+def test_the_body_of_a_get_wins(vendor: Client, program: Client, way: str) -> None:
+    sent = way_to_send(way, label="body") | {"query": "label=query"}
+    activation = program.get(core("activate", vendor.license()), **sent).data["activationData"]
+    assert activation["label"] == "body"
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_a_body_that_does_not_say_what_it_is_counts_for_a_post_only(vendor: Client, method: str) -> None:
+    path = license_path(vendor.license())
+    assert vendor.ask(method, path, body=b"{").status == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE"])
+def test_a_malformed_body_is_refused_whatever_the_method(vendor: Client, method: str) -> None:
+    path = license_path(vendor.license())
+    assert vendor.ask(method, path, body=b"{", headers={"Content-Type": "application/json"}).status == 400
+    assert vendor.get(path).status == 200
+
+
+#: What a lost token would look like.
+LISTS = [
+    {"query": "token[]={token}"},
+    {"query": "token%5B%5D={token}"},
+    {"query": "token[0]={token}"},
+    {"query": "token[a][b]={token}"},
+    {"query": "token[={token}"},
+    {"query": "token={token}&token={token}"},
+    {"query": "token={token}&token[]={token}"},
+    {"form": "token[]={token}"},
+    {"form": "token[0]={token}"},
+    {"form": "token={token}&token="},
+    {"multipart": {"token[]": "{token}"}},
+    {"json": '{"token": ["{token}"]}'},
+    {"json": '{"token": {"0": "{token}"}}'},
+    {"json": '{"token": []}'},
+    {"json": '{"token": {}}'},
+]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("call", ["activate", "validate", "deactivate"])
+@pytest.mark.parametrize("way", LISTS, ids=str)
+def test_a_token_that_comes_as_a_list_or_twice_is_refused(
+    vendor: Client, program: Client, method: str, call: str, way: dict[str, Any]
+) -> None:
+    key = vendor.license()
+    token = program.activated(key)
+    assert_invalid(program.ask(method, core(call, key), **filled(way, token)), "token")
+    assert program.counter(key) == 1
+
+
+def filled(way: dict[str, Any], token: str) -> dict[str, Any]:
+    """The way to send, with a token in it."""
+    (name, value) = next(iter(way.items()))
+    if name == "json":
+        return {"body": value.replace("{token}", token).encode(), "headers": JSON}
+    if isinstance(value, dict):
+        return {name: {one: text.replace("{token}", token) for one, text in value.items()}}
+    return {name: value.replace("{token}", token)}
+
+
+def test_a_token_that_comes_as_a_file_is_refused(vendor: Client, program: Client) -> None:
+    key = vendor.license()
+    part = f'name="token"; filename="x"\r\n\r\n{program.activated(key)}'
+    body = f"--BB\r\nContent-Disposition: form-data; {part}\r\n--BB--\r\n".encode()
+    kind = {"Content-Type": "multipart/form-data; boundary=BB"}
+    assert_invalid(program.post(core("deactivate", key), body=body, headers=kind), "token")
+    assert program.counter(key) == 1
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("call", ["activate", "validate", "deactivate"])
+@pytest.mark.parametrize("body", [b'[{"token":"T"}]', b'"T"', b"7", b"true", b'["token"]', b"[[]]", b'""'])
+def test_json_that_is_no_object_is_refused(
+    vendor: Client, program: Client, method: str, call: str, body: bytes
+) -> None:
+    key = vendor.license()
+    program.activated(key)
+    assert_invalid(program.ask(method, core(call, key), body=body, headers=JSON), "body")
+    assert program.counter(key) == 1
+
+
+@pytest.mark.parametrize("kind", ["", "application/x-www-form-urlencoded"])
+def test_a_json_list_that_is_not_called_json_is_refused(vendor: Client, program: Client, kind: str) -> None:
+    key = vendor.license()
+    program.activated(key)
+    headers = {"Content-Type": kind} if kind else {}
+    assert_invalid(program.post(core("deactivate", key), body=b'[{"token":"T"}]', headers=headers), "body")
+    assert program.counter(key) == 1
+
+
+def test_json_that_is_no_object_is_refused_by_management_calls(vendor: Client) -> None:
+    for method, path in (
+        ("POST", "licenses"),
+        ("GET", "licenses"),
+        ("GET", license_path(vendor.license())),
+        ("DELETE", license_path(vendor.license())),
+        ("POST", "generators"),
+        ("POST", "generators/1/generate"),
+    ):
+        assert_invalid(vendor.ask(method, path, body=b'["x"]', headers=JSON), "body")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("body", [b"", b" ", b"{}", b"[]", b"null"])
+def test_an_empty_body_carries_no_parameters(
+    vendor: Client, program: Client, method: str, body: bytes
+) -> None:
+    key = vendor.license()
+    assert program.ask(method, core("activate", key), body=body, headers=JSON).data["timesActivated"] == 1
+    given_up = program.ask(method, core("deactivate", key), body=body, headers=JSON)
+    assert len(given_up.data["activationData"]) == 1
+
+
+@pytest.mark.parametrize("field", ["license_key", "order_id", "status", "expires_at", "times_activated_max"])
+@pytest.mark.parametrize("value", ["[]", "[1]", "{}", '{"a": 1}'])
+def test_a_field_that_comes_as_a_list_or_a_map_is_refused(vendor: Client, field: str, value: str) -> None:
+    body = f'{{"license_key": "{a_key()}", "{field}": {value}}}'.encode()
+    assert_invalid(vendor.post("licenses", body=body, headers=JSON), field)
+    path = license_path(vendor.license())
+    assert_invalid(vendor.put(path, body=f'{{"{field}": {value}}}'.encode(), headers=JSON), field)
+
+
+@pytest.mark.parametrize("name", ["name", "charset", "chunks", "times_activated_max", "prefix", "expires_in"])
+def test_a_field_of_a_generator_that_comes_as_a_list_is_refused(vendor: Client, name: str) -> None:
+    sent = {"name": "g", "charset": "ABCDEFGH01234567", "chunks": 4, "chunk_length": 8, name: ["1"]}
+    assert_invalid(vendor.post("generators", json_body=sent), name)
+
+
+def test_other_parameters_may_be_lists_and_come_twice(vendor: Client, program: Client) -> None:
+    query = "x[]=1&x[]=2&y=1&y=2&z[a]=b&license_key[]=n"
+    assert program.get(core("activate", vendor.license()), query=query).status == 200
+
+
+def test_filters_of_a_list_that_come_as_lists_are_refused(vendor: Client) -> None:
+    reply = vendor.get("licenses", query="page=1&order_id[]=7&status=sold&status=active")
+    assert sorted(reply.json["data"]["params"]) == ["order_id", "status"]
+
+
+@pytest.mark.parametrize(
+    "query", ["meta[a]=b&meta[a]=c", "meta=x&meta[a]=b", "meta[a]=b&meta=x", "meta[a][b]=c"]
+)
+def test_meta_that_comes_in_two_forms_is_refused(vendor: Client, program: Client, query: str) -> None:
+    assert_invalid(program.get(core("activate", vendor.license()), query=query), "meta")
+
+
+@pytest.mark.parametrize("spaces", ["%20{}", "{}%20%20", "%09{}%0A"])
+def test_spaces_around_a_token_are_trimmed(vendor: Client, program: Client, spaces: str) -> None:
+    key = vendor.license()
+    token = program.activated(key)
+    program.activated(key)
+    reply = program.get(core("deactivate", key), query=f"token={spaces.format(token)}")
+    assert reply.data["activationData"]["token"] == token
+
+
+def test_a_token_of_nothing_but_spaces_is_no_tokens(vendor: Client, program: Client) -> None:
+    key = vendor.license()
+    program.activated(key)
+    assert program.get(core("deactivate", key), query="token=%20").status == 404
+    assert program.counter(key) == 1
 
 
 @pytest.mark.parametrize(

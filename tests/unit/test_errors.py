@@ -107,7 +107,8 @@ def test_the_codes_are_the_same_as_ever() -> None:
         license.status_invalid license.nothing_to_change license.field_not_writable license.none
         activation.unknown activation.already_active activation.not_active generator.unknown
         generator.none generator.field_missing generator.field_invalid generator.field_not_integer
-        generator.too_weak parameter.invalid idempotency.key_reused idempotency.key_busy user.exists
+        generator.too_weak parameter.invalid parameter.body_not_an_object
+        idempotency.key_reused idempotency.key_busy user.exists
         user.unknown user.last_administrator user.setup_over license.never_expires license.expires_later
         license.no_limit job.unknown job.over job.too_many job.step_over job.file_gone
         api_key.unknown access.denied access.credentials_missing access.credentials_invalid

@@ -119,3 +119,9 @@ def test_an_installation_gets_its_own_addresses() -> None:
     built = build(Settings(api_root="api", namespace="ours"))
     assert built["servers"][0]["url"] == "/api/ours/v2"
     assert "wp-json" not in json.dumps(built["paths"])
+
+
+@pytest.mark.parametrize("address", v2.ADDRESSES, ids=path_of)
+def test_the_parameters_of_an_operation_are_those_that_it_knows(address: v2.Address) -> None:
+    for action in address.actions.values():
+        assert {field.name for field in OPERATIONS[action.operation].takes} == action.takes

@@ -44,6 +44,7 @@ from keywright.errors.faults import (
 )
 from keywright.errors.refusals import (
     AlreadyActivated,
+    BodyNotAnObject,
     ExpiresLater,
     FieldNotWritable,
     FieldRefusal,
@@ -93,6 +94,7 @@ __all__ = [
     "AlreadyActivated",
     "BadRequest",
     "BodyIncomplete",
+    "BodyNotAnObject",
     "BodyTooLarge",
     "ConfigurationError",
     "CredentialsInvalid",

@@ -184,6 +184,15 @@ class InvalidParameters(Refusal):
         self.reasons = dict(reasons)
 
 
+class BodyNotAnObject(InvalidParameters):
+    """The body is JSON and no object, so that what it says has no name."""
+
+    code = "parameter.body_not_an_object"
+
+    def __init__(self) -> None:
+        super().__init__({"body": "must be a JSON object"})
+
+
 class IdempotencyKeyReused(Refusal):
     """The idempotency key was used before, with other parameters."""
 

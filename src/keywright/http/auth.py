@@ -5,9 +5,9 @@ import binascii
 import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qsl
 
 from keywright.errors import CredentialsInvalid, CredentialsMissing, InvalidParameters
+from keywright.http.parameters import require_single_values
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -16,20 +16,14 @@ NAMES = ("consumer_key", "consumer_secret")
 _MOST_HOPS = 32
 
 
-def credentials(
-    query: Mapping[str, Any], raw_query: bytes, authorization: Sequence[bytes]
-) -> tuple[str, str] | None:
+def credentials(query: Mapping[str, Any], authorization: Sequence[bytes]) -> tuple[str, str] | None:
     """The consumer key and secret of a request, or None when it brings none.
 
     Those in the query win over HTTP Basic. Raises ``CredentialsMissing`` for half of a pair,
     ``CredentialsInvalid`` for a Basic header that is none, ``InvalidParameters`` when the query names
-    one twice or the header came twice.
+    one twice, or as a list, or the header came twice.
     """
-    if any(name in query for name in NAMES):
-        names = [name for name, _ in parse_qsl(raw_query.decode("latin-1"), keep_blank_values=True)]
-        doubled = [name for name in NAMES if names.count(name) > 1]
-        if doubled:
-            raise InvalidParameters({name: "was sent more than once" for name in doubled})
+    require_single_values(query, NAMES)
     if len(authorization) > 1:
         raise InvalidParameters({"Authorization": "was sent more than once"})
     key, secret = (query.get(name, "") for name in NAMES)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 REPLAYED: problems.Headers = ((b"idempotency-replayed", b"true"),)
 _MOST_VISIBLE = 255
+#: Where a POST says that it means another method, and which.
+_METHOD_HEADER, _METHOD = b"x-http-method-override", "_method"
+_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -56,6 +59,7 @@ class Call:
         "receive",
         "sayings",
         "scope",
+        "sent",
         "spending",
     )
 
@@ -64,6 +68,8 @@ class Call:
         self.receive = receive
         self.headers = headers
         self.query: parameters.Parameters = {}
+        #: The parameters in the body.
+        self.sent: parameters.Parameters = {}
         self.now = datetime.now(UTC).replace(microsecond=0)
         self.operation = ""
         self.sayings = problems.NO_SAYINGS
@@ -112,17 +118,33 @@ class Call:
         """The one product whose licenses exist for the caller; None is all."""
         return None if self.caller is None else self.caller.product_id
 
-    async def body(self) -> parameters.Parameters:
-        """The parameters in the body. A GET has none."""
-        if self.scope["method"] in ("GET", "HEAD"):
-            return {}
-        return await parameters.from_body(self.headers, self.receive, self.body_limit)
+    @property
+    def has_body(self) -> bool:
+        """Whether there is a body to be read."""
+        return parameters.has_body(self.scope["method"], self.headers)
 
-    async def parameters(self) -> parameters.Parameters:
+    async def read_body(self) -> None:
+        """Read the parameters in the body."""
+        self.sent = await parameters.from_body(self.headers, self.receive, self.body_limit)
+
+    @property
+    def parameters(self) -> parameters.Parameters:
         """The parameters of query and body; the body wins."""
-        if self.scope["method"] in ("GET", "HEAD"):
-            return self.query
-        return self.query | await self.body()
+        return self.query | self.sent if self.sent else self.query
+
+    def take_method(self) -> str:
+        """The method that is meant: a POST may name another one, in a header, in the query or in the body, as
+        WordPress has it. Raises ``InvalidParameters``.
+        """
+        method: str = self.scope["method"]
+        if method != "POST":
+            return method
+        said = [value.decode("latin-1") for name, value in self.scope["headers"] if name == _METHOD_HEADER]
+        said += [given.pop(_METHOD) for given in (self.query, self.sent) if _METHOD in given]
+        methods = {one.upper() if isinstance(one, str) else "" for one in said} or {method}
+        if len(methods) > 1 or not methods <= _METHODS:
+            raise e.InvalidParameters({_METHOD: "must be POST, PUT, PATCH or DELETE"})
+        return methods.pop()
 
     async def change(self, command: Command, write: Callable[[Any], bytes]) -> Answer:
         """Have the command decided, and answer with what ``write`` makes of its outcome."""

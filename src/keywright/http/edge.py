@@ -6,8 +6,6 @@ pages), turns every error into the contract's shape, and writes one line to the 
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from time import perf_counter
 
 import structlog
@@ -23,13 +21,12 @@ from keywright.http import auth, parameters, problems, v2, wire
 from keywright.http.budgets import Budgets
 from keywright.http.calls import Answer, Call
 from keywright.http.limits import source_of
+from keywright.http.sending import ALWAYS, say_unknown, send_answer
 from keywright.http.tallies import Tallies
 from keywright.model import Caller
 
 #: The most bytes of path and query together.
 MAX_ADDRESS = 8192
-_JSON = (b"content-type", b"application/json; charset=UTF-8")
-_ALWAYS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 _ANY_ORIGIN = (
     (b"access-control-allow-origin", b"*"),
     (b"access-control-expose-headers", b"Idempotency-Replayed, Retry-After"),
@@ -78,7 +75,7 @@ class Edge:
         call = Call(scope, receive, dict(scope["headers"]))
         answer = await self._answer(call, words)
         try:
-            await _send(call, send, answer)
+            await send_answer(call, send, answer)
         finally:
             _write_line(call, answer.status, answer.license_id, started)
 
@@ -125,7 +122,7 @@ class Edge:
             if method == "OPTIONS":
                 answer = self._options(call, address)
             else:
-                answer = await self._act(call, v2.find_action(address, method), is_text=is_text)
+                answer = await self._act(call, address, is_text=is_text)
             self._budgets.end(call, None)
         except e.KeywrightError as error:
             answer = _refusal(self._budgets.end(call, error) or error, call.sayings)
@@ -141,11 +138,17 @@ class Edge:
         answer.headers += self._cors(call, address)
         return answer
 
-    async def _act(self, call: Call, action: v2.Action, *, is_text: bool) -> Answer:
-        """Do what the action does, if this caller may, and may now. A key that is no text is unknown."""
+    async def _act(self, call: Call, address: v2.Address, *, is_text: bool) -> Answer:
+        """Do what is asked for, if this caller may, and may now. A key that is no text is unknown."""
+        action = v2.find_action(address, call.scope["method"])
         self._check(call, action)
         if action.right is v2.Right.CORE:
             await self._budgets.begin(call, takes_place=action.operation == "activate")
+        if call.has_body:
+            await _read_body(call, action)
+        if call.query or call.sent or b"x-http-method-override" in call.headers:
+            action = self._find_meant(call, address, action)
+            parameters.require_single_values(call.parameters, action.takes)
         if not is_text:
             raise e.UnknownLicense(call.key)
         try:
@@ -155,6 +158,16 @@ class Edge:
             raise
         self.tallies.validations += action.operation == "validate"
         return answer
+
+    def _find_meant(self, call: Call, address: v2.Address, action: v2.Action) -> v2.Action:
+        """The action of the method that is meant, which the caller needs the right for, too."""
+        method = call.take_method()
+        if method == call.scope["method"]:
+            return action
+        meant = v2.find_action(address, method)
+        _expect(call, meant)
+        self._check(call, meant)
+        return meant
 
     async def _understand(self, call: Call, address: v2.Address | None) -> None:
         """Read what every call has: its query, its client's address, and its caller."""
@@ -173,13 +186,13 @@ class Edge:
             call.query = parameters.from_query(query)
         if scope["method"] == "OPTIONS":
             return
-        call.caller = await self._caller(call, query)
+        call.caller = await self._caller(call)
         if call.caller is not None:
             self.tallies.used_api_keys[call.caller.api_key_id] = call.now
         elif address is None or not address.is_open or (address.is_core and self._settings.require_api_key):
             raise e.CredentialsMissing
 
-    async def _caller(self, call: Call, query: bytes) -> Caller | None:
+    async def _caller(self, call: Call) -> Caller | None:
         """The caller whose credentials came along; None for none. Raises ``CredentialsInvalid``, or
         ``RateLimited`` when there were too many of these before.
         """
@@ -191,7 +204,7 @@ class Edge:
         guess = await self._budgets.credentials.begin("\0".join(sent), source_of(call.address))
         is_right = None
         try:
-            given = auth.credentials(call.query, query, authorization)
+            given = auth.credentials(call.query, authorization)
             if given is None:
                 return None
             question = FindApiKey(consumer_key_hash=keys.hash_consumer_key(given[0]))
@@ -255,7 +268,7 @@ class Edge:
             # The server stops and waits no longer.
             if has_begun:
                 raise
-            await _say_unknown(send_and_see)
+            await say_unknown(send_and_see)
         finally:
             log.info(
                 "request",
@@ -279,61 +292,33 @@ def _require(right: v2.Right, caller: Caller | None) -> None:
 def _name_call(call: Call, address: v2.Address, key: str) -> bool:
     """Say in the call what is asked for; returns whether the key in the address is a text at all."""
     call.key = key if key.isascii() else v2.shown(key)
-    if (expected := address.actions.get(call.scope["method"])) is not None:
-        call.operation, call.sayings = expected.operation, expected.sayings
+    _expect(call, address.actions.get(call.scope["method"]))
     return call.key == key or address.words[0] != "licenses"
 
 
-async def _say_unknown(send: Send) -> None:
-    """Say that the server stops before an answer is known."""
-    status, body = problems.write(e.FateUnknown(), problems.NO_SAYINGS)
-    length = (b"content-length", b"%d" % len(body))
-    headers = [_JSON, length, *problems.headers(e.FateUnknown())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _expect(call: Call, action: v2.Action | None) -> None:
+    """Note what is asked for: refusals and the log say it."""
+    if action is not None:
+        call.operation, call.sayings = action.operation, action.sayings
+
+
+async def _read_body(call: Call, action: v2.Action) -> None:
+    try:
+        await call.read_body()
+    except (e.MalformedForm, e.BodyNotAnObject):
+        if action.unreadable is None:
+            raise
+        raise action.unreadable from None
 
 
 def _always_but(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """What every answer says, unless it says something else: some pages' files may be kept."""
     said = {name for name, _ in headers}
-    return [header for header in _ALWAYS if header[0] not in said]
+    return [header for header in ALWAYS if header[0] not in said]
 
 
 def _refusal(error: e.KeywrightError, sayings: problems.Sayings) -> Answer:
     return Answer(*problems.write(error, sayings), problems.headers(error))
-
-
-async def _send(call: Call, send: Send, answer: Answer) -> None:
-    headers = [_JSON, *_ALWAYS, *answer.headers]
-    if answer.pieces is not None:
-        if call.scope["http_version"] != "1.0":
-            await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-            await _send_pieces(call, send, answer.pieces)
-            return
-        # It knows no pieces.
-        answer.body = b"".join([piece async for piece in answer.pieces])
-    headers.append((b"content-length", b"%d" % len(answer.body)))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
-
-
-async def _send_pieces(call: Call, send: Send, pieces: AsyncGenerator[bytes, None]) -> None:
-    """Send the body piece by piece, as long as somebody is there."""
-    gone = asyncio.ensure_future(_until_gone(call.receive))
-    try:
-        async with aclosing(pieces):
-            async for piece in pieces:
-                if gone.done() or call.scope["method"] == "HEAD":
-                    break
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-    finally:
-        gone.cancel()
-
-
-async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _write_line(call: Call, status: int, license_id: int | None, started: float) -> None:

@@ -33,7 +33,7 @@ async def get_generator(call: Call) -> Answer:
 
 async def create_generator(call: Call) -> Answer:
     """Make a generator."""
-    asked = await call.parameters()
+    asked = call.parameters
     for name in _REQUIRED:
         if asked.get(name) in (None, ""):
             raise e.GeneratorFieldMissing(name)
@@ -46,7 +46,7 @@ async def create_generator(call: Call) -> Answer:
 async def update_generator(call: Call) -> Answer:
     """Change the given fields of a generator."""
     number = _number(call)
-    changes = _values(await call.parameters())
+    changes = _values(call.parameters)
     if not changes:
         raise e.NothingToChange
     command = c.UpdateGenerator(
@@ -69,8 +69,7 @@ async def delete_generator(call: Call) -> Answer:
 async def generate(call: Call) -> Answer:
     """Make licenses with a generator, all or none."""
     number = _number(call)
-    asked = await call.parameters()
-    given = parameters.read(asked, _GENERATE_PARSERS)
+    given = parameters.read(call.parameters, _GENERATE_PARSERS)
     if "amount" not in given:
         raise e.InvalidParameters({"amount": _AMOUNT_REASON})
     command = c.GenerateLicenses(
@@ -158,3 +157,8 @@ def _limit(value: object) -> int | None:
         return fields.parse_limit(value)
     except ValueError:
         raise e.GeneratorFieldNotInteger("times_activated_max") from None
+
+
+#: The parameters that the calls know.
+WRITABLE = frozenset({*_REQUIRED, "times_activated_max", *_OPTIONAL_PARSERS})
+GENERATION = frozenset(_GENERATE_PARSERS)

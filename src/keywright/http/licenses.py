@@ -39,11 +39,16 @@ _NOT_WRITABLE = frozenset(
     "id hash times_activated source created_at created_by updated_at updated_by".split()
 )
 _FILTERS = ("product_id", "order_id", "user_id")
+#: The parameters that the calls know.
+TOKEN = frozenset({"token"})
+ACTIVATION = frozenset({"token", "label", "meta"})
+LISTING = frozenset({"page", "per_page", "status", *_FILTERS})
+WRITABLE = frozenset(_WRITABLE)
 
 
 async def activate(call: Call) -> Answer:
     """Take a place on a license, or take one back."""
-    asked = await call.parameters()
+    asked = call.parameters
     token = _token(asked)
     if token is not None:
         command: c.LicenseCommand = c.Reactivate(**_about(call), token=token)
@@ -55,7 +60,7 @@ async def activate(call: Call) -> Answer:
 
 async def deactivate(call: Call) -> Answer:
     """Give up the place with this token, or every place."""
-    token = _token(await call.parameters())
+    token = _token(call.parameters)
     if token is not None:
         return await call.change(c.Deactivate(**_about(call), token=token), wire.one_activation)
     return await call.change(c.DeactivateAll(**_about(call)), wire.many_activations)
@@ -63,7 +68,7 @@ async def deactivate(call: Call) -> Answer:
 
 async def validate(call: Call) -> Answer:
     """Report a license; nothing changes."""
-    token = _token(await call.parameters())
+    token = _token(call.parameters)
     query = c.Validate(key=call.key, token=token, only_product_id=call.only_product_id)
     return await call.ask(query, wire.validation)
 
@@ -75,8 +80,9 @@ async def get_license(call: Call) -> Answer:
 
 async def list_licenses(call: Call) -> Answer:
     """All licenses, streamed; or one page of them."""
-    where = _filter(call.query)
-    if "page" in call.query or "per_page" in call.query:
+    asked = call.parameters
+    where = _filter(asked)
+    if "page" in asked or "per_page" in asked:
         return await _page(call, where)
     first = await call.desk.ask(c.FindLicenses(where=where, after_id=0, limit=_PIECE), call)
     if not first:
@@ -86,7 +92,7 @@ async def list_licenses(call: Call) -> Answer:
 
 async def create_license(call: Call) -> Answer:
     """Make a license."""
-    asked = await call.parameters()
+    asked = call.parameters
     key = _license_key(asked)
     changes = {"status": Status.ACTIVE} | _changes(asked)
     command = c.CreateLicense(**_about(call) | {"key": key}, **changes)
@@ -95,8 +101,7 @@ async def create_license(call: Call) -> Answer:
 
 async def update_license(call: Call) -> Answer:
     """Change the given fields of a license."""
-    body = await _changes_sent(call)
-    asked = {name: value for name, value in call.query.items() if name in _KNOWN} | body
+    asked = {name: value for name, value in call.query.items() if name in _KNOWN} | call.sent
     for name in asked:
         if name not in _WRITABLE:
             raise e.FieldNotWritable(name)
@@ -133,14 +138,6 @@ _ACTIVATION_PARSERS: dict[str, Any] = {
 _KNOWN = _WRITABLE.keys() | _NOT_WRITABLE
 
 
-async def _changes_sent(call: Call) -> parameters.Parameters:
-    try:
-        return await call.body()
-    except e.MalformedForm:
-        # The contract's word for a body that says nothing.
-        raise e.NothingToChange from None
-
-
 def _license_key(asked: Mapping[str, Any]) -> str:
     key = asked.get("license_key")
     if isinstance(key, parameters.Number):
@@ -158,7 +155,8 @@ def _token(asked: Mapping[str, Any]) -> str | None:
         return None
     if not isinstance(token, str):
         raise e.InvalidParameters({"token": "must be a text"})
-    return token
+    # One that is nothing but spaces is no token of anything; without a token, every place is meant.
+    return token.strip() or token
 
 
 def _changes(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,7 +180,7 @@ def _filter(query: Mapping[str, Any]) -> LicenseFilter:
 
 
 async def _page(call: Call, where: LicenseFilter) -> Answer:
-    numbers = parameters.read(call.query, {"page": _page_number, "per_page": _page_size})
+    numbers = parameters.read(call.parameters, {"page": _page_number, "per_page": _page_size})
     page, per_page = numbers.get("page", 1), numbers.get("per_page", _DEFAULT_PER_PAGE)
     query = c.ListLicenses(where=where, page=page, per_page=per_page)
     found: LicensePage = await call.desk.ask(query, call)

@@ -14,6 +14,7 @@ from starlette.types import Receive
 
 from keywright.errors import (
     BodyIncomplete,
+    BodyNotAnObject,
     BodyTooLarge,
     EncodedBody,
     InvalidParameters,
@@ -24,6 +25,8 @@ from keywright.errors import (
 
 Parameters = dict[str, Any]
 
+#: Methods whose requests have a body only when they say so.
+BODILESS = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
 #: How long a request's body may take to arrive, in seconds.
 BODY_TIMEOUT = 10
 #: To parse a body of this many bytes takes some milliseconds, of the largest one a fifth of a second.
@@ -52,7 +55,7 @@ _decode = msgspec.json.Decoder(float_hook=Number).decode
 
 
 def from_query(query: bytes) -> Parameters:
-    """The parameters of a query string; of a doubled one the last counts."""
+    """The parameters of a query string, see ``_from_pairs``. Raises ``MalformedForm``."""
     if not query:
         return {}
     return _from_pairs(_pairs(query))
@@ -66,18 +69,42 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
         raise MalformedForm from None
 
 
-def _from_pairs(pairs: Iterable[tuple[str, str]]) -> Parameters:
-    """``meta[os]=linux`` goes into the object ``meta``."""
+def _from_pairs(pairs: Iterable[tuple[str, Any]]) -> Parameters:
+    """Texts by name. ``meta[os]=linux`` goes into the object ``meta``; any other parameter with brackets, and
+    one that is sent twice, becomes a list, which no parameter may be.
+    """
     found: Parameters = {}
     for name, value in pairs:
-        part = _META.fullmatch(name) if name.startswith("meta[") else None
-        if part is None:
-            found[name] = value
+        base, bracket, _ = name.partition("[")
+        if not bracket:
+            found[name] = [value] if name in found else value
+        elif part := _META.fullmatch(name):
+            _put(found, part[1], value)
         else:
-            meta = found.setdefault("meta", {})
-            if isinstance(meta, dict):
-                meta[part[1]] = value
+            found[base] = [value]
     return found
+
+
+def _put(found: Parameters, name: str, value: Any) -> None:
+    """Add a text to the object ``meta``, unless that came in another form, too."""
+    meta = found.setdefault("meta", {})
+    if isinstance(meta, dict) and name not in meta:
+        meta[name] = value
+    else:
+        found["meta"] = [value]
+
+
+def require_single_values(asked: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise ``InvalidParameters`` for those of these parameters that came as a list or a map, or twice;
+    ``meta`` may be a map.
+    """
+    reasons = {
+        name: "must be one value, sent once"
+        for name in names
+        if isinstance(value := asked.get(name), list) or (isinstance(value, dict) and name != "meta")
+    }
+    if reasons:
+        raise InvalidParameters(reasons)
 
 
 def read(asked: Mapping[str, Any], parsers: Mapping[str, Callable[[object], Any]]) -> dict[str, Any]:
@@ -95,10 +122,10 @@ def read(asked: Mapping[str, Any], parsers: Mapping[str, Callable[[object], Any]
 
 
 async def from_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> Parameters:
-    """The parameters of a body of at most ``limit`` bytes; none when it is empty, or JSON and no object.
+    """The parameters of a body of at most ``limit`` bytes; none when it is empty, ``{}``, ``[]`` or ``null``.
 
-    Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete``, ``RequestTooSlow``, ``MalformedJson`` or
-    ``MalformedForm``.
+    Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete``, ``RequestTooSlow``, ``MalformedJson``,
+    ``BodyNotAnObject`` or ``MalformedForm``.
     """
     body = await read_body(headers, receive, limit)
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
@@ -111,6 +138,15 @@ async def from_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int
     return _parse(kind, body)
 
 
+def has_body(method: str, headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a request has a body that counts: with a method that has none of its own accord, one that says
+    its ``Content-Type``.
+    """
+    if headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
+        return False
+    return method not in BODILESS or (method != "OPTIONS" and bool(headers.get(b"content-type")))
+
+
 def is_large(body: bytes) -> bool:
     """Whether parsing this would keep everybody else waiting, and so is done in a thread."""
     return len(body) > _LARGE
@@ -119,8 +155,8 @@ def is_large(body: bytes) -> bool:
 def _parse(kind: bytes, body: bytes) -> Parameters:
     # Whatever it announces: no form has a field whose name begins so, and forgetting the header is
     # the commonest mistake with JSON.
-    is_object = body.lstrip()[:1] == b"{"
-    if kind == b"application/json" or kind.endswith(b"+json") or is_object:
+    looks_like_json = body.lstrip()[:1] in (b"{", b"[", b'"')
+    if kind == b"application/json" or kind.endswith(b"+json") or looks_like_json:
         return _json(body)
     if body and kind != b"application/x-www-form-urlencoded":
         # Taking it for nothing could turn "give up this place" into "give up every place".
@@ -153,7 +189,7 @@ async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int
         raise RequestTooSlow from None
 
 
-async def _multipart(headers: Mapping[bytes, bytes], body: bytes) -> list[tuple[str, str]]:
+async def _multipart(headers: Mapping[bytes, bytes], body: bytes) -> list[tuple[str, Any]]:
     async def whole() -> AsyncGenerator[bytes, None]:
         yield body
 
@@ -173,7 +209,8 @@ async def _multipart(headers: Mapping[bytes, bytes], body: bytes) -> list[tuple[
     except (MultiPartException, KeyError, ValueError, LookupError):
         raise MalformedForm from None
     try:
-        return [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+        # A file is no value of anything here, and must not be taken for nothing, either.
+        return [(name, value if isinstance(value, str) else []) for name, value in form.multi_items()]
     finally:
         await form.close()
 
@@ -187,7 +224,12 @@ def _json(body: bytes) -> Parameters:
         raise MalformedJson from None
     if _is_deeper(value, _DEEPEST):
         raise MalformedJson
-    return value if isinstance(value, dict) else {}
+    if value is None or value == []:
+        # PHP writes an empty map as a list.
+        return {}
+    if not isinstance(value, dict):
+        raise BodyNotAnObject
+    return value
 
 
 def _is_deeper(value: Any, levels: int) -> bool:

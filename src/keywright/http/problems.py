@@ -63,6 +63,7 @@ PROBLEMS: dict[type[e.KeywrightError], Problem] = {
     e.GeneratorFieldNotInteger: Problem(404, _DATA, "Generator {e.field} must be an absolute integer."),
     e.GeneratorTooWeak: Problem(400, _INVALID, "Invalid parameter(s): charset, chunks, chunk_length"),
     e.InvalidParameters: Problem(400, _INVALID, "Invalid parameter(s): {names}"),
+    e.BodyNotAnObject: Problem(400, _INVALID, "Invalid parameter(s): {names}"),
     e.IdempotencyKeyReused: Problem(
         422,
         "idempotency_key_reused",

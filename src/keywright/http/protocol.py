@@ -10,6 +10,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from keywright import errors as e
 from keywright.http import problems
+from keywright.http.parameters import has_body
 
 #: The most bytes of request line and headers together.
 MAX_HEADERS = 32 * 1024
@@ -17,8 +18,6 @@ MAX_HEADERS = 32 * 1024
 MAX_HEADER_LINES = 256
 #: How long a request's headers may take to arrive, in seconds.
 HEADERS_TIMEOUT = 10
-#: Methods whose requests are carried out without a look at their body, whatever is wrong with it.
-_BODY_UNREAD = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
 #: How long a connection without a request is given to bring one when the server stops, in seconds.
 LAST_CHANCE = 1
 #: Where a request's scope has the transport that it came over: closing it is all that a caller says who gives
@@ -175,7 +174,9 @@ class Protocol(HttpToolsProtocol):
         running = self._running
         if running is None or running.response_complete:
             return False
-        return running is not self.cycle or not running.more_body or running.scope["method"] in _BODY_UNREAD
+        if running is not self.cycle or not running.more_body:
+            return True
+        return not has_body(running.scope["method"], dict(running.scope["headers"]))
 
     def _is_idle(self) -> bool:
         """Whether every request has its answer."""

@@ -23,13 +23,17 @@ class Right(Enum):
 
 
 class Action(NamedTuple):
-    """What a method does at an address. ``sayings`` are refusals in this action's own words."""
+    """What a method does at an address. ``takes`` are the parameters that it knows, ``sayings`` refusals in
+    its own words, ``unreadable`` is what it says of a body that is no form and no object.
+    """
 
     operation: str
     right: Right
     answer: Callable[[Call], Awaitable[Answer]]
     changes: bool = True
+    takes: frozenset[str] = frozenset()
     sayings: Sayings = NO_SAYINGS
+    unreadable: type[e.KeywrightError] | None = None
 
 
 class Address:
@@ -47,19 +51,28 @@ class Address:
         self.methods = (*actions, *(("HEAD",) if has_head else ()), "OPTIONS")
 
 
-_ACTIVATE = Action("activate", Right.CORE, licenses.activate)
+_ACTIVATE = Action("activate", Right.CORE, licenses.activate, takes=licenses.ACTIVATION)
 _DEACTIVATE = Action(
     "deactivate",
     Right.CORE,
     licenses.deactivate,
+    takes=licenses.TOKEN,
     sayings={e.UnknownLicense: "License Key: {e.key} could not be found or is deactivated."},
 )
-_VALIDATE = Action("validate", Right.CORE, licenses.validate, changes=False)
-_UPDATE = Action("update_license", Right.WRITE, licenses.update_license)
+_VALIDATE = Action("validate", Right.CORE, licenses.validate, changes=False, takes=licenses.TOKEN)
+_UPDATE = Action(
+    "update_license",
+    Right.WRITE,
+    licenses.update_license,
+    takes=licenses.WRITABLE,
+    # The contract's word for a body that says nothing.
+    unreadable=e.NothingToChange,
+)
 _UPDATE_GENERATOR = Action(
     "update_generator",
     Right.WRITE,
     generators.update_generator,
+    takes=generators.WRITABLE,
     sayings={e.UnknownGenerator: "The generator could not be updated."},
 )
 
@@ -70,8 +83,10 @@ ADDRESSES: list[Address] = [
     Address(
         ("licenses",),
         {
-            "GET": Action("list_licenses", Right.READ, licenses.list_licenses, changes=False),
-            "POST": Action("create_license", Right.WRITE, licenses.create_license),
+            "GET": Action(
+                "list_licenses", Right.READ, licenses.list_licenses, changes=False, takes=licenses.LISTING
+            ),
+            "POST": Action("create_license", Right.WRITE, licenses.create_license, takes=licenses.WRITABLE),
         },
     ),
     Address(
@@ -93,7 +108,9 @@ ADDRESSES: list[Address] = [
         ("generators",),
         {
             "GET": Action("list_generators", Right.READ, generators.list_generators, changes=False),
-            "POST": Action("create_generator", Right.WRITE, generators.create_generator),
+            "POST": Action(
+                "create_generator", Right.WRITE, generators.create_generator, takes=generators.WRITABLE
+            ),
         },
     ),
     Address(
@@ -113,7 +130,7 @@ ADDRESSES: list[Address] = [
     ),
     Address(
         ("generators", None, "generate"),
-        {"POST": Action("generate", Right.WRITE, generators.generate)},
+        {"POST": Action("generate", Right.WRITE, generators.generate, takes=generators.GENERATION)},
     ),
 ]
 

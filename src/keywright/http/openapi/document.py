@@ -44,8 +44,13 @@ A success for a change is answered only when the change is durable.
 
 ## Parameters
 
-GET takes them from the query. Other methods take them from the query, a form, a multipart form or a JSON \
-object, and the body wins.
+They come from the query, a form, a multipart form or a JSON object, with every method, and the body wins; \
+a body with GET or DELETE counts when it says its `Content-Type`. A parameter that a call knows and that \
+comes twice, as a list or as a map (`token[]=T`, but for `meta`), is refused with 400, and so is JSON that \
+is no object; nothing, `{{}}`, `[]` and `null` carry no parameters.
+
+A POST with `X-HTTP-Method-Override` or with the parameter `_method` (`PUT`, `PATCH`, `DELETE` or `POST`) is \
+that method.
 
 ## Repeated calls
 

@@ -27,6 +27,7 @@ WHEN: dict[type[e.KeywrightError], str] = {
     e.GeneratorFieldNotInteger: "The number is none, or out of range.",
     e.GeneratorTooWeak: "Keys like these could be guessed.",
     e.InvalidParameters: "A parameter has the wrong type or size; `data.params` says which, and why.",
+    e.BodyNotAnObject: "The body is JSON and neither an object nor empty, `[]` or `null`.",
     e.IdempotencyKeyReused: "The idempotency key was used before, with other parameters.",
     e.IdempotencyKeyBusy: "The first call with this idempotency key is still running.",
     e.CredentialsMissing: "The call needs an API key and came without one, or with half of one.",
@@ -91,4 +92,4 @@ ANY_CHANGE: Errors = (
     e.LockTimeout,
 )
 #: … when it has a body.
-ANY_BODY: Errors = (e.BodyTooLarge, e.BodyIncomplete, e.EncodedBody, e.MalformedJson)
+ANY_BODY: Errors = (e.BodyTooLarge, e.BodyIncomplete, e.EncodedBody, e.MalformedJson, e.BodyNotAnObject)

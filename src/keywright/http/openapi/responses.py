@@ -92,11 +92,9 @@ def errors_of(address: v2.Address, method: str) -> Errors:
     if action is None:
         return found
     operation = OPERATIONS[action.operation]
-    found += ANY_CALL + operation.refusals
+    found += ANY_CALL + ANY_BODY + operation.refusals
     if action.changes:
         found += ANY_CHANGE
-    if method not in ("GET", "HEAD") and operation.takes:
-        found += ANY_BODY
     if method == "GET" and action.changes:
         found += (e.PrefetchRefused,)
     return found
