@@ -346,10 +346,12 @@ class Follow(Command, frozen=True, kw_only=True):
 
 class Tally(Command, frozen=True, kw_only=True):
     """Keep what was counted since the last time: how many validations there were, which license keys met
-    their limit how often, and when which API key was last used.
+    their limit how often, when which API key was last used, and how many calls came through a proxy that is
+    not trusted.
     """
 
     validations: int = 0
+    forwarded_blindly: int = 0
     refused: Mapping[str, int] = {}
     used_api_keys: Mapping[int, datetime] = {}
 

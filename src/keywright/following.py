@@ -191,9 +191,10 @@ def tally(work: Workset, command: c.Tally) -> None:
         found = tx.find_licenses(command.refused)
         times = {license.id: command.refused[key] for key, license in found.items()}
         tallying.save_refusals(tx, times, now)
-    if command.validations:
-        day = following.day_of(int(now.timestamp()))
-        following.save_counts(tx, {(day, VALIDATED): command.validations})
+    counted = {VALIDATED: command.validations, following.FORWARDED_BLINDLY: command.forwarded_blindly}
+    day = following.day_of(int(now.timestamp()))
+    if counts := {(day, name): amount for name, amount in counted.items() if amount}:
+        following.save_counts(tx, counts)
     tallying.save_used(tx, command.used_api_keys)
 
 

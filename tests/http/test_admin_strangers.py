@@ -125,6 +125,51 @@ def test_who_tries_passwords_under_a_name_does_not_keep_out_a_browser_that_is_kn
         wait_until(lambda: sue_again(server, sue) == 429, "an end of the patience")
 
 
+def test_a_crowd_that_tries_passwords_does_not_close_the_door_for_a_browser_that_is_known(
+    server: RunningServer,
+) -> None:
+    make_users(server, "kim")
+    is_over = threading.Event()
+    statuses: list[int] = []
+
+    def try_passwords(first: int) -> None:
+        with from_address(server, f"10.{first}.0.1") as one:
+            one.get("/sign-in")
+            for number in count():
+                if is_over.is_set():
+                    return
+                somewhere = {"X-Forwarded-For": f"10.{first}.{number % 250}.1"}
+                form = {"name": f"{first}-{number}", "password": "wrong", "headers": somewhere}
+                statuses.append(one.post("/sign-in", **form).status_code)
+
+    with from_address(server, "192.0.2.3") as kim:
+        kim.sign_in("kim")
+        crowd = [threading.Thread(target=try_passwords, args=(number,)) for number in range(15)]
+        for one in crowd:
+            one.start()
+        try:
+            for _ in range(3):
+                turned_away = statuses.count(503)
+                wait_until(lambda: statuses.count(503) > turned_away, "strangers to be turned away")  # noqa: B023
+                kim.post("/sign-out")
+                kim.sign_in("kim")
+        finally:
+            is_over.set()
+            for one in crowd:
+                one.join()
+
+
+def test_what_others_do_at_the_same_address_does_not_keep_out_a_browser_that_is_known(
+    server: RunningServer,
+) -> None:
+    make_users(server, "kit")
+    with from_address(server, "192.0.2.4") as kit, from_address(server, "192.0.2.4") as other:
+        kit.sign_in("kit")
+        kit.post("/sign-out")
+        wait_until(lambda: other.post("/sign-in", name="kit", password="wrong").status_code == 429, "a limit")
+        kit.sign_in("kit")
+
+
 def sue_again(server: RunningServer, sue: Visitor) -> int:
     with from_address(server, "192.0.2.9") as browser:
         browser.http.cookies.set("keywright-known", known_mark(sue), domain="127.0.0.1", path="/admin")

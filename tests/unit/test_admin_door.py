@@ -44,6 +44,24 @@ def test_who_waits_at_the_entrance_keeps_nobody_inside(door: Door) -> None:
     asyncio.run(crowd())
 
 
+def test_a_crowd_of_strangers_leaves_room_for_browsers_that_are_known(door: Door) -> None:
+    may_go_on = threading.Event()
+
+    def wait() -> bool:
+        with door.turns.aside():
+            return may_go_on.wait(30)
+
+    async def crowd() -> None:
+        waiting = [asyncio.create_task(door.run_at_entrance(wait)) for _ in range(10)]
+        await asyncio.sleep(0)
+        assert await door.run_at_entrance(lambda: "known", is_known=True) == "known"
+        may_go_on.set()
+        await asyncio.gather(*waiting)
+        await door.close()
+
+    asyncio.run(crowd())
+
+
 def test_the_rest_of_a_file_is_sent_however_many_wait(door: Door) -> None:
     may_go_on = threading.Event()
 

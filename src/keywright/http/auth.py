@@ -3,6 +3,7 @@
 import base64
 import binascii
 import ipaddress
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,10 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 NAMES = ("consumer_key", "consumer_secret")
 #: How many hops of ``X-Forwarded-For`` are read: no chain of proxies is longer.
 _MOST_HOPS = 32
+#: An address as some proxies write it: with a port, in brackets, in quotes.
+_WITH_PORT = re.compile(
+    r'(?P<quote>"?)(?:(?P<v4>[0-9.]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\])(?::[0-9]{1,5})?(?P=quote)'
+)
 
 
 def credentials(query: Mapping[str, Any], authorization: Sequence[bytes]) -> tuple[str, str] | None:
@@ -65,7 +70,7 @@ def client_address(peer: str, forwarded_for: Sequence[bytes], trusted: Sequence[
     hops = b",".join(forwarded_for).decode("latin-1").rsplit(",", _MOST_HOPS)
     for hop in reversed(hops[-_MOST_HOPS:]):
         try:
-            parsed = ipaddress.ip_address(hop.strip())
+            parsed = ipaddress.ip_address(_without_port(hop.strip()))
         except ValueError:
             break
         if "%" in hop:
@@ -75,6 +80,12 @@ def client_address(peer: str, forwarded_for: Sequence[bytes], trusted: Sequence[
         if not _is_within(address, trusted):
             break
     return address
+
+
+def _without_port(hop: str) -> str:
+    """The address in ``203.0.113.9:443`` or ``[2001:db8::9]:443``, quoted or not; anything else as it is."""
+    found = _WITH_PORT.fullmatch(hop)
+    return (found["v4"] or found["v6"]) if found else hop
 
 
 def is_trusted(peer: str, trusted: Sequence[Network]) -> bool:

@@ -18,6 +18,7 @@ from keywright.commands import FindApiKey
 from keywright.config import Settings
 from keywright.desk import Desk
 from keywright.http import auth, parameters, problems, v2, wire
+from keywright.http.addresses import Addresses
 from keywright.http.budgets import Budgets
 from keywright.http.calls import Answer, Call
 from keywright.http.limits import source_of
@@ -50,7 +51,6 @@ class Edge:
     def __init__(self, settings: Settings, pages: ASGIApp) -> None:
         self._settings = settings
         self._pages = pages
-        self._trusted = settings.trusted_proxies
         self._origins = frozenset(origin.encode() for origin in settings.allowed_origins)
         below = [*_split(settings.namespace), "v2"]
         self._below_rest_route = below
@@ -60,6 +60,7 @@ class Edge:
         self._budgets = Budgets(settings)
         #: What is counted here, to be kept by whoever runs this.
         self.tallies = Tallies()
+        self._addresses = Addresses(settings.trusted_proxies, self.tallies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -175,10 +176,8 @@ class Edge:
         call.desk = self.desk
         call.body_limit = self._settings.body_limit
         call.namespace = self._settings.namespace
-        client = scope.get("client")
-        forwarded_for = _all(call, b"x-forwarded-for") if self._trusted else []
         call.ip_addresses = self._settings.ip_addresses
-        call.address = auth.client_address(client[0] if client else "", forwarded_for, self._trusted)
+        self._addresses.find(call)
         query = scope["query_string"]
         if len(scope["raw_path"]) + len(query) > MAX_ADDRESS:
             raise e.AddressTooLong

@@ -45,11 +45,13 @@ log = logging.getLogger(__name__)
 class Tallies:
     """What was counted since it was last kept. To count costs next to nothing."""
 
-    __slots__ = ("calls", "refused", "used_api_keys", "validations")
+    __slots__ = ("calls", "forwarded_blindly", "refused", "used_api_keys", "validations")
 
     def __init__(self) -> None:
         #: Calls of the interface since the process began; the administration pages look at it.
         self.calls = 0
+        #: Calls through a proxy that is not trusted.
+        self.forwarded_blindly = 0
         #: License keys that were reported.
         self.validations = 0
         #: How often there was no free place, by license key.
@@ -65,7 +67,7 @@ class Tallies:
 
     def take(self) -> Tally | None:
         """What was counted, and begin anew; None when that is nothing."""
-        if not (self.validations or self.refused or self.used_api_keys):
+        if not (self.validations or self.refused or self.used_api_keys or self.forwarded_blindly):
             return None
         command = Tally(
             now=_now(),
@@ -73,13 +75,15 @@ class Tallies:
             validations=self.validations,
             refused=self.refused,
             used_api_keys=self.used_api_keys,
+            forwarded_blindly=self.forwarded_blindly,
         )
-        self.validations, self.refused, self.used_api_keys = 0, {}, {}
+        self.validations, self.refused, self.used_api_keys, self.forwarded_blindly = 0, {}, {}, 0
         return command
 
     def give_back(self, command: Tally) -> None:
         """It was not kept: count it again."""
         self.validations += command.validations
+        self.forwarded_blindly += command.forwarded_blindly
         for key, times in command.refused.items():
             self.refuse(key, times)
         self.used_api_keys = {**command.used_api_keys, **self.used_api_keys}

@@ -39,6 +39,8 @@ from keywright.storage.transactions import Reading, Writing
 
 #: The terms of licenses that have no free place, and of those that were never activated.
 FULL, UNUSED = "full", "unused"
+#: The name, in the counts of days, of calls through a proxy that is not trusted.
+FORWARDED_BLINDLY = "call.forwarded_blindly"
 #: A position behind the last row of any table.
 END = 2**63 - 1
 _MOST_IN_TERM = 300

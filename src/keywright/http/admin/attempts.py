@@ -5,7 +5,16 @@ from threading import Lock
 from time import monotonic
 
 from keywright.errors import RateLimited
-from keywright.http.limits import RateLimit
+from keywright.http.limits import RateLimit, site_of, source_of
+
+#: How many attempts to sign in may fail in a minute: from one address, from the network around it, and under
+#: one name; of browsers that are known for a user, this many instead.
+AT_SIGN_IN = {"address": 10, "site": 30, "name": 20, "known": 10}
+
+
+def sources_of(address: str, name: str) -> dict[str, str]:
+    """What an attempt to sign in by a stranger is counted for."""
+    return {"address": source_of(address), "site": site_of(address), "name": name.casefold()}
 
 
 class Attempts:

@@ -32,9 +32,11 @@ from keywright.storage import Reading, Storage, ask
 #: How many pages are under way at once. Only one of them works; the others wait, for the desk for instance.
 _THREADS = 3
 #: How many pages may wait for that; and for the one thread in which passwords of strangers are looked at,
-#: which must not keep those who are signed in.
+#: which must not keep those who are signed in; and for the one for browsers that are known, which a crowd of
+#: strangers must not keep out.
 _MOST_WAITING = 100
 _MOST_AT_ENTRANCE = 10
+_MOST_KNOWN_AT_ENTRANCE = 10
 #: How long a page waits for the desk, in seconds: longer than the desk itself waits for anything.
 _PATIENCE = 90.0
 #: What every answer below /admin says; but statics may be kept.
@@ -87,6 +89,7 @@ class Door:
         self._storage = storage
         self._inside = _Room(_THREADS, _MOST_WAITING, "pages")
         self._entrance = _Room(1, _MOST_AT_ENTRANCE, "entrance")
+        self._known_entrance = _Room(1, _MOST_KNOWN_AT_ENTRANCE, "known-entrance")
         self._here = threading.local()
         self._opened: list[Storage] = []
         #: ``turns.aside`` lets others work while a page waits for something.
@@ -128,9 +131,12 @@ class Door:
         """
         return await self._inside.run(partial(self._in_turn, work), is_begun=is_begun)
 
-    async def run_at_entrance(self, work: Callable[[], Result]) -> Result:
-        """The same in a thread of its own, for what strangers can make long."""
-        return await self._entrance.run(partial(self._in_turn, work))
+    async def run_at_entrance(self, work: Callable[[], Result], *, is_known: bool = False) -> Result:
+        """The same in a thread of its own, for what strangers can make long; in another one for whoever
+        ``is_known``.
+        """
+        room = self._known_entrance if is_known else self._entrance
+        return await room.run(partial(self._in_turn, work))
 
     def ask(self, question: Callable[[Reading], Result]) -> Result:
         """What the question reads from one moment of the database. In a thread only."""
@@ -181,7 +187,7 @@ class Door:
     async def close(self) -> None:
         """Return when every page is made, and the storages are closed."""
         # They may still want something of the desk, so this must not hold up the event loop.
-        for room in (self._inside, self._entrance):
+        for room in (self._inside, self._entrance, self._known_entrance):
             await asyncio.to_thread(room.threads.shutdown, cancel_futures=True)
         for storage in self._opened:
             storage.close()

@@ -13,16 +13,12 @@ from keywright.commands import CreateUser, EndSession, RefuseSignIn, StartSessio
 from keywright.errors import SetupOver, UnknownUser
 from keywright.fields import MAX_NAME_LENGTH, parse_name
 from keywright.http.admin import BASE, parts
-from keywright.http.admin.attempts import Attempts
+from keywright.http.admin.attempts import AT_SIGN_IN, Attempts, sources_of
 from keywright.http.admin.passwords import hashed, is_right, new_password
 from keywright.http.admin.visit import EVERYBODY, Area, Visit, page
-from keywright.http.limits import source_of
 from keywright.model import Role, User
 from keywright.storage import Reading
 
-#: How many attempts to sign in may fail in a minute, from one address and under one name.
-_MOST_FROM_ADDRESS = 10
-_MOST_UNDER_NAME = 20
 #: How long nobody else's password is looked at after a wrong one, in seconds: strangers shall not have a
 #: processor all the time.
 _REST = 0.1
@@ -70,7 +66,11 @@ class Entrance(Area):
 
     def __init__(self) -> None:
         super().__init__()
-        self._attempts = Attempts(address=_MOST_FROM_ADDRESS, name=_MOST_UNDER_NAME)
+        self._attempts = Attempts(**AT_SIGN_IN)
+
+    def knows(self, visit: Visit) -> bool:
+        """Whether the user who is named has signed in with this browser before."""
+        return _is_known(visit, visit.ask(lambda tx: _find(tx, _name(visit)))[1])
 
     @page("/sign-in", methods=("GET", "POST"), right=EVERYBODY)
     def sign_in(self, visit: Visit) -> Response:
@@ -80,11 +80,10 @@ class Entrance(Area):
             return visit.back(_way_to(wish))
         if not visit.is_post:
             return _form(visit, wish)
-        name, password = visit.form.get("name", "")[:MAX_NAME_LENGTH], visit.form.raw("password")
+        name, password = _name(visit), visit.form.raw("password")
         user, mark = visit.ask(lambda tx: _find(tx, name))
-        sources = {"address": source_of(visit.address)}
-        if not mark or not hmac.compare_digest(mark.encode(), visit.visitor.device_mark.encode()):
-            sources["name"] = name.casefold()
+        # What strangers do, at the same address too, does not concern a browser that is known.
+        sources = {"known": mark} if _is_known(visit, mark) else sources_of(visit.address, name)
         self._attempts.begin(sources)
         if not is_right(visit, user, password) or not _is_signed_in(visit, user):
             visit.change(RefuseSignIn(now=visit.now, origin=visit.visitor.origin, name=name))
@@ -145,6 +144,15 @@ def _find(tx: Reading, name: str) -> tuple[User | None, str]:
     """The user of this name, and what a browser shows in which they have signed in."""
     user = accounts.find_user(tx, name)
     return user, "" if user is None else accounts.device_mark(tx, user)
+
+
+def _name(visit: Visit) -> str:
+    return visit.form.get("name", "")[:MAX_NAME_LENGTH]
+
+
+def _is_known(visit: Visit, mark: str) -> bool:
+    """Whether the browser shows the mark of a user, which is "" where there is no such user."""
+    return bool(mark) and hmac.compare_digest(mark.encode(), visit.visitor.device_mark.encode())
 
 
 def _form(visit: Visit, wish: str, *, name: str = "", error: str = "", status: int = 200) -> Response:

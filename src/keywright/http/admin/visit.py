@@ -278,6 +278,10 @@ class Area(CustomView):
     #: The pages, by their methods' names, that look at passwords of strangers when a form is sent.
     looks_at_passwords: ClassVar[frozenset[str]] = frozenset()
 
+    def knows(self, visit: Visit) -> bool:
+        """Whether the browser that sends a password is known, and waits apart from strangers. In a thread."""
+        return False
+
     #: The right of each page, by its method's name.
     pages: ClassVar[Mapping[str, Needed]] = {}
 
@@ -333,8 +337,11 @@ async def _answer(area: Area, request: Request, method: Method, needed: Needed |
     except KeywrightError as error:
         return await frame.refuse(request, error)
     made = partial(_made, area, method, visit, needed)
-    is_long = visit.is_post and method.__name__ in area.looks_at_passwords
-    return await (frame.door.run_at_entrance(made) if is_long else frame.door.run(made))
+    if not (visit.is_post and method.__name__ in area.looks_at_passwords):
+        return await frame.door.run(made)
+    # Only a browser that shows a mark can be known; a crowd without one costs no look-up.
+    is_known = bool(visitor.device_mark) and await frame.door.run(partial(area.knows, visit))
+    return await frame.door.run_at_entrance(made, is_known=is_known)
 
 
 def _made(area: Area, method: Method, visit: Visit, needed: Needed | None) -> Response:

@@ -1,0 +1,58 @@
+"""Attempts to sign in are counted for the address, for the network around it, and for the name."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from keywright.errors import RateLimited
+from keywright.http.admin.attempts import AT_SIGN_IN, Attempts, sources_of
+
+
+def wrong(attempts: Attempts, sources: Iterable[dict[str, str]]) -> int:
+    """How many of these wrong passwords are looked at."""
+    allowed = 0
+    for one in sources:
+        try:
+            attempts.begin(one)
+        except RateLimited:
+            continue
+        allowed += 1
+    return allowed
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed"),
+    [
+        # One address, or one IPv6 /64.
+        ("192.0.2.1", 10),
+        ("2001:db8:1:1::{n:x}", 10),
+        # One network.
+        ("192.0.2.{n}", 30),
+        ("2001:db8:1:{n:x}::1", 30),
+        # Many.
+        ("192.0.{n}.1", 100),
+        ("2001:db8:{n:x}::1", 100),
+    ],
+)
+def test_changing_the_address_within_a_network_does_not_help(address: str, allowed: int) -> None:
+    sources = [sources_of(address.format(n=number), f"name {number}") for number in range(100)]
+    assert wrong(Attempts(**AT_SIGN_IN), sources) == allowed
+
+
+def test_a_name_counts_whatever_its_case_and_wherever_it_is_tried() -> None:
+    sources = [sources_of(f"192.0.{number}.1", ("ADA", "ada")[number % 2]) for number in range(100)]
+    assert wrong(Attempts(**AT_SIGN_IN), sources) == 20
+
+
+def test_an_attempt_that_one_limit_refuses_costs_nothing_elsewhere() -> None:
+    attempts = Attempts(**AT_SIGN_IN)
+    wrong(attempts, [sources_of(f"192.0.{number}.1", "ada") for number in range(20)])
+    assert wrong(attempts, [sources_of("198.51.100.1", "ada")] * 50) == 0
+    assert wrong(attempts, [sources_of("198.51.100.1", "bob")] * 50) == 10
+
+
+def test_a_right_password_costs_nothing() -> None:
+    attempts, source = Attempts(**AT_SIGN_IN), sources_of("192.0.2.1", "ada")
+    for _ in range(100):
+        attempts.begin(source)
+        attempts.give_back(source)
