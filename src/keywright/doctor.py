@@ -12,6 +12,8 @@ import msgspec
 
 from keywright.model import Event, Origin
 from keywright.storage import Storage, Writing, ask, change, inspecting
+from keywright.storage.browsing import list_daily_counts
+from keywright.storage.following import FORWARDED_BLINDLY, day_of
 from keywright.storage.inspecting import OTHERS, Inspected
 
 _AT_ONCE = 5_000
@@ -62,6 +64,19 @@ def examine(storage: Storage, progress: Callable[[Examined], None]) -> Iterator[
     for kind in ask(storage, inspecting.numbers_behind):
         what = f"the next {kind} would get a number that is given already"
         yield Finding(f"{kind}.numbers", what, "Restore the table of numbers, or its sequence.")
+
+
+def proxy_warnings(storage: Storage, now: datetime) -> list[str]:
+    """A sentence if calls of today or yesterday came through a proxy that the settings do not name."""
+    today = day_of(int(now.timestamp()))
+    counts = ask(storage, lambda tx: list_daily_counts(tx, (FORWARDED_BLINDLY,), today - 1))
+    if not (calls := sum(counts.values())):
+        return []
+    return [
+        f"since yesterday, {calls:,} calls said that they were forwarded by a proxy that trusted_proxies "
+        "does not name: all callers behind it share one address, and activations are not limited by address. "
+        "If the proxy is yours, add it to trusted_proxies; the server's log names it."
+    ]
 
 
 def mend(storage: Storage, finding: Finding, now: datetime, origin: Origin) -> None:

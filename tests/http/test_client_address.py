@@ -165,3 +165,18 @@ def test_no_more_of_an_address_is_stored_than_the_setting_allows(
         assert session[0] in of_events
         # The log says who it was.
         assert "203.0.113.9" in server.log
+
+
+def test_calls_through_a_proxy_that_is_not_trusted_are_told_by_the_log_and_the_doctor(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with running(tmp_path_factory.mktemp("blind") / "data") as server, Client(server) as program:
+        assert "trusted_proxies" not in server.cli("doctor")
+        for _ in range(3):
+            headers = {"X-Forwarded-For": "203.0.113.9"}
+            assert program.validate("none", headers=headers).status == 404
+        assert server.stop() == 0
+        assert server.log.count("trusted_proxies does not name that address") == 1
+        said = server.cli("doctor")
+        assert "Warning: since yesterday, 3 calls said that they were forwarded" in said
+        assert "everything is as it has to be" in said

@@ -79,10 +79,11 @@ def _line(finding: "Finding", *, is_mended: bool) -> str:
 
 
 def _warn(here: Installation, *, is_silent: bool) -> list[str]:
-    """Say what is risky about the settings."""
+    """Say what is risky about the settings, and whether a server has met a proxy that they do not name."""
     from keywright.config import risks
+    from keywright.doctor import proxy_warnings
 
-    warnings = risks(here.settings)
+    warnings = risks(here.settings) + proxy_warnings(here.storage, here.now)
     for warning in () if is_silent else warnings:
         output.print_line(f"Warning: {warning}")
     return warnings

@@ -1,5 +1,7 @@
 """Settings that work, and that an attacker would like."""
 
+import ipaddress
+
 from keywright.config.settings import Settings
 from keywright.storage import database_path, unverified_hosts
 
@@ -15,4 +17,17 @@ def risks(settings: Settings) -> list[str]:
                 "the network between can read and change what goes over it. Add sslmode=verify-full and "
                 "sslrootcert to the URL."
             )
+    if not settings.trusted_proxies and not _is_loopback(settings.host):
+        found.append(
+            f"the server listens on {settings.host}, and trusted_proxies names no proxy: if one stands in "
+            "front of it, all callers share the proxy's address, and one who guesses uses up the limits of "
+            "all. Add the proxy to trusted_proxies."
+        )
     return found
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
