@@ -235,6 +235,17 @@ def test_credentials_in_the_query_win_over_basic(program: Client, keys: Keys) ->
     assert_denied(wrong, INVALID)
 
 
+@pytest.mark.parametrize(
+    "header", [basic("ck_unknown", "cs_unknown"), "Basic !!!", "Basic bm9jb2xvbg==", "Basic Og==", "Bearer x"]
+)
+def test_right_credentials_in_the_query_win_over_whatever_the_header_says(
+    vendor: Client, program: Client, keys: Keys, header: str
+) -> None:
+    given: Any = {"query": in_query(keys["read"] or ("", "")), "headers": {"Authorization": header}}
+    assert program.get("generators/0", **given).status == 404
+    assert program.get(core("validate", vendor.license()), **given).status == 200
+
+
 def test_credentials_in_a_body_are_none(program: Client, keys: Keys) -> None:
     good = in_query(keys["read_write"] or ("", ""))
     assert_denied(program.post("licenses", form={"license_key": a_key(), **good}), MISSING)
@@ -274,8 +285,9 @@ def test_the_scheme_may_be_written_in_any_case(program: Client, keys: Keys, sche
 def test_credentials_sent_twice_are_refused(program: Client, keys: Keys, name: str) -> None:
     good = in_query(keys["read_write"] or ("", ""))
     query = "&".join(f"{one}={value}" for one, value in [*good.items(), (name, good[name])])
-    reply = program.get("licenses", query=query)
-    assert (reply.status, list(reply.json["data"]["params"])) == (400, [name])
+    for written in (query, query.replace("con", "c%6fn")):
+        reply = program.get("licenses", query=written)
+        assert (reply.status, list(reply.json["data"]["params"])) == (400, [name])
 
 
 def test_two_authorization_headers_are_refused(program: Client, keys: Keys) -> None:
