@@ -12,6 +12,7 @@ from keywright.config import (
     is_debugging,
     load_secret,
     read_settings,
+    risks,
     settings_in_force,
     without_password,
 )
@@ -331,3 +332,20 @@ def test_an_address_for_the_pages_is_a_host_and_a_port(text: str, address: tuple
 @pytest.mark.parametrize("text", ["", "8001", ":8001", "::1:8001", "host:", "host:65536", "http://host:1"])
 def test_nothing_else_is_an_address_for_the_pages(text: str) -> None:
     assert "a host and a port such as 127.0.0.1:8001" in complaint(admin_address=text)
+
+
+@pytest.mark.parametrize(
+    ("host", "proxies", "is_told"),
+    [
+        ("127.0.0.1", "", False),
+        ("::1", "", False),
+        ("localhost", "", False),
+        ("0.0.0.0", "", True),  # noqa: S104
+        ("::", "", True),
+        ("keywright.example", "", True),
+        ("0.0.0.0", "10.0.0.1", False),  # noqa: S104
+    ],
+)
+def test_an_open_address_without_a_trusted_proxy_is_a_risk(host: str, proxies: str, *, is_told: bool) -> None:
+    found = risks(read_settings({"host": host, "trusted_proxies": proxies}))
+    assert [("trusted_proxies" in one, host in one) for one in found] == [(True, True)] * is_told
