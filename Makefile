@@ -8,6 +8,12 @@ python := $(venv)/bin/python
 pip := $(python) -m pip --quiet --quiet
 # The resolver behind `make lock`.
 uv := uv==0.13.8
+# What `make sbom` and `make audit` run.
+cyclonedx := cyclonedx-bom==7.5.0
+pip_audit := pip-audit==2.10.1
+# Installs a tool into an environment of its own, which is gone afterwards.
+with_tool = set -e; tools=$$(mktemp -d); trap 'rm -rf "$$tools"' EXIT; \
+	$(PYTHON) -m venv "$$tools"; "$$tools/bin/python" -m pip --quiet --quiet install
 compile = pip compile --quiet --universal --python-version 3.11 --no-python-downloads \
 	--generate-hashes --no-emit-index-url --custom-compile-command "make lock" $(ARGS)
 
@@ -16,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-prove serve test lint format bench drill prove lock clean
+.PHONY: help setup setup-dev setup-prove serve test lint format bench drill prove lock sbom audit clean
 
 help:
 	@echo 'Keywright, a license server.  The targets:'
@@ -33,6 +39,8 @@ help:
 	@echo '  make setup-dev   make .venv with what these need, too'
 	@echo
 	@echo '  make lock        renew the pinned dependencies from pyproject.toml; ARGS=--upgrade takes newer ones'
+	@echo '  make sbom        write what Keywright is made of to dist/keywright.cdx.json (CycloneDX)'
+	@echo '  make audit       ask whether flaws of the pinned dependencies are known; needs the network'
 	@echo '  make clean       remove .venv and everything else that can be made again'
 	@echo
 	@echo 'ARGS is passed on:      make test ARGS="-k limit -x"    make serve ARGS="--port 9000"'
@@ -75,14 +83,27 @@ prove: setup-prove
 
 lock:
 	@echo 'Renewing requirements.lock, requirements-dev.lock and requirements-prove.lock ...'
-	@set -e; tools=$$(mktemp -d); trap 'rm -rf "$$tools"' EXIT; \
-	$(PYTHON) -m venv "$$tools"; \
-	"$$tools/bin/python" -m pip --quiet --quiet install '$(uv)'; \
+	@$(with_tool) '$(uv)'; \
 	"$$tools/bin/uv" $(compile) --group build --output-file requirements.lock pyproject.toml; \
 	"$$tools/bin/uv" $(compile) --group dev --constraint requirements.lock \
 		--output-file requirements-dev.lock pyproject.toml; \
 	"$$tools/bin/uv" $(compile) --group prove --constraint requirements-dev.lock \
 		--output-file requirements-prove.lock pyproject.toml
+
+# The lock says which files, for every platform, and not which needs which; nor what version Keywright has.
+sbom:
+	@mkdir -p dist
+	@$(with_tool) '$(cyclonedx)'; \
+	version=$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' src/keywright/__init__.py); \
+	sed "s/^dynamic = .*/version = \"$$version\"/" pyproject.toml >"$$tools/pyproject.toml"; \
+	PYTHONWARNINGS=ignore "$$tools/bin/cyclonedx-py" requirements requirements.lock --pyproject "$$tools/pyproject.toml" \
+		--output-reproducible --output-file dist/keywright.cdx.json
+	@echo 'Written: dist/keywright.cdx.json'
+
+# Strict: what cannot be looked up is not taken for harmless.
+audit:
+	@$(with_tool) '$(pip_audit)'; \
+	"$$tools/bin/pip-audit" --requirement requirements.lock --require-hashes --disable-pip --strict $(ARGS)
 
 clean:
 	rm -rf $(venv) dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache \
