@@ -87,6 +87,15 @@ class Batches:
         #: the number of that transaction.
         self._held: dict[str, tuple[float, str]] = {}
         self._silent_until = 0.0
+        self._pages = reporting.Pages()
+
+    def beside(self) -> "Batches":
+        """The same for another thread, with connections of its own; whoever asks for it closes it."""
+        return Batches(self._storage.beside(), self._limits)
+
+    def close(self) -> None:
+        """Close the storage."""
+        self._storage.close()
 
     def interrupt(self, *, writing: bool) -> None:
         """Make an end of a change, or of an answer, that another thread waits for."""
@@ -238,7 +247,9 @@ class Batches:
         """Answer the questions, each from one moment of the database."""
         is_single = all(type(one) in reporting.SINGLE for one in queries)
         try:
-            return ask(self._storage, partial(_answer, queries, self._limits), is_single=is_single)
+            return ask(
+                self._storage, partial(_answer, queries, self._limits, self._pages), is_single=is_single
+            )
         except Unavailable as fault:
             self._complain("the database cannot be read: %s", fault)
             return [fault] * len(queries)
@@ -272,8 +283,10 @@ def _decide(commands: Sequence[c.Command], limits: RecordLimits, tx: Writing) ->
     return outcomes
 
 
-def _answer(queries: Sequence[c.Query], limits: RecordLimits, tx: Reading) -> list[Outcome]:
-    read = reporting.Readset(tx, queries, limits)
+def _answer(
+    queries: Sequence[c.Query], limits: RecordLimits, pages: reporting.Pages, tx: Reading
+) -> list[Outcome]:
+    read = reporting.Readset(tx, queries, limits, pages)
     return [_outcome(reporting.ANSWERS[type(one)], read, one) for one in queries]
 
 

@@ -1,7 +1,7 @@
 """The front desk: where calls that arrive together meet.
 
-Calls wait in a lane (one for changes, one for questions); a lane is served as a batch as soon as its
-last batch is done. Nothing waits for a clock: a batch of one is an ordinary call. While the event
+Calls wait in a lane (one for changes, one for questions, one for lists); a lane is served as a batch as
+soon as its last batch is done. Nothing waits for a clock: a batch of one is an ordinary call. While the event
 loop still brings new calls turn by turn, the lane lets them join, because a batch costs little more
 than a call.
 """
@@ -17,11 +17,13 @@ from typing import Any, Generic, Protocol, TypeVar
 from keywright.batches import Batches, Outcome
 from keywright.commands import (
     Command,
+    FindLicenses,
     Follow,
     ForgetAddresses,
     ForgetAnswers,
     GenerateLicenses,
     JobStep,
+    ListLicenses,
     Query,
     Tally,
 )
@@ -49,9 +51,12 @@ _LOOK_EVERY = 0.25
 #: How long another process that is writing is waited for at once, in seconds; then it is looked who still
 #: waits for an answer.
 _BUSY_WAIT = 0.25
-#: Commands that are long by themselves.
-_LONG = (GenerateLicenses, ForgetAnswers)
-#: Commands that are decided alone, in another thread, while questions go on.
+#: Questions that may have to look at very many licenses, and how many of them may wait.
+_LISTS = (FindLicenses, ListLicenses)
+_MOST_LISTS = 64
+#: What is long by itself.
+_LONG = (GenerateLicenses, ForgetAnswers, *_LISTS)
+#: What is decided alone, in another thread, while others go on.
 _ALONE = (*_LONG, Follow, Tally, JobStep, ForgetAddresses)
 
 log = logging.getLogger(__name__)
@@ -283,6 +288,13 @@ class Desk:
         self._questions: _Lane[Query] = lane(
             self._ask, interrupt=None if is_near else partial(interrupt, writing=False)
         )
+        self._lists: _Lane[Query] = lane(
+            self._list,
+            most_waiting=_MOST_LISTS,
+            interrupt=None if is_near else self._interrupt_list,
+        )
+        #: For the thread in which lists are read, made when the first one is wanted.
+        self._beside: Batches | None = None
         self._running: set[bytes] = set()
 
     async def change(self, command: Command, asker: Asker | None = None) -> Any:
@@ -297,15 +309,19 @@ class Desk:
 
     async def ask(self, query: Query, asker: Asker | None = None) -> Any:
         """The answer; raises the refusal that the question met, or a fault."""
-        return _value(await self._questions.submit(query, asker))
+        lane = self._lists if isinstance(query, _LISTS) else self._questions
+        return _value(await lane.submit(query, asker))
 
     async def close(self) -> None:
         """Take no more calls; return when all that were accepted are answered."""
-        await asyncio.gather(self._changes.close(), self._questions.close())
+        await asyncio.gather(self._changes.close(), self._questions.close(), self._lists.close())
+        beside, self._beside = self._beside, None
+        if beside is not None:
+            beside.close()
 
     @property
     def waiting(self) -> int:
-        """How many calls wait now."""
+        """How many calls wait now, but for lists."""
         return len(self._changes) + len(self._questions)
 
     async def _change_once(self, command: Command, asker: Asker | None, scope: bytes) -> Any:
@@ -321,3 +337,12 @@ class Desk:
 
     def _ask(self, queries: Sequence[Query], _wait: float | None) -> list[Outcome]:
         return self._batches.ask(queries)
+
+    def _list(self, queries: Sequence[Query], _wait: float | None) -> list[Outcome]:
+        if self._beside is None:
+            self._beside = self._batches.beside()
+        return self._beside.ask(queries)
+
+    def _interrupt_list(self) -> None:
+        if self._beside is not None:
+            self._beside.interrupt(writing=False)

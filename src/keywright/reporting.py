@@ -1,23 +1,101 @@
 """What each question is answered. Nothing here changes anything."""
 
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from time import monotonic
+from typing import Any, NamedTuple
 
 from keywright import commands as c
 from keywright import rules
 from keywright.errors import UnknownLicense
 from keywright.generating import get_generator
-from keywright.model import ApiKey, Generator, LicensePage, LicenseRecord, RecordLimits
+from keywright.model import (
+    ApiKey,
+    Generator,
+    License,
+    LicenseFilter,
+    LicensePage,
+    LicenseRecord,
+    RecordLimits,
+)
 from keywright.storage import Reading, records
+
+#: How many licenses of a list are counted, or skipped, anew for every page. Beyond them, what is known from
+#: the pages before is used, and for how long, in seconds.
+MOST_EXACT = 10_000
+KNOWN_FOR = 30.0
+#: How many lists are remembered, and how many places in each.
+_MOST_LISTS, _MOST_PLACES = 64, 64
+
+
+class _Place(NamedTuple):
+    """After the first ``skip`` licenses of a list come those with larger numbers than ``after_id``."""
+
+    skip: int
+    after_id: int
+    known_until: float
+
+
+class _Known:
+    """What is known of a list that is long."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.total_until = 0.0
+        self.places: deque[_Place] = deque(maxlen=_MOST_PLACES)
+
+
+class Pages:
+    """Pages of lists, and how long these are, without a walk through all of a long list for each page: who
+    asks for one page after the other goes on where the last one ended. For one thread.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        """``clock`` is in seconds and does not jump."""
+        self._clock = clock
+        self._lists: OrderedDict[LicenseFilter, _Known] = OrderedDict()
+
+    def total(self, tx: Reading, where: LicenseFilter) -> int:
+        """How many licenses match: exactly up to ``MOST_EXACT``; beyond, as they were ``KNOWN_FOR`` seconds
+        ago or later.
+        """
+        few = tx.count_licenses(where, most=MOST_EXACT + 1)
+        if few <= MOST_EXACT:
+            return few
+        known, now = self._known(where), self._clock()
+        if known.total_until <= now:
+            known.total, known.total_until = tx.count_licenses(where), now + KNOWN_FOR
+        return known.total
+
+    def page(self, tx: Reading, where: LicenseFilter, *, skip: int, limit: int) -> list[License]:
+        """At most ``limit`` matching licenses after the first ``skip`` of them, oldest first."""
+        now = self._clock()
+        start = _Place(0, 0, now)
+        if skip > MOST_EXACT:
+            known = (one for one in self._known(where).places if one.skip <= skip and one.known_until > now)
+            start = max((start, *known))
+        found = tx.list_license_page(where, after_id=start.after_id, skip=skip - start.skip, limit=limit)
+        if found and skip + len(found) > MOST_EXACT:
+            place = _Place(skip + len(found), found[-1].id, now + KNOWN_FOR)
+            self._known(where).places.append(place)
+        return found
+
+    def _known(self, where: LicenseFilter) -> _Known:
+        known = self._lists.setdefault(where, _Known())
+        self._lists.move_to_end(where)
+        if len(self._lists) > _MOST_LISTS:
+            self._lists.popitem(last=False)
+        return known
 
 
 class Readset:
     """What a batch of questions is about: loaded once for all of them."""
 
-    def __init__(self, tx: Reading, queries: Sequence[c.Query], limits: RecordLimits) -> None:
+    def __init__(self, tx: Reading, queries: Sequence[c.Query], limits: RecordLimits, pages: Pages) -> None:
         """Load what the validations among these need."""
         self.tx = tx
         self.limits = limits
+        self.pages = pages
         asked = [one for one in queries if type(one) is c.Validate]
         whole = {one.key for one in asked if one.token is None}
         named = {(one.key, one.token) for one in asked if one.token is not None}
@@ -53,8 +131,8 @@ def find_licenses(read: Readset, query: c.FindLicenses) -> tuple[LicenseRecord, 
 def list_licenses(read: Readset, query: c.ListLicenses) -> LicensePage:
     """One page of the matching licenses, with some of their activations."""
     skip = (query.page - 1) * query.per_page
-    total = read.tx.count_licenses(query.where)
-    found = read.tx.list_license_page(query.where, skip=skip, limit=query.per_page) if skip < total else []
+    total = read.pages.total(read.tx, query.where)
+    found = read.pages.page(read.tx, query.where, skip=skip, limit=query.per_page) if skip < total else []
     return LicensePage(tuple(records.list_records(read.tx, found, read.limits.listed)), total)
 
 

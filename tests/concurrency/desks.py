@@ -26,6 +26,8 @@ class Observed:
         self.place = "in place" if storage.is_local else "aside"
         self.writes: list[str] = []
         self.reads = 0
+        #: Those that were opened beside this one.
+        self.others: list[Observed] = []
         self.go_on = threading.Event()
         self.go_on.set()
 
@@ -46,6 +48,25 @@ class Observed:
 
     def interrupt(self, *, writing: bool) -> None:
         self.inner.interrupt(writing=writing)
+
+    def beside(self) -> "Observed":
+        """Another one, whose questions are held up as well."""
+        other = _Held(self.inner.beside())
+        other.go_on = self.go_on
+        self.others.append(other)
+        return other
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+class _Held(Observed):
+    @contextmanager
+    def read(self, *, is_single: bool = False) -> Iterator[Reading]:
+        assert threading.current_thread() is not threading.main_thread()
+        self.go_on.wait(timeout=10)
+        with super().read(is_single=is_single) as tx:
+            yield tx
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from keywright.batches import Batches, Outcome
-from keywright.commands import Command, Query
+from keywright.commands import Command, FindLicenses, ListLicenses, Query
 from keywright.desk import MOST_AT_ONCE, Desk
 from keywright.errors import (
     Fault,
@@ -19,6 +19,7 @@ from keywright.errors import (
     UnknownLicense,
     WaitedTooLong,
 )
+from keywright.model import LicenseFilter
 from keywright.storage import open_storage, sqlite
 from tests.concurrency.desks import AnAsker, Observed, a_desk, a_url, in_a_loop, results, started, turns
 from tests.makers import (
@@ -342,6 +343,41 @@ async def test_who_goes_while_another_process_is_writing_leaves_the_batch(
                 await gone
             assert not stays.done()
         assert (await stays).license.times_activated == 1
+    await desk.close()
+
+
+@in_a_loop
+async def test_lists_are_read_alone_and_aside_while_questions_and_changes_go_on(storage: Observed) -> None:
+    desk = a_desk(storage)
+    await desk.change(create("other"))
+    storage.go_on.clear()
+    page = ListLicenses(where=LicenseFilter(), page=1, per_page=1)
+    piece = FindLicenses(where=LicenseFilter(), after_id=0, limit=9)
+    lists = started(desk.ask(page), desk.ask(piece))
+    await turns(5)
+    for _ in range(3):
+        assert (await desk.ask(validate())).license.key == KEY
+    storage.go_on.set()
+    assert (await desk.change(activate())).license.times_activated == 1
+    found, some = await asyncio.gather(*lists)
+    assert (found.total, len(found.records), len(some)) == (2, 1, 2)
+    (beside,) = storage.others
+    assert (beside.reads, storage.reads) == (2, 3)
+    await desk.close()
+
+
+@in_a_loop
+async def test_no_more_lists_wait_than_the_most(storage: Observed) -> None:
+    desk = a_desk(storage)
+    storage.go_on.clear()
+    lists = started(*(desk.ask(FindLicenses(where=LicenseFilter(), after_id=0, limit=9)) for _ in range(80)))
+    await turns(5)
+    refused = [one for one in lists if one.done()]
+    assert {type(one.exception()) for one in refused} == {QueueFull}
+    assert len(refused) in (15, 16)
+    assert (await desk.ask(validate())).license.key == KEY
+    storage.go_on.set()
+    assert [len(await one) for one in lists if one not in refused] == [1] * (80 - len(refused))
     await desk.close()
 
 

@@ -1,5 +1,6 @@
 """The calls about licenses: a handler reads the call, asks the desk, and answers."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -12,6 +13,8 @@ from keywright.http.calls import Answer, Call
 from keywright.model import LicenseFilter, LicensePage, LicenseRecord, Status
 
 _PIECE = 100
+#: How long a list that has begun lets others go first when there are too many, in seconds.
+_PAUSE = 0.5
 _DEFAULT_PER_PAGE = 10
 _MOST_PER_PAGE = 1000
 
@@ -84,7 +87,7 @@ async def list_licenses(call: Call) -> Answer:
     where = _filter(asked)
     if "page" in asked or "per_page" in asked:
         return await _page(call, where)
-    first = await call.desk.ask(c.FindLicenses(where=where, after_id=0, limit=_PIECE), call)
+    first: tuple[LicenseRecord, ...] = await call.desk.ask(_piece(where, 0), call)
     if not first:
         raise e.NoLicenses
     return Answer(200, b"", pieces=_stream(call, where, first))
@@ -195,7 +198,8 @@ async def _page(call: Call, where: LicenseFilter) -> Answer:
     if links:
         written = (f'<{_address_of_page(call, number)}>; rel="{kind}"' for kind, number in links)
         headers.append((b"link", ", ".join(written).encode()))
-    return Answer(200, wire.licenses_with_activations(found.records), tuple(headers))
+    body = await asyncio.to_thread(wire.licenses_with_activations, found.records)
+    return Answer(200, body, tuple(headers))
 
 
 def _page_number(value: object) -> int:
@@ -228,12 +232,26 @@ def _address_of_page(call: Call, number: int) -> str:
 async def _stream(
     call: Call, where: LicenseFilter, first: tuple[LicenseRecord, ...]
 ) -> AsyncGenerator[bytes, None]:
-    """The list piece by piece, each piece from its own moment, so that nothing is held up or piled up."""
-    yield b'{"success":true,"data":[' + wire.some_licenses(first)
+    """The list piece by piece, each from its own moment, so that nothing is held up or piled up."""
+    yield b'{"success":true,"data":[' + await asyncio.to_thread(wire.some_licenses, first)
     last = first
     while len(last) == _PIECE:
-        after = last[-1].license.id
-        last = await call.desk.ask(c.FindLicenses(where=where, after_id=after, limit=_PIECE), call)
+        last = await _next_piece(call, _piece(where, last[-1].license.id))
         if last:
-            yield b"," + wire.some_licenses(last)
+            yield b"," + await asyncio.to_thread(wire.some_licenses, last)
     yield b"]}"
+
+
+def _piece(where: LicenseFilter, after_id: int) -> c.FindLicenses:
+    return c.FindLicenses(where=where, after_id=after_id, limit=_PIECE)
+
+
+async def _next_piece(call: Call, query: c.FindLicenses) -> tuple[LicenseRecord, ...]:
+    """The next piece of a list that has begun: where others are in front, it is waited for again."""
+    while True:
+        try:
+            return await call.desk.ask(query, call)  # type: ignore[no-any-return]
+        except (e.QueueFull, e.WaitedTooLong):
+            if call.is_gone:
+                raise
+            await asyncio.sleep(_PAUSE)

@@ -162,9 +162,23 @@ def listed(where: LicenseFilter) -> Select[Any]:
     return query.where(*_conditions(where))
 
 
-def counted(where: LicenseFilter) -> Select[Any]:
-    """How many licenses match."""
-    return select(func.count()).select_from(licenses).where(*_conditions(where))
+def page(where: LicenseFilter, *, after_id: int, skip: int) -> Select[Any]:
+    """The matching licenses after the first ``skip`` of those after this number. What is skipped is walked
+    through as numbers, where an index has them, and not as whole rows.
+    """
+    query = listed(where)
+    if not skip:
+        return query.where(licenses.c.id > after_id)
+    numbers = select(licenses.c.id).where(licenses.c.id > after_id, *_conditions(where))
+    return query.where(
+        licenses.c.id >= numbers.order_by(licenses.c.id).offset(skip).limit(1).scalar_subquery()
+    )
+
+
+def counted(where: LicenseFilter, most: int | None = None) -> Select[Any]:
+    """How many licenses match, ``most`` at most."""
+    some = select(licenses.c.id).where(*_conditions(where)).limit(most).subquery()
+    return select(func.count()).select_from(some)
 
 
 def _conditions(where: LicenseFilter) -> list[ColumnElement[bool]]:

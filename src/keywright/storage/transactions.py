@@ -65,13 +65,17 @@ class Reading:
         query = queries.listed(where)
         return self._unsealed(query.where(query.selected_columns.id > after_id).limit(limit))
 
-    def list_license_page(self, where: LicenseFilter, *, skip: int, limit: int) -> list[License]:
-        """At most ``limit`` matching licenses after the first ``skip`` of them, oldest first."""
-        return self._unsealed(queries.listed(where).offset(skip).limit(limit))
+    def list_license_page(
+        self, where: LicenseFilter, *, skip: int, limit: int, after_id: int = 0
+    ) -> list[License]:
+        """At most ``limit`` matching licenses after the first ``skip`` of those with larger numbers than
+        ``after_id``, oldest first.
+        """
+        return self._unsealed(queries.page(where, after_id=after_id, skip=skip).limit(limit))
 
-    def count_licenses(self, where: LicenseFilter) -> int:
-        """How many licenses match."""
-        return int(self._connection.execute(queries.counted(where)).scalar_one())
+    def count_licenses(self, where: LicenseFilter, *, most: int | None = None) -> int:
+        """How many licenses match; no more than ``most`` are counted."""
+        return int(self._connection.execute(queries.counted(where, most)).scalar_one())
 
     def list_activations(self, license_ids: Iterable[int]) -> dict[int, list[Activation]]:
         """Every record of these licenses, by license, oldest first."""

@@ -1,0 +1,145 @@
+"""Pages of long lists: exact near the beginning, and never a walk through everything for each page."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import event
+
+from keywright import reporting
+from keywright.batches import Batches
+from keywright.model import LicenseFilter
+from keywright.reporting import KNOWN_FOR, Pages
+from keywright.storage import Reading, Storage
+from tests.makers import create, delete
+
+ANY = LicenseFilter()
+#: Beyond this many licenses, lists are long here.
+FEW = 10
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporting, "MOST_EXACT", FEW)
+
+
+@pytest.fixture
+def batches(storage: Storage) -> Batches:
+    """Of fifty licenses, every other one of product 7."""
+    batches = Batches(storage)
+    batches.change([create(f"key {n:02}", product_id=7 if n % 2 else None) for n in range(50)])
+    return batches
+
+
+class Clock:
+    """Shows what it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@contextmanager
+def statements(tx: Reading) -> Iterator[list[str]]:
+    """What the database is asked meanwhile, with the values."""
+    said: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, values: object, *_: object) -> None:
+        said.append(f"{statement} {values}")
+
+    event.listen(tx.connection, "before_cursor_execute", note)
+    try:
+        yield said
+    finally:
+        event.remove(tx.connection, "before_cursor_execute", note)
+
+
+def keys(tx: Reading, pages: Pages, skip: int, limit: int = 4, where: LicenseFilter = ANY) -> list[str]:
+    return [one.key for one in pages.page(tx, where, skip=skip, limit=limit)]
+
+
+@pytest.mark.usefixtures("batches")
+def test_pages_follow_each_other_without_a_gap(storage: Storage) -> None:
+    pages = Pages()
+    with storage.read() as tx:
+        walked = [key for skip in range(0, 56, 4) for key in keys(tx, pages, skip)]
+        assert walked == [f"key {n:02}" for n in range(50)]
+        odd = [
+            key for skip in range(0, 28, 3) for key in keys(tx, pages, skip, 3, LicenseFilter(product_id=7))
+        ]
+        assert odd == [f"key {n:02}" for n in range(1, 50, 2)]
+        assert keys(tx, pages, 31) == ["key 31", "key 32", "key 33", "key 34"]
+
+
+@pytest.mark.usefixtures("batches")
+def test_who_walks_through_a_long_list_skips_nothing_again(storage: Storage) -> None:
+    pages = Pages()
+    with storage.read() as tx:
+        for skip in range(8, 40, 4):
+            keys(tx, pages, skip)
+        with statements(tx) as said:
+            assert keys(tx, pages, 40) == ["key 40", "key 41", "key 42", "key 43"]
+        assert [one.count("SELECT") for one in said] == [1]
+
+
+@pytest.mark.usefixtures("batches")
+def test_what_is_skipped_is_read_as_numbers_only(storage: Storage) -> None:
+    with storage.read() as tx, statements(tx) as said:
+        keys(tx, Pages(), 45)
+    (page,) = said
+    inner = page[page.index("(SELECT") : page.index("OFFSET")]
+    assert "sealed_key" not in inner
+
+
+def test_a_walk_goes_on_where_it_was_although_licenses_were_deleted(
+    batches: Batches, storage: Storage
+) -> None:
+    clock = Clock()
+    pages = Pages(clock)
+    with storage.read() as tx:
+        assert keys(tx, pages, 20) == ["key 20", "key 21", "key 22", "key 23"]
+    batches.change([delete("key 00"), delete("key 01")])
+    with storage.read() as tx:
+        assert keys(tx, pages, 24) == ["key 24", "key 25", "key 26", "key 27"]
+        clock.now += KNOWN_FOR
+        assert keys(tx, pages, 24) == ["key 26", "key 27", "key 28", "key 29"]
+
+
+def test_near_the_beginning_every_page_is_as_things_are_now(batches: Batches, storage: Storage) -> None:
+    pages = Pages()
+    with storage.read() as tx:
+        assert keys(tx, pages, 8)[0] == "key 08"
+    batches.change([delete("key 00")])
+    with storage.read() as tx:
+        assert keys(tx, pages, 8)[0] == "key 09"
+
+
+def test_few_are_counted_exactly_and_many_once_in_a_while(batches: Batches, storage: Storage) -> None:
+    clock = Clock()
+    pages = Pages(clock)
+    few = LicenseFilter(product_id=8)
+
+    def totals() -> tuple[int, int]:
+        with storage.read() as tx:
+            return pages.total(tx, ANY), pages.total(tx, few)
+
+    batches.change([create("of another product", product_id=8)])
+    assert totals() == (51, 1)
+    batches.change([delete("key 00"), delete("of another product")])
+    assert totals() == (51, 0)
+    clock.now += KNOWN_FOR
+    assert totals() == (49, 0)
+    batches.change([delete(f"key {n:02}") for n in range(1, 45)])
+    assert totals() == (5, 0)
+
+
+def test_only_so_many_lists_are_remembered(storage: Storage) -> None:
+    pages = Pages()
+    Batches(storage).change([create(f"{n}", product_id=n % 200) for n in range(200 * 12)])
+    with storage.read() as tx:
+        for number in range(200):
+            assert pages.total(tx, LicenseFilter(product_id=number)) == 12
+            assert len(keys(tx, pages, 11, 1, LicenseFilter(product_id=number))) == 1
+    assert len(pages._lists) == reporting._MOST_LISTS
