@@ -133,9 +133,14 @@ def _read(headers: dict[bytes, bytes], body: bytes, size: int) -> Any:
         return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
 
     try:
-        return loop().run_until_complete(parameters.from_body(headers, receive, BODY_LIMIT))
+        body = loop().run_until_complete(parameters.read_body(headers, receive, BODY_LIMIT, _hold))
+        return parameters.parse_body(headers.get(b"content-type", b""), body)
     except KeywrightError as refusal:
         return type(refusal)
+
+
+def _hold(size: int) -> None:
+    assert size >= 0
 
 
 def _page(asked: parameters.Parameters) -> None:

@@ -67,8 +67,8 @@ def believes_whoever_is_first(peer: str, forwarded_for: Sequence[bytes], _: obje
     return b",".join(forwarded_for).decode("latin-1").partition(",")[0] or peer
 
 
-async def reads_the_first_part(headers: Mapping[bytes, bytes], receive: Receive, _: int) -> dict[str, Any]:
-    return {"headers": headers, "body": (await receive())["body"]}
+async def reads_the_first_part(_headers: Mapping[bytes, bytes], receive: Receive, *_: Any) -> bytes:
+    return bytes((await receive())["body"])
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ async def reads_the_first_part(headers: Mapping[bytes, bytes], receive: Receive,
     [
         ("moments", fields, "parse_time", keeps_the_offset),
         ("client_addresses", auth, "client_address", believes_whoever_is_first),
-        ("bodies", parameters, "from_body", reads_the_first_part),
+        ("bodies", parameters, "read_body", reads_the_first_part),
     ],
 )
 def test_a_parser_that_breaks_its_promise_is_found_out(

@@ -72,7 +72,7 @@ def test_a_body_of_no_known_kind_is_refused_rather_than_overlooked(vendor: Clien
 @pytest.mark.parametrize(
     ("charset", "value"),
     [
-        ("punycode", b"-" + b"ba" * 100_000),
+        ("punycode", b"-" + b"ba" * 30_000),
         ("utf-7", b"+2AA-"),
         ("unicode_escape", rb"\ud800"),
         ("no-such", b"x"),

@@ -1,12 +1,16 @@
-"""However the 32 KiB of a request's headers are filled, reading them takes the server no time to speak of."""
+"""However the headers or the body of a stranger's request are filled, reading them takes the server no time
+to speak of.
+"""
 
 import os
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.http.asking import V2, a_key, core, raw
+from tests.http.asking import V2, core, raw
 from tests.server import NO_LIMITS, RunningServer, running
 
 DATABASES = ("sqlite",)
@@ -80,13 +84,65 @@ def request(method: str, path: str, headers: str) -> bytes:
     return lines.encode("latin-1")
 
 
+#: Bodies of 1 MiB, of which a stranger may send 64 KiB: their unit, and what stands around it.
+BODIES = {
+    "lists": ("application/json", b'{"a":[', b"[],", b"[]]}"),
+    "deep lists": ("application/json", b'{"a":[', b"[" * 30 + b"]" * 30 + b",", b"[]]}"),
+    "too deep": ("application/json", b'{"a":', b"[", b""),
+    "objects": ("application/json", b'{"a":[', b'{"a":{}},', b"{}]}"),
+    "numbers": ("application/json", b'{"a":[', b"1.5e308,", b"1]}"),
+    "digits": ("application/json", b'{"a":', b"1", b"}"),
+    "fractions": ("application/json", b'{"a":0.', b"1", b"}"),
+    "escapes": ("application/json", b'{"a":"', b'\\"', b'"}'),
+    "open strings": ("application/json", b'{"a":"', b'\\"', b""),
+    "escaped form": ("application/x-www-form-urlencoded", b"a=", b"%41\xc3\xa9", b""),
+    "fields": ("application/x-www-form-urlencoded", b"", b"a=b&", b""),
+    "parts": (
+        "multipart/form-data; boundary=B",
+        b"",
+        b'--B\r\nContent-Disposition: form-data; name="a"\r\n\r\n\r\n',
+        b"--B--\r\n",
+    ),
+    "files": (
+        "multipart/form-data; boundary=B",
+        b"",
+        b'--B\r\nContent-Disposition: form-data; name="a"; filename="b"\r\n\r\n\r\n',
+        b"--B--\r\n",
+    ),
+    "almost boundaries": (
+        "multipart/form-data; boundary=B",
+        b'--B\r\nContent-Disposition: form-data; name="a"\r\n\r\n',
+        b"\r\n--",
+        b"\r\n--B--\r\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("size", [63 * 1024, 1024 * 1024])
+@pytest.mark.parametrize("shape", BODIES)
+def test_no_body_of_a_stranger_takes_the_server_long(server: RunningServer, shape: str, size: int) -> None:
+    kind, start, unit, end = BODIES[shape]
+    body = start + unit * ((size - len(start) - len(end)) // len(unit)) + end
+    head = f"Host: x\r\nConnection: close\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+    asked = f"POST {V2}{core('deactivate', 'nobody')} HTTP/1.1\r\n{head}".encode() + body
+    before = processor_time(server.pid)
+    for _ in range(_TIMES):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+            # What is refused before it is whole is answered nonetheless.
+            with suppress(ConnectionError):
+                connection.sendall(asked)
+            status = int(connection.recv(64).split()[1])
+        assert (status == 413) if size > 64 * 1024 else (status in (400, 404))
+    assert processor_time(server.pid) - before < _MOST * _TIMES
+
+
 def processor_time(pid: int) -> float:
     """Seconds that the process has worked, in its own code and in the system's."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-@pytest.mark.parametrize("path", [f"{V2}{core('validate', a_key())}", "/admin/sign-in", "/admin/sign-out"])
+@pytest.mark.parametrize("path", [f"{V2}{core('validate', 'nobody')}", "/admin/sign-in", "/admin/sign-out"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_header_takes_the_server_long(server: RunningServer, path: str, shape: str) -> None:
     method = "GET" if path.endswith("-in") else "POST"

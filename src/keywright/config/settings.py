@@ -233,7 +233,10 @@ class Settings(BaseSettings):
     )
     body_limit: Whole = Field(
         default=1_048_576,
-        description="The largest body of a request, in bytes.",
+        description=(
+            "The largest body of a request, in bytes; 64 KiB for callers without an API key that reads or "
+            "writes."
+        ),
         json_schema_extra={"allowed": "an integer of at least 1024"},
         ge=1024,
     )

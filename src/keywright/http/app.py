@@ -63,6 +63,7 @@ def create_app(settings: Settings, storage: Storage, admin_address: Address | No
             await asyncio.wait([forgetting])
             if door is not None:
                 await door.close()
+            edge.intake.close()
             await desk.close()
 
     starlette = Starlette(routes=pages.ROUTES, lifespan=lifespan, exception_handlers=pages.HANDLERS)
@@ -72,7 +73,7 @@ def create_app(settings: Settings, storage: Storage, admin_address: Address | No
     door = Door(settings, storage) if settings.admin else None
     edge = Edge(settings, starlette if door is None else _with_admin(starlette, door, has_admin))
     if door is not None:
-        door.tallies = edge.tallies
+        door.tallies, door.intake = edge.tallies, edge.intake
     return edge
 
 

@@ -54,7 +54,7 @@ class Budgets:
         sources = _sources(call)
         call.spending = spending = Spending()
         spending.guess = guess = await self._keys.begin(call.key, *sources)
-        if _is_stranger(call) and _has_parameters(call):
+        if call.is_stranger and _has_parameters(call):
             # What others at the same address send does not stop a caller whose key is known.
             source = guess.mark if guess is not None and guess.is_known else sources[0]
             _take(self._malformed, source, spending.for_malformed)
@@ -80,7 +80,7 @@ class Budgets:
             _give_back(spending.for_success)
         if not is_malformed:
             _give_back(spending.for_malformed)
-        elif not spending.for_malformed and _is_stranger(call):
+        elif not spending.for_malformed and call.is_stranger:
             try:
                 self._malformed.take(monotonic(), source_of(call.address))
             except e.RateLimited as limited:
@@ -104,14 +104,9 @@ def _sources(call: Call) -> tuple[str, ...]:
     A client key is shipped inside programs: what one customer does with it is not the others' doing.
     """
     source = source_of(call.address)
-    if call.caller is None or call.caller.permissions is Permissions.CLIENT:
+    if call.is_stranger:
         return (source,)
     return (source, call.actor)
-
-
-def _is_stranger(call: Call) -> bool:
-    """Whether the caller has no API key that may read or write."""
-    return call.caller is None or call.caller.permissions is Permissions.CLIENT
 
 
 def _is_shop(call: Call) -> bool:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,8 +14,9 @@ from keywright.commands import Command, LicenseCommand, Query, Retry
 from keywright.desk import Desk
 from keywright.fields import MAX_USER_AGENT_LENGTH, IpAddresses, keep_address
 from keywright.http import parameters, problems, wire
+from keywright.http.intake import Intake
 from keywright.http.protocol import TRANSPORT
-from keywright.model import Caller, KeptAnswer, LicenseRecord, Origin
+from keywright.model import Caller, KeptAnswer, LicenseRecord, Origin, Permissions
 
 if TYPE_CHECKING:
     from keywright.http.budgets import Spending
@@ -46,6 +48,7 @@ class Call:
         "caller",
         "desk",
         "headers",
+        "intake",
         "ip_addresses",
         "is_begun",
         "is_change",
@@ -85,6 +88,7 @@ class Call:
         self.caller: Caller | None = None
         self.desk: Desk
         self.body_limit = 0
+        self.intake: Intake
         self.spending: Spending | None = None
         #: Whether the call asks for a change, and whether the desk is deciding it, or has.
         self.is_change = False
@@ -100,6 +104,11 @@ class Call:
     def actor(self) -> str:
         """Who calls, as events and the log say it."""
         return "program" if self.caller is None else f"api_key:{self.caller.api_key_id}"
+
+    @property
+    def is_stranger(self) -> bool:
+        """Whether the caller has no API key that may read or write."""
+        return self.caller is None or self.caller.permissions is Permissions.CLIENT
 
     @property
     def origin(self) -> Origin:
@@ -125,7 +134,10 @@ class Call:
 
     async def read_body(self) -> None:
         """Read the parameters in the body."""
-        self.sent = await parameters.from_body(self.headers, self.receive, self.body_limit)
+        parse = partial(parameters.parse_body, self.headers.get(b"content-type", b""))
+        self.sent = await self.intake.take(
+            self.headers, self.receive, self.body_limit, parse, is_stranger=self.is_stranger
+        )
 
     @property
     def parameters(self) -> parameters.Parameters:

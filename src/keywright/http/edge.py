@@ -21,6 +21,7 @@ from keywright.http import auth, parameters, problems, v2, wire
 from keywright.http.addresses import Addresses
 from keywright.http.budgets import Budgets
 from keywright.http.calls import Answer, Call
+from keywright.http.intake import Intake
 from keywright.http.limits import source_of
 from keywright.http.sending import ALWAYS, say_unknown, send_answer
 from keywright.http.tallies import Tallies
@@ -58,6 +59,7 @@ class Edge:
         self._prefix = [*self._root, *below]
         self._raw_prefix = [word.encode() for word in self._prefix]
         self._budgets = Budgets(settings)
+        self.intake = Intake()
         #: What is counted here, to be kept by whoever runs this.
         self.tallies = Tallies()
         self._addresses = Addresses(settings.trusted_proxies, self.tallies)
@@ -175,6 +177,7 @@ class Edge:
         scope = call.scope
         call.desk = self.desk
         call.body_limit = self._settings.body_limit
+        call.intake = self.intake
         call.namespace = self._settings.namespace
         call.ip_addresses = self._settings.ip_addresses
         self._addresses.find(call)

@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from typing import Any, Self
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
+from typing import Any, Self, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -24,15 +24,19 @@ from keywright.errors import (
 )
 
 Parameters = dict[str, Any]
+Result = TypeVar("Result")
 
 #: Methods whose requests have a body only when they say so.
 BODILESS = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
 #: How long a request's body may take to arrive, in seconds.
 BODY_TIMEOUT = 10
-#: To parse a body of this many bytes takes some milliseconds, of the largest one a fifth of a second.
-_LARGE = 16 * 1024
 _MOST_FIELDS = 1000
+#: No file is a parameter of anything; each costs a temporary file.
+_MOST_FILES = 10
 _DEEPEST = 32
+_STRING = re.compile(rb'"[^"]*"?')
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_ONE_KIND = bytes.maketrans(b"{}", b"[]")
 #: The longest ``Content-Type`` of a multipart body: a boundary has at most 70 bytes (RFC 2046 §5.1.1), and
 #: the library that finds it takes quadratic time.
 _LONGEST_KIND = 512
@@ -121,21 +125,14 @@ def read(asked: Mapping[str, Any], parsers: Mapping[str, Callable[[object], Any]
     return values
 
 
-async def from_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> Parameters:
-    """The parameters of a body of at most ``limit`` bytes; none when it is empty, ``{}``, ``[]`` or ``null``.
-
-    Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete``, ``RequestTooSlow``, ``MalformedJson``,
-    ``BodyNotAnObject`` or ``MalformedForm``.
+def parse_body(kind: bytes, body: bytes) -> Parameters:
+    """The parameters of a body whose ``Content-Type`` is ``kind``; none when it is empty, ``{}``, ``[]`` or
+    ``null``. Raises ``MalformedJson``, ``BodyNotAnObject`` or ``MalformedForm``.
     """
-    body = await read_body(headers, receive, limit)
-    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if kind == b"multipart/form-data":
-        if is_large(body):
-            return _from_pairs(await asyncio.to_thread(lambda: asyncio.run(_multipart(headers, body))))
-        return _from_pairs(await _multipart(headers, body))
-    if is_large(body):
-        return await asyncio.to_thread(_parse, kind, body)
-    return _parse(kind, body)
+    media_type = kind.partition(b";")[0].strip().lower()
+    if media_type == b"multipart/form-data":
+        return _from_pairs(_at_once(_multipart(kind, body)))
+    return _parse(media_type, body)
 
 
 def has_body(method: str, headers: Mapping[bytes, bytes]) -> bool:
@@ -145,11 +142,6 @@ def has_body(method: str, headers: Mapping[bytes, bytes]) -> bool:
     if headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
         return False
     return method not in BODILESS or (method != "OPTIONS" and bool(headers.get(b"content-type")))
-
-
-def is_large(body: bytes) -> bool:
-    """Whether parsing this would keep everybody else waiting, and so is done in a thread."""
-    return len(body) > _LARGE
 
 
 def _parse(kind: bytes, body: bytes) -> Parameters:
@@ -164,8 +156,13 @@ def _parse(kind: bytes, body: bytes) -> Parameters:
     return _from_pairs(_pairs(body))
 
 
-async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> bytes:
-    """The whole body. Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete`` or ``RequestTooSlow``."""
+async def read_body(
+    headers: Mapping[bytes, bytes], receive: Receive, limit: int, hold: Callable[[int], None]
+) -> bytes:
+    """The whole body. ``hold`` is told of each piece's size before that is kept.
+
+    Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete``, ``RequestTooSlow`` or what ``hold`` raises.
+    """
     encoding = headers.get(b"content-encoding", b"identity").strip().lower()
     if encoding not in (b"", b"identity"):
         raise EncodedBody
@@ -180,29 +177,43 @@ async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int
                 if message["type"] == "http.disconnect":
                     # What has come may lack the parameter that says how much to change.
                     raise BodyIncomplete
-                body += message.get("body", b"")
-                if len(body) > limit:
+                piece = message.get("body", b"")
+                if len(body) + len(piece) > limit:
                     raise BodyTooLarge
+                hold(len(piece))
+                body += piece
                 if not message.get("more_body", False):
                     return bytes(body)
     except TimeoutError:
         raise RequestTooSlow from None
 
 
-async def _multipart(headers: Mapping[bytes, bytes], body: bytes) -> list[tuple[str, Any]]:
+def _at_once(parsing: Coroutine[Any, Any, Result]) -> Result:
+    """The result of a parser that has its whole input, and so waits for nothing."""
+    try:
+        parsing.send(None)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+    # It would have a file so large written to the disk by another thread.
+    parsing.close()
+    raise MalformedForm
+
+
+async def _multipart(kind: bytes, body: bytes) -> list[tuple[str, Any]]:
     async def whole() -> AsyncGenerator[bytes, None]:
         yield body
 
     # The boundary and nothing else: the client does not choose which of Python's codecs runs here.
-    if len(headers[b"content-type"]) > _LONGEST_KIND:
+    if len(kind) > _LONGEST_KIND:
         raise MalformedForm
-    _, options = parse_options_header(headers[b"content-type"])
+    _, options = parse_options_header(kind)
     boundary = options.get(b"boundary", b"")
     if not re.fullmatch(rb"[ -!#-\[\]-~]{1,70}", boundary):
         raise MalformedForm
-    kind = b'multipart/form-data; boundary="%b"' % boundary
+    ours = b'multipart/form-data; boundary="%b"' % boundary
     parser = MultiPartParser(
-        Headers(raw=[(b"content-type", kind)]), whole(), max_files=_MOST_FIELDS, max_fields=_MOST_FIELDS
+        Headers(raw=[(b"content-type", ours)]), whole(), max_files=_MOST_FILES, max_fields=_MOST_FIELDS
     )
     try:
         form = await parser.parse()
@@ -218,12 +229,12 @@ async def _multipart(headers: Mapping[bytes, bytes], body: bytes) -> list[tuple[
 def _json(body: bytes) -> Parameters:
     if not body.strip():
         return {}
+    if _is_deeper(body, _DEEPEST):
+        raise MalformedJson
     try:
         value = _decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         raise MalformedJson from None
-    if _is_deeper(value, _DEEPEST):
-        raise MalformedJson
     if value is None or value == []:
         # PHP writes an empty map as a list.
         return {}
@@ -232,8 +243,17 @@ def _json(body: bytes) -> Parameters:
     return value
 
 
-def _is_deeper(value: Any, levels: int) -> bool:
-    if not isinstance(value, dict | list):
-        return False
-    inner = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_is_deeper(one, levels - 1) for one in inner)
+def _is_deeper(body: bytes, levels: int) -> bool:
+    """Whether JSON has more levels of lists and objects, or brackets that do not fit together.
+
+    Each step takes the innermost level away; all of them are searches and replacements, which cost far less
+    than decoding.
+    """
+    without_escapes = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    left = _STRING.sub(b"", without_escapes).translate(_ONE_KIND, _NO_BRACKETS)
+    for _ in range(levels):
+        before = len(left)
+        left = left.replace(b"[]", b"")
+        if len(left) in (0, before):
+            break
+    return bool(left)

@@ -10,7 +10,7 @@ import gc
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -25,7 +25,9 @@ from keywright.errors import FateUnknown, KeywrightError, QueueFull, Unavailable
 from keywright.http.admin import BASE
 from keywright.http.admin.turns import Turns
 from keywright.http.edge import MAX_ADDRESS
+from keywright.http.intake import Intake
 from keywright.http.jobs import LongWork
+from keywright.http.rooms import Room
 from keywright.http.tallies import Tallies
 from keywright.storage import Reading, Storage, ask
 
@@ -57,39 +59,23 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
-class _Room:
-    """Some threads, and how many may wait for them."""
-
-    def __init__(self, threads: int, most_waiting: int, name: str) -> None:
-        self.threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        self._most_waiting = most_waiting
-        self._waiting = 0
-
-    async def run(self, work: Callable[[], Result], *, is_begun: bool = False) -> Result:
-        if self._waiting >= self._most_waiting and not is_begun:
-            raise QueueFull
-        self._waiting += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self.threads, work)
-        finally:
-            self._waiting -= 1
-
-
 class Door:
     """The ASGI application below /admin. Whoever runs it gives it its desk first, and closes it before the
-    desk; ``tallies`` are what the edge counts, for who wants to see it; ``long_work`` works on jobs.
+    desk; ``tallies`` are what the edge counts, for who wants to see it; ``intake`` reads forms; ``long_work``
+    works on jobs.
     """
 
     desk: Desk
     tallies: Tallies
+    intake: Intake
     long_work: LongWork
 
     def __init__(self, settings: Settings, storage: Storage) -> None:
         self.settings = settings
         self._storage = storage
-        self._inside = _Room(_THREADS, _MOST_WAITING, "pages")
-        self._entrance = _Room(1, _MOST_AT_ENTRANCE, "entrance")
-        self._known_entrance = _Room(1, _MOST_KNOWN_AT_ENTRANCE, "known-entrance")
+        self._inside = Room(_THREADS, _MOST_WAITING, "pages")
+        self._entrance = Room(1, _MOST_AT_ENTRANCE, "entrance")
+        self._known_entrance = Room(1, _MOST_KNOWN_AT_ENTRANCE, "known-entrance")
         self._here = threading.local()
         self._opened: list[Storage] = []
         #: ``turns.aside`` lets others work while a page waits for something.

@@ -1,6 +1,5 @@
 """What came with a request to a page: its query and its form."""
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import parse_qsl
 
@@ -8,7 +7,7 @@ from starlette.requests import Request
 
 from keywright.errors import MalformedForm
 from keywright.fields import is_storable
-from keywright.http import parameters
+from keywright.http.intake import Intake
 
 #: The most fields of a query or a form; a page of a list has far fewer boxes to tick.
 _MOST_FIELDS = 1000
@@ -49,16 +48,21 @@ def of_query(request: Request) -> Form:
     return Form(_pairs(request.scope["query_string"]))
 
 
-async def of_body(request: Request, limit: int) -> Form:
+async def of_body(request: Request, intake: Intake, limit: int, *, is_stranger: bool) -> Form:
     """The form in a body of at most ``limit`` bytes.
 
-    Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete``, ``RequestTooSlow`` or ``MalformedForm``.
+    Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete``, ``RequestTooSlow``, ``QueueFull`` or
+    ``MalformedForm``.
     """
-    body = await parameters.read_body(dict(request.scope["headers"]), request.receive, limit)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if body and kind != _FORM:
-        raise MalformedForm
-    return Form(await asyncio.to_thread(_pairs, body) if parameters.is_large(body) else _pairs(body))
+
+    def parse(body: bytes) -> list[tuple[str, str]]:
+        if body and kind != _FORM:
+            raise MalformedForm
+        return _pairs(body)
+
+    headers = dict(request.scope["headers"])
+    return Form(await intake.take(headers, request.receive, limit, parse, is_stranger=is_stranger))
 
 
 def _pairs(encoded: bytes) -> list[tuple[str, str]]:

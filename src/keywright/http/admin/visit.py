@@ -327,10 +327,10 @@ async def _answer(area: Area, request: Request, method: Method, needed: Needed |
     try:
         visit = Visit(frame, request, area, query=forms.of_query(request))
         if visit.is_post:
-            limit = frame.door.settings.body_limit
+            limit, is_stranger = frame.door.settings.body_limit, visitor.signed_in is None
             if needed == EVERYBODY:
                 limit = min(limit, _MOST_OF_STRANGERS)
-            visit.form = await forms.of_body(request, limit)
+            visit.form = await forms.of_body(request, frame.door.intake, limit, is_stranger=is_stranger)
             token = request.headers.get("x-csrf-token") or visit.form.get("csrf_token", "")
             if not is_form_ours(request, visitor, token):
                 return await frame.say(request, _NOT_OURS)

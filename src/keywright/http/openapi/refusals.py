@@ -43,7 +43,7 @@ WHEN: dict[type[e.KeywrightError], str] = {
     e.BodyIncomplete: "The caller went away before the whole body had come.",
     e.MalformedJson: "The body announces JSON and is not.",
     e.MalformedForm: "The query or the body is not a form, or has over 1,000 fields.",
-    e.BodyTooLarge: "The body is over the limit, which is a setting (1 MiB).",
+    e.BodyTooLarge: "The body is over the limit: 1 MiB, a setting; without a read or write API key 64 KiB.",
     e.AddressTooLong: "Path and query have over 8 KiB.",
     e.EncodedBody: "The body is compressed.",
     e.HeadersTooLarge: "The request line and headers have over 32 KiB.",
