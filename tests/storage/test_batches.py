@@ -254,6 +254,16 @@ def test_each_field_is_saved_also_when_a_place_is_taken_in_the_same_batch(
     assert changed.times_activated == activates
 
 
+def test_authors_are_api_keys_and_not_users_of_the_pages_who_have_the_same_numbers(
+    batches: Batches, storage: Storage
+) -> None:
+    ada: dict[str, Any] = {"origin": an_origin(actor="user:7"), "by": 7}
+    batches.change([create("of-ada", **ada), create("of-key-7", by=7)])
+    assert [stored(storage, key).license.created_by for key in ("of-ada", "of-key-7")] == [None, 7]
+    batches.change([replace(update("of-key-7", order_id=1), **ada)])
+    assert stored(storage, "of-key-7").license.updated_by is None
+
+
 def test_who_changed_a_license_last_is_saved_even_when_nothing_else_changed(
     batches: Batches, storage: Storage
 ) -> None:
