@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from argon2 import PasswordHasher
+from pyotp import TOTP
 
 from keywright import commands as c
 from keywright.accounts import hash_session_token
@@ -29,10 +30,13 @@ from keywright.model import (
     Status,
     User,
 )
+from keywright.second_factors import hash_recovery_code
 from keywright.storage import open_storage
 from keywright.storage.sqlite import SqliteStorage
 
 NOW = datetime(2026, 1, 15, 12, 30, 45, tzinfo=UTC)
+SECRET_OF_APP = "ORUGS4ZANFZSAYJAORSXG5BAMZXXEIDU"
+RECOVERY_CODES = tuple(f"code-{number:04d}-code" for number in range(10))
 LATER = datetime(2026, 1, 16, 8, 0, 0, tzinfo=UTC)
 KEY = "KEY-1"
 TOKEN = "0123456789abcdef0123456789abcdef01234567"
@@ -260,6 +264,19 @@ def change_user(user_id: int, **fields: Any) -> c.ChangeUser:
 
 def start_session(user_id: int, token: str = TOKEN, **fields: Any) -> c.StartSession:
     return c.StartSession(**_asked(user_id=user_id, token_hash=hash_session_token(token), **fields))
+
+
+def enable_second_factor(user_id: int, secret: str = SECRET_OF_APP, **fields: Any) -> c.EnableSecondFactor:
+    """In the session with the usual token, which has another one afterwards."""
+    given = {
+        "user_id": user_id,
+        "secret": secret,
+        "code": TOTP(secret).at(NOW),
+        "code_hashes": tuple(map(hash_recovery_code, RECOVERY_CODES)),
+        "session": hash_session_token(TOKEN),
+        "new_session": hash_session_token("new"),
+    }
+    return c.EnableSecondFactor(**_asked(**given | fields))
 
 
 def see_session(token: str = TOKEN, **fields: Any) -> c.SeeSession:

@@ -19,6 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from keywright import commands as c
+from keywright import second_factors
 from keywright.errors import LastAdministrator, SetupOver, UnknownUser, UserExists
 from keywright.model import License, Role, Session, User
 from keywright.storage import Reading, people
@@ -185,10 +186,11 @@ def device_mark(tx: Reading, user: User) -> str:
 
 
 class SignedIn(msgspec.Struct, frozen=True):
-    """Who is there, and since when."""
+    """Who is there, since when, and whether they have a second factor."""
 
     user: User
     session: Session
+    has_factor: bool
 
 
 def new_session_token() -> str:
@@ -209,7 +211,9 @@ def find_signed_in(tx: Reading, token: str, now: datetime) -> SignedIn | None:
     if session is None or _is_over(session, now):
         return None
     user = find_user_by_id(tx, session.user_id)
-    return None if user is None or user.disabled_at is not None else SignedIn(user, session)
+    if user is None or user.disabled_at is not None:
+        return None
+    return SignedIn(user, session, second_factors.has_factor(tx, user.id))
 
 
 def list_sessions(tx: Reading, user_id: int, now: datetime) -> list[Session]:
@@ -255,24 +259,35 @@ def change_user(work: Workset, command: c.ChangeUser) -> User:
     people.save_user(work.tx, changed)
     if command.is_disabled or command.password_hash is not None:
         people.delete_sessions_of(work.tx, user.id, but=command.but_session)
+    if command.password_hash is not None:
+        second_factors.forget_failures(work.tx, user.id)
     if changed != user:
         work.note("user.changed", command, _of(user) | _differences(user, changed))
     return changed
 
 
-def start_session(work: Workset, command: c.StartSession) -> Session:
-    """Sign a user in, and forget the sessions that are over."""
+def start_session(work: Workset, command: c.StartSession) -> Session | None:
+    """Sign a user in, and forget the sessions that are over; None for a wrong code. Raises
+    ``UnknownUser``.
+    """
     tx, now, origin = work.tx, command.now, command.origin
     user = people.lock_user(tx, command.user_id)
     if user is None or user.disabled_at is not None:
         raise UnknownUser
     if command.password_hash not in (None, user.password_hash):
         raise UnknownUser
+    details = _of(user)
+    if second_factors.has_factor(tx, user.id):
+        # It is not known before that it is them.
+        attempt = replace(command, origin=replace(origin, actor="visitor"))
+        if (taken := second_factors.take(work, attempt, user, command.code or "")) is None:
+            return None
+        details["second_factor"] = taken
     people.delete_old_sessions(tx, seen_before=now - SESSION_IDLE, created_before=now - SESSION_LONGEST)
     session = Session(command.token_hash, user.id, now, now, origin.ip_address, origin.user_agent)
     people.save_new_session(tx, session)
     people.save_user(tx, replace(user, signed_in_at=now))
-    work.note("user.signed_in", command, _of(user))
+    work.note("user.signed_in", command, details)
     return session
 
 

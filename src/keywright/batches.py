@@ -10,7 +10,17 @@ from functools import partial
 from time import monotonic, sleep
 from typing import Any
 
-from keywright import access, accounts, following, generating, jobs, licensing, privacy, reporting
+from keywright import (
+    access,
+    accounts,
+    following,
+    generating,
+    jobs,
+    licensing,
+    privacy,
+    reporting,
+    second_factors,
+)
 from keywright import commands as c
 from keywright.errors import (
     Fault,
@@ -73,6 +83,7 @@ _DECISIONS = (
     | following.DECISIONS
     | jobs.DECISIONS
     | privacy.DECISIONS
+    | second_factors.DECISIONS
     | {c.ForgetAnswers: forget_answers, c.Note: note}
 )
 

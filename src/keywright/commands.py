@@ -162,11 +162,46 @@ class ChangeUser(Command, frozen=True, kw_only=True):
 
 
 class StartSession(Command, frozen=True, kw_only=True):
-    """Sign a user in. With ``password_hash``, only if that is the user's still."""
+    """Sign a user in. With ``password_hash``, only if that is the user's still. Users who have a second
+    factor need a ``code`` of their app, or a recovery code.
+    """
 
     user_id: int
     token_hash: bytes
     password_hash: str | None = None
+    code: str | None = None
+
+
+class EnableSecondFactor(Command, frozen=True, kw_only=True):
+    """Let the user have a second factor, whose app shows ``code`` now, and recovery codes with these hashes.
+    The session with the hash ``session`` goes on as ``new_session``; the user's others end.
+    """
+
+    user_id: int
+    secret: str
+    code: str
+    code_hashes: tuple[bytes, ...]
+    session: bytes
+    new_session: bytes
+
+
+class DisableSecondFactor(Command, frozen=True, kw_only=True):
+    """Turn the user's second factor off, with a code. Without one, it is somebody else who does that, and the
+    user's sessions end; otherwise that with the hash ``session`` goes on as ``new_session``.
+    """
+
+    user_id: int
+    code: str | None = None
+    session: bytes | None = None
+    new_session: bytes | None = None
+
+
+class RenewRecoveryCodes(Command, frozen=True, kw_only=True):
+    """Let the user have recovery codes with these hashes instead of those there were."""
+
+    user_id: int
+    code: str
+    code_hashes: tuple[bytes, ...]
 
 
 class SeeSession(Command, frozen=True, kw_only=True):

@@ -144,6 +144,18 @@ class User(msgspec.Struct, frozen=True):
     signed_in_at: datetime | None = None
 
 
+class SecondFactor(msgspec.Struct, frozen=True):
+    """What a user has beside the password (RFC 6238): a secret of their app, in base32; the time step of the
+    last code that was taken, and how many codes were wrong since.
+    """
+
+    user_id: int
+    secret: str
+    enabled_at: datetime
+    last_step: int
+    failures: int = 0
+
+
 class Session(msgspec.Struct, frozen=True):
     """Somebody who is signed in; the token is in their browser, and known here by its SHA-256 only."""
 

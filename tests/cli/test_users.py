@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 from argon2 import PasswordHasher
 
-from keywright import accounts
+from keywright import accounts, second_factors
+from keywright.batches import Batches
 from keywright.config import open_installation, read_settings
 from keywright.model import Event, Role, Session, User
 from keywright.storage import ask, change, people
 from tests.cli.conftest import Keywright
+from tests.makers import enable_second_factor
 from tests.server import KEYWRIGHT, wait_until
 
 PASSWORD = "correct horse battery"
@@ -255,3 +257,16 @@ def test_the_link_says_where_the_server_is_as_far_as_that_is_known(
     monkeypatch.setenv("KEYWRIGHT_HOST", host)
     monkeypatch.setenv("KEYWRIGHT_PORT", port)
     assert f"  {base_url}/admin/setup?token=" in keywright("user", "link")
+
+
+def test_a_lost_second_factor_is_turned_off(keywright: Keywright, ada: User) -> None:
+    token = sign_in(keywright.data_dir, ada)
+    with closing(open_installation(read_settings({"data_dir": keywright.data_dir}))) as storage:
+        Batches(storage).change([enable_second_factor(ada.id)])
+        said = keywright("user", "reset-second-factor", "ada")
+        assert said == "The second factor of ada is turned off, and ada is signed out everywhere.\n"
+        assert not ask(storage, lambda tx: second_factors.has_factor(tx, ada.id))
+    assert not is_signed_in(keywright.data_dir, token)
+    assert told(keywright.data_dir)[-1].name == "user.second_factor_disabled"
+    keywright("user", "reset-second-factor", "ada")
+    assert "there is no user of this name" in keywright.refused("user", "reset-second-factor", "bob")

@@ -27,6 +27,7 @@ from tests.makers import (
     create_user,
     deactivate_all,
     delete,
+    enable_second_factor,
     generate,
     save_name,
     start_session,
@@ -51,6 +52,7 @@ def fill(storage: Storage) -> None:
     batches.change([generate(1, 2_100)])
     access.issue_api_key(storage, "shop", Permissions.READ_WRITE, NOW)
     batches.change([create_user(), create_user("ada", Role.READER), start_session(1)])
+    batches.change([enable_second_factor(2)])
     batches.change([save_name(NameKind.PRODUCT, 7, "Writer"), save_name(NameKind.USER, 7, "Anna")])
 
 

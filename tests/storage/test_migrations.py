@@ -27,12 +27,13 @@ from tests.makers import KEY, a_license, a_storage
 MIGRATE = sys.modules["keywright.storage.migrate"]
 SCRIPTS = Path(next(iter(migrations.__path__)))
 #: What a later version could bring: a column and a filled table.
-NEXT = """\
+LATER = "9000"
+NEXT = f"""\
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0005"
-down_revision = "0004"
+revision = "{LATER}"
+down_revision = "{HEAD}"
 
 
 def upgrade() -> None:
@@ -113,9 +114,9 @@ def test_every_table_of_the_activation_path_leads_with_the_license() -> None:
 def use_scripts(folder: Path, later: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on the newest revision is this one, after those that there are."""
     shutil.copytree(SCRIPTS, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "versions" / "0005_later.py").write_text(later)
+    (folder / "versions" / "9000_later.py").write_text(later)
     monkeypatch.setattr(MIGRATE, "_SCRIPTS", str(folder))
-    monkeypatch.setattr(MIGRATE, "HEAD", "0005")
+    monkeypatch.setattr(MIGRATE, "HEAD", LATER)
 
 
 @pytest.fixture
@@ -139,7 +140,7 @@ def test_a_migration_changes_an_existing_database_and_keeps_what_is_in_it(
 ) -> None:
     use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
     assert licenses_of(a_storage(sold)) == [KEY]
-    assert state_of_file(sold / "keywright.db").revision == "0005"
+    assert state_of_file(sold / "keywright.db").revision == LATER
     with closing(sqlite3.connect(sold / "keywright.db")) as connection:
         assert connection.execute("SELECT note FROM licenses").fetchall() == [("migrated",)]
 
@@ -150,11 +151,11 @@ def test_a_database_is_copied_before_a_migration_changes_it(
     use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
     a_storage(sold).close()
     (copy,) = (sold / "backups").iterdir()
-    assert copy.name.startswith("keywright-schema-0004-")
+    assert copy.name.startswith(f"keywright-schema-{HEAD}-")
     assert copy.suffix == ".db"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
-    assert state_of_file(copy).revision == "0004"
+    assert state_of_file(copy).revision == HEAD
     monkeypatch.undo()
     restored = tmp_path / "restored"
     restored.mkdir()
@@ -183,7 +184,7 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(
     with pytest.raises(StoreUnavailable, match="no_such_table"):
         a_storage(sold)
     monkeypatch.undo()
-    assert state_of_file(sold / "keywright.db").revision == "0004"
+    assert state_of_file(sold / "keywright.db").revision == HEAD
     assert licenses_of(a_storage(sold)) == [KEY]
 
 

@@ -44,6 +44,7 @@ BAD_VALUES = {
     "body_limit": "12",
     "unknown_key_limit": "-1",
     "bad_credentials_limit": "many",
+    "require_second_factor": "some",
     "ip_addresses": "some",
     "keep_addresses_days": "36501",
     "bad_request_limit": "1.5",

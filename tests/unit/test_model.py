@@ -42,6 +42,7 @@ NOUNS: list[msgspec.Struct] = [
     an_api_key(),
     a_user(),
     a_session(),
+    model.SecondFactor(1, "ORUGS4ZANFZSAYJAORSXG5BAMZXXEIDU", NOW, 0),
     model.Job(1, "export", JobState.WAITING, {}, None, 0, 0, 0, None, NOW, 1, None, None, None, None),
     model.Caller(1, "shop", Permissions.READ, None),
     an_origin(),

@@ -115,6 +115,18 @@ def change_role(
     output.print_line(f"The user {name} has the role {role.value} now.")
 
 
+@command(app, "keywright user reset-second-factor bob", name="reset-second-factor")
+@with_installation
+def reset_second_factor(here: Installation, *, name: _Name) -> None:
+    """Turn off the second factor of a user who has lost it, and end every session of theirs at once.
+
+    The password alone is enough then, until another one is set up.
+    """
+    user = _get_user(here, name)
+    here.change(c.DisableSecondFactor, user_id=user.id)
+    output.print_line(f"The second factor of {name} is turned off, and {name} is signed out everywhere.")
+
+
 @command(app)
 @with_installation
 def link(here: Installation) -> None:

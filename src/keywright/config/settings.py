@@ -301,6 +301,16 @@ class Settings(BaseSettings):
         ),
         json_schema_extra={"allowed": "an integer of at least 0"},
     )
+    require_second_factor: Annotated[Literal["none", "administrators", "all"], BeforeValidator(_lower)] = (
+        Field(
+            default="none",
+            description=(
+                "Which users of the pages have to have a second factor: one who has none is led to set it up "
+                "after the password, and can do nothing else before. Everybody may have one."
+            ),
+            json_schema_extra={"allowed": "none, administrators or all"},
+        )
+    )
     ip_addresses: Annotated[IpAddresses, BeforeValidator(_lower)] = Field(
         default="full",
         description=(

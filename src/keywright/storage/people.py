@@ -114,6 +114,14 @@ def delete_sessions_of(tx: Writing, user_id: int, *, but: bytes | None) -> None:
     tx.connection.execute(query if but is None else query.where(sessions.c.token_hash != but))
 
 
+def renew_session(tx: Writing, user_id: int, session: bytes | None, new: bytes | None) -> None:
+    """End the user's sessions, except that with this hash, which has another from now on."""
+    delete_sessions_of(tx, user_id, but=session)
+    if session is not None and new is not None:
+        own = and_(sessions.c.user_id == user_id, sessions.c.token_hash == session)
+        tx.connection.execute(update(sessions).where(own).values(token_hash=new))
+
+
 def delete_old_sessions(tx: Writing, *, seen_before: datetime, created_before: datetime) -> None:
     """Delete the sessions seen last, or created, at these moments or earlier."""
     is_old = or_(

@@ -208,6 +208,31 @@ sessions = Table(
     sqlite_with_rowid=False,
 )
 
+#: What users have beside their passwords: a secret that their app knows, too, sealed for them.
+second_factors = Table(
+    "second_factors",
+    metadata,
+    Column("user_id", BigInteger, nullable=False),
+    Column("sealed_secret", LargeBinary, nullable=False, info=SEALED),
+    Column("enabled_at", BigInteger, nullable=False),
+    # The time step of the last code that was taken: none is good twice.
+    Column("last_step", BigInteger, nullable=False),
+    # How many codes were wrong since the last right one.
+    Column("failures", BigInteger, nullable=False),
+    PrimaryKeyConstraint("user_id"),
+    sqlite_with_rowid=False,
+)
+
+#: What helps a user without their app, once each; here is the SHA-256.
+recovery_codes = Table(
+    "recovery_codes",
+    metadata,
+    Column("user_id", BigInteger, nullable=False),
+    Column("code_hash", LargeBinary(32), nullable=False, info=PLAIN_HASH),
+    PrimaryKeyConstraint("user_id", "code_hash"),
+    sqlite_with_rowid=False,
+)
+
 #: What a vendor calls its products and customers; kind is ``product`` or ``user``.
 names = Table(
     "names",

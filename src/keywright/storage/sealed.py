@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Column, Table
 
 from keywright.keys import license_place
-from keywright.storage.schema import job_pieces, kept_answers, licenses
+from keywright.storage.schema import job_pieces, kept_answers, licenses, second_factors
 
 
 class Sealed(NamedTuple):
@@ -37,9 +37,15 @@ def piece_place(job_id: int, number: int) -> bytes:
     return b"job:%d:%d" % (job_id, number)
 
 
+def factor_place(user_id: int) -> bytes:
+    """Where the secret of a user's app can be unsealed."""
+    return b"user:%d" % user_id
+
+
 ALL: Final = (
     Sealed(licenses.c.sealed_key, lambda row: license_place(row.id), found_by=licenses.c.fingerprint),
     Sealed(kept_answers.c.sealed_body, lambda row: bytes(row.scope)),
+    Sealed(second_factors.c.sealed_secret, lambda row: factor_place(row.user_id)),
     # A piece may have a megabyte.
     Sealed(job_pieces.c.sealed, lambda row: piece_place(row.job_id, row.number), at_once=4),
 )

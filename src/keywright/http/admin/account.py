@@ -80,5 +80,6 @@ def _page(visit: Visit, errors: dict[str, str]) -> Response:
         may=MAY[visit.user.role],
         sessions=_sessions(visit),
         mine=visit.session.token_hash,
+        has_factor=visit.visitor.signed_in is not None and visit.visitor.signed_in.has_factor,
         min_length=MIN_PASSWORD_LENGTH,
     )

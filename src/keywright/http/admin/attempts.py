@@ -8,8 +8,8 @@ from keywright.errors import RateLimited
 from keywright.http.limits import RateLimit, site_of, source_of
 
 #: How many attempts to sign in may fail in a minute: from one address, from the network around it, and under
-#: one name; of browsers that are known for a user, this many instead.
-AT_SIGN_IN = {"address": 10, "site": 30, "name": 20, "known": 10}
+#: one name; of browsers that are known for a user, this many instead. And how many codes of one user.
+AT_SIGN_IN = {"address": 10, "site": 30, "name": 20, "known": 10, "code": 10}
 
 
 def sources_of(address: str, name: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from keywright import accounts
+from keywright import accounts, second_factors
 from keywright.accounts import MIN_PASSWORD_LENGTH, Right
 from keywright.commands import CreateUser, EndSession, RefuseSignIn, StartSession
 from keywright.errors import SetupOver, UnknownUser
@@ -15,6 +15,8 @@ from keywright.fields import MAX_NAME_LENGTH, parse_name
 from keywright.http.admin import BASE, parts
 from keywright.http.admin.attempts import AT_SIGN_IN, Attempts, sources_of
 from keywright.http.admin.passwords import hashed, is_right, new_password
+from keywright.http.admin.second_factor import is_recovery_code, wrong_code
+from keywright.http.admin.sentences import counted
 from keywright.http.admin.visit import EVERYBODY, Area, Visit, page
 from keywright.model import Role, User
 from keywright.storage import Reading
@@ -25,6 +27,7 @@ _REST = 0.1
 #: Where one may be sent after signing in: a page of ours. Dots could lead elsewhere.
 _PAGE_OF_OURS = re.compile(rf"{BASE}(/[A-Za-z0-9_~-]+)*/?(\?[A-Za-z0-9_.~%&=+:,-]*)?")
 _WRONG = "The name or the password is wrong."
+_TOO_LATE = "That took too long, or your password was changed meanwhile. Sign in again."
 _OVER = "You were signed out, because nothing happened for a while. What you sent was not done."
 
 
@@ -85,13 +88,35 @@ class Entrance(Area):
         # What strangers do, at the same address too, does not concern a browser that is known.
         sources = {"known": mark} if _is_known(visit, mark) else sources_of(visit.address, name)
         self._attempts.begin(sources)
-        if not is_right(visit, user, password) or not _is_signed_in(visit, user):
+        is_known = is_right(visit, user, password)
+        if is_known and user is not None and visit.ask(lambda tx: second_factors.has_factor(tx, user.id)):
+            self._attempts.give_back(sources)
+            return _code_form(visit, user, wish)
+        if not is_known or not _is_signed_in(visit, user):
             visit.change(RefuseSignIn(now=visit.now, origin=visit.visitor.origin, name=name))
             with visit.aside():
                 sleep(_REST)
             return _form(visit, wish, name=name, error=_WRONG, status=403)
         self._attempts.give_back(sources)
         return visit.back(_way_to(wish))
+
+    @page("/sign-in/code", methods=("POST",), right=EVERYBODY)
+    def enter_code(self, visit: Visit) -> Response:
+        """Take the code of the second factor, for somebody whose password was right."""
+        wish, code = visit.form.get("next", ""), visit.form.get("code", "")
+        ticket, browser = visit.form.get("ticket", ""), visit.visitor.form_token
+        user = visit.ask(lambda tx: second_factors.find_ticket_user(tx, ticket, browser, visit.now))
+        if user is None:
+            return visit.back("/sign-in", _TOO_LATE, is_bad=True)
+        # Whoever is here knows the password: what others do at the same address does not concern them.
+        sources = {"code": str(user.id)}
+        self._attempts.begin(sources)
+        if not _is_signed_in(visit, user, code):
+            with visit.aside():
+                sleep(_REST)
+            return _code_form(visit, user, wish, is_wrong=True)
+        self._attempts.give_back(sources)
+        return visit.back(_way_to(wish), _codes_left(visit, user) if is_recovery_code(code) else "")
 
     @page("/sign-out", methods=("POST",), right=EVERYBODY)
     def sign_out(self, visit: Visit) -> Response:
@@ -173,25 +198,46 @@ def _have_token(visit: Visit) -> None:
         visit.visitor.take_new_token()
 
 
-def _is_signed_in(visit: Visit, user: User | None) -> bool:
-    """Start a session under a new token; False when the user was disabled, or got another password, at this
-    very moment.
+def _code_form(visit: Visit, user: User, wish: str, *, is_wrong: bool = False) -> Response:
+    """Ask for the code, of somebody whose password was right."""
+    _have_token(visit)
+    browser = visit.visitor.form_token
+    return visit.page(
+        "code.html",
+        status=403 if is_wrong else 200,
+        wish=wish,
+        ticket=visit.ask(lambda tx: second_factors.new_ticket(tx, user, browser, visit.now)),
+        error=wrong_code(visit, user) if is_wrong else "",
+    )
+
+
+def _codes_left(visit: Visit, user: User) -> str:
+    left = visit.ask(lambda tx: second_factors.count_codes(tx, user.id))
+    return f"You have signed in with a recovery code. {counted(left, 'code')} left: see “My account”."
+
+
+def _is_signed_in(visit: Visit, user: User | None, code: str | None = None) -> bool:
+    """Start a session under a new token; False for a wrong code, and when the user was disabled, or got
+    another password, at this very moment.
     """
     if user is None:
         return False
-    visit.visitor.take_new_token()
+    token = accounts.new_session_token()
     start = StartSession(
         now=visit.now,
         origin=visit.visitor.origin_of(user),
         by=user.id,
         user_id=user.id,
-        token_hash=accounts.hash_session_token(visit.visitor.token),
+        token_hash=accounts.hash_session_token(token),
         password_hash=user.password_hash,
+        code=code,
     )
     try:
-        visit.change(start)
+        if visit.change(start) is None:
+            return False
     except UnknownUser:
         return False
+    visit.visitor.take_new_token(token)
     visit.visitor.be_known(visit.ask(lambda tx: accounts.device_mark(tx, user)))
     return True
 

@@ -32,6 +32,7 @@ from keywright.http.admin.jobs import Jobs
 from keywright.http.admin.licenses import Licenses
 from keywright.http.admin.names import Names
 from keywright.http.admin.overview import Home
+from keywright.http.admin.second_factor import SecondFactors, enroll_first
 from keywright.http.admin.sentences import Said, say
 from keywright.http.admin.statics import Statics
 from keywright.http.admin.system import System
@@ -51,6 +52,7 @@ AREAS: tuple[type[Area], ...] = (
     Users,
     System,
     Account,
+    SecondFactors,
 )
 
 
@@ -145,6 +147,8 @@ class Frame(BaseAdmin):
         if exc.status_code == 403:
             if role is None:
                 return sign_in_first(visit)
+            if visit.visitor.has_to_enroll:
+                return enroll_first(visit)
             return visit.say(Said(403, "Your role does not allow this", MAY[role]))
         if exc.status_code == 405:
             allowed = (exc.headers or {}).get("Allow", "")

@@ -58,6 +58,11 @@ EVENTS: dict[str, dict[str, str]] = {
         "user.signed_in": "User {user} signed in",
         "user.signed_out": "User {user} signed out",
         "user.sign_in_refused": "Sign-in refused: {user}",
+        "user.code_refused": "Code of user {user} refused",
+        "user.recovery_code_used": "Recovery code of user {user} used",
+        "user.recovery_codes_renewed": "Recovery codes of user {user} renewed",
+        "user.second_factor_enabled": "Second factor of user {user} turned on",
+        "user.second_factor_disabled": "Second factor of user {user} turned off",
     },
     "System": {
         "backup.made": "Backup {file} made",

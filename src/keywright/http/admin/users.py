@@ -2,9 +2,9 @@
 
 from starlette.responses import Response
 
-from keywright import accounts, fields
+from keywright import accounts, fields, second_factors
 from keywright.accounts import MIN_PASSWORD_LENGTH, Right
-from keywright.commands import ChangeUser, CreateUser, EndSession
+from keywright.commands import ChangeUser, CreateUser, DisableSecondFactor, EndSession
 from keywright.errors import UnknownUser, UserExists
 from keywright.http.admin.account import MAY
 from keywright.http.admin.inputs import Inputs, number_of, one_of
@@ -18,6 +18,11 @@ _YOUR_OWN = Said(
     403,
     "This is your own password",
     "Change it under “My account”: whoever does has to know the one that it is now.",
+)
+_YOUR_OWN_FACTOR = Said(
+    403,
+    "This is your own second factor",
+    "Turn it off under “My account”: whoever does has to know the password and a code.",
 )
 
 
@@ -34,7 +39,8 @@ class Users(Area):
         """Every user, disabled ones last."""
         users = visit.ask(accounts.list_users)
         users.sort(key=lambda one: (one.disabled_at is not None, one.name.casefold()))
-        return visit.page("users/list.html", users=users)
+        with_factor = visit.ask(second_factors.list_users_with_factor)
+        return visit.page("users/list.html", users=users, with_factor=with_factor)
 
     @page("/new", methods=("GET", "POST"))
     def create(self, visit: Visit) -> Response:
@@ -85,6 +91,23 @@ class Users(Area):
             ChangeUser(**visit.command_fields(), user_id=user.id, password_hash=hashed(visit, password))
         )
         return _done(visit, user, f"{user.name} has a new password, and is signed out everywhere.")
+
+    @page("/{id:number}/second-factor/off", methods=("GET", "POST"))
+    def turn_factor_off(self, visit: Visit) -> Response:
+        """Let a user who has lost their app sign in with the password alone."""
+        user = _get(visit)
+        if user.id == visit.user.id:
+            return visit.say(_YOUR_OWN_FACTOR)
+        if visit.is_post:
+            visit.change(DisableSecondFactor(**visit.command_fields(), user_id=user.id))
+            return _done(visit, user, f"The second factor of {user.name} is turned off.")
+        sentences = [
+            "The password alone is enough then, until another second factor is set up. "
+            "Every session of this user ends at once.",
+            "Be sure who asks for this: whoever has learned the password may be the one.",
+        ]
+        title = f"Turn off the second factor of {user.name}?"
+        return visit.confirm(title, sentences, button="Turn it off", back=f"/users/{user.id}")
 
     @page("/{id:number}/disable", methods=("GET", "POST"))
     def disable(self, visit: Visit) -> Response:
@@ -146,6 +169,7 @@ def _page(visit: Visit, user: User, errors: dict[str, str]) -> Response:
         person=user,
         sessions=visit.ask(lambda tx: accounts.list_sessions(tx, user.id, visit.now)),
         mine=visit.session.token_hash,
+        has_factor=visit.ask(lambda tx: second_factors.has_factor(tx, user.id)),
         errors=errors,
         roles=MAY,
         min_length=MIN_PASSWORD_LENGTH,

@@ -278,6 +278,9 @@ class Area(CustomView):
     #: The pages, by their methods' names, that look at passwords of strangers when a form is sent.
     looks_at_passwords: ClassVar[frozenset[str]] = frozenset()
 
+    #: Whether it is open to those who have to set up a second factor first.
+    is_for_enrolling: ClassVar[bool] = False
+
     def knows(self, visit: Visit) -> bool:
         """Whether the browser that sends a password is known, and waits apart from strangers. In a thread."""
         return False
@@ -305,7 +308,7 @@ class Area(CustomView):
     def is_accessible(self, request: Request) -> bool:
         """Whether there is a page here that the visitor may see; each page looks at its own right besides."""
         visitor: Visitor = request.state.visitor
-        return any(_has(visitor, needed) for needed in set(self.pages.values()))
+        return any(_may_come(self, visitor, needed) for needed in set(self.pages.values()))
 
     @property
     def frame(self) -> "Frame":
@@ -319,9 +322,14 @@ def _has(visitor: Visitor, needed: Needed | None) -> bool:
     return isinstance(needed, Right) and visitor.role is not None and may(visitor.role, needed)
 
 
+def _may_come(area: Area, visitor: Visitor, needed: Needed | None) -> bool:
+    is_open = needed == EVERYBODY or area.is_for_enrolling or not visitor.has_to_enroll
+    return is_open and _has(visitor, needed)
+
+
 async def _answer(area: Area, request: Request, method: Method, needed: Needed | None) -> Response:
     visitor: Visitor = request.state.visitor
-    if not _has(visitor, needed):
+    if not _may_come(area, visitor, needed):
         raise HTTPException(403)
     frame = area.frame
     try:
@@ -350,7 +358,7 @@ def _made(area: Area, method: Method, visit: Visit, needed: Needed | None) -> Re
         if visit.is_post:
             # A form takes its time to come: whoever has sent it may have another role now, or none.
             visit.visitor.look_up(visit.frame.door)
-            if not _has(visit.visitor, needed):
+            if not _may_come(area, visit.visitor, needed):
                 raise HTTPException(403)
         return method(area, visit)
     except KeywrightError as error:

@@ -56,6 +56,7 @@ class Visitor:
         self.device_mark = self.cookies.get(_KNOWN_COOKIES[self.is_secure], "")[:_LONGEST_TOKEN]
         self._is_mark_new = False
         self.signed_in: SignedIn | None = None
+        self._demanded = settings.require_second_factor
         #: Whether a program of the page asks by itself: nobody may be there.
         self._is_unattended = request.method != "POST" and headers.get("x-requested-with", "") == SCRIPT
         #: Whether the token is to be put into the browser.
@@ -81,6 +82,15 @@ class Visitor:
         return None if self.signed_in is None else self.signed_in.user.role
 
     @property
+    def has_to_enroll(self) -> bool:
+        """Whether they have to set up a second factor before they may do anything else."""
+        if self.signed_in is None or self.signed_in.has_factor:
+            return False
+        return self._demanded == "all" or (
+            self._demanded == "administrators" and self.role is Role.ADMINISTRATOR
+        )
+
+    @property
     def origin(self) -> Origin:
         """Where a command comes from, as events remember it."""
         if self.signed_in is not None:
@@ -100,9 +110,10 @@ class Visitor:
         """Tells whether we wrote this text into this browser."""
         return hmac.digest(self.token.encode(), b"keywright text " + text.encode(), "sha256").hex()
 
-    def take_new_token(self) -> None:
+    def take_new_token(self, token: str | None = None) -> None:
         """From now on, another token: what anybody knew of the last one is worth nothing."""
-        self.token, self.is_token_new, self.signed_in = accounts.new_session_token(), True, None
+        self.token, self.is_token_new = token or accounts.new_session_token(), True
+        self.signed_in = None
 
     def be_known(self, mark: str) -> None:
         """Have the browser remember that somebody has signed in with it."""

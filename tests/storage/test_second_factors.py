@@ -1,0 +1,257 @@
+"""Second factors: what takes a code, and how often; and that nothing of it can be read in the database."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyotp
+import pytest
+from sqlalchemy import select
+
+from keywright import accounts, second_factors
+from keywright import commands as c
+from keywright.batches import Batches
+from keywright.errors import UnknownUser
+from keywright.model import Session
+from keywright.second_factors import MOST_FAILURES, hash_recovery_code
+from keywright.storage import Storage, ask
+from keywright.storage.schema import second_factors as table
+from tests.jobs import decided, events_of
+from tests.makers import (
+    NOW,
+    RECOVERY_CODES,
+    SECRET_OF_APP,
+    TOKEN,
+    an_origin,
+    change_user,
+    create_user,
+    enable_second_factor,
+    start_session,
+)
+from tests.storage.conftest import Opener
+from tests.storage.test_secrecy import Everything, everything
+
+__all__ = ["everything"]
+
+ALICE = 1
+STEP = timedelta(seconds=30)
+
+
+def code(at: datetime = NOW) -> str:
+    """What Alice's app shows."""
+    return pyotp.TOTP(SECRET_OF_APP).at(at)
+
+
+def disable(**fields: Any) -> c.DisableSecondFactor:
+    given: dict[str, Any] = {"now": NOW, "origin": an_origin(), "user_id": ALICE}
+    return c.DisableSecondFactor(**given | fields)
+
+
+def renew(code: str, hashes: tuple[bytes, ...], now: datetime) -> c.RenewRecoveryCodes:
+    return c.RenewRecoveryCodes(now=now, origin=an_origin(), user_id=ALICE, code=code, code_hashes=hashes)
+
+
+def sign_in(batches: Batches, code: str | None, now: datetime = NOW + 10 * STEP) -> Session | None:
+    """The session that begins with this code; None where it does not."""
+    command = start_session(ALICE, accounts.new_session_token(), code=code, now=now)
+    return decided(batches, command)  # type: ignore[no-any-return]
+
+
+def happened(storage: Storage) -> list[str]:
+    return [one.name for one in events_of(storage, 0)]
+
+
+@pytest.fixture
+def alice(batches: Batches) -> None:
+    """Alice, who has a second factor since now."""
+    decided(batches, create_user("alice"))
+    assert decided(batches, enable_second_factor(ALICE))
+
+
+def test_the_codes_are_those_of_rfc_6238() -> None:
+    """Appendix B, with the six digits that apps show."""
+    secret = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"
+    for seconds, shown in ((59, "287082"), (1111111109, "081804"), (20000000000, "353130")):
+        at = datetime.fromtimestamp(seconds, NOW.tzinfo)
+        step = second_factors._find_step(secret, shown, at, after=0)
+        assert step == seconds // 30
+
+
+def test_a_second_factor_is_set_up_with_the_code_that_the_app_shows(
+    batches: Batches, storage: Storage
+) -> None:
+    decided(batches, create_user("alice"))
+    assert not decided(batches, enable_second_factor(ALICE, code=code(NOW + 5 * STEP)))
+    assert not ask(storage, lambda tx: second_factors.has_factor(tx, ALICE))
+    assert decided(batches, enable_second_factor(ALICE))
+    factor = ask(storage, lambda tx: second_factors.find_factor(tx, ALICE))
+    assert factor is not None
+    assert (factor.secret, factor.enabled_at, factor.failures) == (SECRET_OF_APP, NOW, 0)
+    assert happened(storage) == ["user.created", "user.second_factor_enabled"]
+
+
+@pytest.mark.usefixtures("alice")
+@pytest.mark.parametrize("steps", [-1, 0, 1])
+def test_a_code_is_good_in_its_time_step_and_beside_it(batches: Batches, steps: int) -> None:
+    now = NOW + 10 * STEP
+    assert sign_in(batches, code(now + steps * STEP), now) is not None
+
+
+@pytest.mark.usefixtures("alice")
+@pytest.mark.parametrize("steps", [-2, 2])
+def test_a_code_of_another_time_is_not_good(batches: Batches, steps: int) -> None:
+    now = NOW + 10 * STEP
+    assert sign_in(batches, code(now + steps * STEP), now) is None
+
+
+@pytest.mark.usefixtures("alice")
+@pytest.mark.parametrize("typed", ["", None, "12345", "1234567", "abcdef", "１２３４５６", "000000"])
+def test_what_is_no_code_is_refused(batches: Batches, storage: Storage, typed: str | None) -> None:
+    assert sign_in(batches, typed) is None
+    assert happened(storage)[-1] == "user.code_refused"
+    assert events_of(storage, 0)[-1].actor == "visitor"
+
+
+@pytest.mark.usefixtures("alice")
+def test_a_code_is_good_once_and_so_is_an_earlier_one(batches: Batches) -> None:
+    # That with which it was set up is used.
+    assert sign_in(batches, code(), NOW) is None
+    now = NOW + 10 * STEP
+    assert sign_in(batches, f" {code(now)[:3]} {code(now)[3:]} ", now) is not None
+    assert sign_in(batches, code(now), now) is None
+    assert sign_in(batches, code(now - STEP), now) is None
+    assert sign_in(batches, code(now + STEP), now) is not None
+
+
+@pytest.mark.usefixtures("alice")
+def test_of_many_at_the_same_moment_one_signs_in(open_again: Opener) -> None:
+    now = NOW + 10 * STEP
+
+    def attempt(number: int) -> bool:
+        command = start_session(ALICE, token=f"{TOKEN}{number}", code=code(now), now=now)
+        return decided(Batches(open_again()), command) is not None
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(attempt, range(4))) == [False, False, False, True]
+
+
+@pytest.mark.usefixtures("alice")
+def test_a_clock_that_was_far_ahead_does_not_lock_anybody_out(batches: Batches) -> None:
+    ahead = NOW + timedelta(days=400)
+    assert sign_in(batches, code(ahead), ahead) is not None
+    assert sign_in(batches, code(NOW + 10 * STEP)) is not None
+
+
+@pytest.mark.usefixtures("alice")
+def test_after_many_wrong_codes_only_a_recovery_code_is_taken(batches: Batches) -> None:
+    for _ in range(MOST_FAILURES):
+        assert sign_in(batches, "wrong") is None
+    now = NOW + 10 * STEP
+    assert sign_in(batches, code(now), now) is None
+    assert sign_in(batches, RECOVERY_CODES[0], now) is not None
+    assert sign_in(batches, code(now), now) is not None
+
+
+@pytest.mark.usefixtures("alice")
+def test_another_password_gives_all_attempts_again(batches: Batches) -> None:
+    for _ in range(MOST_FAILURES):
+        assert sign_in(batches, "wrong") is None
+    decided(batches, change_user(ALICE, password_hash="another"))
+    assert sign_in(batches, code(NOW + 10 * STEP)) is not None
+
+
+@pytest.mark.usefixtures("alice")
+def test_a_recovery_code_is_good_once_however_it_is_typed(batches: Batches, storage: Storage) -> None:
+    assert sign_in(batches, RECOVERY_CODES[3].upper().replace("-", " ")) is not None
+    assert sign_in(batches, RECOVERY_CODES[3]) is None
+    assert ask(storage, lambda tx: second_factors.count_codes(tx, ALICE)) == len(RECOVERY_CODES) - 1
+    (used,) = [one for one in events_of(storage, 0) if one.name == "user.recovery_code_used"]
+    assert used.details == {"user_id": ALICE, "user": "alice", "left": len(RECOVERY_CODES) - 1}
+
+
+@pytest.mark.usefixtures("alice")
+def test_new_recovery_codes_end_the_old_ones_and_need_a_code(batches: Batches, storage: Storage) -> None:
+    later = NOW + 10 * STEP
+    new = (hash_recovery_code("brand-new"),)
+    assert not decided(batches, renew("123", new, later))
+    assert decided(batches, renew(code(later), new, later))
+    assert sign_in(batches, RECOVERY_CODES[0]) is None
+    assert sign_in(batches, "brand-new") is not None
+
+
+@pytest.mark.usefixtures("alice")
+def test_it_is_turned_off_with_a_code_or_by_somebody_else(batches: Batches, storage: Storage) -> None:
+    later = NOW + 10 * STEP
+    assert not decided(batches, disable(code="123", now=later))
+    assert decided(batches, disable(code=code(later), now=later))
+    assert sign_in(batches, None) is not None
+    assert decided(batches, enable_second_factor(ALICE))
+    assert sign_in(batches, None) is None
+    assert decided(batches, disable())
+    assert sign_in(batches, None) is not None
+    assert decided(batches, disable())
+    assert happened(storage).count("user.second_factor_disabled") == 2
+    (outcome,) = batches.change([disable(user_id=99)])
+    assert isinstance(outcome, UnknownUser)
+
+
+def test_with_a_new_second_factor_the_session_has_another_token_and_the_others_end(
+    batches: Batches, storage: Storage
+) -> None:
+    decided(batches, create_user("alice"))
+    for token in (TOKEN, "another"):
+        decided(batches, start_session(ALICE, token))
+    assert decided(batches, enable_second_factor(ALICE))
+    with storage.read() as tx:
+        found = [accounts.find_signed_in(tx, token, NOW) for token in (TOKEN, "another", "new")]
+    assert [one is not None for one in found] == [False, False, True]
+
+
+@pytest.mark.usefixtures("alice")
+def test_the_database_tells_neither_the_secret_nor_a_recovery_code(everything: Everything) -> None:
+    for name, held in everything().items():
+        for text in (SECRET_OF_APP, *RECOVERY_CODES, RECOVERY_CODES[0].replace("-", "")):
+            assert text.encode() not in held, name
+
+
+@pytest.mark.usefixtures("alice")
+def test_a_secret_is_good_for_its_user_only(batches: Batches, storage: Storage) -> None:
+    decided(batches, create_user("bob"))
+    with storage.read() as tx:
+        (row,) = tx.connection.execute(select(table))
+        assert tx.key_ring.unseal(row.sealed_secret, b"user:1").decode() == SECRET_OF_APP
+        with pytest.raises(ValueError, match="sealed"):
+            tx.key_ring.unseal(row.sealed_secret, b"user:2")
+
+
+def test_recovery_codes_are_ten_and_of_many_bits() -> None:
+    codes = second_factors.new_recovery_codes()
+    assert len({*codes}) == second_factors.RECOVERY_CODES
+    assert {len(one.replace("-", "")) for one in codes} == {16}
+
+
+# --- between password and code --------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("alice")
+def test_a_ticket_is_good_for_its_user_browser_password_and_five_minutes(
+    batches: Batches, storage: Storage
+) -> None:
+    def find(ticket: str, browser: str = "b", now: datetime = NOW) -> bool:
+        with storage.read() as tx:
+            return second_factors.find_ticket_user(tx, ticket, browser, now) is not None
+
+    with storage.read() as tx:
+        user = accounts.find_user_by_id(tx, ALICE)
+        assert user is not None
+        ticket = second_factors.new_ticket(tx, user, "b", NOW)
+    assert find(ticket)
+    assert not find(ticket, "another browser")
+    assert not find(ticket, now=NOW + timedelta(minutes=5))
+    assert find(ticket, now=NOW + timedelta(minutes=4, seconds=59))
+    assert not find(ticket, now=NOW - timedelta(minutes=2))
+    assert not find("2" + ticket[1:])
+    assert not find(ticket[:-1] + ("0" if ticket[-1] != "0" else "1"))
+    assert not find("")
+    decided(batches, change_user(ALICE, password_hash="another"))
+    assert not find(ticket)
