@@ -26,9 +26,9 @@ def by_user(now: datetime = NOW, **fields: Any) -> dict[str, Any]:
     return {"now": now, "origin": an_origin(actor=ACTOR, user_agent="a browser"), "by": BY} | fields
 
 
-def make_orderer(storage: Storage) -> None:
-    """Make user 7: alice, who works in support."""
-    values = rows.values_of(a_user(role=Role.SUPPORT)) | {"id": BY}
+def make_orderer(storage: Storage, name: str = "alice") -> None:
+    """Make user 7, who works in support."""
+    values = rows.values_of(a_user(name=name, role=Role.SUPPORT)) | {"id": BY}
     change(storage, lambda tx: tx.connection.execute(insert(users).values(values)))
 
 

@@ -42,6 +42,7 @@ from tests.makers import (
     deactivate_all,
     delete,
     delete_generator,
+    enable_second_factor,
     end_session,
     forget_answers,
     generate,
@@ -110,7 +111,7 @@ def _administer(storage: Storage) -> None:
     for command in (
         [start_session(1, TOKEN), see_session(TOKEN), change_user(2, role=Role.READER, password_hash="$")],
         [end_session(TOKEN), refuse_sign_in("alice"), save_name(NameKind.PRODUCT, 2, "Writer")],
-        [save_name(NameKind.PRODUCT, 2, None), show_key("a")],
+        [save_name(NameKind.PRODUCT, 2, None), show_key("a"), enable_second_factor(2)],
     ):
         batches.change(command)
     with storage.read() as tx:
@@ -133,6 +134,7 @@ def _follow(storage: Storage) -> None:
 
 
 def _work(storage: Storage) -> None:
+    make_orderer(storage, "dora")
     batches = Batches(storage)
     for order in (
         jobs.Generate(generator_id=1, amount=2, status=3),
@@ -168,7 +170,6 @@ def main(target: Path) -> None:
         lines.append(json.dumps(said, ensure_ascii=False))
 
     with tempfile.TemporaryDirectory() as folder, closing(a_storage(Path(folder))) as storage:
-        make_orderer(storage)
         event.listen(Engine, "after_cursor_execute", record)
         try:
             live(storage)

@@ -39,7 +39,7 @@ down_revision = "{HEAD}"
 def upgrade() -> None:
     op.add_column("licenses", sa.Column("note", sa.Text))
     op.execute("UPDATE licenses SET note = 'migrated'")
-"""
+"""  # noqa: S608
 BROKEN = f"""{NEXT}
     op.drop_table("no_such_table")
 """
