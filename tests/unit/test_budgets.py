@@ -22,7 +22,7 @@ PEER = "192.0.2.1"
 
 
 def a_call(key: str, address: str = PEER, permissions: Permissions | None = None, **fields: Any) -> Call:
-    call = Call({}, NOTHING, {})
+    call = Call({"method": "GET"}, NOTHING, {})
     call.key, call.address = key, address
     if permissions is not None:
         call.caller = Caller(7, "a shop", permissions, None)

@@ -31,8 +31,8 @@ class Spending:
 
     def __init__(self) -> None:
         self.guess: Guess | None = None
-        self.for_malformed: list[_Token] = []
-        self.for_success: list[_Token] = []
+        self.for_malformed: tuple[_Token, ...] = ()
+        self.for_success: tuple[_Token, ...] = ()
 
 
 class Budgets:
@@ -54,46 +54,53 @@ class Budgets:
         sources = _sources(call)
         call.spending = spending = Spending()
         spending.guess = guess = await self._keys.begin(call.key, *sources)
-        if call.is_stranger and _has_parameters(call):
+        if (call.query or call.has_body) and call.is_stranger:
             # What others at the same address send does not stop a caller whose key is known.
             source = guess.mark if guess is not None and guess.is_known else sources[0]
-            _take(self._malformed, source, spending.for_malformed)
+            spending.for_malformed = _take(self._malformed, source)
         if takes_place and not _is_shop(call):
-            _take(self._license_changes, mark(call.key), spending.for_success)
+            spending.for_success = _take(self._license_changes, mark(call.key))
             # One address is everybody's behind a proxy that is not trusted.
             if not call.is_forwarded_blindly:
-                _take(self._address_changes, sources[0], spending.for_success)
+                spending.for_success += _take(self._address_changes, sources[0])
 
     def end(self, call: Call, error: e.KeywrightError | None) -> e.KeywrightError | None:
         """Give back what the call did not use up. Returns the error to answer with: ``RateLimited`` instead
         when there were too many malformed requests before this one.
         """
-        spending = call.spending or Spending()
-        call.spending = None
+        spending, call.spending = call.spending, None
         is_success = error is None and not call.is_replayed
         is_malformed = type(error) in _MALFORMED
-        if is_success or type(error) is e.UnknownLicense:
-            self._keys.end(spending.guess, is_right=is_success)
-        else:
-            self._keys.end(spending.guess, is_right=None)
-        if not is_success:
-            _give_back(spending.for_success)
-        if not is_malformed:
-            _give_back(spending.for_malformed)
-        elif not spending.for_malformed and call.is_stranger:
-            try:
-                self._malformed.take(monotonic(), source_of(call.address))
-            except e.RateLimited as limited:
-                return limited
+        has_paid = False
+        if spending is not None:
+            is_looked_up = is_success or type(error) is e.UnknownLicense
+            self._keys.end(spending.guess, is_right=is_success if is_looked_up else None)
+            has_paid = bool(spending.for_malformed)
+            if not is_success:
+                _give_back(spending.for_success)
+            if not is_malformed:
+                _give_back(spending.for_malformed)
+        if is_malformed and not has_paid and call.is_stranger:
+            return self._pay_late(call) or error
         return error
 
+    def _pay_late(self, call: Call) -> e.RateLimited | None:
+        """Count a request that could not be read before it was known whose it is."""
+        try:
+            self._malformed.take(monotonic(), source_of(call.address))
+        except e.RateLimited as limited:
+            return limited
+        return None
 
-def _take(limit: RateLimit, source: str | bytes, taken: list[_Token]) -> None:
+
+def _take(limit: RateLimit, source: str | bytes) -> tuple[_Token, ...]:
+    if not limit.is_on:
+        return ()
     limit.take(monotonic(), source)
-    taken.append((limit, source))
+    return ((limit, source),)
 
 
-def _give_back(taken: list[_Token]) -> None:
+def _give_back(taken: tuple[_Token, ...]) -> None:
     for limit, source in taken:
         limit.give_back(monotonic(), source)
 
@@ -112,9 +119,3 @@ def _sources(call: Call) -> tuple[str, ...]:
 def _is_shop(call: Call) -> bool:
     """Whether the caller has an API key that may read and write."""
     return call.caller is not None and call.caller.permissions is Permissions.READ_WRITE
-
-
-def _has_parameters(call: Call) -> bool:
-    """Whether there is anything in the request that may be malformed."""
-    headers = call.headers
-    return bool(call.query or headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers)

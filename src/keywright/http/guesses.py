@@ -5,7 +5,6 @@ import hashlib
 import secrets
 from collections import OrderedDict
 from time import monotonic
-from typing import NamedTuple
 
 from keywright.errors import RateLimited
 from keywright.http.limits import RateLimit
@@ -13,22 +12,34 @@ from keywright.http.limits import RateLimit
 #: How long a key that was right stays known where it came from, in seconds; and how many keys do.
 _KNOWN_FOR = 24 * 3600.0
 _MOST_KNOWN = 100_000
-_SECRET = secrets.token_bytes(32)
+#: How old that knowledge becomes before it is renewed, in seconds: most calls leave the order as it is.
+_RENEWED_AFTER = 60.0
+# BLAKE2b with a key is a MAC (RFC 7693), and takes a third of the time of an HMAC.
+_KEYED = hashlib.blake2b(key=secrets.token_bytes(32), digest_size=16)
 
 
-def mark(*texts: str) -> bytes:
-    """16 bytes that stand for these texts in this process, and say nothing about them."""
-    # BLAKE2b with a key is a MAC (RFC 7693) and takes a third of the time of an HMAC.
-    joined = "\0".join(texts).encode(errors="surrogatepass")
-    return hashlib.blake2b(joined, key=_SECRET, digest_size=16).digest()
+def mark(text: str) -> bytes:
+    """16 bytes that stand for this text in this process, and say nothing about it."""
+    keyed = _KEYED.copy()
+    keyed.update(text.encode())
+    return keyed.digest()
 
 
-class Guess(NamedTuple):
-    """A key that is about to be looked up; ``sources`` have paid for it. A known key costs nothing."""
+class Guess:
+    """A key that is about to be looked up. ``sources`` have paid for it; a known one costs nothing."""
 
-    mark: bytes
-    is_known: bool
-    sources: tuple[str, ...] = ()
+    __slots__ = ("mark", "right_at", "sources")
+
+    def __init__(self, mark: bytes, sources: tuple[str, ...]) -> None:
+        self.mark = mark
+        self.sources = sources
+        #: When it was right for the last time, or a little earlier; None as long as that is not known.
+        self.right_at: float | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the key was right before."""
+        return self.right_at is not None
 
 
 class Guesses:
@@ -41,8 +52,7 @@ class Guesses:
     def __init__(self, per_minute: int, *, most_known: int = _MOST_KNOWN) -> None:
         self._limit = RateLimit(per_minute)
         self._most_known = most_known
-        #: When a key was right for the last time, by its mark.
-        self._known: OrderedDict[bytes, float] = OrderedDict()
+        self._known: OrderedDict[bytes, Guess] = OrderedDict()
         #: Keys that are being looked up for the first time.
         self._trying: dict[bytes, asyncio.Future[None]] = {}
 
@@ -55,46 +65,55 @@ class Guesses:
         """
         if not self._limit.is_on:
             return None
-        guess = Guess(mark(sources[0], key), is_known=False, sources=sources)
-        if self._is_known(guess.mark):
-            return Guess(guess.mark, is_known=True)
+        name = mark(f"{sources[0]}\0{key}")
+        if (known := self._find_known(name)) is not None:
+            return known
         try:
             self._limit.take(monotonic(), *sources)
         except RateLimited:
-            await self._first_try(guess.mark)
-            if not self._is_known(guess.mark):
+            await self._first_try(name)
+            if (known := self._find_known(name)) is None:
                 raise
-            return Guess(guess.mark, is_known=True)
-        if guess.mark not in self._trying:
-            self._trying[guess.mark] = asyncio.get_running_loop().create_future()
-        return guess
+            return known
+        if name not in self._trying:
+            self._trying[name] = asyncio.get_running_loop().create_future()
+        return Guess(name, sources)
 
     def end(self, guess: Guess | None, *, is_right: bool | None) -> None:
         """Tell whether the key was right; None where the look-up did not show it."""
         if guess is None:
             return
-        if is_right:
-            self._remember(guess.mark)
-        elif is_right is False and guess.is_known:
+        if guess.right_at is None:
+            self._pay(guess, is_right=is_right)
+        elif is_right is False:
             self._known.pop(guess.mark, None)
+        elif is_right and monotonic() > guess.right_at + _RENEWED_AFTER:
+            self._remember(guess)
+
+    def _find_known(self, name: bytes) -> Guess | None:
+        known = self._known.get(name)
+        if known is None or known.right_at is None or monotonic() > known.right_at + _KNOWN_FOR:
+            return None
+        return known
+
+    def _pay(self, guess: Guess, *, is_right: bool | None) -> None:
         if is_right is not False:
             self._limit.give_back(monotonic(), *guess.sources)
-        first = None if guess.is_known else self._trying.pop(guess.mark, None)
+        if is_right:
+            self._remember(guess)
+        first = self._trying.pop(guess.mark, None)
         if first is not None:
             first.set_result(None)
 
-    def _is_known(self, mark: bytes) -> bool:
-        at = self._known.get(mark)
-        return at is not None and monotonic() < at + _KNOWN_FOR
-
-    def _remember(self, mark: bytes) -> None:
-        self._known[mark] = monotonic()
-        self._known.move_to_end(mark)
+    def _remember(self, guess: Guess) -> None:
+        guess.right_at, guess.sources = monotonic(), ()
+        self._known[guess.mark] = guess
+        self._known.move_to_end(guess.mark)
         if len(self._known) > self._most_known:
             self._known.popitem(last=False)
 
-    async def _first_try(self, mark: bytes) -> None:
-        first = self._trying.get(mark)
+    async def _first_try(self, name: bytes) -> None:
+        first = self._trying.get(name)
         if first is not None:
             # A caller that goes away takes nothing from the others who wait.
             await asyncio.shield(first)
