@@ -10,6 +10,7 @@ import hmac
 import math
 import re
 import secrets
+from collections.abc import Iterable
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -37,9 +38,12 @@ _UNUSABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class KeyRing:
-    """What one installation's secret can do: fingerprint, seal and sign. Safe to share between threads."""
+    """What one installation's secret can do: fingerprint, seal and sign. Safe to share between threads.
 
-    def __init__(self, secret: bytes) -> None:
+    While the secret is rotated, the previous one is known, too: both find and unseal.
+    """
+
+    def __init__(self, secret: bytes, previous: bytes | None = None) -> None:
         """Take the installation's secret, at least 16 bytes; raises ``ValueError`` below that."""
         if len(secret) < _MIN_SECRET_BYTES:
             raise ValueError(f"the secret must have at least {_MIN_SECRET_BYTES} bytes")
@@ -48,10 +52,25 @@ class KeyRing:
         self._signing = _derive(secret, b"keywright v1 sign")
         #: Tells, without giving the secret away, whether a database was written with this secret.
         self.secret_mark = _derive(secret, b"keywright v1 which secret is this")[:8].hex()
+        self._previous = None if previous is None or previous == secret else KeyRing(previous)
+        #: Each secret by itself, the current one first.
+        self.rings: tuple[KeyRing, ...] = (self,)
+        if self._previous is not None:
+            self.rings = (KeyRing(secret), self._previous)
+
+    def find_ring(self, secret_mark: str | None) -> "KeyRing | None":
+        """The secret with this mark by itself."""
+        return next((one for one in self.rings if one.secret_mark == secret_mark), None)
 
     def fingerprint(self, text: str) -> bytes:
         """The 32 bytes under which this exact text is found; equal only for equal texts."""
         return hmac.digest(self._finding, text.encode(), "sha256")
+
+    def fingerprints(self, texts: Iterable[str]) -> dict[bytes, str]:
+        """Each text by every fingerprint under which it may be found."""
+        if self._previous is None:
+            return {self.fingerprint(text): text for text in texts}
+        return {ring.fingerprint(text): text for text in texts for ring in self.rings}
 
     def sign(self, purpose: str, text: str) -> bytes:
         """32 bytes that only this installation can make for this text, with a key of this purpose's own:
@@ -70,6 +89,8 @@ class KeyRing:
         try:
             return self._sealing.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], bound_to)
         except InvalidTag:
+            if self._previous is not None:
+                return self._previous.unseal(sealed, bound_to)
             raise ValueError("sealed with another secret, for another place, or damaged") from None
 
     def seal_key(self, key: str, license_id: int) -> bytes:

@@ -1,5 +1,8 @@
 """Everything that the secret plays a part in is on one list, which is complete."""
 
+import re
+from pathlib import Path
+
 from sqlalchemy import Column, LargeBinary, select
 
 from keywright.storage import Storage, change, jobs, sealed
@@ -25,6 +28,12 @@ def test_every_sealed_column_and_every_blind_index_is_on_the_list() -> None:
     assert names(*said) == names(*(one.column for one in sealed.ALL)), "add it to storage/sealed.py"
     said = [one for one in COLUMNS if one.info == BLIND_INDEX]
     assert names(*said) == names(*(one.found_by for one in sealed.ALL if one.found_by is not None))
+
+
+def test_rows_are_sealed_with_the_secret_that_the_database_is_written_with() -> None:
+    for source in Path(sealed.__file__).parent.rglob("*.py"):
+        wrong = re.findall(r"key_ring\.(?:seal\w*|fingerprint)\(", source.read_text())
+        assert wrong == [], f"{source.name}: write with tx.sealing, look with key_ring.fingerprints"
 
 
 def test_what_is_on_the_list_can_be_unsealed_where_the_list_says(storage: Storage) -> None:

@@ -35,6 +35,7 @@ BAD_VALUES = {
     "trusted_proxies": "10.0.0.1/8",
     "allowed_origins": "https://shop.example/path",
     "secret": "short",
+    "previous_secret": "short",
     "workers": "0",
     "drain_seconds": "61",
     "queue_limit": "0",

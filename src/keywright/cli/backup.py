@@ -72,8 +72,7 @@ def backup(
 
     A PostgreSQL database needs pg_dump, at least of the server's version.
     """
-    from keywright.config import find_secret, has_database, load_secret, read_settings
-    from keywright.keys import KeyRing
+    from keywright.config import find_secret, has_database, load_key_ring, load_secret, read_settings
     from keywright.storage.backup import make_backup
 
     began = monotonic()
@@ -88,7 +87,7 @@ def backup(
             settings.database_url_in_force,
             sys.stdout.buffer if file == "-" else Path(file),
             made_by=f"Keywright {__version__}",
-            key_ring=None if secret is None else KeyRing(secret),
+            key_ring=None if secret is None else load_key_ring(settings),
             secret=secret.decode() if secret is not None and is_with_secret else None,
             is_overwriting=is_overwriting,
             progress=progress,
@@ -215,19 +214,19 @@ def _secret_for(found: "Backup", settings: "Settings", *, is_unsigned: bool) -> 
     Raises ``ConfigurationError`` when there is no such secret, or only one that came with the backup, unless
     it may be unsigned: what such a backup is signed with proves nothing.
     """
-    from keywright.config import load_secret
+    from keywright.config import load_key_ring
     from keywright.keys import KeyRing
 
     file = settings.secret_file.absolute()
     if settings.secret is not None or file.exists():
-        key_ring, place = KeyRing(load_secret(settings)), str(file)
+        key_ring, place = load_key_ring(settings), str(file)
         if settings.secret is not None:
             place = f"the secret from {settings.source_of('secret')}"
-        if key_ring.secret_mark == found.manifest.secret_mark:
+        if _are_enough(key_ring, found.manifest):
             return key_ring, None
         raise ConfigurationError(
-            f"the backup was made with another secret than {place}, which cannot read its license keys. Use "
-            + ("the one in the backup: move that one away." if found.secret else "the one it was made with.")
+            f"the backup was made with another secret than {place}, which cannot read its license keys. "
+            + _which_instead(found, settings)
         )
     if found.secret is None:
         raise ConfigurationError(
@@ -241,6 +240,26 @@ def _secret_for(found: "Backup", settings: "Settings", *, is_unsigned: bool) -> 
             "place where the backup was kept, say --unsigned."
         )
     return KeyRing(found.secret.encode()), found.secret
+
+
+def _are_enough(key_ring: "KeyRing", manifest: "Manifest") -> bool:
+    needed = (manifest.secret_mark, manifest.previous_secret_mark)
+    return all(mark is None or key_ring.find_ring(mark) is not None for mark in needed)
+
+
+def _which_instead(found: "Backup", settings: "Settings") -> str:
+    from keywright.config import retired_secret_file
+
+    if found.secret is not None:
+        return "Use the one in the backup: move that one away."
+    mark = found.manifest.secret_mark
+    file = retired_secret_file(settings, mark)
+    where = f" It is in {file.absolute()}." if file.exists() else ""
+    return (
+        f"If the secret was rotated since, give the one before (its mark is {mark}) as previous_secret, or "
+        f"put it into {settings.previous_secret_file.absolute()}.{where} Otherwise use the one it was made "
+        "with."
+    )
 
 
 def _examine(options: dict[str, object], config: Path | None) -> None:

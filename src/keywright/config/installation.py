@@ -11,6 +11,7 @@ from keywright.config.settings import MIN_SECRET_LENGTH, Settings
 from keywright.errors import ConfigurationError
 from keywright.keys import KeyRing
 from keywright.storage import Storage, open_storage
+from keywright.storage.rotating import is_unfinished
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,35 @@ def find_secret(settings: Settings) -> bytes | None:
     return None if text is None else _require_long_enough(text, settings.secret_file)
 
 
+def load_key_ring(settings: Settings) -> KeyRing:
+    """The secret; while it is rotated, the previous one, too. Raises what ``load_secret`` raises."""
+    return with_previous_secret(settings, load_secret(settings))
+
+
+def with_previous_secret(settings: Settings, secret: bytes) -> KeyRing:
+    """This secret, and the previous one, if it is there. Raises ``ConfigurationError``."""
+    if settings.previous_secret is not None:
+        return KeyRing(secret, settings.previous_secret.get_secret_value().encode())
+    path = settings.previous_secret_file
+    text = _read_secret(path)
+    return KeyRing(secret, None if text is None else _require_long_enough(text, path))
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Write a secret into a file, in place of what is there, for its owner only. Raises
+    ``ConfigurationError``.
+    """
+    draft = path.with_name(f".secret-{secrets.token_hex(8)}")
+    try:
+        _write_for_owner(draft, f"{text}\n")
+        draft.replace(path)
+        _sync_directory(path.parent)
+    except OSError as problem:
+        raise ConfigurationError(f"{path} cannot be written: {problem.strerror}.") from problem
+    finally:
+        draft.unlink(missing_ok=True)
+
+
 def _require_long_enough(text: str, path: Path) -> bytes:
     if len(text) < MIN_SECRET_LENGTH:
         raise ConfigurationError(
@@ -78,13 +108,16 @@ def open_installation(settings: Settings) -> Storage:
     Raises what ``load_secret`` and ``open_storage`` raise.
     """
     make_data_dir(settings)
-    key_ring = KeyRing(load_secret(settings))
-    return open_storage(
+    key_ring = load_key_ring(settings)
+    opened = open_storage(
         settings.database_url_in_force,
         key_ring,
         read_url=settings.read_database_url,
         read_lag_limit=settings.read_lag_limit,
     )
+    if is_unfinished(opened, key_ring):
+        log.warning("the rotation of the secret is not finished; run `keywright secret rotate`")
+    return opened
 
 
 def open_copy(settings: Settings, url: str) -> Storage:
@@ -92,7 +125,7 @@ def open_copy(settings: Settings, url: str) -> Storage:
 
     Raises what ``open_installation`` raises.
     """
-    return open_storage(url, KeyRing(load_secret(settings)))
+    return open_storage(url, load_key_ring(settings))
 
 
 def _read_secret(path: Path) -> str | None:

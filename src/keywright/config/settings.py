@@ -215,6 +215,15 @@ class Settings(BaseSettings):
         json_schema_extra={"allowed": f"a text of at least {MIN_SECRET_LENGTH} characters"},
         min_length=MIN_SECRET_LENGTH,
     )
+    previous_secret: Annotated[SecretStr | None, BeforeValidator(_trimmed)] = Field(
+        default=None,
+        description=(
+            "While the secret is rotated: the one before. Without it: the file named secret.previous in "
+            "data_dir, if there is one."
+        ),
+        json_schema_extra={"allowed": f"a text of at least {MIN_SECRET_LENGTH} characters"},
+        min_length=MIN_SECRET_LENGTH,
+    )
     queue_limit: Whole = Field(
         default=4096,
         description="The most changes, and the most questions, that may wait at once; others get 503.",
@@ -377,6 +386,11 @@ class Settings(BaseSettings):
     def secret_file(self) -> Path:
         """Where the secret is kept when it is no setting."""
         return self.data_dir / "secret"
+
+    @property
+    def previous_secret_file(self) -> Path:
+        """Where the secret before this one is kept while it is rotated, when it is no setting."""
+        return self.data_dir / "secret.previous"
 
     def is_log_json(self, *, is_terminal: bool) -> bool:
         """Whether the log is for machines, given whether it goes to a terminal."""

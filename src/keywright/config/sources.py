@@ -70,8 +70,9 @@ def read_settings(options: Mapping[str, object] | None = None, config_file: Path
 def child_environment(settings: Settings) -> dict[str, str]:
     """The environment in which `keywright` works on the same installation as this process."""
     ours = {"data_dir": str(settings.data_dir.absolute()), "database_url": settings.database_url}
-    if settings.secret is not None:
-        ours["secret"] = settings.secret.get_secret_value()
+    for name, secret in (("secret", settings.secret), ("previous_secret", settings.previous_secret)):
+        if secret is not None:
+            ours[name] = secret.get_secret_value()
     given = {f"{PREFIX}{name.upper()}": value for name, value in ours.items() if value is not None}
     return {**os.environ, **given}
 
@@ -144,7 +145,7 @@ def _hint(name: str, known: Iterable[str]) -> str:
 
 def _complaint(name: str, value: object, source: str) -> str:
     """One sentence about a value that cannot be used; never the value of a secret."""
-    shown = "" if name == "secret" else f" = {_written(name, value)}"
+    shown = "" if name in ("secret", "previous_secret") else f" = {_written(name, value)}"
     return f"{name}{shown} (from {source}) cannot be used: it must be {_allowed(name)}."
 
 
@@ -161,9 +162,16 @@ def _allowed(name: str) -> str:
 
 
 def _source(settings: Settings, name: str) -> str:
-    if name == "secret" and settings.secret is None and settings.secret_file.exists():
-        return str(settings.secret_file)
+    file = _file_of(settings, name)
+    if file is not None and getattr(settings, name) is None and file.exists():
+        return str(file)
     return settings.source_of(name)
+
+
+def _file_of(settings: Settings, name: str) -> Path | None:
+    """Where a secret is that is no setting."""
+    files = {"secret": settings.secret_file, "previous_secret": settings.previous_secret_file}
+    return files.get(name)
 
 
 def _shown(settings: Settings, name: str) -> str | int | bool | list[str] | None:
@@ -172,7 +180,8 @@ def _shown(settings: Settings, name: str) -> str | int | bool | list[str] | None
         return without_password(settings.database_url_in_force)
     if name == "read_database_url" and settings.read_database_url is not None:
         return without_password(settings.read_database_url)
-    if isinstance(value, SecretStr) or (name == "secret" and settings.secret_file.exists()):
+    file = _file_of(settings, name)
+    if isinstance(value, SecretStr) or (file is not None and file.exists()):
         return _MASK
     if isinstance(value, tuple):
         return [str(item) for item in value]

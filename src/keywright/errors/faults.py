@@ -42,6 +42,12 @@ class StoreUnavailable(Unavailable):
     code = "fault.store_unavailable"
 
 
+class SecretMissing(StoreUnavailable):
+    """The database needs a secret that this process does not have."""
+
+    code = "fault.secret_missing"
+
+
 class StoreBusy(Unavailable):
     """Another process is writing; the lock was not free at once."""
 

@@ -108,6 +108,7 @@ PROBLEMS: dict[type[e.KeywrightError], Problem] = {
     e.WaitedTooLong: Problem(503, "service_unavailable", "Too many requests are waiting. Please try again."),
     e.ShuttingDown: Problem(503, "service_unavailable", _UNAVAILABLE),
     e.StoreUnavailable: Problem(503, "service_unavailable", _UNAVAILABLE),
+    e.SecretMissing: Problem(503, "service_unavailable", _UNAVAILABLE),
     e.StoreBusy: Problem(503, "service_unavailable", _UNAVAILABLE),
     e.StoreConflict: Problem(503, "service_unavailable", _UNAVAILABLE),
     e.LockTimeout: Problem(503, "service_unavailable", _UNAVAILABLE),

@@ -10,6 +10,7 @@ from keywright.errors import StoreError
 from keywright.storage.inspecting import last_number
 from keywright.storage.many import inserting, is_postgres
 from keywright.storage.schema import installation, metadata, positions, sequences, sessions
+from keywright.storage.secret_marks import find_marks
 from keywright.storage.sqlite import SqliteStorage
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ def copy(source: "Storage", target: "Storage", say: Callable[[str, int], None]) 
                 )
         for table in _TABLES:
             say(table.name, _copy_table(table, old, new))
+        # The rows are sealed as they were.
+        marks = find_marks(old)
+        new.execute(
+            update(installation).values(secret_mark=marks.current, previous_secret_mark=marks.previous)
+        )
         for kind in _KINDS:
             _set_last(new, kind, last_number(reading, kind))
         if is_postgres(new):

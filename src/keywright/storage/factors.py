@@ -43,7 +43,7 @@ def save_new_factor(tx: Writing, factor: SecondFactor) -> None:
     """Insert; the secret is sealed, and readable as this user's only."""
     values = {
         "user_id": factor.user_id,
-        "sealed_secret": tx.key_ring.seal(factor.secret.encode(), factor_place(factor.user_id)),
+        "sealed_secret": tx.sealing.seal(factor.secret.encode(), factor_place(factor.user_id)),
         "enabled_at": rows.seconds(factor.enabled_at),
         "last_step": factor.last_step,
         "failures": factor.failures,

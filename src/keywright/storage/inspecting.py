@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 from sqlalchemy import Select, and_, case, func, literal_column, select, text
 
+from keywright.keys import KeyRing
 from keywright.storage.many import is_postgres
 from keywright.storage.schema import activations, events, licenses, sequences
+from keywright.storage.secret_marks import find_marks
 from keywright.storage.transactions import Reading
 
 _LICENSES = select(
@@ -74,10 +76,11 @@ def inspect(tx: Reading, *, after_id: int, limit: int) -> Piece:
     happened: dict[int, dict[str, int]] = defaultdict(dict)
     for license_id, name, times in connection.execute(_within(_EVENTS, events, after_id, last_id)):
         happened[license_id][name] = times
+    rings = _rings_in_force(tx)
     inspected = [
         Inspected(
             row.id,
-            _is_sound(tx.key_ring, row),
+            any(_is_sound(ring, row) for ring in rings),
             row.times_activated,
             row.times_activated_max,
             row.places,
@@ -131,9 +134,15 @@ def _within(query: Select[Any], table: Any, after_id: int, last_id: int) -> Sele
     return query.where(table.c.license_id > after_id, table.c.license_id <= last_id)
 
 
-def _is_sound(key_ring: Any, row: Any) -> bool:
+def _rings_in_force(tx: Reading) -> list[KeyRing]:
+    """The secret that rows may be sealed with; while it is rotated, both, each by itself."""
+    rings = [tx.key_ring.find_ring(mark) for mark in find_marks(tx.connection)]
+    return [one for one in rings if one is not None]
+
+
+def _is_sound(ring: KeyRing, row: Any) -> bool:
     try:
-        key = key_ring.unseal_key(row.sealed_key, row.id)
+        key = ring.unseal_key(row.sealed_key, row.id)
     except ValueError:
         return False
-    return bool(key_ring.fingerprint(key) == row.fingerprint)
+    return ring.fingerprint(key) == bytes(row.fingerprint)

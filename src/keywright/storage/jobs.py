@@ -120,7 +120,7 @@ def find_licenses_by_id(tx: Reading, license_ids: Collection[int]) -> dict[int, 
 
 def save_piece(tx: Writing, job_id: int, number: int, plain: bytes) -> None:
     """Keep a piece of what a job makes; sealed, and readable as this piece of this job only."""
-    sealed = tx.key_ring.seal(plain, piece_place(job_id, number))
+    sealed = tx.sealing.seal(plain, piece_place(job_id, number))
     tx.connection.execute(insert(job_pieces).values(job_id=job_id, number=number, sealed=sealed))
 
 

@@ -210,7 +210,7 @@ def updating(table: Table, keys: Sequence[str], names: Sequence[str]) -> Change:
     return Change(
         each.values({name: bindparam(name) for name in names}),
         at_once.values({name: given(name) for name in names}),
-        _binary(columns),
+        [*_binary(columns), *(f"at_{name}" for name in _binary([table.c[key] for key in keys]))],
     )
 
 

@@ -17,17 +17,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import Connection, Row, TextClause, insert, inspect, text, update
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from keywright.errors import LockTimeout, RejectedByDatabase, StoreError, StoreUnavailable
+from keywright.errors import LockTimeout, RejectedByDatabase, SecretMissing, StoreError, StoreUnavailable
 from keywright.keys import KeyRing
 from keywright.storage import sqlite
 from keywright.storage.again import again
 from keywright.storage.schema import installation, metadata
+from keywright.storage.secret_marks import Marks, what_is_missing
 
 if TYPE_CHECKING:
     from keywright.storage.postgres import PostgresStorage
 
 #: The newest revision in ``migrations/versions``; a test compares them.
-HEAD = "0006"
+HEAD = "0007"
 #: The oldest revision whose code works with HEAD's schema: that of the previous release.
 OLDEST_CODE = "0002"
 _SCRIPTS = "keywright.storage:migrations"
@@ -43,6 +44,7 @@ class State(NamedTuple):
     revision: str | None = None
     oldest_code: str | None = None
     secret_mark: str | None = None
+    previous_secret_mark: str | None = None
 
 
 def migrate_sqlite(storage: sqlite.SqliteStorage, key_ring: KeyRing) -> None:
@@ -94,6 +96,8 @@ def migrate_postgres(storage: PostgresStorage, key_ring: KeyRing) -> None:
     try:
         if not _is_seen_to_be_current(with_what_is_there):
             again(under_lock)
+    except SecretMissing as problem:
+        raise StoreError(str(problem)) from None
     except RejectedByDatabase as problem:
         raise StoreError(
             f"the tables cannot be made or changed in {storage.name}: {problem}. The role needs the right "
@@ -128,7 +132,12 @@ def state_of(connection: Connection, name: str = "this database") -> State:
         raise StoreError(f"{name} is a database of another program; it was left alone.")
     version, row = _first(connection, _VERSION), _first(connection, text("SELECT * FROM installation"))
     said = {} if row is None else row._mapping
-    return State(version and version[0], said.get("oldest_code"), said.get("secret_mark"))
+    return State(
+        version and version[0],
+        said.get("oldest_code"),
+        said.get("secret_mark"),
+        said.get("previous_secret_mark"),
+    )
 
 
 def _in_the_way(connection: Connection, tables: set[str]) -> set[str]:
@@ -178,11 +187,10 @@ def _check_code(state: State, name: str) -> None:
 
 
 def _check_secret(state: State, key_ring: KeyRing, name: str) -> None:
-    if state.secret_mark != key_ring.secret_mark:
-        raise StoreError(
-            f"{name} was written with another secret, and its license keys cannot be read with "
-            "this one. Use the secret that belongs to this database."
-        )
+    marks = Marks(state.secret_mark or "", state.previous_secret_mark)
+    complaint = what_is_missing(marks, key_ring, name)
+    if complaint is not None:
+        raise StoreError(complaint)
 
 
 def _upgrade(connection: Connection) -> None:

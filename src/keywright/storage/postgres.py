@@ -37,9 +37,11 @@ class PostgresStorage:
         self.name = without_password(url)
         self._url = url
         self._key_ring = key_ring
-        self._reading = Session(url, isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        self._answering = Session(url, isolation_level="AUTOCOMMIT")
-        self._writing = Session(url)
+        self._reading = Session(
+            url, key_ring=key_ring, isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+        self._answering = Session(url, key_ring=key_ring, isolation_level="AUTOCOMMIT")
+        self._writing = Session(url, key_ring=key_ring)
         self._replica = replica
         self._numbers: dict[str, list[int]] = {}
 

@@ -63,7 +63,7 @@ def find_records(tx: Reading, keys: Collection[str], most: int) -> dict[str, Lic
     ``rules.listed``); what is said of a license is of one moment.
     """
     if is_postgres(tx.connection):
-        key_of = {tx.key_ring.fingerprint(key): key for key in keys}
+        key_of = tx.key_ring.fingerprints(keys)
         licenses, records = _by_key(queries.RECORDS.rows(tx.connection, [(one,) for one in key_of]), key_of)
     else:
         licenses = tx.find_licenses(keys)
@@ -107,7 +107,7 @@ def find_some(tx: Reading, license: License, most: int, most_bytes: int) -> Lice
     when it has gone meanwhile.
     """
     found = tx.connection.execute(queries.SOME_RECORDS, {"at_id": license.id, "most": most}).all()
-    if not found or found[0][0] != tx.key_ring.fingerprint(license.key):
+    if not found or found[0][0] not in tx.key_ring.fingerprints([license.key]):
         return None
     license = rows.license_of(found[0][:_SIZE], license.key)
     records = [rows.activation_of(row[_SIZE:]) for row in found if row[_SIZE] is not None]
@@ -167,9 +167,10 @@ def _by_key(
 def _named_at_once(
     tx: Reading, places: Collection[tuple[str, str]]
 ) -> tuple[dict[str, License], list[Activation]]:
-    key_of = {tx.key_ring.fingerprint(key): key for key, _ in places}
+    fingerprints = tx.key_ring.fingerprints
+    key_of = fingerprints(key for key, _ in places)
     # No database can hold a zero; what is found instead has another token.
-    wanted = [(tx.key_ring.fingerprint(key), token.replace("\0", "")) for key, token in places]
+    wanted = [(one, token.replace("\0", "")) for key, token in places for one in fingerprints([key])]
     licenses, records = _by_key(rows_at_once(tx.connection, queries.RECORDS_NAMED, wanted), key_of)
     return licenses, [one for some in records.values() for one in some]
 

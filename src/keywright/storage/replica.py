@@ -45,7 +45,7 @@ class Replica:
         """``lag_limit`` is in milliseconds. Raises ``ConfigurationError`` for a URL that cannot be used."""
         self._url = url
         self._lag_limit = lag_limit
-        options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        options: dict[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         self._snapshots = Session(url, patience=_PATIENCE, **options)
         self._statements = Session(url, patience=_PATIENCE, isolation_level="AUTOCOMMIT")
         self._rest = _REST

@@ -349,6 +349,8 @@ installation = Table(
     Column("created_at", BigInteger, nullable=False),
     # The oldest schema revision whose code works with this database; None: only the newest.
     Column("oldest_code", String(32)),
+    # While the secret is rotated: the secret that some rows are still sealed with.
+    Column("previous_secret_mark", String(16)),
 )
 
 # Where PostgreSQL takes numbers from; SQLite, which has one writer, has the table above.

@@ -26,6 +26,8 @@ from keywright.errors import (
     StoreConflict,
     StoreUnavailable,
 )
+from keywright.keys import KeyRing
+from keywright.storage.secret_marks import QUERY, require_secrets
 
 #: What a connection has unless the URL says otherwise, in seconds and milliseconds: a host that does
 #: not answer is given up soon, and so is a connection whose other end has silently gone.
@@ -80,8 +82,12 @@ class _Connection(psycopg.Connection[Any]):
 class Session:
     """One connection, made when it is needed, and again after it broke."""
 
-    def __init__(self, url: str, *, patience: float | None = None, **options: Any) -> None:
-        """``patience`` is how long an answer is waited for, in seconds; for ever without it.
+    def __init__(
+        self, url: str, *, patience: float | None = None, key_ring: KeyRing | None = None, **options: Any
+    ) -> None:
+        """``patience`` is how long an answer is waited for, in seconds; for ever without it. With a
+        ``key_ring``, no connection is used to a database that needs another secret, and while there are two
+        secrets, the connection's name says so.
 
         Raises ``ConfigurationError`` for a URL that libpq does not understand.
         """
@@ -89,7 +95,8 @@ class Session:
         self._is_busy = False
         self._warnings: list[str] = []
         self._only_asks = "isolation_level" in options
-        parameters = _parameters(url)
+        self._key_ring = key_ring
+        parameters = _parameters(url, key_ring)
         self._engine = create_engine(
             "postgresql+psycopg://",
             creator=lambda: self._connect(parameters),
@@ -172,6 +179,7 @@ class Session:
         connection = _Connection.connect(parameters, autocommit=True)
         try:
             connection.execute(_SESSION)
+            self._require_secrets(connection)
             connection.autocommit = False
             # A descriptor of our own, which stays this connection's whatever libpq closes and others open.
             self._plug = socket.socket(fileno=os.dup(connection.fileno()))
@@ -186,6 +194,16 @@ class Session:
         self._raw = connection
         self._is_interrupted = False
         return connection
+
+    def _require_secrets(self, connection: psycopg.Connection[Any]) -> None:
+        if self._key_ring is None:
+            return
+        try:
+            marks = connection.execute(QUERY).fetchone()
+        except psycopg.ProgrammingError:
+            # There is no such table or column yet, or no right to read it, which the next query says better.
+            return
+        require_secrets(marks, self._key_ring, "the database")
 
     def _hear(self, notice: psycopg.errors.Diagnostic) -> None:
         if notice.severity_nonlocalized == "WARNING":
@@ -228,7 +246,12 @@ class Session:
             raise FateUnknown("; ".join(self._warnings))
 
 
-def _parameters(url: str) -> str:
+def knowledge(key_ring: KeyRing) -> str:
+    """What stands at the end of a connection's name when the process knows two secrets: the newer one."""
+    return f" +{key_ring.secret_mark}" if len(key_ring.rings) > 1 else ""
+
+
+def _parameters(url: str, key_ring: KeyRing | None = None) -> str:
     try:
         given = conninfo_to_dict(url)
     except (psycopg.ProgrammingError, UnicodeError):
@@ -237,7 +260,12 @@ def _parameters(url: str) -> str:
         raise ConfigurationError(f"{words}. {_HINT}") from None
     if not re.fullmatch(r"[0-9,]*", str(given.get("port", ""))):
         raise ConfigurationError(f"the database URL cannot be used: its port is no number. {_HINT}")
-    return make_conninfo(url, **{name: value for name, value in DEFAULTS.items() if name not in given})
+    added = {name: value for name, value in DEFAULTS.items() if name not in given}
+    if key_ring is not None and (known := knowledge(key_ring)):
+        name = given.get("application_name", DEFAULTS["application_name"])
+        # PostgreSQL cuts names off after 63 bytes.
+        added["application_name"] = f"{str(name)[: 63 - len(known)]}{known}"
+    return make_conninfo(url, **added)
 
 
 def _undone(problem: exc.DBAPIError) -> StoreConflict | StoreUnavailable | RejectedByDatabase:

@@ -35,6 +35,7 @@ from sqlalchemy import (
 from keywright.errors import FateUnknown, RejectedByDatabase, StoreBusy, StoreError, StoreUnavailable
 from keywright.keys import KeyRing
 from keywright.storage.schema import sequences
+from keywright.storage.secret_marks import QUERY, require_secrets
 from keywright.storage.transactions import Reading, Writing
 
 #: How long a write waits for other processes' writes, in seconds.
@@ -166,8 +167,22 @@ class SqliteStorage:
             self._engines[mode] = engine(self.path, mode)
         return self._engines[mode]
 
+    def _connected(self, mode: str) -> Connection:
+        """A new connection, if the secrets at hand are the ones that the database needs."""
+        opened = self._engine(mode).connect()
+        raw: Any = opened.connection.driver_connection
+        try:
+            require_secrets(raw.execute(QUERY).fetchone(), self._key_ring, str(self.path))
+        except sqlite3.DatabaseError:
+            # There is no such table or column yet; a file that cannot be read says so when it is used.
+            return opened
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
     def _opened_reader(self) -> Connection:
-        reader = self._engine("ro").connect()
+        reader = self._connected("ro")
         if self._cache_kib != _CACHE_KIB:
             raw: Any = reader.connection.driver_connection
             raw.execute(f"PRAGMA cache_size=-{self._cache_kib}")
@@ -175,7 +190,7 @@ class SqliteStorage:
 
     def _opened_writer(self, *, wait: float | None) -> Connection:
         if self._writer is None:
-            self._writer = self._engine("rw").connect()
+            self._writer = self._connected("rw")
             self._busy_timeout = -1
         # Only a program that is not Keywright can hold SQLite's own lock while we hold ours.
         milliseconds = int((LOCK_TIMEOUT if wait is None else wait) * 1000)

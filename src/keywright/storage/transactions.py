@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from sqlalchemy import Connection, Select, Table, delete, func, insert, select, update
 
 from keywright import rules
+from keywright.errors import StoreConflict
 from keywright.keys import KeyRing
 from keywright.model import (
     Activation,
@@ -25,6 +26,7 @@ from keywright.model import (
 from keywright.storage import queries, rows
 from keywright.storage.many import Change, Lookup, Values, is_postgres
 from keywright.storage.schema import api_keys, generators, kept_answers, users
+from keywright.storage.secret_marks import lock_ring
 
 _MOST_FORGOTTEN = 5_000
 
@@ -128,8 +130,7 @@ class Reading:
         return [rows.event_of(row) for row in self._connection.execute(query)]
 
     def _licenses_by_key(self, keys: Iterable[str], query: Lookup) -> dict[str, License]:
-        fingerprint = self._key_ring.fingerprint
-        key_of = {fingerprint(key): key for key in keys}
+        key_of = self._key_ring.fingerprints(keys)
         found = {}
         for row in self._rows_with(query, key_of):
             key = key_of[row[0]]
@@ -161,6 +162,15 @@ class Writing(Reading):
     def __init__(self, connection: Connection, key_ring: KeyRing, numbers: Numbers) -> None:
         super().__init__(connection, key_ring)
         self._numbers = numbers
+        self._sealing: KeyRing | None = None
+
+    @property
+    def sealing(self) -> KeyRing:
+        """The secret that everything new is written with until the end of the transaction."""
+        if self._sealing is None:
+            is_rotated = len(self._key_ring.rings) > 1
+            self._sealing = lock_ring(self._connection, self._key_ring) if is_rotated else self._key_ring
+        return self._sealing
 
     def next_id(self, kind: str) -> int:
         """A number for a new ``license`` or ``activation`` that was never given before."""
@@ -180,7 +190,7 @@ class Writing(Reading):
         """
         if not is_postgres(self._connection):
             return {}
-        key_of = {self._key_ring.fingerprint(key): key for key in keys}
+        key_of = self._key_ring.fingerprints(keys)
         return {key_of[row[0]]: row[1] for row in self._rows_with(queries.HOLDERS, key_of)}
 
     def lock_kept_answers(self, scopes: Iterable[bytes]) -> dict[bytes, KeptAnswer]:
@@ -197,6 +207,7 @@ class Writing(Reading):
         """Insert; the database rejects a key that is taken."""
         values = [self._license_values(one, None) | {"id": one.id} for one in new]
         self._change(queries.INSERT_LICENSES, values)
+        self._refuse_other_fingerprints(new)
 
     def save_licenses(self, changed: Sequence[License], before: Mapping[int, License]) -> None:
         """Update everything, the key too; the database rejects a key that is taken, and a counter that rose
@@ -204,6 +215,7 @@ class Writing(Reading):
         """
         values = [self._license_values(one, before[one.id]) | {"at_id": one.id} for one in changed]
         self._change(queries.UPDATE_LICENSES, values)
+        self._refuse_other_fingerprints(changed)
 
     def save_places_taken(self, changed: Sequence[License]) -> None:
         """Update what taking a place changes; the table's CHECK judges the new counter."""
@@ -280,7 +292,7 @@ class Writing(Reading):
             "scope": scope,
             "request_digest": answer.request_digest,
             "status": answer.status,
-            "sealed_body": self._key_ring.seal(answer.body, scope),
+            "sealed_body": self.sealing.seal(answer.body, scope),
             "kept_at": rows.seconds(now),
         }
         self._change(queries.INSERT_KEPT_ANSWERS, [values])
@@ -335,9 +347,21 @@ class Writing(Reading):
         result = self._connection.execute(insert(table).values(values))
         return int(result.inserted_primary_key[0])  # type: ignore[index]
 
+    def _refuse_other_fingerprints(self, written: Sequence[License]) -> None:
+        """Raise ``StoreConflict`` for a key that another license has under the other secret. The table's
+        constraint holds for each secret by itself; nothing is written with the other one any more, so what
+        is not found now cannot come.
+        """
+        if len(self._key_ring.rings) == 1 or not written:
+            return
+        own = {self.sealing.fingerprint(one.key) for one in written}
+        others = self._key_ring.fingerprints([one.key for one in written]).keys() - own
+        if self._rows_with(queries.LICENSES_WITH, others):
+            raise StoreConflict("a license key is taken, and still sealed with the other secret")
+
     def _license_values(self, license: License, before: License | None) -> Values:
         return rows.license_values(license) | {
             "places": rows.places(license, before),
-            "fingerprint": self._key_ring.fingerprint(license.key),
-            "sealed_key": self._key_ring.seal_key(license.key, license.id),
+            "fingerprint": self.sealing.fingerprint(license.key),
+            "sealed_key": self.sealing.seal_key(license.key, license.id),
         }

@@ -22,7 +22,8 @@ from keywright.storage.backup import container, of_sqlite
 from keywright.storage.backup.container import Backup, Progress
 from keywright.storage.backup.describing import Manifest, in_words
 from keywright.storage.backup.files import give_name, new_file, workplace
-from keywright.storage.migrate import HEAD
+from keywright.storage.migrate import HEAD, State
+from keywright.storage.secret_marks import Marks, is_rotation_due, what_is_missing
 
 __all__ = [
     "Backup",
@@ -121,10 +122,9 @@ def restore(
     when there is something already; nothing was changed then.
     """
     require_fitting(backup.manifest, url)
-    if key_ring.secret_mark != backup.manifest.secret_mark:
-        raise StoreError(
-            "the backup was made with another secret, and this one cannot read its license keys."
-        )
+    marks = Marks(backup.manifest.secret_mark, backup.manifest.previous_secret_mark)
+    if (complaint := what_is_missing(marks, key_ring, "the backup")) is not None:
+        raise StoreError(complaint)
     signed_by = None if is_unsigned else key_ring
     path = database_path(url)
     if path is None:
@@ -190,8 +190,13 @@ def _take(
         described, made_at = of_sqlite.copy_out(path, payload, progress)
         dumped_by = None
     state = described.state
-    if key_ring is not None and key_ring.secret_mark != state.secret_mark:
+    if key_ring is not None and key_ring.find_ring(state.secret_mark) is None:
         raise StoreError("the secret at hand is not the one that this database was written with.")
+    if has_secret and key_ring is not None and is_rotation_due(_marks_of(state), key_ring):
+        raise StoreError(
+            "the secret is being rotated, and one of them is not enough to read the backup. Finish that with "
+            "`keywright secret rotate`, or make the backup without the secret in it."
+        )
     return Manifest(
         format=container.FORMAT,
         made_at=made_at,
@@ -200,11 +205,16 @@ def _take(
         database="postgresql" if path is None else "sqlite",
         revision=state.revision or "",
         secret_mark=state.secret_mark or "",
+        previous_secret_mark=state.previous_secret_mark,
         has_secret=has_secret,
         is_signed=key_ring is not None,
         installed_at=described.installed_at,
         contents=described.contents,
     )
+
+
+def _marks_of(state: State) -> Marks:
+    return Marks(state.secret_mark or "", state.previous_secret_mark)
 
 
 @contextmanager

@@ -68,7 +68,7 @@ def write(
     sums = "".join(writer.sums)
     writer.small(_SUMS, sums.encode())
     if signed_by is not None:
-        writer.small(_SIGNATURE, _signature(signed_by, sums))
+        writer.small(_SIGNATURE, _signature(signed_by, manifest, sums))
     writer.put(_END)
     return writer.written
 
@@ -166,7 +166,9 @@ class Backup:
         signature = reader.small(_SIGNATURE) if self.manifest.is_signed else b""
         if reader.rest() != _END:
             raise damaged(self.path)
-        if signed_by is not None and not hmac.compare_digest(signature, _signature(signed_by, sums)):
+        if signed_by is None:
+            return
+        if not hmac.compare_digest(signature, _signature(signed_by, self.manifest, sums)):
             raise _altered(self.path)
 
     def close(self) -> None:
@@ -255,8 +257,10 @@ def _altered(path: Path) -> StoreError:
     )
 
 
-def _signature(key_ring: KeyRing, sums: str) -> bytes:
-    return f"{key_ring.sign(_PURPOSE, sums).hex()}\n".encode()
+def _signature(key_ring: KeyRing, manifest: Manifest, sums: str) -> bytes:
+    """By the secret that the database was written with, if it is there."""
+    ring = key_ring.find_ring(manifest.secret_mark) or key_ring
+    return f"{ring.sign(_PURPOSE, sums).hex()}\n".encode()
 
 
 def _manifest(content: bytes, path: Path) -> Manifest:

@@ -64,6 +64,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     revision: str
     #: Tells, without giving it away, which secret the license keys are sealed with.
     secret_mark: str
+    #: While the secret was rotated: the one that some of them are still sealed with.
+    previous_secret_mark: str | None = None
     has_secret: bool
     #: Whether there is a signature; there was none in format 1.
     is_signed: bool = False
@@ -110,8 +112,9 @@ def _moment(seconds: int) -> datetime:
 
 def same(described: Described, manifest: Manifest) -> bool:
     """Whether a database is what a backup's manifest says."""
-    said = (manifest.revision, manifest.secret_mark, manifest.contents)
-    return said == (described.state.revision, described.state.secret_mark, described.contents)
+    state = described.state
+    said = (manifest.revision, manifest.secret_mark, manifest.previous_secret_mark, manifest.contents)
+    return said == (state.revision, state.secret_mark, state.previous_secret_mark, described.contents)
 
 
 def require_replaceable(

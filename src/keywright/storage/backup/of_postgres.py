@@ -41,7 +41,8 @@ _DOOR = (
 )
 _OTHERS = text(
     """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
-       AND (application_name LIKE 'keywright%' OR application_name = current_setting('application_name'))"""
+       AND (application_name LIKE 'keywright%'
+            OR split_part(application_name, ' +', 1) = current_setting('application_name'))"""
 )
 #: Every sequence of ours, and the last number that it gave.
 _SEQUENCES = [

@@ -1,0 +1,108 @@
+"""``keywright secret …``."""
+
+import sys
+from contextlib import closing
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from keywright.cli import output
+from keywright.cli.options import ConfigFile, DatabaseUrl, DataDir, command
+from keywright.errors import ConfigurationError, StoreError
+
+if TYPE_CHECKING:
+    from keywright.config import Settings
+    from keywright.storage.resealing import Resealed
+    from keywright.storage.rotating import Progress
+
+app = typer.Typer(name="secret", no_args_is_help=True, help="Change the secret.")
+
+_EVERY = 1.0
+
+
+@command(app, "keywright secret rotate", "keywright secret rotate --begin-only")
+def rotate(
+    *,
+    is_begun_only: Annotated[
+        bool,
+        typer.Option("--begin-only", help="Begin, and leave to another run what is to be sealed anew."),
+    ] = False,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    config: ConfigFile = None,
+) -> None:
+    """Replace the secret by a new one, and seal everything anew with it. License keys stay as they are, and
+    are found all the time. When it is broken off, say it again, and it goes on.
+
+    On SQLite, stop the server for the beginning; the rest is done while it runs. On PostgreSQL, this makes
+    the new secret first, and ends if there are servers that do not know it: give both secrets to all of
+    them, restart one after the other, and say it again.
+
+    Backups from before need the previous secret: it is kept beside the new one until you delete it.
+    """
+    from keywright.config import has_database, load_key_ring, read_settings, take_new_secret
+    from keywright.storage import rotating
+
+    settings = read_settings({"data_dir": data_dir, "database_url": database_url}, config)
+    if not has_database(settings):
+        raise ConfigurationError(f"there is no installation in {settings.data_dir.absolute()}.")
+    progress = _look(settings)
+    if progress in (rotating.Progress.NONE, rotating.Progress.PREPARED):
+        take_new = partial(take_new_secret, settings)
+        rotating.begin(settings.database_url_in_force, load_key_ring(settings), take_new)
+        output.print_line("Everything is written with the new secret from now on. The server can be started.")
+    if is_begun_only and progress is not rotating.Progress.FINISHED:
+        output.print_line("Say `keywright secret rotate` to seal anew what is there, beside the server.")
+        return
+    if progress is not rotating.Progress.FINISHED:
+        _reseal(settings)
+    _say_finished(settings)
+
+
+def _look(settings: "Settings") -> "Progress":
+    from keywright.config import load_key_ring
+    from keywright.storage import open_storage
+    from keywright.storage.rotating import find_progress
+
+    key_ring = load_key_ring(settings)
+    with closing(open_storage(settings.database_url_in_force, key_ring)) as storage:
+        return find_progress(storage, key_ring)
+
+
+def _reseal(settings: "Settings") -> None:
+    from keywright.config import load_key_ring
+    from keywright.storage import open_storage
+    from keywright.storage.resealing import reseal
+    from keywright.storage.rotating import finish
+
+    began = said_at = monotonic()
+
+    def progress(so_far: "Resealed") -> None:
+        nonlocal said_at
+        if sys.stderr.isatty() and monotonic() > said_at + _EVERY:
+            said_at = monotonic()
+            print(f"{so_far.seen:,} looked at …", file=sys.stderr)
+
+    key_ring = load_key_ring(settings)
+    with closing(open_storage(settings.database_url_in_force, key_ring)) as storage:
+        done = reseal(storage, progress)
+        if done.unreadable:
+            raise StoreError(
+                f"{done.unreadable:,} sealed values can be read with neither secret, so both are needed. "
+                "Run `keywright doctor`, mend or delete the licenses that it names, and say this again."
+            )
+        finish(storage, key_ring)
+    values = output.counted(done.changed, "value")
+    output.print_line(f"{values} of {done.seen:,} sealed anew in {monotonic() - began:.1f} s.")
+
+
+def _say_finished(settings: "Settings") -> None:
+    from keywright.config import retire_previous_secret
+
+    kept = retire_previous_secret(settings)
+    output.print_line("The secret is rotated: the database needs the previous one no more.")
+    if kept is not None:
+        output.print_line(f"It is in {kept.absolute()}: backups from before need it. Delete it with them.")
+    output.print_line("Remove previous_secret, or the file secret.previous, wherever else you gave it.")

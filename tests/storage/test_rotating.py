@@ -1,0 +1,307 @@
+"""The secret is rotated while the database is used: each key is found, and taken once, at every moment."""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from threading import Event as Signal
+
+import pytest
+from sqlalchemy import select, update
+
+from keywright.batches import Batches
+from keywright.doctor import examine
+from keywright.errors import KeywrightError, LicenseKeyTaken, StoreConflict, StoreError, StoreUnavailable
+from keywright.keys import KeyRing
+from keywright.model import LicenseFilter
+from keywright.storage import Storage, ask, change, copy, jobs, open_storage, sealed
+from keywright.storage.resealing import Resealed, reseal
+from keywright.storage.rotating import Progress, begin, find_progress, finish
+from keywright.storage.schema import licenses
+from keywright.storage.secret_marks import Marks, find_marks
+from tests.databases import a_postgres_url
+from tests.makers import (
+    KEY_RING,
+    SECRET,
+    a_license,
+    a_retry,
+    activate,
+    create,
+    create_generator,
+    generate,
+    rename,
+    url_of,
+    validate,
+)
+from tests.storage.test_backup import back_up, bring_back, programs  # noqa: F401
+from tests.storage.test_copying import contents, fill
+from tests.storage.test_secrecy import as_answer
+
+NEW = KeyRing(b"the secret after this, 32 bytes or more")
+BOTH = KeyRing(b"the secret after this, 32 bytes or more", SECRET)
+
+
+@contextmanager
+def opened(url: str, key_ring: KeyRing = BOTH) -> Iterator[Storage]:
+    with closing(open_storage(url, key_ring)) as storage:
+        yield storage
+
+
+def say_nothing(_so_far: Resealed) -> None:
+    """Hears how far it is."""
+
+
+def start(url: str) -> None:
+    begin(url, BOTH, lambda: BOTH)
+
+
+def rotate(url: str) -> Resealed:
+    start(url)
+    with opened(url) as storage:
+        done = reseal(storage, say_nothing)
+        finish(storage, BOTH)
+    return done
+
+
+def keys_in(storage: Storage) -> list[str]:
+    with storage.read() as tx:
+        return [one.key for one in tx.list_licenses(LicenseFilter(), after_id=0, limit=10_000)]
+
+
+def sell(url: str, amount: int = 450) -> list[str]:
+    """Some licenses with the old secret; their keys."""
+    with opened(url, KEY_RING) as storage:
+        Batches(storage).change([create_generator(), create("A", 3)])
+        Batches(storage).change([activate("A"), generate(1, amount)])
+        return keys_in(storage)
+
+
+def is_sound(storage: Storage) -> bool:
+    return not list(examine(storage, lambda _: None))
+
+
+def test_each_key_is_found_and_is_taken_at_every_step_of_a_rotation(url: str) -> None:
+    keys = sell(url)
+    steps = 0
+
+    def look(_so_far: Resealed) -> None:
+        nonlocal steps
+        steps += 1
+        for storage in (server, other):
+            found = Batches(storage).ask([validate(key) for key in keys])
+            assert [one.license.key for one in found] == keys
+            again = Batches(storage).change([create(keys[0]), create(keys[-1]), rename("A", keys[1])])
+            assert [type(one) for one in again] == [LicenseKeyTaken] * 3
+            assert is_sound(storage)
+
+    start(url)
+    with opened(url) as storage, opened(url) as server, opened(url) as other:
+        look(Resealed())
+        done = reseal(storage, look)
+        assert (done.changed, done.unreadable) == (len(keys), 0)
+        finish(storage, BOTH)
+        look(done)
+        assert keys_in(storage) == keys
+    assert steps > 4
+    with opened(url, NEW) as storage:
+        assert is_sound(storage)
+        assert len(Batches(storage).ask([validate(key) for key in keys])) == len(keys)
+    with pytest.raises(StoreError, match=rf"another secret.*its mark is {NEW.secret_mark}"):
+        open_storage(url, KEY_RING)
+
+
+def test_nothing_that_was_sealed_needs_the_old_secret_after_a_rotation(url: str) -> None:
+    with opened(url, KEY_RING) as storage:
+        fill(storage)
+        change(storage, lambda tx: jobs.save_piece(tx, 7, 2, b"a piece"))
+    rotate(url)
+    with opened(url, NEW) as storage, storage.read() as tx:
+        for one in sealed.ALL:
+            rows = tx.connection.execute(select(one.table)).all()
+            assert rows
+            for row in rows:
+                NEW.unseal(row._mapping[one.column], one.place(row))
+    assert rotate_again(url).changed == 0
+
+
+def rotate_again(url: str) -> Resealed:
+    with opened(url) as storage:
+        return reseal(storage, say_nothing)
+
+
+def test_a_call_is_answered_as_before_when_it_is_sent_again_after_a_rotation(url: str) -> None:
+    call = create("A", retry=a_retry("once", write=as_answer))
+    with opened(url, KEY_RING) as storage:
+        (first,) = Batches(storage).change([call])
+    start(url)
+    with opened(url) as storage:
+        (during,) = Batches(storage).change([call])
+        reseal(storage, say_nothing)
+        finish(storage, BOTH)
+    with opened(url, NEW) as storage:
+        (after,) = Batches(storage).change([call])
+    assert during == after
+    assert during.body == as_answer(first)
+
+
+def test_no_key_is_taken_twice_while_servers_create_and_rename_during_a_rotation(
+    url: str, database: str
+) -> None:
+    keys, moving = [f"KEY-{number}" for number in range(300)], ["M-0", "M-1", "M-2"]
+    with opened(url, KEY_RING) as storage:
+        Batches(storage).change([create(key) for key in [*keys[::3], *moving]])
+    if database == "sqlite":
+        start(url)
+    is_over = Signal()
+
+    def serve(storage: Storage, own: str, order: list[str]) -> int:
+        """Try to take each key again and again, with new and with moved licenses; how often that was done."""
+        batches, done = Batches(storage), 0
+        while not is_over.is_set():
+            for key in order:
+                (outcome,) = batches.change([create(key)])
+                done += not isinstance(outcome, KeywrightError)
+                batches.change([rename(own, f"{own} {key}"), rename(f"{own} {key}", own)])
+                (outcome,) = batches.change([rename(own, order[0])])
+                assert isinstance(outcome, LicenseKeyTaken)
+        return done
+
+    with ExitStack() as stack, ThreadPoolExecutor(3) as pool:
+        servers = [stack.enter_context(opened(url)) for _ in range(3)]
+        orders = [keys, [*keys[:1], *keys[:0:-1]], [*keys[:1], *keys[150:], *keys[1:150]]]
+        sold = [pool.submit(serve, *one) for one in zip(servers, moving, orders, strict=True)]
+        try:
+            if database == "postgresql":
+                start(url)
+            storage = stack.enter_context(opened(url))
+            assert reseal(storage, say_nothing).unreadable == 0
+            finish(storage, BOTH)
+        finally:
+            is_over.set()
+        taken = sum(one.result() for one in sold)
+        assert len(set(keys_in(storage)) - set(moving)) == taken + len(keys[::3])
+    with opened(url, NEW) as storage:
+        assert sorted(keys_in(storage)) == sorted(set(keys_in(storage)))
+        assert is_sound(storage)
+
+
+@pytest.mark.databases("postgresql")
+def test_a_key_that_was_taken_with_the_old_secret_meanwhile_is_not_taken_with_the_new(url: str) -> None:
+    with opened(url) as slow, opened(url) as quick:
+        with slow.write() as tx:
+            assert tx.find_licenses(["A"]) == {}
+            Batches(quick).change([create("A")])
+            start(url)
+            with pytest.raises(StoreConflict, match="is taken"):
+                tx.save_new_licenses([a_license(id=7, key="A")])
+            tx.delete_licenses([7])
+        assert keys_in(quick) == ["A"]
+
+
+def test_a_rotation_does_not_begin_while_a_process_knows_the_old_secret_only(url: str) -> None:
+    sell(url, 1)
+    with opened(url, KEY_RING) as storage:
+        Batches(storage).ask([validate("A")])
+        with pytest.raises(StoreError, match=r"do not know the new secret|is in use"):
+            start(url)
+        assert ask(storage, lambda tx: find_marks(tx.connection)) == Marks(KEY_RING.secret_mark)
+        Batches(storage).change([create("B")])
+    start(url)
+
+
+def test_a_process_that_missed_the_rotation_can_no_longer_use_the_database(url: str) -> None:
+    sell(url, 1)
+    with opened(url, KEY_RING) as late:
+        late.close()
+        start(url)
+        with pytest.raises(StoreUnavailable, match="the new secret is at hand"):
+            ask(late, lambda tx: find_marks(tx.connection))
+        with pytest.raises(StoreUnavailable, match="missing"):
+            change(late, lambda tx: find_marks(tx.connection))
+    for wrong in (KEY_RING, NEW):
+        with pytest.raises(StoreError, match=r"is being rotated, .*previous_secret"):
+            open_storage(url, wrong)
+
+
+def test_both_secrets_can_be_known_before_a_rotation_begins(url: str) -> None:
+    sell(url, 3)
+    with opened(url) as storage:
+        assert find_progress(storage, BOTH) is Progress.PREPARED
+        Batches(storage).change([create("B", retry=a_retry("B", write=as_answer))])
+    with opened(url, KEY_RING) as storage:
+        assert Batches(storage).ask([validate("B")])[0].license.key == "B"
+        assert is_sound(storage)
+    rotate(url)
+    with opened(url) as storage:
+        assert find_progress(storage, BOTH) is Progress.FINISHED
+
+
+def test_what_neither_secret_reads_is_counted_and_left_alone(url: str) -> None:
+    sell(url, 3)
+    start(url)
+    with opened(url) as storage:
+        damage = update(licenses).where(licenses.c.id == 2).values(sealed_key=os.urandom(40))
+        change(storage, lambda tx: tx.connection.execute(damage).rowcount)
+        assert reseal(storage, say_nothing).unreadable == 1
+        (finding,) = [one for one in examine(storage, lambda _: None) if one.code == "key.unsound"]
+        assert finding.license_id == 2
+
+
+# --- copies and backups ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_a_copy_made_during_a_rotation_can_be_read_as_its_source_can(
+    url: str, tmp_path: Path, is_finished: bool, database: str
+) -> None:
+    keys = sell(url, 5)
+    (rotate if is_finished else start)(url)
+    with ExitStack() as stack:
+        other = url_of(tmp_path / "other")
+        if database == "sqlite":
+            other = stack.enter_context(a_postgres_url(empty=True))
+        old, new = (stack.enter_context(opened(one)) for one in (url, other))
+        copy(old, new, lambda *_: None)
+        assert keys_in(new) == keys
+        assert find_progress(new, BOTH) is find_progress(old, BOTH)
+        assert Batches(new).ask([validate(keys[3])])[0].license.key == keys[3]
+        assert is_sound(new)
+
+
+def test_a_backup_from_before_a_rotation_comes_back_with_the_previous_secret(
+    url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "before.tar"
+    keys = sell(url, 5)
+    back_up(url, file)
+    with opened(url, KEY_RING) as storage:
+        before = contents(storage)
+    rotate(url)
+    with pytest.raises(StoreError, match=KEY_RING.secret_mark):
+        bring_back(file, url, key_ring=NEW, is_overwriting=True)
+    bring_back(file, url, key_ring=BOTH, is_overwriting=True)
+    with opened(url) as storage:
+        assert contents(storage) == before
+        assert find_progress(storage, BOTH) is Progress.PREPARED
+    rotate(url)
+    with opened(url, NEW) as storage:
+        assert keys_in(storage) == keys
+
+
+def test_a_backup_made_during_a_rotation_needs_both_secrets(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "during.tar"
+    keys = sell(url, 5)
+    start(url)
+    back_up(url, file, key_ring=BOTH)
+    with pytest.raises(StoreError, match="the secret is being rotated"):
+        back_up(url, tmp_path / "other.tar", key_ring=BOTH, secret=SECRET.decode())
+    for wrong in (KEY_RING, NEW):
+        with pytest.raises(StoreError, match="is being rotated"):
+            bring_back(file, url, key_ring=wrong, is_overwriting=True)
+    bring_back(file, url, key_ring=BOTH, is_overwriting=True)
+    with opened(url) as storage:
+        reseal(storage, say_nothing)
+        finish(storage, BOTH)
+    with opened(url, NEW) as storage:
+        assert keys_in(storage) == keys
