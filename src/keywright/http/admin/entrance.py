@@ -65,7 +65,8 @@ class Entrance(Area):
     menu_label = "Sign in"
     path = ""
     add_to_menu = False
-    looks_at_passwords = frozenset({"sign_in", "setup"})
+    #: Not the setup: whoever has its link is no stranger.
+    looks_at_passwords = frozenset({"sign_in"})
 
     def __init__(self) -> None:
         super().__init__()
