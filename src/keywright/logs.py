@@ -6,6 +6,9 @@ Nothing that goes through here may hold a full license key, token or secret: cal
 import logging
 import sys
 from contextlib import suppress
+from datetime import UTC, datetime
+from threading import Lock
+from time import time_ns
 from typing import Any, TextIO
 
 import msgspec
@@ -24,7 +27,7 @@ def configure(*, level: str, is_json: bool, stream: TextIO = sys.stderr) -> None
     structlog.configure(
         processors=[*_shared(), _renderer(is_json=is_json)],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.WriteLoggerFactory(file=forgiving),
+        logger_factory=lambda *_: _Lines(forgiving),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(forgiving)
@@ -59,10 +62,48 @@ class _Forgiving:
             self._stream.flush()
 
 
+class _Lines:
+    """Writes rendered entries, as ``structlog.WriteLogger`` does in three times the time: a hundredth of that
+    of a short request.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = Lock()
+
+    def write(self, entry: str) -> None:
+        with self._lock:
+            self._stream.write(f"{entry}\n")
+            self._stream.flush()
+
+    debug = info = warning = error = critical = write
+
+
+class _Clock:
+    """Adds the time in UTC, as ``structlog.processors.TimeStamper`` would write it: the text of a second is
+    made once.
+    """
+
+    def __init__(self) -> None:
+        self._second = (0, "")
+
+    def __call__(
+        self, _logger: Any, _method: str, entry: structlog.types.EventDict
+    ) -> structlog.types.EventDict:
+        now = time_ns() // 1000
+        second, text = self._second
+        if now // 1_000_000 != second:
+            second = now // 1_000_000
+            text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+            self._second = (second, text)
+        entry["timestamp"] = f"{text}.{now % 1_000_000:06d}Z"
+        return entry
+
+
 def _shared() -> list[structlog.types.Processor]:
     return [
         structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _Clock(),
     ]
 
 

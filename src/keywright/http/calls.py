@@ -43,6 +43,7 @@ class Call:
     """A request to the v2 interface, as far as it has been understood."""
 
     __slots__ = (
+        "_now",
         "address",
         "body_limit",
         "caller",
@@ -56,7 +57,6 @@ class Call:
         "is_replayed",
         "key",
         "namespace",
-        "now",
         "operation",
         "query",
         "receive",
@@ -73,7 +73,7 @@ class Call:
         self.query: parameters.Parameters = {}
         #: The parameters in the body.
         self.sent: parameters.Parameters = {}
-        self.now = datetime.now(UTC).replace(microsecond=0)
+        self._now: datetime | None = None
         self.operation = ""
         self.sayings = problems.NO_SAYINGS
         self.key = ""
@@ -93,6 +93,13 @@ class Call:
         #: Whether the call asks for a change, and whether the desk is deciding it, or has.
         self.is_change = False
         self.is_begun = False
+
+    @property
+    def now(self) -> datetime:
+        """When the call came, or was first asked; the clock is read once."""
+        if self._now is None:
+            self._now = datetime.now(UTC).replace(microsecond=0)
+        return self._now
 
     @property
     def is_gone(self) -> bool:

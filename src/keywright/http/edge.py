@@ -58,6 +58,8 @@ class Edge:
         self._root = _split(settings.api_root)
         self._prefix = [*self._root, *below]
         self._raw_prefix = [word.encode() for word in self._prefix]
+        #: What most paths begin with, before the words of an address.
+        self._usual = b"".join(b"/%b" % word for word in [*self._raw_prefix, b""])
         self._budgets = Budgets(settings)
         self.intake = Intake()
         #: What is counted here, to be kept by whoever runs this.
@@ -84,7 +86,11 @@ class Edge:
 
     def _v2_words(self, scope: Scope) -> list[str] | None:
         """The address below ``v2``, or None for a request that is not to the v2 interface."""
-        raw = [word for word in scope["raw_path"].split(b"/") if word]
+        path: bytes = scope["raw_path"]
+        is_odd = b"%" in path or b"//" in path or path.endswith(b"/")
+        if path.startswith(self._usual) and not is_odd:
+            return path[len(self._usual) :].decode("latin-1").split("/")
+        raw = [word for word in path.split(b"/") if word]
         size = len(self._raw_prefix)
         if raw[:size] == self._raw_prefix:
             return v2.decoded(raw[size:])
@@ -188,17 +194,18 @@ class Edge:
             call.query = parameters.from_query(query)
         if scope["method"] == "OPTIONS":
             return
-        call.caller = await self._caller(call)
+        authorization = _all(call, b"authorization")
+        if authorization or query:
+            call.caller = await self._caller(call, authorization)
         if call.caller is not None:
             self.tallies.used_api_keys[call.caller.api_key_id] = call.now
         elif address is None or not address.is_open or (address.is_core and self._settings.require_api_key):
             raise e.CredentialsMissing
 
-    async def _caller(self, call: Call) -> Caller | None:
+    async def _caller(self, call: Call, authorization: list[bytes]) -> Caller | None:
         """The caller whose credentials came along; None for none. Raises ``CredentialsInvalid``, or
         ``RateLimited`` when there were too many of these before.
         """
-        authorization = _all(call, b"authorization")
         sent = [str(call.query[name]) for name in auth.NAMES if name in call.query]
         if not authorization and not sent:
             return None

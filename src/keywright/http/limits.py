@@ -45,12 +45,12 @@ class RateLimit:
         """Take a token from the bucket of each source, or, raising ``RateLimited``, from none."""
         if not self.is_on:
             return
-        full_at = [max(self._full_at.get(one, now), now) + self._one for one in sources]
-        wait = max(full_at, default=now) - now - self._all
-        if wait > _ROUNDING * self._one:
-            raise self._error(math.ceil(wait))
-        for source, moment in zip(sources, full_at, strict=True):
-            self._full_at[source] = moment
+        for source in sources:
+            wait = self._full_at.get(source, now) + self._one - now - self._all
+            if wait > _ROUNDING * self._one:
+                raise self._error(math.ceil(wait))
+        for source in sources:
+            self._full_at[source] = max(self._full_at.get(source, now), now) + self._one
         if len(self._full_at) > self._most_sources:
             self._make_room()
 
