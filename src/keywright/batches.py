@@ -31,7 +31,6 @@ from keywright.errors import (
     StoreBusy,
     StoreConflict,
     Unavailable,
-    UnknownLicense,
 )
 from keywright.model import KeptAnswer, RecordLimits
 from keywright.storage import Reading, Storage, Writing, ask, change
@@ -319,8 +318,7 @@ def _decide_once(work: Workset, command: c.Command, retry: c.Retry, kept: dict[b
         is_same = before.request_digest == retry.request_digest
         return before if is_same else IdempotencyKeyReused()
     outcome = _outcome(_DECISIONS[type(command)], work, command)
-    if command.by is None and isinstance(outcome, UnknownLicense):
-        # Nothing was done that could be done twice, and strangers should not fill the disk.
+    if isinstance(outcome, Refusal) and not retry.keeps_refusals:
         return outcome
     status, body = retry.write_answer(outcome)
     kept[retry.scope] = KeptAnswer(retry.request_digest, status, body)

@@ -13,12 +13,14 @@ from keywright.model import LicenseFilter, NameKind, Origin, Permissions, Role
 
 class Retry(msgspec.Struct, frozen=True):
     """The caller may send this call again: ``scope`` names the call (32 bytes), ``request_digest``
-    what it asked for, and ``write_answer`` turns an outcome into the status and body to be kept.
+    what it asked for, and ``write_answer`` turns an outcome into the status and body to be kept. Without
+    ``keeps_refusals``, only a success is kept: a refusal changed nothing, and is decided again.
     """
 
     scope: bytes
     request_digest: bytes
     write_answer: Callable[[Any], tuple[int, bytes]]
+    keeps_refusals: bool = True
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from keywright.http.app import ANSWERS_KEPT
+from keywright.model import Permissions
 from tests.http.asking import (
     Client,
     Reply,
@@ -84,16 +85,37 @@ def test_repeated_deactivations_and_reactivations_change_nothing_more(
     assert program.counter(key) == 1
 
 
-def test_a_refusal_is_kept_like_any_outcome(vendor: Client, program: Client) -> None:
+def test_a_refusal_of_a_vendor_is_kept_like_any_outcome(vendor: Client, program: Client) -> None:
     key = vendor.license(times_activated_max=1)
     token = program.activated(key)
     again = once()
-    first = program.activate(key, **again)
+    first = vendor.activate(key, **again)
     assert_refused(first, f"License Key: {key} reached maximum activation count.")
     program.deactivate(key, token)
-    assert_replayed(program.activate(key, **again), first)
+    assert_replayed(vendor.activate(key, **again), first)
     assert program.counter(key) == 0
-    assert program.activate(key, **once()).status == 200
+    assert vendor.activate(key, **once()).status == 200
+
+
+@pytest.mark.parametrize("permissions", [None, Permissions.CLIENT, Permissions.READ])
+def test_refusals_of_other_callers_are_decided_again_and_leave_nothing(
+    server: RunningServer, vendor: Client, permissions: Permissions | None
+) -> None:
+    key = vendor.license(times_activated_max=1)
+    token = vendor.activated(key)
+    kept = server.count("kept_answers")
+    with Client(server, None if permissions is None else server.api_key(permissions)) as stranger:
+        again = once()
+        for refused in (stranger.activate(key, **again), stranger.activate(a_key(), **again)):
+            assert refused.status == 404
+        for _ in range(20):
+            stranger.deactivate(key, "f" * 40, **once())
+        assert server.count("kept_answers") == kept
+        vendor.deactivate(key, token)
+        first = stranger.activate(key, **again)
+        assert_first(first)
+        assert_replayed(stranger.activate(key, **again), first)
+        assert server.count("kept_answers") == kept + 1
 
 
 def test_an_answer_is_kept_as_it_went_out(vendor: Client, program: Client) -> None:
@@ -303,14 +325,14 @@ def test_answers_survive_a_restart(tmp_path: Path, database: str) -> None:
             key, full = vendor.license(), vendor.license(times_activated_max=1)
             program.activate(full)
             first = program.activate(key, **again)
-            refused = program.activate(full, **again)
+            refused = vendor.activate(full, **again)
             created = vendor.post("licenses", json_body={"license_key": a_key()}, **again)
         for end in (server.stop, server.kill):
             end()
             server.start()
             with Client(server, credentials) as vendor, Client(server) as program:
                 assert_replayed(program.activate(key, **again), first)
-                assert_replayed(program.activate(full, **again), refused)
+                assert_replayed(vendor.activate(full, **again), refused)
                 same = {"license_key": created.data["licenseKey"]}
                 assert_replayed(vendor.post("licenses", json_body=same, **again), created)
                 assert program.counter(key) == 1

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from keywright.batches import Batches
 from keywright.errors import IdempotencyKeyReused, LicenseKeyTaken, LimitReached
@@ -83,10 +84,10 @@ def test_a_refusal_is_kept_too(batches: Batches) -> None:
     assert (again.status, again.body) == (404, b"LimitReached")
 
 
-def test_an_unknown_key_is_kept_for_an_api_key_and_not_for_strangers(
+def test_a_refusal_is_kept_only_for_callers_whose_refusals_are_kept(
     batches: Batches, storage: Storage
 ) -> None:
-    by_stranger, by_api_key = a_retry("stranger"), a_retry("api key")
+    by_stranger, by_api_key = replace(a_retry("stranger"), keeps_refusals=False), a_retry("api key")
     batches.change([activate("no", retry=by_stranger), activate("no", by=7, retry=by_api_key)])
     with storage.write() as tx:
         assert set(tx.lock_kept_answers([by_stranger.scope, by_api_key.scope])) == {by_api_key.scope}

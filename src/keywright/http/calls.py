@@ -191,7 +191,9 @@ class Call:
         # In the address; a new license's key is a parameter.
         key = self.key if isinstance(command, LicenseCommand) else ""
         scope = hashlib.sha256(wire.encode([self.by, key, token.decode()])).digest()
-        return Retry(scope, _digest(command), self._answer_writer(write))
+        # Others' refusals would fill the disk.
+        is_trusted = self.caller is not None and self.caller.permissions is Permissions.READ_WRITE
+        return Retry(scope, _digest(command), self._answer_writer(write), keeps_refusals=is_trusted)
 
     def _answer_writer(self, write: Callable[[Any], bytes]) -> Callable[[Any], tuple[int, bytes]]:
         def written(outcome: Any) -> tuple[int, bytes]:
