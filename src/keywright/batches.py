@@ -19,6 +19,7 @@ from keywright import (
     licensing,
     privacy,
     reporting,
+    retention,
     second_factors,
 )
 from keywright import commands as c
@@ -83,6 +84,7 @@ _DECISIONS = (
     | jobs.DECISIONS
     | privacy.DECISIONS
     | second_factors.DECISIONS
+    | retention.DECISIONS
     | {c.ForgetAnswers: forget_answers, c.Note: note}
 )
 

@@ -98,6 +98,15 @@ class ForgetAnswers(Command, frozen=True, kw_only=True):
     before: datetime
 
 
+class ForgetEvents(Command, frozen=True, kw_only=True):
+    """Delete some events that happened before this moment (None: none is too old), or find licenses that may
+    have too many; with a license, delete some of those that it has too many.
+    """
+
+    before: datetime | None = None
+    license_id: int | None = None
+
+
 class CreateGenerator(Command, frozen=True, kw_only=True):
     """Make a generator; ``is_weak_allowed`` lets keys through that could be guessed."""
 

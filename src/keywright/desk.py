@@ -21,6 +21,7 @@ from keywright.commands import (
     Follow,
     ForgetAddresses,
     ForgetAnswers,
+    ForgetEvents,
     GenerateLicenses,
     JobStep,
     ListLicenses,
@@ -57,7 +58,7 @@ _MOST_LISTS = 64
 #: What is long by itself.
 _LONG = (GenerateLicenses, ForgetAnswers, *_LISTS)
 #: What is decided alone, in another thread, while others go on.
-_ALONE = (*_LONG, Follow, Tally, JobStep, ForgetAddresses)
+_ALONE = (*_LONG, Follow, Tally, JobStep, ForgetAddresses, ForgetEvents)
 
 log = logging.getLogger(__name__)
 

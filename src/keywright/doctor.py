@@ -118,7 +118,8 @@ def _judged(license: Inspected) -> Iterator[Finding]:
     if license.places is not None and license.times_activated > license.places:
         what = f"license {number} has more active places than it may ({license.places})"
         yield Finding("counter.over_limit", what, "Deactivate some of them.", number)
-    yield from _judged_by_events(license)
+    if license.are_events_kept:
+        yield from _judged_by_events(license)
 
 
 def _judged_by_events(license: Inspected) -> Iterator[Finding]:

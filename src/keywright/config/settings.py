@@ -259,6 +259,15 @@ class Settings(BaseSettings):
         ge=1,
         le=10_000,
     )
+    keep_events_days: Whole = Field(
+        default=400,
+        description=(
+            "For how many days events are kept; 0 is for ever. Of a license's own calls, those without a "
+            "secret API key, at most 1000 a day and 20000 in all are kept."
+        ),
+        json_schema_extra={"allowed": "an integer from 0 to 36500"},
+        le=36_500,
+    )
     listed_records: Whole = Field(
         default=1000,
         description=(

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from keywright.batches import Batches
-from keywright.commands import ForgetAnswers
+from keywright.commands import ForgetAnswers, ForgetEvents
 from keywright.config import Settings
 from keywright.desk import Desk
 from keywright.errors import KeywrightError
@@ -24,11 +24,15 @@ from keywright.http.jobs import working_on_jobs
 from keywright.http.listening import Address, is_at
 from keywright.http.tallies import looked_after
 from keywright.model import Origin
+from keywright.retention import Forgotten
 from keywright.storage import Storage
 
 #: How long the answers to calls with an idempotency key are kept, and how often old ones go.
 ANSWERS_KEPT = timedelta(hours=48)
 _FORGET_EVERY = timedelta(hours=1)
+#: How long others come in between two steps, in seconds.
+_PAUSE = 0.01
+_ORIGIN = Origin("keywright", "", "")
 #: By how much the clock may be changed without being distrusted.
 _SMALL_CHANGE = timedelta(minutes=30)
 
@@ -51,7 +55,7 @@ def create_app(settings: Settings, storage: Storage, admin_address: Address | No
         app.state.desk = edge.desk = desk
         if door is not None:
             door.desk = desk
-        forgetting = asyncio.create_task(_forget_answers(desk))
+        forgetting = asyncio.create_task(_forget_what_is_old(desk, settings.keep_events_days))
         try:
             long_work = working_on_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days)
             async with looked_after(desk, edge.tallies), long_work as work:
@@ -92,17 +96,17 @@ def _with_admin(pages: ASGIApp, door: ASGIApp, has_admin: Callable[[Scope], bool
     return chosen
 
 
-async def _forget_answers(desk: Desk) -> None:
-    """Now and then. How old an answer is, is judged by the clock, and clocks jump: when this one did, or when
-    it seems so, everything is kept for as long as it has to be, by a clock that does not.
+async def _forget_what_is_old(desk: Desk, keep_events_days: int) -> None:
+    """Now and then. How old an answer or an event is, is judged by the clock, and clocks jump: when this one
+    did, or when it seems so, everything is kept for as long as answers have to be, by a clock that does not.
     """
     until, began = 0.0, _since_start(datetime.now(UTC))
     while True:
         now = datetime.now(UTC).replace(microsecond=0)
         if abs(_since_start(now) - began) > _SMALL_CHANGE:
-            log.warning("the clock has jumped; answers are kept for another two days")
+            log.warning("the clock has jumped; answers and events are kept for another two days")
             until, began = time.monotonic() + ANSWERS_KEPT.total_seconds(), _since_start(now)
-        if time.monotonic() >= until and not await _forget_until(desk, now):
+        if time.monotonic() >= until and not await _forget_until(desk, now, keep_events_days):
             until = time.monotonic() + ANSWERS_KEPT.total_seconds()
         await asyncio.sleep(_FORGET_EVERY.total_seconds())
 
@@ -112,15 +116,30 @@ def _since_start(now: datetime) -> timedelta:
     return now - datetime.fromtimestamp(0, UTC) - timedelta(seconds=time.monotonic())
 
 
-async def _forget_until(desk: Desk, now: datetime) -> bool:
-    """Whether the answers that are old now were forgotten; or are to be, when the database is there again."""
-    origin = Origin("keywright", "", "")
-    command = ForgetAnswers(now=now, origin=origin, before=now - ANSWERS_KEPT)
+async def _forget_until(desk: Desk, now: datetime, keep_events_days: int) -> bool:
+    """Whether what is old now was forgotten; or is to be, when the database is there again."""
+    forget_answers = ForgetAnswers(now=now, origin=_ORIGIN, before=now - ANSWERS_KEPT)
     try:
-        while forgotten := await desk.change(command):
+        while forgotten := await desk.change(forget_answers):
             # Others come in between.
             await asyncio.sleep(0)
+        return await _forget_events(desk, now, keep_events_days) and forgotten is not None
     except KeywrightError as fault:
-        log.warning("old answers could not be forgotten: %s", fault)
+        log.warning("old answers and events could not be forgotten: %s", fault)
         return True
-    return forgotten is not None
+
+
+async def _forget_events(desk: Desk, now: datetime, keep_days: int) -> bool:
+    """Whether the events that are old, or too many, were forgotten."""
+    before = now - timedelta(days=keep_days) if keep_days else None
+    while True:
+        step: Forgotten | None = await desk.change(ForgetEvents(now=now, origin=_ORIGIN, before=before))
+        if step is None:
+            return False
+        for license_id in step.crowded:
+            forget = ForgetEvents(now=now, origin=_ORIGIN, license_id=license_id)
+            while not (await desk.change(forget)).is_last:
+                await asyncio.sleep(_PAUSE)
+        if step.is_last:
+            return True
+        await asyncio.sleep(_PAUSE)

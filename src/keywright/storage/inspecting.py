@@ -9,6 +9,7 @@ import msgspec
 from sqlalchemy import Select, and_, case, func, literal_column, select, text
 
 from keywright.keys import KeyRing
+from keywright.storage import old_events
 from keywright.storage.many import is_postgres
 from keywright.storage.schema import activations, events, licenses, sequences
 from keywright.storage.secret_marks import find_marks
@@ -22,6 +23,7 @@ _LICENSES = select(
     licenses.c.times_activated_max,
     licenses.c.places,
     licenses.c.deactivated_records,
+    licenses.c.created_at,
 ).order_by(licenses.c.id)
 _COUNTS = select(
     activations.c.license_id,
@@ -50,6 +52,8 @@ class Inspected(msgspec.Struct, frozen=True):
     active: int
     #: How often what happened, by the event's name.
     events: dict[str, int]
+    #: Whether none of its events can be gone by now.
+    are_events_kept: bool
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -77,6 +81,7 @@ def inspect(tx: Reading, *, after_id: int, limit: int) -> Piece:
     for license_id, name, times in connection.execute(_within(_EVENTS, events, after_id, last_id)):
         happened[license_id][name] = times
     rings = _rings_in_force(tx)
+    deleted_before = old_events.deleted_before(tx)
     inspected = [
         Inspected(
             row.id,
@@ -87,6 +92,7 @@ def inspect(tx: Reading, *, after_id: int, limit: int) -> Piece:
             row.deactivated_records,
             *counts.get(row.id, (0, 0)),
             happened[row.id],
+            row.created_at >= deleted_before and old_events.are_all_kept(happened[row.id].items()),
         )
         for row in rows
     ]

@@ -1,0 +1,167 @@
+"""Events are kept for some time, and those of strangers' calls on one license up to some number."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from keywright import access, doctor
+from keywright.batches import Batches
+from keywright.commands import ForgetEvents
+from keywright.errors import KeywrightError
+from keywright.model import Permissions
+from keywright.retention import Forgotten
+from keywright.storage import Storage, ask, change, old_events
+from keywright.storage.schema import events
+from tests.makers import (
+    NOW,
+    activate,
+    an_event,
+    an_origin,
+    create,
+    deactivate,
+    deactivate_all,
+)
+from tests.storage.marked import follow_all, found_counts
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small numbers show the same as large ones."""
+    monkeypatch.setattr(old_events, "MOST_A_DAY", 5)
+    monkeypatch.setattr(old_events, "MOST_IN_ALL", 12)
+
+
+def forget(batches: Batches, **fields: Any) -> Forgotten | None:
+    """One step."""
+    [outcome] = batches.change([ForgetEvents(now=NOW, origin=an_origin(), **fields)])
+    assert not isinstance(outcome, KeywrightError), outcome
+    found: Forgotten | None = outcome
+    return found
+
+
+def forget_all(batches: Batches, **fields: Any) -> None:
+    """Everything that is not kept any more, as the server does it."""
+    for _ in range(1_000):
+        step = forget(batches, **fields)
+        assert step is not None
+        for license_id in step.crowded:
+            while not (one := forget(batches, license_id=license_id)) or not one.is_last:
+                pass
+        if step.is_last:
+            return
+    raise AssertionError("it never ends")
+
+
+def happened(storage: Storage, license_id: int, days: list[int], **fields: Any) -> None:
+    """An event of a program's call on each of these days."""
+    some = [
+        an_event(license_id=license_id, at=NOW + n * DAY, activation_id=i, **fields)
+        for i, n in enumerate(days)
+    ]
+    change(storage, lambda tx: tx.save_events(some))
+
+
+def left(storage: Storage, license_id: int) -> list[tuple[int, int | None]]:
+    """The days and activations of the license's events, oldest first."""
+    query = select(events.c.at, events.c.activation_id).where(events.c.license_id == license_id)
+    found = ask(storage, lambda tx: tx.connection.execute(query.order_by(events.c.id)).all())
+    return [((at - int(NOW.timestamp())) // 86_400, number) for at, number in found]
+
+
+def test_events_are_kept_for_so_long(storage: Storage, batches: Batches) -> None:
+    happened(storage, 1, [0, 1, 2, 3, 4], name="license.updated", actor="user:1")
+    follow_all(batches)
+    forget_all(batches, before=NOW + 2 * DAY)
+    assert left(storage, 1) == [(2, 2), (3, 3), (4, 4)]
+    forget_all(batches)
+    assert len(left(storage, 1)) == 3
+
+
+def test_what_has_not_been_followed_stays(storage: Storage, batches: Batches) -> None:
+    happened(storage, 1, [0, 1])
+    happened(storage, 2, [1] * 30)
+    forget_all(batches, before=NOW + 9 * DAY - 8 * DAY)
+    assert (len(left(storage, 1)), len(left(storage, 2))) == (2, 30)
+    follow_all(batches)
+    counted = found_counts(storage)
+    forget_all(batches, before=NOW + DAY)
+    assert (len(left(storage, 1)), len(left(storage, 2))) == (1, 5)
+    assert found_counts(storage) == counted
+    assert sum(counted.values()) == 32
+
+
+def test_nothing_goes_when_even_the_newest_event_seems_too_old(storage: Storage, batches: Batches) -> None:
+    happened(storage, 1, [0, 1])
+    follow_all(batches)
+    assert forget(batches, before=NOW + 500 * DAY) is None
+    assert len(left(storage, 1)) == 2
+
+
+def test_of_one_license_s_own_calls_so_many_are_kept_of_each_day_and_in_all(
+    storage: Storage, batches: Batches
+) -> None:
+    happened(storage, 1, [0] * 4 + [1] * 9 + [2] * 5)
+    happened(storage, 2, [0] * 5)
+    follow_all(batches)
+    forget_all(batches)
+    # Of the second day the last five; and of the first day two, which makes twelve.
+    assert left(storage, 1) == [
+        (0, 2),
+        (0, 3),
+        *((1, n) for n in range(8, 13)),
+        *((2, n) for n in range(13, 18)),
+    ]
+    assert len(left(storage, 2)) == 5
+    happened(storage, 1, [2] * 3)
+    follow_all(batches)
+    forget_all(batches)
+    assert [number for day, number in left(storage, 1) if day == 2] == [16, 17, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("fields", "kept"),
+    [
+        ({}, 5),
+        ({"name": "license.deactivated"}, 5),
+        ({"name": "license.reactivated"}, 5),
+        ({"name": "license.updated"}, 30),
+        ({"actor": "user:1"}, 30),
+        ({"actor": "cli:root"}, 30),
+        ({"actor": "api_key:1"}, 30),
+        ({"actor": "api_key:2"}, 5),
+    ],
+)
+def test_only_calls_without_a_secret_are_a_license_s_own(
+    storage: Storage, batches: Batches, fields: dict[str, Any], kept: int
+) -> None:
+    for permissions in (Permissions.READ_WRITE, Permissions.CLIENT):
+        access.issue_api_key(storage, "a key", permissions, NOW)
+    happened(storage, 1, [0] * 30, **fields)
+    follow_all(batches)
+    forget_all(batches)
+    assert len(left(storage, 1)) == kept
+
+
+@pytest.mark.parametrize(
+    "happen",
+    [
+        lambda token: [deactivate(token), activate()] * 10,
+        lambda token: [deactivate_all(), activate()] * 10,
+    ],
+)
+def test_the_doctor_does_not_miss_what_is_gone(
+    storage: Storage, batches: Batches, happen: Callable[[str], list[Any]]
+) -> None:
+    _, taken = batches.change([create(), activate()])
+    for command in happen(taken.activations[0].token):
+        batches.change([command])
+    follow_all(batches)
+    forget_all(batches)
+    assert list(doctor.examine(storage, lambda _: None)) == []
+    forget_all(batches, before=NOW)
+    assert list(doctor.examine(storage, lambda _: None)) == []
