@@ -47,8 +47,17 @@ def start(order: jobs.Order, now: datetime = NOW, total: int | None = None) -> c
     return jobs.start(order, total=total, **by_user(now))
 
 
-def claim(now: datetime = NOW, claimed_by: str = WORKER) -> c.ClaimJob:
-    return c.ClaimJob(now=now, origin=an_origin(actor="keywright"), claimed_by=claimed_by)
+def claim(
+    storage: Storage, now: datetime = NOW, claimed_by: str = WORKER, *, waited: float = 0.0
+) -> c.ClaimJob:
+    """A claim of who has seen no claim of others change for so many seconds."""
+    seconds = 0.0
+    claims = jobs.Claims(claimed_by, lambda: seconds)
+    there = ask(storage, jobs.list_claims)
+    claims.find_over(there)
+    seconds = waited
+    over = claims.find_over(there)
+    return c.ClaimJob(now=now, origin=an_origin(actor="keywright"), claimed_by=claimed_by, over=over)
 
 
 def cancel(job_id: int, now: datetime = NOW) -> c.CancelJob:
@@ -78,7 +87,7 @@ class Work:
         self._batches = batches
         self._storage = storage
         self._now = now
-        self.job: Job = decided(batches, claim(now))
+        self.job: Job = decided(batches, claim(storage, now))
         self._plan = jobs.Plan(self.job, WORKER)
 
     def prepare(self) -> c.JobStep:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from keywright.model import LicenseFilter, NameKind, Origin, Permissions, Role
+from keywright.model import Claim, LicenseFilter, NameKind, Origin, Permissions, Role
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -310,9 +310,10 @@ class CancelJob(Command, frozen=True, kw_only=True):
 
 
 class ClaimJob(Command, frozen=True, kw_only=True):
-    """Find a job that nobody works on, and keep others from it for a while."""
+    """Find a job on which the claim is ``over``, and keep others from it for a while."""
 
     claimed_by: str
+    over: tuple[Claim, ...]
 
 
 class JobCommand(Command, frozen=True, kw_only=True):

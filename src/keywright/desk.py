@@ -36,6 +36,9 @@ from keywright.errors import (
     QueueFull,
     ShuttingDown,
     StoreBusy,
+    StoreConflict,
+    StoreUnavailable,
+    TookTooLong,
     WaitedTooLong,
 )
 
@@ -52,6 +55,8 @@ _LOOK_EVERY = 0.25
 #: How long another process that is writing is waited for at once, in seconds; then it is looked who still
 #: waits for an answer.
 _BUSY_WAIT = 0.25
+#: The same for a step of a job, which is made smaller then.
+STEP_PATIENCE = 20.0
 #: Questions that may have to look at very many licenses, and how many of them may wait.
 _LISTS = (FindLicenses, ListLicenses)
 _MOST_LISTS = 64
@@ -105,6 +110,8 @@ class _Lane(Generic[Item]):
         self._thread: ThreadPoolExecutor | None = None
         self._aside: asyncio.Task[None] | None = None
         self._patience: asyncio.TimerHandle | None = None
+        #: Whether what is being decided was broken off.
+        self._is_broken = False
         self._look: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
 
@@ -197,9 +204,11 @@ class _Lane(Generic[Item]):
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="desk")
         wait = _BUSY_WAIT if self._interrupt is None else None
         call = partial(self._outcomes, batch, wait)
-        self._be_patient(_LONG_PATIENCE if isinstance(batch[0][0], _LONG) else _PATIENCE)
+        self._is_broken = False
+        self._be_patient(_patience_with(batch[0][0]))
         try:
-            return await self._loop.run_in_executor(self._thread, call)
+            outcomes = await self._loop.run_in_executor(self._thread, call)
+            return [_broken(one) for one in outcomes] if self._is_broken else outcomes
         except asyncio.CancelledError:
             # The event loop comes to an end before its time; nobody will hear what the thread says.
             self._finish(batch, [FateUnknown("the server ended")] * len(batch))
@@ -225,6 +234,7 @@ class _Lane(Generic[Item]):
 
     def _lose_patience(self, seconds: float, interrupt: Callable[[], None]) -> None:
         log.error("the database has not answered for %.0f s; its connections are broken", seconds)
+        self._is_broken = True
         interrupt()
         self._be_patient(_PATIENCE)
 
@@ -270,6 +280,20 @@ def _value(outcome: Outcome) -> Outcome:
     return outcome
 
 
+def _patience_with(item: Command | Query) -> float:
+    """How long the database may take for this, in seconds."""
+    if isinstance(item, JobStep):
+        return STEP_PATIENCE
+    return _LONG_PATIENCE if isinstance(item, _LONG) else _PATIENCE
+
+
+def _broken(outcome: Outcome) -> Outcome:
+    """The outcome of what was broken off, where nothing was changed."""
+    if isinstance(outcome, StoreUnavailable | StoreConflict):
+        return TookTooLong(str(outcome))
+    return outcome
+
+
 def _all_faulty(problem: Exception, items: Sequence[object]) -> list[Outcome]:
     log.error("the desk could not serve a batch", exc_info=problem)
     return [Fault(type(problem).__name__)] * len(items)
@@ -292,10 +316,14 @@ class Desk:
         self._lists: _Lane[Query] = lane(
             self._list,
             most_waiting=_MOST_LISTS,
-            interrupt=None if is_near else self._interrupt_list,
+            interrupt=None if is_near else partial(self._interrupt_beside, "lists"),
         )
-        #: For the thread in which lists are read, made when the first one is wanted.
-        self._beside: Batches | None = None
+        # Where several can write at once, steps of jobs keep only those waiting who want their licenses.
+        self._steps: _Lane[Command] = self._changes
+        if not is_near:
+            self._steps = lane(self._step, interrupt=partial(self._interrupt_beside, "steps"))
+        #: For the threads in which lists are read and steps are taken, made when the first one is wanted.
+        self._beside: dict[str, Batches] = {}
         self._running: set[bytes] = set()
 
     async def change(self, command: Command, asker: Asker | None = None) -> Any:
@@ -306,7 +334,8 @@ class Desk:
         """
         if command.retry is not None:
             return await self._change_once(command, asker, command.retry.scope)
-        return _value(await self._changes.submit(command, asker))
+        lane = self._steps if isinstance(command, JobStep) else self._changes
+        return _value(await lane.submit(command, asker))
 
     async def ask(self, query: Query, asker: Asker | None = None) -> Any:
         """The answer; raises the refusal that the question met, or a fault."""
@@ -315,10 +344,12 @@ class Desk:
 
     async def close(self) -> None:
         """Take no more calls; return when all that were accepted are answered."""
-        await asyncio.gather(self._changes.close(), self._questions.close(), self._lists.close())
-        beside, self._beside = self._beside, None
-        if beside is not None:
-            beside.close()
+        lanes = (self._changes, self._questions, self._lists)
+        await asyncio.gather(*(one.close() for one in lanes))
+        if self._steps is not self._changes:
+            await self._steps.close()
+        while self._beside:
+            self._beside.popitem()[1].close()
 
     @property
     def waiting(self) -> int:
@@ -340,10 +371,16 @@ class Desk:
         return self._batches.ask(queries)
 
     def _list(self, queries: Sequence[Query], _wait: float | None) -> list[Outcome]:
-        if self._beside is None:
-            self._beside = self._batches.beside()
-        return self._beside.ask(queries)
+        return self._batches_for("lists").ask(queries)
 
-    def _interrupt_list(self) -> None:
-        if self._beside is not None:
-            self._beside.interrupt(writing=False)
+    def _step(self, commands: Sequence[Command], wait: float | None) -> list[Outcome]:
+        return self._batches_for("steps").change(commands, wait=wait)
+
+    def _batches_for(self, lane: str) -> Batches:
+        if lane not in self._beside:
+            self._beside[lane] = self._batches.beside()
+        return self._beside[lane]
+
+    def _interrupt_beside(self, lane: str) -> None:
+        if lane in self._beside:
+            self._beside[lane].interrupt(writing=lane == "steps")

@@ -208,6 +208,17 @@ class Job(msgspec.Struct, frozen=True):
     claimed_until: datetime | None
 
 
+class Claim(msgspec.Struct, frozen=True):
+    """Who works on an unfinished job, as its row says. Each step, and each moment in which the job is held,
+    changes it.
+    """
+
+    job_id: int
+    claimed_by: str | None
+    claimed_until: datetime | None
+    position: int
+
+
 class Caller(msgspec.Struct, frozen=True):
     """Who is calling with an API key. ``product_id`` narrows a client key to one product."""
 

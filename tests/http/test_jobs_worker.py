@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +12,7 @@ import pytest
 
 from keywright import browsing, jobs
 from keywright import commands as c
+from keywright import desk as front
 from keywright.batches import Batches
 from keywright.desk import Desk
 from keywright.errors import FateUnknown, FileGone, StoreUnavailable, UnknownJob
@@ -19,7 +20,7 @@ from keywright.http import jobs as long_work
 from keywright.http.jobs import LongWork
 from keywright.jobs import planning
 from keywright.model import Job, JobState, License, LicenseFilter
-from keywright.storage import Reading, Storage, Writing, ask, open_storage
+from keywright.storage import Reading, Storage, Writing, ask, open_storage, session
 from tests.concurrency.desks import a_desk, a_url, in_a_loop
 from tests.jobs import (
     ALL,
@@ -175,7 +176,6 @@ async def test_a_job_is_given_back_when_the_server_stops_and_goes_on_at_once(hou
     assert (stopped.state, stopped.claimed_by) == (JobState.RUNNING, None)
     assert 0 < stopped.done < 1_000
     assert len(house.licenses()) == 120 + stopped.done
-    assert decided(house.batches, claim(NOW)) is None
     async with house.open():
         assert (await house.ended(job.id)).done == 1_000
     assert len(house.licenses()) == 1_120
@@ -366,3 +366,71 @@ async def test_addresses_are_kept_for_as_long_as_they_are_to_be(house: House, da
         await until(lambda: work._forgets_at > 0, "the first look")
         await until(lambda: days == 0 or work._old_addresses._rests_until, "its end")
     assert "" not in addresses(house)
+
+
+@in_a_loop
+async def test_a_job_that_was_claimed_while_a_clock_was_ahead_is_taken_over(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("keywright.jobs.claims.CLAIM", timedelta(0))
+    monkeypatch.setattr(long_work, "_LOOK_EVERY", 0.01)
+    job = decided(house.batches, start(a_change("disable")))
+    in_a_year = a_moment_ago() + timedelta(days=365)
+    assert decided(house.batches, claim(house.storage, in_a_year, "ended")).id == job.id
+    async with house.open():
+        assert (await house.ended(job.id)).state is JobState.DONE
+
+
+@pytest.mark.databases("postgresql")
+@in_a_loop
+async def test_a_step_that_takes_too_long_is_made_smaller_and_holds_up_no_other_change(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(front, "STEP_PATIENCE", 0.3)
+    sizes = slow_steps(house, monkeypatch, lambda numbers: 60 in numbers and len(numbers) > 1)
+    job = decided(house.batches, start(a_change("disable", license_ids=list(range(1, 121)))))
+    async with house.open() as (desk, _):
+        while house.job(job.id).finished_at is None:
+            assert (await desk.change(activate("elsewhere"))).license.key == "elsewhere"
+    assert (house.job(job.id).state, house.job(job.id).done) == (JobState.DONE, 120)
+    # The license with number 60 is in the third step: 25, 12, 6, 3, and at last one at a time.
+    assert sizes[:2] == [25, 25]
+    assert 1 in sizes
+    assert max(sizes[-3:]) > 1
+
+
+@pytest.mark.databases("postgresql")
+@in_a_loop
+async def test_a_step_that_takes_too_long_however_small_ends_its_job_with_a_sentence(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(front, "STEP_PATIENCE", 0.2)
+    sizes = slow_steps(house, monkeypatch, lambda numbers: 60 in numbers)
+    bad = decided(house.batches, start(a_change("disable")))
+    async with house.open():
+        failed = await house.ended(bad.id)
+        good = decided(house.batches, start(a_generation(10)))
+        assert (await house.ended(good.id)).state is JobState.DONE
+    assert failed.state is JobState.FAILED
+    assert (failed.said or "").startswith("A step took too long again and again, even with a single license.")
+    assert 50 <= failed.done < 60
+    assert sizes[-3:] == [1, 1, 1]
+
+
+def slow_steps(
+    house: House, monkeypatch: pytest.MonkeyPatch, is_slow: Callable[[list[int]], bool]
+) -> list[int]:
+    """Let the database take very long for steps with such licenses; returns how many each step has."""
+    decided(house.batches, create("elsewhere"))
+    monkeypatch.setattr(long_work, "_LOOK_EVERY", 0.05)
+    monkeypatch.setattr(session, "_SESSION", session._SESSION.replace("(name, '1s'", "(name, '50ms'"))
+    right, sizes = Writing.save_licenses, []
+
+    def save(self: Writing, changed: Sequence[License], before: Mapping[int, License]) -> None:
+        sizes.extend([len(changed)] * bool(changed))
+        if is_slow([one.id for one in changed]):
+            self.connection.exec_driver_sql("SELECT pg_sleep(60)")
+        right(self, changed, before)
+
+    monkeypatch.setattr(Writing, "save_licenses", save)
+    return sizes

@@ -1,7 +1,7 @@
 """Long work: what can be ordered, who works on it, and what each step does."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -23,13 +23,12 @@ from keywright.errors import (
 from keywright.fields import MAX_COUNT
 from keywright.jobs import MOST_SELECTED, MOST_UNFINISHED
 from keywright.jobs.planning import KEYS_AT_ONCE, LICENSES_AT_ONCE
-from keywright.model import JobState, License, LicenseFilter, LicenseSource, Status
+from keywright.model import Claim, JobState, License, LicenseFilter, LicenseSource, Status
 from keywright.rules import END_OF_TIME
 from keywright.storage import Storage, ask
 from tests.jobs import (
     ACTOR,
     BY,
-    WORKER,
     Work,
     a_change,
     a_generation,
@@ -153,57 +152,80 @@ def test_jobs_are_listed_latest_first_piece_by_piece(batches: Batches, storage: 
     assert ask(storage, lambda tx: jobs.list_jobs(tx, before_id=started[2].id, limit=3)) == started[3:]
 
 
-def is_free(storage: Storage, claimed_by: str, now: datetime) -> bool:
-    return ask(storage, lambda tx: jobs.has_free_job(tx, claimed_by, now))
-
-
 # --- claims ---------------------------------------------------------------------------------------
+
+
+HELD = jobs.CLAIM.total_seconds()
 
 
 def test_a_claimed_job_is_nobody_elses_until_the_claim_ends(batches: Batches, storage: Storage) -> None:
     job = decided(batches, start(a_change("delete")))
-    claimed = decided(batches, claim())
+    claimed = decided(batches, claim(storage))
     assert (claimed.id, claimed.state, claimed.started_at) == (job.id, JobState.RUNNING, NOW)
-    almost, over = NOW + jobs.CLAIM - timedelta(seconds=1), NOW + jobs.CLAIM
-    assert not is_free(storage, "another", almost)
-    assert is_free(storage, "another", over)
-    assert is_free(storage, WORKER, almost)
-    assert decided(batches, claim(almost, "another")) is None
-    assert decided(batches, claim(almost)).id == job.id
-    taken = decided(batches, claim(over + DAY, "another"))
+    almost = HELD - 0.1
+    assert claim(storage, NOW, "another", waited=almost).over == ()
+    assert decided(batches, claim(storage, NOW, "another", waited=almost)) is None
+    assert decided(batches, claim(storage, waited=almost)).id == job.id
+    taken = decided(batches, claim(storage, NOW, "another", waited=HELD))
     assert (taken.claimed_by, taken.started_at) == ("another", NOW)
 
 
-def test_a_claim_that_is_held_is_a_claim_for_longer(batches: Batches) -> None:
+def test_a_claim_that_is_held_is_a_claim_for_longer(batches: Batches, storage: Storage) -> None:
     job = decided(batches, start(a_change("delete")))
-    decided(batches, claim())
+    decided(batches, claim(storage))
+    late = claim(storage, NOW, "another", waited=HELD)
     decided(batches, hold(job.id, NOW + timedelta(seconds=1)))
-    assert decided(batches, claim(NOW + jobs.CLAIM, "another")) is None
+    assert decided(batches, late) is None
 
 
-def test_a_claim_that_is_given_back_is_somebody_elses_at_once(batches: Batches) -> None:
+def test_how_long_a_claim_lasts_is_not_judged_by_the_time_of_day(batches: Batches, storage: Storage) -> None:
     job = decided(batches, start(a_change("delete")))
-    decided(batches, claim())
+    decided(batches, claim(storage, NOW + DAY))
+    assert decided(batches, claim(storage, NOW + 9 * DAY, "another")) is None
+    assert decided(batches, claim(storage, NOW, "another", waited=HELD)).id == job.id
+
+
+def test_who_has_slept_finds_no_claim_over_that_was_held_meanwhile() -> None:
+    seconds = 0.0
+    claims = jobs.Claims("me", lambda: seconds)
+    first, second = (Claim(1, "other", NOW, position) for position in (25, 50))
+    assert claims.find_over([first]) == ()
+    seconds = 2 * HELD
+    assert claims.find_over([second]) == ()
+    assert claims.find_over([first]) == ()
+    seconds += HELD
+    assert claims.find_over([first]) == (first,)
+    free = Claim(2, None, None, 0), Claim(3, "me", NOW, 0)
+    assert claims.find_over(free) == free
+
+
+def test_a_claim_that_is_given_back_is_somebody_elses_at_once(batches: Batches, storage: Storage) -> None:
+    job = decided(batches, start(a_change("delete")))
+    decided(batches, claim(storage))
     decided(batches, hold(job.id, is_over=True))
-    assert decided(batches, claim(NOW, "another")).id == job.id
+    assert decided(batches, claim(storage, NOW, "another")).id == job.id
     with pytest.raises(StepOver):
         decided(batches, hold(job.id))
 
 
-def test_jobs_take_turns(batches: Batches) -> None:
+def test_jobs_take_turns(batches: Batches, storage: Storage) -> None:
     first, second = batches.change([start(a_change("delete"))] * 2)
     turns = []
     for number in range(5):
         now = NOW + timedelta(seconds=number)
-        turns.append(decided(batches, claim(now)).id)
+        turns.append(decided(batches, claim(storage, now)).id)
         decided(batches, hold(turns[-1], now, is_over=True))
     assert turns == [first.id, second.id, first.id, second.id, first.id]
+    # One that was given back while the clock was ahead is not left alone until then.
+    assert decided(batches, claim(storage, now)).id == second.id
+    decided(batches, hold(second.id, NOW + DAY, is_over=True))
+    assert decided(batches, claim(storage, now)).id == second.id
 
 
 def test_a_job_that_has_ended_is_not_claimed(batches: Batches, storage: Storage) -> None:
     worked_through(batches, storage, a_change("delete"))
-    assert not ask(storage, lambda tx: jobs.has_free_job(tx, WORKER, LATER))
-    assert decided(batches, claim(LATER)) is None
+    assert ask(storage, jobs.list_claims) == []
+    assert decided(batches, claim(storage, LATER)) is None
 
 
 # --- the end of a job -----------------------------------------------------------------------------
@@ -220,7 +242,7 @@ def test_a_canceled_job_stays_where_it_is(batches: Batches, storage: Storage) ->
     with pytest.raises(StepOver):
         decided(batches, prepared)
     assert [one.status for one in licenses(storage)].count(Status.DISABLED) == LICENSES_AT_ONCE
-    assert decided(batches, claim(LATER)) is None
+    assert decided(batches, claim(storage, LATER)) is None
     event = events_of(storage, 0)[-1]
     assert (event.name, event.actor) == ("job.canceled", ACTOR)
     assert event.details == {"job_id": job.id, "kind": "change", "done": LICENSES_AT_ONCE, "refused": 0}
@@ -238,7 +260,7 @@ def test_a_job_that_is_given_up_says_why(batches: Batches, storage: Storage) -> 
     job = decided(batches, start(a_change("delete")))
     with pytest.raises(StepOver):
         decided(batches, fail(job.id, "Too bad."))
-    decided(batches, claim())
+    decided(batches, claim(storage))
     failed = decided(batches, fail(job.id, "Too bad."))
     assert (failed.state, failed.said, failed.finished_at) == (JobState.FAILED, "Too bad.", NOW)
     assert events_of(storage, 0)[-1].name == "job.failed"
@@ -480,7 +502,7 @@ def test_a_step_is_refused_to_who_has_lost_the_claim(batches: Batches, storage: 
     fill(batches, 1)
     decided(batches, start(a_change("disable")))
     step = Work(batches, storage).prepare()
-    decided(batches, claim(LATER, "another"))
+    decided(batches, claim(storage, LATER, "another", waited=HELD))
     with pytest.raises(StepOver):
         decided(batches, step)
     assert [one.status for one in licenses(storage)] == [Status.ACTIVE]

@@ -48,6 +48,12 @@ class SecretMissing(StoreUnavailable):
     code = "fault.secret_missing"
 
 
+class TookTooLong(StoreUnavailable):
+    """The database was broken off because its answer took too long; nothing was changed."""
+
+    code = "fault.took_too_long"
+
+
 class StoreBusy(Unavailable):
     """Another process is writing; the lock was not free at once."""
 

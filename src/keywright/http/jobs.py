@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from keywright import commands as c
 from keywright import jobs
 from keywright.desk import Desk
-from keywright.errors import Refusal, ShuttingDown, Unavailable
+from keywright.errors import Refusal, ShuttingDown, TookTooLong, Unavailable
 from keywright.http.old_addresses import OldAddresses
 from keywright.model import Job, JobState, Origin
 from keywright.storage import Reading, Storage, ask
@@ -47,6 +47,13 @@ _MOST_FAULTS = 3
 #: others would keep it busy all the time.
 _SHORT_REST, _LONG_REST = 1.0, 4.0
 _SHORTEST_REST, _LONGEST_REST = 0.001, 0.5
+#: How often in a row a step may be broken off, because it takes the database too long, before its job is
+#: given up. After each time the steps are half as large; after six, none has more than one license.
+_MOST_BROKEN = 8
+_TOO_LONG = (
+    "A step took too long again and again, even with a single license. Something keeps the database from it, "
+    "or there is too much to that license; the server's log tells more. What was done stays done."
+)
 _FAULT = "An error that should not be; the server's log tells more."
 
 log = logging.getLogger(__name__)
@@ -65,6 +72,10 @@ class LongWork:
         self._is_woken = asyncio.Event()
         self._is_stopping = False
         self._faults: Counter[int] = Counter()
+        #: By job: how often in a row a step was broken off, and how often its steps are halved.
+        self._broken: Counter[int] = Counter()
+        self._halvings: Counter[int] = Counter()
+        self._claims = jobs.Claims(self._name)
         self._forgets_at = 0.0
         self._old_addresses = OldAddresses(self._read, desk.change, keep_addresses_days)
         self._task = self._loop.create_task(self._run())
@@ -102,9 +113,11 @@ class LongWork:
 
     async def _work(self) -> bool:
         """Give a job its turn; returns whether there was one."""
-        if not await self._read(partial(jobs.has_free_job, claimed_by=self._name, now=_now())):
+        over = self._claims.find_over(await self._read(jobs.list_claims))
+        if not over:
             return False
-        job: Job | None = await self._desk.change(c.ClaimJob(**_ours(), claimed_by=self._name))
+        command = c.ClaimJob(**_ours(), claimed_by=self._name, over=over)
+        job: Job | None = await self._desk.change(command)
         if job is None:
             return False
         try:
@@ -112,6 +125,8 @@ class LongWork:
         except Refusal:
             # It was canceled, or another process has gone on with it.
             log.info("job %d is not ours any more", job.id)
+        except TookTooLong:
+            await self._count_broken(job)
         except Unavailable:
             raise
         except Exception as problem:
@@ -120,16 +135,35 @@ class LongWork:
         return True
 
     async def _work_on(self, job: Job) -> None:
-        plan = jobs.Plan(job, self._name)
+        plan = jobs.Plan(job, self._name, halvings=self._halvings[job.id])
         end = monotonic() + _TURN
         while job.state is JobState.RUNNING and not self._is_stopping and monotonic() < end:
             began = monotonic()
             step = await self._read(partial(plan.next_step, job=job, now=_now()), job)
             job = await self._desk.change(step)
-            self._faults.pop(job.id, None)
+            self._count_success(job)
+            if self._halvings[job.id]:
+                plan = jobs.Plan(job, self._name, halvings=self._halvings[job.id])
             await self._rest(monotonic() - began)
         if job.state is JobState.RUNNING:
             await self._desk.change(c.HoldJob(**self._fields(job), is_over=True))
+
+    def _count_success(self, job: Job) -> None:
+        self._faults.pop(job.id, None)
+        self._broken.pop(job.id, None)
+        if job.id in self._halvings:
+            self._halvings[job.id] -= 1
+            self._halvings += Counter()
+
+    async def _count_broken(self, job: Job) -> None:
+        """Make the steps of this job smaller, or give it up."""
+        self._broken[job.id] += 1
+        self._halvings[job.id] += 1
+        log.warning("a step of job %d took too long; the next one is half as large", job.id)
+        if self._broken[job.id] >= _MOST_BROKEN:
+            del self._broken[job.id], self._halvings[job.id]
+            with suppress(Refusal):
+                await self._desk.change(c.FailJob(**self._fields(job), said=_TOO_LONG))
 
     async def _count_fault(self, job: Job) -> None:
         self._faults[job.id] += 1
@@ -179,14 +213,21 @@ class LongWork:
         """The answer; meanwhile nobody else takes the job."""
         reading = self._loop.run_in_executor(self._thread, partial(ask, self._storage, question))
         reading.add_done_callback(lambda done: done.cancelled() or done.exception())
-        patience = self._loop.call_later(_PATIENCE, partial(self._storage.interrupt, writing=False))
+        is_over = asyncio.Event()
+        patience = self._loop.call_later(_PATIENCE, self._lose_patience, is_over)
         try:
             while not (await asyncio.wait([reading], timeout=_HOLD_EVERY))[0]:
                 if job is not None:
                     await self._desk.change(c.HoldJob(**self._fields(job)))
         finally:
             patience.cancel()
+        if is_over.is_set() and isinstance(reading.exception(), Unavailable):
+            raise TookTooLong("a question took too long")
         return reading.result()
+
+    def _lose_patience(self, is_over: asyncio.Event) -> None:
+        is_over.set()
+        self._storage.interrupt(writing=False)
 
     def _fields(self, job: Job) -> dict[str, Any]:
         """What every command about a claimed job has."""

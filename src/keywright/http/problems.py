@@ -109,6 +109,7 @@ PROBLEMS: dict[type[e.KeywrightError], Problem] = {
     e.ShuttingDown: Problem(503, "service_unavailable", _UNAVAILABLE),
     e.StoreUnavailable: Problem(503, "service_unavailable", _UNAVAILABLE),
     e.SecretMissing: Problem(503, "service_unavailable", _UNAVAILABLE),
+    e.TookTooLong: Problem(503, "service_unavailable", _UNAVAILABLE),
     e.StoreBusy: Problem(503, "service_unavailable", _UNAVAILABLE),
     e.StoreConflict: Problem(503, "service_unavailable", _UNAVAILABLE),
     e.LockTimeout: Problem(503, "service_unavailable", _UNAVAILABLE),

@@ -5,6 +5,7 @@ one step after the other, each to be decided at the desk. What is done is rememb
 another server process can go on where one ended.
 """
 
+from keywright.jobs.claims import Claims
 from keywright.jobs.deciding import CLAIM, DECISIONS, MOST_UNFINISHED
 from keywright.jobs.files import COLUMNS, defused, file_name, has_file, read_file
 from keywright.jobs.orders import (
@@ -23,8 +24,8 @@ from keywright.jobs.planning import Plan
 from keywright.storage.jobs import (
     find_job,
     find_job_to_forget,
-    has_free_job,
     has_old_jobs,
+    list_claims,
     list_jobs,
     list_next_jobs,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "MOST_SELECTED",
     "MOST_UNFINISHED",
     "Change",
+    "Claims",
     "Export",
     "Generate",
     "Order",
@@ -47,8 +49,8 @@ __all__ = [
     "find_job",
     "find_job_to_forget",
     "has_file",
-    "has_free_job",
     "has_old_jobs",
+    "list_claims",
     "list_jobs",
     "list_next_jobs",
     "order_of",

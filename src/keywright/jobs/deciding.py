@@ -38,7 +38,7 @@ from keywright.workset import Workset
 
 #: How many jobs may wait or run.
 MOST_UNFINISHED = 100
-#: For how long others are kept from a job by whoever has claimed it, and no longer shows up.
+#: For how long others are kept from a job by whoever has claimed it, and no longer shows up (see ``Claims``).
 CLAIM = timedelta(seconds=5)
 #: How many refusals a job tells of.
 _MOST_SAID = 5
@@ -103,8 +103,10 @@ def cancel(work: Workset, command: c.CancelJob) -> Job:
 
 
 def claim(work: Workset, command: c.ClaimJob) -> Job | None:
-    """A job for whoever has nothing to do."""
-    job = stored.lock_free_job(work.tx, command.claimed_by, command.now)
+    """A job for whoever has nothing to do: one of those on which the claims were seen to be over, and are so
+    still.
+    """
+    job = stored.lock_free_job(work.tx, command.over, command.now)
     if job is None:
         return None
     job = replace(

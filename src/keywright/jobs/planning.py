@@ -25,7 +25,9 @@ _NEW_STATUS = {What.DISABLE: Status.DISABLED, What.ENABLE: Status.ACTIVE}
 class Plan:
     """The steps of a job, one after the other, for whoever has claimed it."""
 
-    def __init__(self, job: Job, claimed_by: str) -> None:
+    def __init__(self, job: Job, claimed_by: str, *, halvings: int = 0) -> None:
+        """Steps are made half as large so many times: down to a single license."""
+        self._halvings = halvings
         self._order = orders.order_of(job)
         self._last_license_id = orders.parameters_of(job).last_license_id
         self._origin = orders.origin_of(job)
@@ -47,14 +49,17 @@ class Plan:
         }
         match self._order:
             case Generate():
-                return _generate_step(self._order, job, fields)
+                return _generate_step(self._order, job, fields, self._size(KEYS_AT_ONCE))
             case Change():
                 return self._change_step(tx, self._order, fields)
             case Export():
                 return self._export_step(tx, self._order, fields)
 
+    def _size(self, usual: int) -> int:
+        return max(1, usual >> self._halvings)
+
     def _change_step(self, tx: Reading, order: Change, fields: dict[str, Any]) -> c.ChangeStep:
-        numbers = self._next_ids(tx, order, fields, LICENSES_AT_ONCE)
+        numbers = self._next_ids(tx, order, fields, self._size(LICENSES_AT_ONCE))
         found = find_licenses_by_id(tx, numbers)
         share = {name: fields[name] for name in ("now", "origin", "by")}
         changes = tuple(
@@ -63,7 +68,7 @@ class Plan:
         return c.ChangeStep(**fields, changes=changes)
 
     def _export_step(self, tx: Reading, order: Export, fields: dict[str, Any]) -> c.ExportStep:
-        found = find_licenses_by_id(tx, self._next_ids(tx, order, fields, ROWS_AT_ONCE))
+        found = find_licenses_by_id(tx, self._next_ids(tx, order, fields, self._size(ROWS_AT_ONCE)))
         if order.search is not None:
             lost = matching.not_any_more(tx, order.search, found.values(), self._ordered_at)
             found = {number: one for number, one in found.items() if number not in lost}
@@ -96,8 +101,8 @@ class Plan:
         self._after = None if is_end else found.after_id
 
 
-def _generate_step(order: Generate, job: Job, fields: dict[str, Any]) -> c.GenerateStep:
-    amount = min(KEYS_AT_ONCE, order.amount - job.done)
+def _generate_step(order: Generate, job: Job, fields: dict[str, Any], size: int) -> c.GenerateStep:
+    amount = min(size, order.amount - job.done)
     generate = c.GenerateLicenses(
         now=fields["now"],
         origin=fields["origin"],

@@ -14,8 +14,10 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
+    case,
     delete,
     exists,
+    false,
     func,
     insert,
     not_,
@@ -24,7 +26,7 @@ from sqlalchemy import (
     update,
 )
 
-from keywright.model import Job, JobState, License
+from keywright.model import Claim, Job, JobState, License
 from keywright.storage import rows
 from keywright.storage.many import Lookup, Values
 from keywright.storage.schema import job_pieces, jobs, licenses
@@ -88,18 +90,24 @@ def count_unfinished_jobs(tx: Reading) -> int:
     return int(tx.connection.execute(query).scalar_one())
 
 
-def has_free_job(tx: Reading, claimed_by: str, now: datetime) -> bool:
-    """Whether there is a job that ``lock_free_job`` would find."""
-    query = select(jobs.c.id).where(_is_free(claimed_by, now)).limit(1)
-    return tx.connection.execute(query).first() is not None
+def list_claims(tx: Reading) -> list[Claim]:
+    """Who works on each job that has not ended; nobody, where ``claimed_by`` is None."""
+    query = select(*(jobs.c[name] for name in ("id", "claimed_by", "claimed_until", "position")))
+    return [
+        Claim(number, claimed_by, None if until is None else rows.moment(until), position)
+        for number, claimed_by, until, position in tx.connection.execute(query.where(_IS_UNFINISHED))
+    ]
 
 
-def lock_free_job(tx: Writing, claimed_by: str, now: datetime) -> Job | None:
-    """An unfinished job that nobody works on, or nobody else; of several, that which has been left alone for
-    longest. Locked until the end.
+def lock_free_job(tx: Writing, over: Collection[Claim], now: datetime) -> Job | None:
+    """An unfinished job with one of these claims; of several, that which has been left alone for longest.
+    Locked until the end.
     """
-    left_alone_since = func.coalesce(jobs.c.claimed_until, 0)
-    query = select(*_JOB).where(_is_free(claimed_by, now)).order_by(left_alone_since, jobs.c.id).limit(1)
+    until = jobs.c.claimed_until
+    # A clock that was ahead has written what is not over yet.
+    left_alone_since = case((until > rows.seconds(now), 0), else_=func.coalesce(until, 0))
+    has_one = or_(false(), *map(_is_claimed, over))
+    query = select(*_JOB).where(_IS_UNFINISHED, has_one).order_by(left_alone_since, jobs.c.id).limit(1)
     row = tx.connection.execute(query.with_for_update(skip_locked=True)).first()
     return None if row is None else _job_of(row)
 
@@ -187,9 +195,14 @@ def _old_jobs(before: datetime, limit: int) -> Select[Any]:
     return select(oldest.c.id).where(is_old, not_(has_any)).order_by(oldest.c.id).limit(limit)
 
 
-def _is_free(claimed_by: str, now: datetime) -> ColumnElement[bool]:
-    is_nobodys = or_(jobs.c.claimed_until.is_(None), jobs.c.claimed_until <= rows.seconds(now))
-    return and_(_IS_UNFINISHED, or_(is_nobodys, jobs.c.claimed_by == claimed_by))
+def _is_claimed(claim: Claim) -> ColumnElement[bool]:
+    until = None if claim.claimed_until is None else rows.seconds(claim.claimed_until)
+    return and_(
+        jobs.c.id == claim.job_id,
+        jobs.c.claimed_by.is_not_distinct_from(claim.claimed_by),
+        jobs.c.claimed_until.is_not_distinct_from(until),
+        jobs.c.position == claim.position,
+    )
 
 
 def _job_of(row: Row[Any]) -> Job:

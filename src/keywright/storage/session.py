@@ -49,6 +49,8 @@ SELECT set_config('lock_timeout', '1s', false),
        set_config('idle_in_transaction_session_timeout', '10s', false),
        set_config('enable_seqscan', 'off', false),
        set_config('client_min_messages', 'warning', false),
+       (SELECT set_config(name, '1s', false) FROM pg_settings
+        WHERE name = 'client_connection_check_interval'),
        set_config('synchronous_commit',
                   CASE WHEN setting IN ('off', 'local') THEN 'on' ELSE setting END, false)
 FROM pg_settings WHERE name = 'synchronous_commit'

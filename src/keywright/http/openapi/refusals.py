@@ -54,6 +54,7 @@ WHEN: dict[type[e.KeywrightError], str] = {
     e.WaitedTooLong: "The call could not be decided within `answer_within_seconds`; nothing was changed.",
     e.ShuttingDown: "The server is stopping.",
     e.StoreUnavailable: "The database cannot be reached, or refuses to write.",
+    e.TookTooLong: "The database took too long; nothing was changed.",
     e.StoreBusy: "Another program is writing to the database.",
     e.StoreConflict: "Another change came in between, again and again; nothing was changed.",
     e.LockTimeout: "Another change of the license takes too long.",
@@ -80,6 +81,7 @@ ANY_CALL: Errors = (
     e.WaitedTooLong,
     e.ShuttingDown,
     e.StoreUnavailable,
+    e.TookTooLong,
     e.StoreBusy,
     e.StoreConflict,
 )

@@ -1,0 +1,31 @@
+"""How long others have a claim on a job: by a clock that does not jump."""
+
+from collections.abc import Callable, Iterable
+from time import monotonic
+
+from keywright.jobs.deciding import CLAIM
+from keywright.model import Claim
+
+
+class Claims:
+    """What one process knows of the claims of all. The moment that a claim names was read from the clock of
+    another process, which may have been wrong: a claim is over when it has not changed for as long as claims
+    hold, since this process saw it first.
+    """
+
+    def __init__(self, claimed_by: str, clock: Callable[[], float] = monotonic) -> None:
+        """``clock`` is in seconds and does not jump."""
+        self._claimed_by = claimed_by
+        self._clock = clock
+        self._seen_at: dict[Claim, float] = {}
+
+    def find_over(self, claims: Iterable[Claim]) -> tuple[Claim, ...]:
+        """Those of all claims that are over, or this process's own, or of nobody."""
+        now = self._clock()
+        self._seen_at = {one: self._seen_at.get(one, now) for one in claims}
+        latest = now - CLAIM.total_seconds()
+        return tuple(
+            one
+            for one, seen_at in self._seen_at.items()
+            if seen_at <= latest or one.claimed_by in (None, self._claimed_by)
+        )
