@@ -46,7 +46,9 @@ def test_every_command_that_was_promised_is_there() -> None:
         *("license activate", "license deactivate"),
         *("generator create", "generator list", "generator generate", "generator delete"),
         *("user create", "user list", "user password", "user disable", "user enable", "user role"),
-        "user link",
+        *("user link", "user reset-second-factor"),
+        *("customer export", "customer erase"),
+        "secret rotate",
     }
     assert {" ".join(path) for path, one in COMMANDS.items() if not hasattr(one, "commands")} == promised
 
