@@ -118,7 +118,8 @@ def test_the_codes_are_the_same_as_ever() -> None:
         request.headers_too_large request.too_slow request.encoded_body fault.internal
         fault.unavailable fault.queue_full fault.shutting_down fault.store_unavailable
         fault.store_busy fault.store_conflict fault.lock_timeout fault.fate_unknown
-        access.too_many_changes fault.secret_missing fault.rejected_by_database configuration store worker
+        access.too_many_changes fault.secret_missing fault.waited_too_long
+        fault.rejected_by_database configuration store worker
         """.split()
     )
 
@@ -139,7 +140,7 @@ def test_every_leaf_of_the_tree_has_its_answer_over_http() -> None:
 
 
 def test_no_call_of_the_interface_can_meet_what_has_no_answer_over_http() -> None:
-    starting = {PACKAGE / "http" / name for name in ("server.py", "workers.py")}
+    starting = {PACKAGE / "http" / name for name in ("listening.py", "server.py", "workers.py")}
     # The pages have sentences of their own.
     pages = set((PACKAGE / "http" / "admin").rglob("*.py"))
     sources = set((PACKAGE / "http").rglob("*.py")) - starting - pages
