@@ -16,14 +16,16 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from keywright.batches import Batches, Outcome
 from keywright.commands import (
+    ChangeStep,
     Command,
+    ExportStep,
     FindLicenses,
     Follow,
     ForgetAddresses,
     ForgetAnswers,
     ForgetEvents,
     GenerateLicenses,
-    JobStep,
+    GenerateStep,
     ListLicenses,
     Query,
     Tally,
@@ -58,12 +60,13 @@ _BUSY_WAIT = 0.25
 #: The same for a step of a job, which is made smaller then.
 STEP_PATIENCE = 20.0
 #: Questions that may have to look at very many licenses, and how many of them may wait.
-_LISTS = (FindLicenses, ListLicenses)
+_LISTS = frozenset({FindLicenses, ListLicenses})
 _MOST_LISTS = 64
+_STEPS = frozenset({GenerateStep, ChangeStep, ExportStep})
 #: What is long by itself.
-_LONG = (GenerateLicenses, ForgetAnswers, *_LISTS)
+_LONG = _LISTS | {GenerateLicenses, ForgetAnswers}
 #: What is decided alone, in another thread, while others go on.
-_ALONE = (*_LONG, Follow, Tally, JobStep, ForgetAddresses, ForgetEvents)
+_ALONE = _LONG | _STEPS | {Follow, Tally, ForgetAddresses, ForgetEvents}
 
 log = logging.getLogger(__name__)
 
@@ -159,22 +162,23 @@ class _Lane(Generic[Item]):
     def _next_batch(self) -> _Batch[Item]:
         """Those who come next. Who has gone, or waited too long, is not decided at all."""
         batch: _Batch[Item] = []
-        latest = self._loop.time() - self._answer_within
-        while self._waiting and len(batch) < MOST_AT_ONCE:
-            is_alone = isinstance(self._waiting[0][0], _ALONE)
+        waiting, latest = self._waiting, self._loop.time() - self._answer_within
+        while waiting and len(batch) < MOST_AT_ONCE:
+            is_alone = type(waiting[0][0]) in _ALONE
             if is_alone and batch:
                 break
-            entry = self._waiting.popleft()
-            if _is_wanted(entry, latest):
-                batch.append(entry)
-                if entry[2] is not None:
-                    entry[2].is_begun = True
-                if is_alone:
-                    break
+            entry = waiting.popleft()
+            if not _is_wanted(entry, latest):
+                continue
+            batch.append(entry)
+            if (asker := entry[2]) is not None:
+                asker.is_begun = True
+            if is_alone:
+                break
         return batch
 
     def _serve(self, batch: _Batch[Item]) -> None:
-        if isinstance(batch[0][0], _ALONE) or self._interrupt is not None:
+        if type(batch[0][0]) in _ALONE or self._interrupt is not None:
             self._aside = self._loop.create_task(self._serve_aside(batch))
             return
         try:
@@ -282,9 +286,9 @@ def _value(outcome: Outcome) -> Outcome:
 
 def _patience_with(item: Command | Query) -> float:
     """How long the database may take for this, in seconds."""
-    if isinstance(item, JobStep):
+    if type(item) in _STEPS:
         return STEP_PATIENCE
-    return _LONG_PATIENCE if isinstance(item, _LONG) else _PATIENCE
+    return _LONG_PATIENCE if type(item) in _LONG else _PATIENCE
 
 
 def _broken(outcome: Outcome) -> Outcome:
@@ -334,12 +338,12 @@ class Desk:
         """
         if command.retry is not None:
             return await self._change_once(command, asker, command.retry.scope)
-        lane = self._steps if isinstance(command, JobStep) else self._changes
+        lane = self._steps if type(command) in _STEPS else self._changes
         return _value(await lane.submit(command, asker))
 
     async def ask(self, query: Query, asker: Asker | None = None) -> Any:
         """The answer; raises the refusal that the question met, or a fault."""
-        lane = self._lists if isinstance(query, _LISTS) else self._questions
+        lane = self._lists if type(query) in _LISTS else self._questions
         return _value(await lane.submit(query, asker))
 
     async def close(self) -> None:

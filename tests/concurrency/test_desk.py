@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from keywright import desk as front
 from keywright.batches import Batches, Outcome
-from keywright.commands import Command, FindLicenses, ListLicenses, Query
+from keywright.commands import Command, FindLicenses, JobStep, ListLicenses, Query
 from keywright.desk import MOST_AT_ONCE, Desk
 from keywright.errors import (
     Fault,
@@ -418,3 +419,8 @@ async def test_what_nobody_thought_of_is_a_fault_for_each_caller_and_the_desk_go
     }
     assert "RuntimeError: internals" in caplog.text
     await desk.close()
+
+
+def test_every_step_of_a_job_is_decided_alone() -> None:
+    assert set(JobStep.__subclasses__()) == front._STEPS
+    assert front._STEPS < front._ALONE
