@@ -57,12 +57,12 @@ _LOOK_EVERY = 0.25
 #: How long another process that is writing is waited for at once, in seconds; then it is looked who still
 #: waits for an answer.
 _BUSY_WAIT = 0.25
-#: The same for a step of a job, which is made smaller then.
+#: How long a step of a job may take, in seconds; then it is broken off, and the next one is smaller.
 STEP_PATIENCE = 20.0
 #: Questions that may have to look at very many licenses, and how many of them may wait.
-_LISTS = frozenset({FindLicenses, ListLicenses})
+_LISTS: frozenset[type] = frozenset((FindLicenses, ListLicenses))
 _MOST_LISTS = 64
-_STEPS = frozenset({GenerateStep, ChangeStep, ExportStep})
+_STEPS: frozenset[type] = frozenset({GenerateStep, ChangeStep, ExportStep})
 #: What is long by itself.
 _LONG = _LISTS | {GenerateLicenses, ForgetAnswers}
 #: What is decided alone, in another thread, while others go on.
