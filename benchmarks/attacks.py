@@ -15,7 +15,7 @@ import msgspec
 from benchmarks import programs, servers
 from benchmarks.databases import Database
 from benchmarks.servers import Server
-from tools.attacks import ATTACKS
+from tools.attacks import ATTACKS, with_few_descriptors
 from tools.attacks.__main__ import HONEST
 from tools.attacks.honest import Figures
 from tools.attacks.wire import Target
@@ -25,8 +25,6 @@ _USER = f"user create {_NAME} --role=administrator --password-stdin"
 _LICENSES = 1_000
 #: Processes that prepare, or end, may take so long, in seconds.
 _PATIENCE = 120
-#: What most systems let a process open at first.
-_DESCRIPTORS = 1024
 ALONE = "alone"
 
 
@@ -62,7 +60,7 @@ def measure(
         copy = made.with_name(f"attacked-{name}")
         database.copy(made, copy)
         before = database.size(copy)
-        with servers.started(_with_few_descriptors(program), copy, {}) as server:
+        with servers.started(with_few_descriptors(program), copy, {}) as server:
             outcomes, figures, memory = _attacked(name, server, target, seconds)
         # When it stopped, the server put what its log held into the database.
         growth = (database.size(copy) - before) / 2**20
@@ -115,11 +113,6 @@ def _run(caller: "subprocess.Popen[str]") -> str:
     if caller.returncode:
         raise RuntimeError(f"{caller.args!r} failed")
     return said
-
-
-def _with_few_descriptors(program: Sequence[str]) -> list[str]:
-    """The program, as a system starts it that lets processes open few files at first."""
-    return ["sh", "-c", f'ulimit -Sn {_DESCRIPTORS} && exec "$@"', "sh", *program]
 
 
 def _make(data_dir: Path, database: Database, program: Sequence[str]) -> Target:

@@ -240,4 +240,18 @@ PROMISES = (
         totals=("branches", "branches not covered", "mutants", "killed"),
         has_control=False,
     ),
+    Promise(
+        "R19",
+        "One caller does not stop the others",
+        "no call of an honest caller fails beside any attack; the server needs at most 50 MB more; "
+        "histories, answers and guesses stay bounded",
+        "An honest caller validates every 50 ms and changes something every second, beside one attack after "
+        "the other: headers full of backslashes, a history that grows and is asked for, refusals to be "
+        "remembered, large bodies, callers who never read or never ask, 250 connections that guess, a "
+        "stranger at the same address, and passwords guessed from everywhere. What an attack may cost is "
+        "looked at: memory, bytes of an answer, rows, guesses that were looked up. The controls have no "
+        'limits. How late the honest caller is answered is a figure of `make bench ARGS="--only attacks"`.',
+        ("tests/http/test_beside_attacks.py",),
+        headline=("attacks", "calls", "failed calls"),
+    ),
 )

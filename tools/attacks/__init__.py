@@ -4,8 +4,18 @@ For the benchmark, in processes of their own, and for tests. Everything goes to 
 by itself. Callers come from addresses of 127.0.0.0/8, all of which are this machine's on Linux.
 """
 
+from collections.abc import Sequence
+
 from tools.attacks import histories, strangers
 from tools.attacks.stranger import Attack
 
 #: By the point of the work that each attack stands for, in order.
 ATTACKS: dict[str, Attack] = dict(sorted({**histories.ATTACKS, **strangers.ATTACKS}.items()))
+
+#: How many files and connections most systems let a process open at first.
+_DESCRIPTORS = 1024
+
+
+def with_few_descriptors(program: Sequence[str]) -> list[str]:
+    """The program's command line, as such a system starts it."""
+    return ["sh", "-c", f'ulimit -Sn {_DESCRIPTORS} && exec "$@"', "sh", *program]

@@ -36,10 +36,10 @@ async def change_in_turn(stranger: Stranger) -> None:
     await stranger.all_the_time(_GROWN_OVER, _Turns(stranger))
 
 
-async def grow(stranger: Stranger) -> None:
+async def grow(stranger: Stranger, records: int = _GROWN) -> None:
     """Give the license a long history: so many records, or as many as the server allows."""
     request = _Turns(stranger)
-    records, refusals = itertools.count(1), itertools.count(1)
+    taken, refusals = itertools.count(1), itertools.count(1)
     is_over = asyncio.Event()
 
     async def over_one() -> None:
@@ -49,7 +49,7 @@ async def grow(stranger: Stranger) -> None:
                 answer = await stranger.ask(connection, asked)
                 if answer is None:
                     continue
-                if answer.status == 200 and asked == request.activate and next(records) >= _GROWN:
+                if answer.status == 200 and asked == request.activate and next(taken) >= records:
                     is_over.set()
                 if answer.status == 429 and next(refusals) >= _GROWN_OVER:
                     is_over.set()

@@ -10,7 +10,7 @@ from tools.attacks.wire import LICENSES, Connection, NotAnswered, Target, get
 
 ADDRESS = "127.0.0.2"
 _EVERY, _CHANGE_EVERY = 0.05, 1.0
-#: A program gives up after so many seconds.
+#: A caller gives up after so many seconds, unless it is more patient.
 PATIENCE = 2.0
 #: Kept alive, used in turn: a call whose predecessor still waits goes over another one.
 _CONNECTIONS = 8
@@ -18,7 +18,7 @@ _CONNECTIONS = 8
 
 class Figures(msgspec.Struct, frozen=True):
     """``failed`` is whatever was not answered 200 in time. Times count from the moment at which a call was
-    due; a call that failed took at least ``PATIENCE``.
+    due; a call that failed took as long as the caller waits, or longer.
     """
 
     calls: int
@@ -32,7 +32,8 @@ class Figures(msgspec.Struct, frozen=True):
 class Honest:
     """The caller, with the outcomes of its calls so far."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, patience: float = PATIENCE) -> None:
+        self._patience = patience
         self._validate = get(f"{LICENSES}/validate/{target.honest_key}")
         self._change = get(f"{LICENSES}/activate/{target.changed_key}")
         self._connections = [Connection(target.server, ADDRESS) for _ in range(_CONNECTIONS)]
@@ -43,8 +44,8 @@ class Honest:
     async def prepare(self) -> None:
         """Connect, and be answered once over each connection."""
         for one in self._connections:
-            await one.ask(self._validate, PATIENCE)
-        await self._for_changes.ask(self._change, PATIENCE)
+            await one.ask(self._validate, self._patience)
+        await self._for_changes.ask(self._change, self._patience)
 
     async def call(self, seconds: float) -> Figures:
         """Call for so long."""
@@ -67,24 +68,31 @@ class Honest:
 
     async def _call_once(self, free: "asyncio.Queue[Connection]", due: float) -> None:
         try:
-            async with asyncio.timeout(due + PATIENCE - monotonic()):
+            async with asyncio.timeout(due + self._patience - monotonic()):
                 connection = await free.get()
         except TimeoutError:
             is_right = False
         else:
-            is_right = await _is_answered(connection, self._validate, due)
+            is_right = await self._is_answered(connection, self._validate, due)
             free.put_nowait(connection)
         taken = monotonic() - due
-        self._seconds.append(taken if is_right else max(taken, PATIENCE))
+        self._seconds.append(taken if is_right else max(taken, self._patience))
         self._failed += not is_right
 
     async def _call_changing(self, began: float, seconds: float) -> None:
         for number in range(int(seconds / _CHANGE_EVERY)):
             due = began + number * _CHANGE_EVERY
             await asyncio.sleep(due - monotonic())
-            is_right = await _is_answered(self._for_changes, self._change, max(due, monotonic()))
+            is_right = await self._is_answered(self._for_changes, self._change, max(due, monotonic()))
             self._changes += 1
             self._changes_failed += not is_right
+
+    async def _is_answered(self, connection: Connection, request: bytes, due: float) -> bool:
+        try:
+            answer = await connection.ask(request, max(0.0, due + self._patience - monotonic()))
+        except NotAnswered:
+            return False
+        return answer.status == 200
 
     def _figures(self) -> Figures:
         hundredths = [one * 1000 for one in statistics.quantiles(self._seconds, n=100, method="inclusive")]
@@ -96,10 +104,3 @@ class Honest:
             self._changes,
             self._changes_failed,
         )
-
-
-async def _is_answered(connection: Connection, request: bytes, due: float) -> bool:
-    try:
-        return (await connection.ask(request, max(0.0, due + PATIENCE - monotonic()))).status == 200
-    except NotAnswered:
-        return False

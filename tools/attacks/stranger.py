@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tools.attacks.wire import Answer, Connection, NotAnswered, Target
 
@@ -22,6 +22,8 @@ class Stranger:
         self.address = address
         #: How often it was answered with each status, and other outcomes in words.
         self.outcomes: Counter[str] = Counter()
+        #: Bytes of the largest answer's body.
+        self.largest = 0
         self._ends_at = monotonic() + seconds
 
     def begin(self) -> None:
@@ -48,6 +50,7 @@ class Stranger:
             await asyncio.sleep(0.01)
             return None
         self.outcomes[str(answer.status)] += 1
+        self.largest = max(self.largest, len(answer.body))
         return answer
 
     async def at_a_rate(self, per_second: float) -> AsyncIterator[int]:
@@ -79,7 +82,7 @@ class Attack(NamedTuple):
     """``strike`` goes on until the stranger's time is over. ``prepare``, before, is not measured."""
 
     title: str
-    strike: Callable[[Stranger], Awaitable[None]]
+    strike: Callable[[Stranger], Coroutine[Any, Any, None]]
     prepare: Callable[[Stranger], Awaitable[None]] | None = None
     address: str = ADDRESS
 

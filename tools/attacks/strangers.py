@@ -6,7 +6,6 @@ import itertools
 import random
 import re
 import secrets
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
@@ -22,7 +21,7 @@ _STYLE = re.compile(r'href="(/admin/static/tabler[^"]+)"')
 _FORM_TOKEN = re.compile(r'name="csrf_token" value="([0-9a-f]+)"')
 #: The cookie that ties forms to a browser, and that of a browser in which the user has signed in before.
 _COOKIE, _KNOWN = re.compile(r"keywright=[^;]+"), re.compile(r"keywright-known=[^;]+")
-_SIGN_IN_PATIENCE = 10.0
+_BROWSER_PATIENCE = 30.0
 #: More than a process may open by default (1,024 descriptors), and their addresses.
 _IDLE, _IDLE_PER_ADDRESS = 2_000, 50
 
@@ -70,15 +69,14 @@ async def _never_read(stranger: Stranger) -> None:
     style = _STYLE.search(page.body.decode()) if page is not None else None
     request = get(style[1] if style else "/admin/sign-in") * 4
     with ExitStack() as stack:
-        opened: list[socket.socket] = []
         for _ in range(200):
             sock = stack.enter_context(quiet_socket(stranger.address))
-            with suppress(OSError):
-                await loop.sock_connect(sock, stranger.target.server)
-                await loop.sock_sendall(sock, request)
-                opened.append(sock)
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(stranger.left):
+                    await loop.sock_connect(sock, stranger.target.server)
+                    await loop.sock_sendall(sock, request)
+                stranger.outcomes["connected"] += 1
         await asyncio.sleep(stranger.left)
-        stranger.outcomes["connected"] = len(opened)
 
 
 async def _be_idle(stranger: Stranger) -> None:
@@ -97,7 +95,8 @@ async def _be_idle(stranger: Stranger) -> None:
                 stranger.outcomes["hung up on"] += 1
             except (OSError, TimeoutError):
                 connection.close()
-            await asyncio.sleep(min(stranger.left, 0.5))
+            # Not a flood of connections, only as many as there can be.
+            await asyncio.sleep(min(stranger.left, 2))
 
     try:
         await asyncio.gather(*map(keep_open, connections))
@@ -157,11 +156,9 @@ async def _form(stranger: Stranger, address: str) -> _Form | None:
     """The sign-in form, or None when it did not come."""
     with suppress(NotAnswered):
         async with stranger.connection(address) as connection:
-            page = await connection.ask(get("/admin/sign-in"), honest.PATIENCE)
-        cookie, token = (
-            _COOKIE.search(page.headers.get("set-cookie", "")),
-            _FORM_TOKEN.search(page.body.decode()),
-        )
+            page = await connection.ask(get("/admin/sign-in"), _BROWSER_PATIENCE)
+        cookie = _COOKIE.search(page.headers.get("set-cookie", ""))
+        token = _FORM_TOKEN.search(page.body.decode())
         if cookie and token:
             return _Form(cookie[0], token[1])
     return None
@@ -181,7 +178,7 @@ async def _signed_in(stranger: Stranger, known: str = "") -> str | None:
     request = _sign_in(form, stranger.target.name, stranger.target.password, known)
     with suppress(NotAnswered):
         async with stranger.connection(honest.ADDRESS) as connection:
-            answer = await connection.ask(request, _SIGN_IN_PATIENCE)
+            answer = await connection.ask(request, _BROWSER_PATIENCE)
         found = _KNOWN.search(answer.headers.get("set-cookie", ""))
         return found[0] if found else None
     return None

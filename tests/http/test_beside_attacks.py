@@ -1,0 +1,223 @@
+"""One caller does not stop the others: an honest caller beside each attack, and what the attack may cost.
+
+How late the honest caller is answered is a figure of the benchmark (``--only attacks``), not of these tests.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+import pytest
+
+from tests.http.admin_browser import PASSWORD, make_users
+from tests.http.asking import Client
+from tests.proving import record, size
+from tests.server import KEYWRIGHT, RunningServer, running
+from tools.attacks import ATTACKS, with_few_descriptors
+from tools.attacks.histories import grow
+from tools.attacks.honest import Figures, Honest
+from tools.attacks.stranger import Stranger
+from tools.attacks.wire import Target
+
+#: Where an attack is not about what is kept, the database plays no part in it.
+DATABASES = ("sqlite",)
+KINDS = ("sqlite", "postgresql")
+#: How long each attack goes on, in seconds; how long the honest caller waits, however slow the machine is.
+SECONDS, PATIENCE = size(2, 60), 30.0
+MEBIBYTE = 2**20
+MEMORY = 50 * MEBIBYTE
+#: More activations of one license than succeed by default before the first is refused: 1,000 at once, and
+#: 120 in each minute.
+MOST_RECORDS = 1_240
+
+
+class Seen(NamedTuple):
+    """What came of an attack: for the honest caller, for the attackers, for the server."""
+
+    honest: Figures
+    outcomes: Counter[str]
+    largest: int
+    memory: int
+    processor_seconds: float
+
+
+def a_target(server: RunningServer) -> Target:
+    make_users(server, "ada")
+    with Client(server, server.api_key()) as vendor:
+        honest, changed = vendor.license(), vendor.license()
+        single, full = vendor.license(times_activated_max=1), vendor.license(times_activated_max=1)
+        vendor.activated(full)
+    return Target(server.port, honest, changed, single, full, "ada", PASSWORD)
+
+
+def attacked(server: RunningServer, target: Target, name: str) -> Seen:
+    """The attack, and an honest caller beside it whom nothing may fail."""
+    process = psutil.Process(server.pid)
+    before, used = process.memory_info().rss, sum(process.cpu_times()[:2])
+    stranger, figures = asyncio.run(_beside(target, name))
+    seen = Seen(
+        figures,
+        stranger.outcomes,
+        stranger.largest,
+        process.memory_info().rss - before,
+        sum(process.cpu_times()[:2]) - used,
+    )
+    return seen
+
+
+async def _beside(target: Target, name: str) -> tuple[Stranger, Figures]:
+    attack, honest = ATTACKS[name], Honest(target, PATIENCE)
+    stranger = Stranger(target, SECONDS, attack.address)
+    await honest.prepare()
+    stranger.begin()
+    async with asyncio.TaskGroup() as both:
+        calling = both.create_task(honest.call(SECONDS))
+        both.create_task(attack.strike(stranger))
+    honest.close()
+    # What was closed ends in the loop's next turn.
+    await asyncio.sleep(0)
+    return stranger, calling.result()
+
+
+def assert_harmless(seen: Seen, part: str) -> None:
+    """No call of the honest caller failed, and the server needed little more memory."""
+    honest = seen.honest
+    record(
+        "R19",
+        part,
+        {
+            "attacks": 1,
+            "calls": honest.calls + honest.changes,
+            "failed calls": honest.failed + honest.changes_failed,
+        },
+        {"memory growth MiB": seen.memory / MEBIBYTE, "largest answer MiB": seen.largest / MEBIBYTE},
+    )
+    assert (honest.failed, honest.changes_failed) == (0, 0)
+    assert seen.memory <= MEMORY
+
+
+# --- by the holder of one license key ---------------------------------------------------------------
+
+
+class Grown(NamedTuple):
+    """A server on which the holder of a license key has made its history as long as they could."""
+
+    server: RunningServer
+    target: Target
+
+
+@pytest.fixture(scope="module")
+def grown(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grown]:
+    with running(tmp_path_factory.mktemp("grown") / "data", database) as server:
+        target = a_target(server)
+        asyncio.run(_grow(target))
+        yield Grown(server, target)
+        server.assert_consistent()
+
+
+async def _grow(target: Target, records: int = 8_000) -> None:
+    await grow(Stranger(target, 0), records)
+    await asyncio.sleep(0)
+
+
+def records_of(server: RunningServer) -> int:
+    """How many the longest history has."""
+    return int(server.sql("SELECT count(*) FROM activations GROUP BY license_id ORDER BY 1 DESC")[0][0])
+
+
+@pytest.mark.databases(*KINDS)
+def test_the_holder_of_a_license_key_cannot_make_its_history_long(grown: Grown) -> None:
+    assert records_of(grown.server) < MOST_RECORDS
+
+
+@pytest.mark.databases(*KINDS)
+@pytest.mark.parametrize("name", ["A2-grow", "A2-validate", "A2-read-slowly", "A2-give-up"])
+def test_no_answer_grows_with_a_history_that_is_used_against_others(
+    grown: Grown, name: str, database: str
+) -> None:
+    seen = attacked(grown.server, grown.target, name)
+    assert_harmless(seen, database)
+    assert seen.largest <= 1.25 * MEBIBYTE
+
+
+@pytest.mark.databases(*KINDS)
+@pytest.mark.parametrize("name", ["A3-events", "A3-refusals"])
+def test_what_changed_nothing_leaves_nothing_behind(name: str, database: str, tmp_path: Path) -> None:
+    with running(tmp_path / "data", database) as server:
+        seen = attacked(server, a_target(server), name)
+        assert server.count("kept_answers") == 0
+        assert server.count("events") <= 30 + sum(seen.outcomes.values()) * (name == "A3-events")
+    assert_harmless(seen, database)
+
+
+# --- by strangers -----------------------------------------------------------------------------------
+
+
+def beside(name: str, tmp_path: Path, **settings: Any) -> Seen:
+    """The attack on a new server, as most systems start one."""
+    program = with_few_descriptors([KEYWRIGHT])
+    with running(tmp_path / "data", program=program, **settings) as server:
+        return attacked(server, a_target(server), name)
+
+
+def test_cookies_full_of_backslashes_cost_no_time(tmp_path: Path) -> None:
+    seen = beside("A1", tmp_path)
+    assert_harmless(seen, "sqlite")
+    assert seen.processor_seconds < 2
+
+
+def test_large_bodies_of_strangers_are_not_read(tmp_path: Path) -> None:
+    seen = beside("A4", tmp_path)
+    assert_harmless(seen, "sqlite")
+    assert seen.outcomes["413"]
+    assert not seen.outcomes.keys() - {"413", "429", "503", "not answered"}
+
+
+@pytest.mark.parametrize("name", ["A5-unread"])
+def test_connections_that_do_nothing_take_nothing_from_others(name: str, tmp_path: Path) -> None:
+    assert_harmless(beside(name, tmp_path), "sqlite")
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "setting", "limit"),
+    [("A6-keys", "404", "unknown_key_limit", 600), ("A6-credentials", "401", "bad_credentials_limit", 120)],
+)
+def test_250_connections_guess_no_more_often_than_one(
+    name: str, wrong: str, setting: str, limit: int, tmp_path: Path
+) -> None:
+    seen = beside(name, tmp_path)
+    assert_harmless(seen, "sqlite")
+    assert 0 < seen.outcomes[wrong] <= limit * 1.2 + limit * SECONDS / 60
+
+
+def test_a_stranger_at_the_same_address_does_not_lock_a_customer_out(tmp_path: Path) -> None:
+    seen = beside("A7", tmp_path)
+    assert_harmless(seen, "sqlite")
+    assert seen.outcomes["429"]
+
+
+def test_a_known_browser_signs_in_while_passwords_are_guessed(tmp_path: Path) -> None:
+    seen = beside("A8", tmp_path)
+    assert_harmless(seen, "sqlite")
+    assert seen.outcomes["browser let in"]
+    assert not seen.outcomes["browser refused"]
+
+
+# --- controls ---------------------------------------------------------------------------------------
+
+
+def test_a_history_without_limits_is_found_to_be_long(tmp_path: Path) -> None:
+    with running(tmp_path / "data", license_change_limit=0, address_change_limit=0) as server:
+        asyncio.run(_grow(a_target(server), MOST_RECORDS))
+        found = records_of(server)
+    record("R19", "control: no limits on changes", {"records of one license": found})
+    assert found >= MOST_RECORDS
+
+
+def test_guesses_without_a_limit_are_found_to_be_many(tmp_path: Path) -> None:
+    seen = beside("A6-keys", tmp_path, unknown_key_limit=0)
+    record("R19", "control: no limit on unknown keys", {"keys guessed": seen.outcomes["404"]})
+    assert seen.outcomes["404"] > 1_000
