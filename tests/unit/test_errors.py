@@ -118,7 +118,7 @@ def test_the_codes_are_the_same_as_ever() -> None:
         request.headers_too_large request.too_slow request.encoded_body fault.internal
         fault.unavailable fault.queue_full fault.shutting_down fault.store_unavailable
         fault.store_busy fault.store_conflict fault.lock_timeout fault.fate_unknown
-        access.too_many_changes fault.secret_missing fault.waited_too_long
+        access.too_many_changes fault.secret_missing fault.waited_too_long fault.took_too_long
         fault.rejected_by_database configuration store worker
         """.split()
     )

@@ -44,6 +44,7 @@ NOUNS: list[msgspec.Struct] = [
     a_session(),
     model.SecondFactor(1, "ORUGS4ZANFZSAYJAORSXG5BAMZXXEIDU", NOW, 0),
     model.Job(1, "export", JobState.WAITING, {}, None, 0, 0, 0, None, NOW, 1, None, None, None, None),
+    model.Claim(1, None, None, 0),
     model.Caller(1, "shop", Permissions.READ, None),
     an_origin(),
     an_event(),
