@@ -88,7 +88,8 @@ _SOME_DEACTIVATED = _ACTIVATIONS.where(_AT_LICENSE, activations.c.deactivated_at
     activations.c.deactivated_at.desc(), activations.c.id.desc()
 )
 _SOME = union_all(
-    *(select(one.limit(bindparam("most")).subquery()) for one in (_SOME_ACTIVE, _SOME_DEACTIVATED))
+    select(_SOME_ACTIVE.limit(bindparam("most_active")).subquery()),
+    select(_SOME_DEACTIVATED.limit(bindparam("most_deactivated")).subquery()),
 ).subquery("some")
 #: One license with at most so many of its active records, and so many that were given up last; or with a row
 #: of nothing.

@@ -106,7 +106,14 @@ def find_some(tx: Reading, license: License, most: int, most_bytes: int) -> Lice
     """A license with the records that an answer lists, at most so many and about so many bytes of them; None
     when it has gone meanwhile.
     """
-    found = tx.connection.execute(queries.SOME_RECORDS, {"at_id": license.id, "most": most}).all()
+    active, deactivated = most, most
+    if not is_postgres(tx.connection):
+        # The counters are of the same moment as the records: when all of the active ones are found, nothing
+        # more is looked at. On PostgreSQL there may be others by now.
+        active = min(most, license.times_activated)
+        deactivated = most - active
+    values = {"at_id": license.id, "most_active": active, "most_deactivated": deactivated}
+    found = tx.connection.execute(queries.SOME_RECORDS, values).all()
     if not found or found[0][0] not in tx.key_ring.fingerprints([license.key]):
         return None
     license = rows.license_of(found[0][:_SIZE], license.key)
