@@ -11,15 +11,28 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from keywright import desk as front
 from keywright.batches import Batches
-from keywright.errors import FateUnknown
+from keywright.commands import ExportStep, FindLicenses
+from keywright.errors import FateUnknown, Fault, StoreConflict, StoreUnavailable, TookTooLong
+from keywright.model import LicenseFilter
 from keywright.storage import Reading, Storage, Writing
 from tests.concurrency.desks import Observed, a_desk, in_a_loop, results, started, turns
-from tests.makers import KEY, a_storage, activate, create, create_generator, generate, validate
+from tests.makers import (
+    KEY,
+    NOW,
+    a_storage,
+    activate,
+    an_origin,
+    create,
+    create_generator,
+    generate,
+    validate,
+)
 
 #: A wait that is over at once, and one that no test waits for, in seconds.
 SHORT, ENDLESS = 0.02, 1000.0
@@ -34,12 +47,19 @@ class Afar(Observed):
         #: Of each interruption, whether it was of a change.
         self.interruptions: list[bool] = []
         self.interruptions_needed = 1
+        #: Set while a connection beside this one can be opened.
+        self.opening = threading.Event()
+        self.opening.set()
+        #: What a change meets that was broken off; none where it is made nevertheless.
+        self.broken: list[Fault] = []
         #: Held while somebody is at it: nobody may close it then.
         self.in_use = {"write": threading.Lock(), "read": threading.Lock()}
 
     @contextmanager
     def write(self, *, wait: float | None = None) -> Iterator[Writing]:
         with self.in_use["write"], super().write(wait=wait) as tx:
+            if self.interruptions and self.broken:
+                raise self.broken[0]
             yield tx
 
     @contextmanager
@@ -49,6 +69,12 @@ class Afar(Observed):
                 self.go_on.wait(timeout=10)
             with super().read(is_single=is_single) as tx:
                 yield tx
+
+    def beside(self) -> "Afar":
+        self.opening.wait(timeout=10)
+        other = Afar(self.inner.beside())
+        other.go_on, other.interruptions, other.broken = self.go_on, self.interruptions, self.broken
+        return other
 
     def close(self) -> None:
         self.go_on.set()
@@ -84,6 +110,12 @@ def near(inner: Storage) -> Iterator[Afar]:
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(front, "_PATIENCE", SHORT)
     monkeypatch.setattr(front, "_LONG_PATIENCE", ENDLESS)
+
+
+def a_step() -> ExportStep:
+    """Of a job that there is not."""
+    fields: dict[str, Any] = {"job_id": 1, "claimed_by": "a worker", "position": 0, "is_last": True}
+    return ExportStep(now=NOW, origin=an_origin(), piece=b"", amount=0, last_id=0, **fields)
 
 
 async def until_patience_is_over() -> None:
@@ -145,6 +177,56 @@ async def test_a_long_command_is_waited_for_longer(afar: Afar) -> None:
     assert afar.interruptions == []
     afar.go_on.set()
     assert len(await long) == 1
+    await desk.close()
+
+
+@pytest.mark.parametrize("fault", [StoreUnavailable("gone"), StoreConflict("gone")])
+@pytest.mark.usefixtures("short_patience")
+@in_a_loop
+async def test_a_step_of_a_job_has_its_own_time_and_is_told_that_it_took_too_long(
+    afar: Afar, monkeypatch: pytest.MonkeyPatch, fault: Fault
+) -> None:
+    monkeypatch.setattr(front, "_PATIENCE", ENDLESS)
+    monkeypatch.setattr(front, "STEP_PATIENCE", SHORT)
+    desk = a_desk(afar)
+    afar.broken.append(fault)
+    afar.go_on.clear()
+    (outcome,) = await results(desk.change(a_step()))
+    assert type(outcome) is TookTooLong
+    assert str(outcome) == "gone"
+    assert afar.interruptions == [True]
+    assert afar.writes == []
+    afar.broken.clear()
+    assert (await desk.change(activate())).license.times_activated == 1
+    await desk.close()
+
+
+@pytest.mark.usefixtures("short_patience")
+@in_a_loop
+async def test_a_list_is_broken_off_as_a_question_beside_the_others(
+    afar: Afar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(front, "_PATIENCE", ENDLESS)
+    monkeypatch.setattr(front, "_LONG_PATIENCE", SHORT)
+    desk = a_desk(afar)
+    afar.go_on.clear()
+    assert len(await desk.ask(FindLicenses(where=LicenseFilter(), after_id=0, limit=9))) == 1
+    assert afar.interruptions == [False]
+    await desk.close()
+
+
+@pytest.mark.usefixtures("short_patience")
+@in_a_loop
+async def test_what_has_no_connection_yet_is_waited_for(afar: Afar, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "_LONG_PATIENCE", SHORT)
+    desk = a_desk(afar)
+    afar.opening.clear()
+    (call,) = started(desk.ask(FindLicenses(where=LicenseFilter(), after_id=0, limit=9)))
+    await turns(5)
+    await until_patience_is_over()
+    assert afar.interruptions == []
+    afar.opening.set()
+    assert len(await call) == 1
     await desk.close()
 
 

@@ -29,6 +29,7 @@ from keywright.model import (
     LicenseFilter,
     LicensePage,
     LicenseRecord,
+    RecordLimits,
     Status,
 )
 from keywright.storage import Storage
@@ -358,6 +359,21 @@ def test_deactivating_all_leaves_an_event_for_each_record(batches: Batches, stor
     batches.change([create(), activate(), activate(), deactivate_all()])
     ended = [one.activation_id for one in events_of(storage) if one.name == "license.deactivated"]
     assert ended == [1, 2]
+
+
+def test_deactivating_all_names_as_many_records_as_an_answer_lists_and_counts_the_others(
+    storage: Storage,
+) -> None:
+    batches = Batches(storage, RecordLimits(listed=2))
+    *_, outcome = batches.change([create(), *[activate()] * 5, deactivate_all()])
+    assert len(outcome.activations) == 2
+    told = [one for one in events_of(storage) if one.name == "license.deactivated"]
+    listed = [one.id for one in outcome.activations]
+    assert [(one.activation_id, one.details) for one in told] == [
+        (listed[0], None),
+        (listed[1], None),
+        (None, {"others": 3}),
+    ]
 
 
 def test_what_the_database_rejects_is_a_fault_without_effect(batches: Batches, storage: Storage) -> None:

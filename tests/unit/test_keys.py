@@ -22,6 +22,7 @@ from tests.makers import KEY, KEY_RING, SECRET, a_generator
 
 #: Every text that can be stored: no lone surrogates.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+PREVIOUS = b"another secret, also 32 bytes ok"
 #: What is said of a sealed text that cannot be read.
 UNREADABLE = r"\Asealed with another secret, for another place, or damaged\Z"
 #: Everything that Python takes for white space; and what of it are control characters for everybody else.
@@ -105,6 +106,38 @@ def test_another_secret_finds_and_marks_differently() -> None:
     assert other.secret_mark != KEY_RING.secret_mark
     assert KeyRing(SECRET).secret_mark == KEY_RING.secret_mark
     assert re.fullmatch("[0-9a-f]{16}", KEY_RING.secret_mark)
+
+
+def test_while_the_secret_is_rotated_what_the_previous_one_sealed_is_found_and_read() -> None:
+    both, old = KeyRing(SECRET, PREVIOUS), KeyRing(PREVIOUS)
+    assert both.unseal_key(old.seal_key(KEY, 1), 1) == KEY
+    assert KEY_RING.unseal_key(both.seal_key(KEY, 1), 1) == KEY
+    assert both.fingerprints(["a", "b"]) == {
+        ring.fingerprint(text): text for ring in (KEY_RING, old) for text in ("a", "b")
+    }
+    assert KEY_RING.fingerprints(["a", "b"]) == {KEY_RING.fingerprint(text): text for text in ("a", "b")}
+    with pytest.raises(ValueError, match=UNREADABLE):
+        both.unseal_key(KeyRing(b"a third secret, unlike the others").seal_key(KEY, 1), 1)
+
+
+def test_each_secret_is_known_by_its_mark_and_alone_reads_only_what_it_sealed() -> None:
+    both, old = KeyRing(SECRET, PREVIOUS), KeyRing(PREVIOUS)
+    assert both.secret_mark == KEY_RING.secret_mark
+    assert [one.secret_mark for one in both.rings] == [KEY_RING.secret_mark, old.secret_mark]
+    assert both.find_ring(old.secret_mark) is both.rings[1]
+    assert both.find_ring("unknown") is None
+    assert both.find_ring(None) is None
+    with pytest.raises(ValueError, match=UNREADABLE):
+        both.rings[0].unseal_key(old.seal_key(KEY, 1), 1)
+
+
+def test_the_current_secret_is_no_previous_one() -> None:
+    assert [one.secret_mark for one in KeyRing(SECRET, SECRET).rings] == [KEY_RING.secret_mark]
+
+
+def test_a_previous_secret_has_at_least_16_bytes() -> None:
+    with pytest.raises(ValueError, match="at least 16 bytes"):
+        KeyRing(SECRET, bytes(15))
 
 
 def test_a_secret_has_at_least_16_bytes() -> None:

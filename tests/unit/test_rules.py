@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -256,3 +257,56 @@ def test_records_are_in_the_order_in_which_they_were_made_and_of_one_second_in_t
         an_activation(id=1, created_at=LATER),
     ]
     assert sorted(reversed(records), key=rules.by_age) == records
+
+
+def test_records_are_kept_for_a_day_and_at_most_ten_thousand_and_a_mebibyte_is_listed() -> None:
+    numbers = (rules.KEPT_FOR, rules.MOST_KEPT_RECORDS, rules.MOST_LISTED_BYTES)
+    assert numbers == (timedelta(days=1), 10_000, 2**20)
+
+
+@pytest.mark.parametrize(
+    ("records", "limit", "surplus"),
+    [
+        (0, None, (0, 0)),
+        (100, None, (0, 0)),
+        (101, None, (0, 1)),
+        (101, 50, (0, 1)),
+        (102, 51, (0, 0)),
+        (103, 51, (0, 1)),
+        (10_000, None, (0, 9_900)),
+        (10_001, None, (1, 9_900)),
+        (10_003, 6_000, (3, 0)),
+    ],
+)
+def test_a_hundred_deactivated_records_are_kept_or_twice_the_limit_where_that_is_more(
+    records: int, limit: int | None, surplus: tuple[int, int]
+) -> None:
+    license = a_license(deactivated_records=records, times_activated_max=limit)
+    assert rules.surplus(license, 100) == surplus
+
+
+def test_active_records_are_listed_before_the_latest_deactivated_ones_and_the_oldest_stands_on_top() -> None:
+    records = [
+        a_deactivated_activation(id=1, deactivated_at=LATER),
+        an_activation(id=2, created_at=NOW + SECOND),
+        a_deactivated_activation(id=3, deactivated_at=NOW),
+        an_activation(id=4),
+        a_deactivated_activation(id=5, deactivated_at=LATER),
+    ]
+    chosen = [[one.id for one in rules.listed(records, most, 10**6)] for most in range(7)]
+    assert chosen == [[], [2], [4, 2], [4, 5, 2], [1, 4, 5, 2], [1, 3, 4, 5, 2], [1, 3, 4, 5, 2]]
+
+
+@pytest.mark.parametrize(
+    ("fields", "size"),
+    [
+        ({}, 350),
+        ({"user_agent": "\u00e4gent"}, 356),
+        ({"label": "desk \u2116 7"}, 360),
+        ({"meta_data": {"os": "Linux", "\u00e4": ""}}, 359),
+    ],
+)
+def test_records_are_listed_while_their_bytes_fit(fields: dict[str, Any], size: int) -> None:
+    records = [an_activation(id=1, **fields), an_activation(id=2, **fields), an_activation(id=3, **fields)]
+    assert len(rules.listed(records, 9, 2 * size)) == 2
+    assert len(rules.listed(records, 9, 2 * size - 1)) == 1
