@@ -32,6 +32,9 @@ MEMORY = 50 * MEBIBYTE
 #: More activations of one license than succeed by default before the first is refused: 1,000 at once, and
 #: 120 in each minute.
 MOST_RECORDS = 1_240
+#: Wrong keys in a minute; and how many may be looked up during an attack, which may take some seconds longer.
+GUESSES = 60
+MOST_GUESSES = GUESSES * (1 + (SECONDS + 30) / 60)
 
 
 class Seen(NamedTuple):
@@ -182,15 +185,15 @@ def test_connections_that_do_nothing_take_nothing_from_others(name: str, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("name", "wrong", "setting", "limit"),
-    [("A6-keys", "404", "unknown_key_limit", 600), ("A6-credentials", "401", "bad_credentials_limit", 120)],
+    ("name", "wrong", "setting"),
+    [("A6-keys", "404", "unknown_key_limit"), ("A6-credentials", "401", "bad_credentials_limit")],
 )
 def test_250_connections_guess_no_more_often_than_one(
-    name: str, wrong: str, setting: str, limit: int, tmp_path: Path
+    name: str, wrong: str, setting: str, tmp_path: Path
 ) -> None:
-    seen = beside(name, tmp_path)
+    seen = beside(name, tmp_path, **{setting: GUESSES})
     assert_harmless(seen, "sqlite")
-    assert 0 < seen.outcomes[wrong] <= limit * 1.2 + limit * SECONDS / 60
+    assert 0 < seen.outcomes[wrong] <= MOST_GUESSES
 
 
 def test_a_stranger_at_the_same_address_does_not_lock_a_customer_out(tmp_path: Path) -> None:
@@ -220,4 +223,4 @@ def test_a_history_without_limits_is_found_to_be_long(tmp_path: Path) -> None:
 def test_guesses_without_a_limit_are_found_to_be_many(tmp_path: Path) -> None:
     seen = beside("A6-keys", tmp_path, unknown_key_limit=0)
     record("R19", "control: no limit on unknown keys", {"keys guessed": seen.outcomes["404"]})
-    assert seen.outcomes["404"] > 1_000
+    assert seen.outcomes["404"] > MOST_GUESSES
