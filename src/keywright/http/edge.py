@@ -195,7 +195,7 @@ class Edge:
         if scope["method"] == "OPTIONS":
             return
         authorization = _all(call, b"authorization")
-        if authorization or query:
+        if authorization or not call.query.keys().isdisjoint(auth.NAMES):
             call.caller = await self._caller(call, authorization)
         if call.caller is not None:
             self.tallies.used_api_keys[call.caller.api_key_id] = call.now

@@ -2,9 +2,9 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any, Self, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import unquote_plus
 
 import msgspec
 from python_multipart.multipart import parse_options_header
@@ -66,11 +66,12 @@ def from_query(query: bytes) -> Parameters:
 
 
 def _pairs(query: bytes) -> list[tuple[str, str]]:
-    text = query.decode("utf-8", "replace")
-    try:
-        return parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
-    except ValueError:
-        raise MalformedForm from None
+    parts = query.decode("utf-8", "replace").split("&")
+    if len(parts) > _MOST_FIELDS:
+        raise MalformedForm
+    # As urllib.parse.parse_qsl reads them, in less time.
+    both = (part.partition("=") for part in parts if part)
+    return [(unquote_plus(name), unquote_plus(value)) for name, _, value in both]
 
 
 def _from_pairs(pairs: Iterable[tuple[str, Any]]) -> Parameters:
@@ -98,14 +99,14 @@ def _put(found: Parameters, name: str, value: Any) -> None:
         found["meta"] = [value]
 
 
-def require_single_values(asked: Mapping[str, Any], names: Iterable[str]) -> None:
+def require_single_values(asked: Mapping[str, Any], names: Collection[str]) -> None:
     """Raise ``InvalidParameters`` for those of these parameters that came as a list or a map, or twice;
     ``meta`` may be a map.
     """
     reasons = {
         name: "must be one value, sent once"
-        for name in names
-        if isinstance(value := asked.get(name), list) or (isinstance(value, dict) and name != "meta")
+        for name, value in asked.items()
+        if (isinstance(value, list) or (isinstance(value, dict) and name != "meta")) and name in names
     }
     if reasons:
         raise InvalidParameters(reasons)
