@@ -55,7 +55,7 @@ def test_a_rejected_batch_is_decided_one_by_one_aside_and_not_on_the_event_loop(
         batches = Batches(storage)
         batches.change([create()])
         with pytest.raises(StoreBusy):
-            batches.change([activate(), bad], wait=False)
+            batches.change([activate(), bad], wait=0)
         first, fault, last = asyncio.run(scenario())
         assert (first.license.times_activated, type(fault), last.license.times_activated) == (1, Fault, 2)
 

@@ -42,7 +42,7 @@ with storage.write() as tx:
 """
 TRY_THEN_WAIT = """
 try:
-    with storage.write(wait=False):
+    with storage.write(wait=0):
         say("came between")
 except StoreBusy:
     say("busy")
@@ -122,10 +122,10 @@ def test_the_lock_of_a_killed_process_is_free_and_its_work_undone(storage: Sqlit
     with Process(storage, HOLD) as other:
         other.go()
         assert other.says() == "holding"
-        with pytest.raises(StoreBusy), storage.write(wait=False):
+        with pytest.raises(StoreBusy), storage.write(wait=0):
             pass
         other.kill()
-        with storage.write(wait=False) as tx:
+        with storage.write(wait=0) as tx:
             assert tx.count_licenses(ANY) == 0
 
 
@@ -150,9 +150,9 @@ def test_no_number_is_given_twice_by_two_processes_at_once(storage: SqliteStorag
 
 def test_two_objects_in_one_process_exclude_each_other_too(storage: SqliteStorage, tmp_path: Path) -> None:
     with closing(a_storage(tmp_path)) as other:
-        with storage.write(), pytest.raises(StoreBusy), other.write(wait=False):
+        with storage.write(), pytest.raises(StoreBusy), other.write(wait=0):
             pass
-        with other.write(wait=False):
+        with other.write(wait=0):
             pass
 
 
@@ -182,5 +182,5 @@ def test_making_the_tables_and_closing_the_log_wait_for_the_writer(
 def test_a_block_that_fails_gives_the_lock_back(storage: SqliteStorage, tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), storage.write():
         _ = 1 / 0
-    with closing(a_storage(tmp_path)) as other, other.write(wait=False):
+    with closing(a_storage(tmp_path)) as other, other.write(wait=0):
         pass

@@ -105,11 +105,11 @@ def test_a_write_begins_at_once_so_that_nothing_comes_between_reading_and_writin
 
 def test_without_waiting_a_foreign_lock_is_busy_at_once_and_later_forgotten(storage: SqliteStorage) -> None:
     with held_by_another_program(storage):
-        with pytest.raises(StoreBusy), storage.write(wait=False):
+        with pytest.raises(StoreBusy), storage.write(wait=0):
             pass
         with storage.read() as tx:
             assert tx.count_licenses(ANY) == 0
-    with storage.write(wait=False) as tx:
+    with storage.write(wait=0) as tx:
         tx.save_new_licenses([a_license()])
 
 
@@ -128,10 +128,10 @@ def test_a_lock_that_comes_in_the_middle_of_the_work_is_busy_too(storage: Sqlite
     batches.change([create()])
     with held_by_another_program(storage):
         with pytest.raises(StoreBusy):
-            batches.change([create("a"), create("b")], wait=False)
+            batches.change([create("a"), create("b")], wait=0)
         (answer,) = batches.ask([validate()])
         assert answer.license.key == KEY
-    assert [one.license.key for one in batches.change([create("a"), create("b")], wait=False)] == ["a", "b"]
+    assert [one.license.key for one in batches.change([create("a"), create("b")], wait=0)] == ["a", "b"]
 
 
 def test_waiting_in_vain_is_each_commands_outcome(

@@ -285,6 +285,16 @@ def test_a_hundred_deactivated_records_are_kept_or_twice_the_limit_where_that_is
     assert rules.surplus(license, 100) == surplus
 
 
+def test_a_license_without_a_limit_keeps_as_few_records_as_asked_for() -> None:
+    assert rules.surplus(a_license(deactivated_records=3), 1) == (0, 2)
+
+
+@pytest.mark.parametrize(("records", "left"), [(3, 2), (1, 0), (0, 0)])
+def test_a_record_that_is_taken_back_is_no_longer_counted_as_deactivated(records: int, left: int) -> None:
+    license = a_license(deactivated_records=records)
+    assert rules.reactivate(license, a_deactivated_activation(), NOW)[0].deactivated_records == left
+
+
 def test_active_records_are_listed_before_the_latest_deactivated_ones_and_the_oldest_stands_on_top() -> None:
     records = [
         a_deactivated_activation(id=1, deactivated_at=LATER),
