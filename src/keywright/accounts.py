@@ -186,7 +186,7 @@ def device_mark(tx: Reading, user: User) -> str:
 
 
 class SignedIn(msgspec.Struct, frozen=True):
-    """Who is there, since when, and whether they have a second factor."""
+    """The session, its user, and whether the user has a second factor."""
 
     user: User
     session: Session

@@ -102,7 +102,7 @@ class Batches:
         self._pages = reporting.Pages()
 
     def beside(self) -> "Batches":
-        """The same for another thread, with connections of its own; whoever asks for it closes it."""
+        """The same for another thread, with connections of its own; the caller closes it."""
         return Batches(self._storage.beside(), self._limits)
 
     def close(self) -> None:
@@ -246,7 +246,7 @@ class Batches:
 
     def _look_again(self) -> None:
         """Forget the held licenses that have been left alone for long enough, unless the same transaction
-        holds them still: nobody waits for that one again.
+        holds them still: no call waits for that one again.
         """
         now = monotonic()
         over = {key: holder for key, (until, holder) in self._held.items() if until <= now}

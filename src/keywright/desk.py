@@ -74,14 +74,14 @@ Item = TypeVar("Item", bound=Command | Query)
 
 
 class Asker(Protocol):
-    """Who waits for an outcome."""
+    """The caller that waits for an outcome."""
 
     #: Whether the call is being decided, or was; the desk says so. Before that, nothing has happened.
     is_begun: bool
 
     @property
     def is_gone(self) -> bool:
-        """Whether nobody waits for the outcome any more."""
+        """Whether the caller has stopped waiting for the outcome."""
 
 
 #: A call, its outcome, who waits for it, and since when.
@@ -212,7 +212,7 @@ class _Lane(Generic[Item]):
         self._be_patient(_patience_with(batch[0][0]))
         try:
             outcomes = await self._loop.run_in_executor(self._thread, call)
-            return [_broken(one) for one in outcomes] if self._is_broken else outcomes
+            return [_after_interrupt(one) for one in outcomes] if self._is_broken else outcomes
         except asyncio.CancelledError:
             # The event loop comes to an end before its time; nobody will hear what the thread says.
             self._finish(batch, [FateUnknown("the server ended")] * len(batch))
@@ -267,7 +267,7 @@ class _Lane(Generic[Item]):
 
 
 def _is_wanted(entry: _Entry[Any], latest: float) -> bool:
-    """Whether somebody who came after that moment waits for the call still. Else it is refused, undone."""
+    """Whether a caller that came after ``latest`` is still waiting. If not, the call is refused, undone."""
     _, future, asker, since = entry
     if future.done():
         return False
@@ -285,13 +285,13 @@ def _value(outcome: Outcome) -> Outcome:
 
 
 def _patience_with(item: Command | Query) -> float:
-    """How long the database may take for this, in seconds."""
+    """The time that the database may take for this, in seconds."""
     if type(item) in _STEPS:
         return STEP_PATIENCE
     return _LONG_PATIENCE if type(item) in _LONG else _PATIENCE
 
 
-def _broken(outcome: Outcome) -> Outcome:
+def _after_interrupt(outcome: Outcome) -> Outcome:
     """The outcome of what was broken off, where nothing was changed."""
     if isinstance(outcome, StoreUnavailable | StoreConflict):
         return TookTooLong(str(outcome))

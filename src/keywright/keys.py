@@ -38,7 +38,7 @@ _UNUSABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class KeyRing:
-    """What one installation's secret can do: fingerprint, seal and sign. Safe to share between threads.
+    """Fingerprints, seals and signs with one installation's secret. Safe to share between threads.
 
     While the secret is rotated, the previous one is known, too: both find and unseal.
     """
@@ -190,5 +190,5 @@ def _derive(secret: bytes, purpose: bytes) -> bytes:
 
 
 def license_place(license_id: int) -> bytes:
-    """Where a license's key can be unsealed."""
+    """The place that a license's sealed key is bound to."""
     return b"license:%d" % license_id

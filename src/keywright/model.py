@@ -145,7 +145,7 @@ class User(msgspec.Struct, frozen=True):
 
 
 class SecondFactor(msgspec.Struct, frozen=True):
-    """What a user has beside the password (RFC 6238): a secret of their app, in base32; the time step of the
+    """A proof beside the password (RFC 6238): a secret of the user's app, in base32; the time step of the
     last code that was taken, and how many codes were wrong since.
     """
 
@@ -209,7 +209,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """Who works on an unfinished job, as its row says. Each step, and each moment in which the job is held,
+    """The worker on an unfinished job, as its row says. Each step, and each moment in which the job is held,
     changes it.
     """
 
@@ -266,7 +266,7 @@ class LicenseRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class RecordLimits(msgspec.Struct, frozen=True):
-    """How many activations are kept and shown: a license keeps at least ``kept`` of those that were given up
+    """The limits on activations kept and shown: a license keeps at least ``kept`` of those that were given up
     (see ``rules.surplus``); an answer lists at most ``listed``.
     """
 

@@ -1,4 +1,4 @@
-"""What is known of people: handed out to them, erased at their wish, forgotten when it is old."""
+"""Personal data of customers: handed out, erased on request, forgotten when it is old."""
 
 from collections.abc import Callable
 from typing import Any
@@ -45,7 +45,7 @@ class CustomerData(msgspec.Struct, frozen=True):
 
 
 def find_customer_data(tx: Reading, user_id: int) -> CustomerData:
-    """What is stored about the customer with this number."""
+    """Everything stored about the customer with this number."""
     found: list[LicenseData] = []
     after_id = 0
     while some := personal.list_licenses_of(tx, user_id, after_id=after_id, limit=_LICENSES_AT_ONCE):

@@ -37,7 +37,7 @@ class _Place(NamedTuple):
 
 
 class _Known:
-    """What is known of a list that is long."""
+    """The cached facts about a long list."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -56,13 +56,13 @@ class Pages:
         self._lists: OrderedDict[LicenseFilter, _Known] = OrderedDict()
 
     def total(self, tx: Reading, where: LicenseFilter) -> int:
-        """How many licenses match: exactly up to ``MOST_EXACT``; beyond, as they were ``KNOWN_FOR`` seconds
-        ago or later.
+        """The number of matching licenses: exactly up to ``MOST_EXACT``; beyond, as it was ``KNOWN_FOR``
+        seconds ago or later.
         """
         few = tx.count_licenses(where, most=MOST_EXACT + 1)
         if few <= MOST_EXACT:
             return few
-        known, now = self._known(where), self._clock()
+        known, now = self._facts(where), self._clock()
         if known.total_until <= now:
             known.total, known.total_until = tx.count_licenses(where), now + KNOWN_FOR
         return known.total
@@ -72,15 +72,15 @@ class Pages:
         now = self._clock()
         start = _Place(0, 0, now)
         if skip > MOST_EXACT:
-            known = (one for one in self._known(where).places if one.skip <= skip and one.known_until > now)
+            known = (one for one in self._facts(where).places if one.skip <= skip and one.known_until > now)
             start = max((start, *known))
         found = tx.list_license_page(where, after_id=start.after_id, skip=skip - start.skip, limit=limit)
         if found and skip + len(found) > MOST_EXACT:
             place = _Place(skip + len(found), found[-1].id, now + KNOWN_FOR)
-            self._known(where).places.append(place)
+            self._facts(where).places.append(place)
         return found
 
-    def _known(self, where: LicenseFilter) -> _Known:
+    def _facts(self, where: LicenseFilter) -> _Known:
         known = self._lists.setdefault(where, _Known())
         self._lists.move_to_end(where)
         if len(self._lists) > _MOST_LISTS:

@@ -1,4 +1,4 @@
-"""How long events are kept, and how many of one license."""
+"""The limits on the age of events, and on their number for one license."""
 
 from collections.abc import Callable
 from typing import Any

@@ -109,7 +109,7 @@ def validate(activations: Iterable[Activation], token: str | None) -> tuple[Acti
 
 
 def surplus(license: License, kept: int) -> tuple[int, int]:
-    """How many of the records that were given up have to go, the oldest first: so many in any case, and so
+    """The numbers of records that were given up and have to go, the oldest first: so many in any case, and so
     many more if they were given up longer than ``KEPT_FOR`` ago.
 
     A license keeps ``kept`` of them, or twice its limit where that is more; never over

@@ -1,9 +1,9 @@
 """Second factors: codes that change every 30 seconds (TOTP, RFC 6238), and recovery codes for days without
 the app that shows them.
 
-A code is good in its own time step and in the one beside it on either side, and once. Somebody who knows a
+A code is good in its own time step and in the one beside it on either side, and once. A person who knows a
 password may guess three codes of a million at a time: after ``MOST_FAILURES`` wrong ones in a row, only
-recovery codes are taken, which nobody guesses, until one was right, the password is another, or an
+recovery codes are taken, which cannot be guessed, until one was right, the password is another, or an
 administrator turns the second factor off.
 """
 
@@ -109,13 +109,13 @@ def hash_recovery_code(code: str) -> bytes:
 
 
 def new_ticket(tx: Reading, user: User, browser: str, now: datetime) -> str:
-    """What shows, for ``TICKET_TIME`` and in this browser only, that the user's password was right."""
+    """A ticket: it shows, for ``TICKET_TIME`` and in this browser only, that the password was right."""
     issued = f"{user.id}.{int(now.timestamp()):x}"
     return f"{issued}.{_ticket_signature(tx, user, browser, issued)}"
 
 
 def find_ticket_user(tx: Reading, ticket: str, browser: str, now: datetime) -> User | None:
-    """Whose ticket this is, if it is good now, and the user may sign in with the same password still."""
+    """The user of this ticket, if it is good now, and the user may sign in with the same password still."""
     found = _TICKET.fullmatch(ticket)
     user = None if found is None else people.find_user_by_id(tx, int(found[2]))
     if found is None or user is None or user.disabled_at is not None:
@@ -150,7 +150,7 @@ def enable(work: Workset, command: c.EnableSecondFactor) -> bool:
 
 
 def disable(work: Workset, command: c.DisableSecondFactor) -> bool:
-    """Turn a user's second factor off, with a code of theirs or, by somebody else, without; False for a
+    """Turn a user's second factor off, with a code of theirs or, by another user, without; False for a
     wrong code. Raises ``UnknownUser``.
     """
     user = _lock_user(work.tx, command.user_id)

@@ -107,3 +107,11 @@ def keywright(
 def nowhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Keywright:
     """The program where there is no installation yet."""
     return Keywright(tmp_path / "new", capsys)
+
+
+@pytest.fixture
+def used(keywright: Keywright) -> Keywright:
+    """A database with a license, one of whose three places is taken."""
+    keywright("license", "create", "--key", "A", "--max", "3")
+    keywright("license", "activate", "A")
+    return keywright

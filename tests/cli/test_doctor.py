@@ -5,19 +5,10 @@ import re
 import sqlite3
 from contextlib import closing
 
-import pytest
-
 from tests.cli.conftest import Keywright
 from tests.databases import a_postgres_url, from_afar
 
 DATABASES = ("sqlite",)
-
-
-@pytest.fixture
-def used(keywright: Keywright) -> Keywright:
-    keywright("license", "create", "--key", "A", "--max", "3")
-    keywright("license", "activate", "A")
-    return keywright
 
 
 def miscount(keywright: Keywright) -> None:

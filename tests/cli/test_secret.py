@@ -14,13 +14,6 @@ OLD, NEW = "the secret before, 32 bytes or more", "the secret after, 32 bytes or
 DATABASES = ("sqlite",)
 
 
-@pytest.fixture
-def used(keywright: Keywright) -> Keywright:
-    keywright("license", "create", "--key", "A", "--max", "3")
-    keywright("license", "activate", "A")
-    return keywright
-
-
 def secret_of(data_dir: Path) -> str:
     return (data_dir / "secret").read_text().strip()
 

@@ -101,7 +101,8 @@ class AnAsker:
 
     def __init__(self, *, is_gone: bool = False) -> None:
         self.is_gone = is_gone
-        self.is_begun = False
+        #: As an earlier call has left it.
+        self.is_begun = True
 
 
 def a_desk(

@@ -147,7 +147,7 @@ async def test_a_caller_that_went_away_while_it_waited_is_not_decided_and_stops_
     assert [one.license.times_activated for one in (await first, await last)] == [1, 2]
     assert canceled.cancelled()
     assert [type(one.exception()) for one in hung_up] == [WaitedTooLong, WaitedTooLong]
-    assert not gone.is_begun
+    assert gone.is_begun is False
     with pytest.raises(WaitedTooLong):
         await desk.ask(validate(), gone)
     assert (await desk.ask(validate())).license.times_activated == 2

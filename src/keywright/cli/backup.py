@@ -54,8 +54,8 @@ def backup(
         bool,
         typer.Option(
             "--with-secret",
-            help="Put the secret into it, too: whoever has the file can then read every license key, and "
-            "alter and sign backups.",
+            help="Put the secret into it, too: a person who has the file can then read every license key, "
+            "and alter and sign backups.",
         ),
     ] = False,
     data_dir: DataDir = None,
@@ -209,7 +209,7 @@ def _signer_of(found: "Backup", settings: "Settings") -> "KeyRing":
 
 
 def _secret_for(found: "Backup", settings: "Settings", *, is_unsigned: bool) -> "tuple[KeyRing, str | None]":
-    """What the license keys of the backup can be read with; and the secret, if it is to be kept here.
+    """The key ring that reads the license keys of the backup; and the secret, if it is to be kept here.
 
     Raises ``ConfigurationError`` when there is no such secret, or only one that came with the backup, unless
     it may be unsigned: what such a backup is signed with proves nothing.
@@ -286,7 +286,9 @@ def _as_it_was(manifest: "Manifest") -> str:
 
 def _about_the_secret(settings: "Settings", manifest: "Manifest") -> str:
     if manifest.has_secret:
-        return "The secret is in it: whoever has it can read every license key, and alter and sign backups."
+        return (
+            "The secret is in it: the file is enough to read every license key, and to sign altered backups."
+        )
     place = settings.secret_file.absolute()
     where = f"in {place}" if settings.secret is None else f"given by {settings.source_of('secret')}"
     if settings.secret is None and not place.exists():

@@ -7,7 +7,7 @@ from keywright.storage import database_path, unverified_hosts
 
 
 def risks(settings: Settings) -> list[str]:
-    """What is risky about the settings: a sentence for each, which says what to do. None is an error."""
+    """The risks of the settings: a sentence for each, which says what to do. None is an error."""
     found = []
     for name in ("database_url", "read_database_url"):
         url: str | None = getattr(settings, name)

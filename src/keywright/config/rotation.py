@@ -46,5 +46,5 @@ def retire_previous_secret(settings: Settings) -> Path | None:
 
 
 def retired_secret_file(settings: Settings, secret_mark: str) -> Path:
-    """Where the secret with this mark is when it was rotated."""
+    """The file that keeps the secret with this mark after its rotation."""
     return settings.data_dir / f"secret.retired-{secret_mark}"

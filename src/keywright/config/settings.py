@@ -324,7 +324,7 @@ class Settings(BaseSettings):
             default="none",
             description=(
                 "Which users of the pages have to have a second factor: one who has none is led to set it up "
-                "after the password, and can do nothing else before. Everybody may have one."
+                "after the password, and can do nothing else before. Every user may have one."
             ),
             json_schema_extra={"allowed": "none, administrators or all"},
         )
@@ -380,7 +380,7 @@ class Settings(BaseSettings):
 
     @property
     def admin_host_and_port(self) -> tuple[str, int] | None:
-        """Where alone the administration pages are served; None where they are not, or not alone."""
+        """The administration pages' own address; None where they are off, or have none of their own."""
         if not self.admin or self.admin_address is None:
             return None
         host, _, port = self.admin_address.rpartition(":")
@@ -388,7 +388,7 @@ class Settings(BaseSettings):
 
     @property
     def record_limits(self) -> RecordLimits:
-        """How many activations are kept and listed."""
+        """The limits on activations kept and listed."""
         return RecordLimits(self.kept_records, self.listed_records)
 
     @property
@@ -398,7 +398,7 @@ class Settings(BaseSettings):
 
     @property
     def previous_secret_file(self) -> Path:
-        """Where the secret before this one is kept while it is rotated, when it is no setting."""
+        """The file with the previous secret during a rotation, when it is no setting."""
         return self.data_dir / "secret.previous"
 
     def is_log_json(self, *, is_terminal: bool) -> bool:

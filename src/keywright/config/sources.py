@@ -169,7 +169,7 @@ def _source(settings: Settings, name: str) -> str:
 
 
 def _file_of(settings: Settings, name: str) -> Path | None:
-    """Where a secret is that is no setting."""
+    """The file of a secret that is no setting."""
     files = {"secret": settings.secret_file, "previous_secret": settings.previous_secret_file}
     return files.get(name)
 

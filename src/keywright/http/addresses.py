@@ -1,4 +1,4 @@
-"""Where a call comes from, and whether a proxy stands in between that the settings do not name."""
+"""The address a call comes from, and whether a proxy that the settings do not name forwarded it."""
 
 import logging
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What callers of the v2 interface may do in a minute: guess, send what cannot be read, take places.
+"""Budgets of callers of the v2 interface, by the minute: guess, send what cannot be read, take places.
 
 A call takes from the budgets before it is answered and gets back what it did not use up, so that calls at the
 same moment cannot pass a limit. Each server process has budgets of its own.
@@ -25,7 +25,7 @@ _Token = tuple[RateLimit, str | bytes]
 
 
 class Spending:
-    """What one call has taken; each token is given back unless what it is for has happened."""
+    """The tokens one call has taken; each token is given back unless what it is for has happened."""
 
     __slots__ = ("for_malformed", "for_success", "guess")
 
@@ -60,7 +60,7 @@ class Budgets:
             spending.for_malformed = _take(self._malformed, source)
         if takes_place and not _is_shop(call):
             spending.for_success = _take(self._license_changes, mark(call.key))
-            # One address is everybody's behind a proxy that is not trusted.
+            # All callers share one address behind a proxy that is not trusted.
             if not call.is_forwarded_blindly:
                 spending.for_success += _take(self._address_changes, sources[0])
 
@@ -106,7 +106,7 @@ def _give_back(taken: tuple[_Token, ...]) -> None:
 
 
 def _sources(call: Call) -> tuple[str, ...]:
-    """What is to blame for an unknown key: the address, and the API key.
+    """The sources to blame for an unknown key: the address, and the API key.
 
     A client key is shipped inside programs: what one customer does with it is not the others' doing.
     """

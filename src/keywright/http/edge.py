@@ -321,7 +321,7 @@ async def _read_body(call: Call, action: v2.Action) -> None:
 
 
 def _always_but(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """What every answer says, unless it says something else: some pages' files may be kept."""
+    """The headers of every answer that does not set its own: some pages' files may be kept."""
     said = {name for name, _ in headers}
     return [header for header in ALWAYS if header[0] not in said]
 

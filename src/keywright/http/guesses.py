@@ -43,7 +43,7 @@ class Guess:
 
 
 class Guesses:
-    """How many wrong keys of one kind each source may send in a minute; 0 is no limit.
+    """The number of wrong keys of one kind that each source may send in a minute; 0 is no limit.
 
     A key that was right is known for 24 h where it came from, and can be used there though others at the same
     address have spent the budget. Every other key is refused then without being looked up.

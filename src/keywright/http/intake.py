@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 
 class Intake:
-    """Where bodies are read and parsed."""
+    """The place where bodies are read and parsed."""
 
     def __init__(self) -> None:
         self._lane = Room(1, _MOST_WAITING, "parsing")
@@ -40,8 +40,8 @@ class Intake:
         *,
         is_stranger: bool,
     ) -> Result:
-        """What ``parse`` makes of a body of at most ``limit`` bytes. Raises what ``read_body`` and ``parse``
-        raise, and ``QueueFull`` when there are too many bodies.
+        """The result of ``parse`` for a body of at most ``limit`` bytes. Raises what ``read_body`` and
+        ``parse`` raise, and ``QueueFull`` when there are too many bodies.
         """
         most, spare = MOST_BYTES, 0
         if is_stranger:

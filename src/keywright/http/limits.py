@@ -64,7 +64,7 @@ class RateLimit:
                 self._full_at.pop(source, None)
 
     def __len__(self) -> int:
-        """How many sources are remembered."""
+        """The number of sources remembered."""
         return len(self._full_at)
 
     def _make_room(self) -> None:
@@ -89,7 +89,7 @@ def source_of(address: str) -> str:
 
 @lru_cache(4096)
 def site_of(address: str) -> str:
-    """What often belongs to one owner: the /24 network of an IPv4 address, the /48 of an IPv6 address."""
+    """The network that often has one owner: the /24 of an IPv4 address, the /48 of an IPv6 address."""
     return _network(address, 48 if ":" in address else 24)
 
 

@@ -30,7 +30,7 @@ class Asking(Protocol):
 
 
 class OldAddresses:
-    """What is to be forgotten of activations and events, ``keep_days`` after; 0 is never.
+    """The commands that forget addresses of activations and events, ``keep_days`` after; 0 is never.
 
     No index leads to what is old, which every activation would pay for: all places are looked at, in the
     order of the table, and from the beginning again some hours after the last one.

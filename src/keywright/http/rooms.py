@@ -19,7 +19,7 @@ class Room:
         self._waiting = 0
 
     async def run(self, work: Callable[[], Result], *, is_begun: bool = False, spare: int = 0) -> Result:
-        """What ``work`` returns, in one of the threads. Raises ``QueueFull`` when too many wait for that, or
+        """Run ``work`` in one of the threads. Raises ``QueueFull`` when too many wait for that, or
         fewer than ``spare`` places are left for others; but not for the rest of what ``is_begun``.
         """
         if self._waiting + spare >= self._most_waiting and not is_begun:

@@ -1,4 +1,4 @@
-"""How an answer of the v2 interface goes out."""
+"""Send the answers of the v2 interface."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -31,7 +31,7 @@ async def send_answer(call: Call, send: Send, answer: Answer) -> None:
 
 
 async def _send_pieces(call: Call, send: Send, pieces: AsyncGenerator[bytes, None]) -> None:
-    """Send the body piece by piece, as long as somebody is there."""
+    """Send the body piece by piece, as long as the caller is there."""
     gone = asyncio.ensure_future(_until_gone(call.receive))
     try:
         async with aclosing(pieces):

@@ -23,8 +23,8 @@ class Right(Enum):
 
 
 class Action(NamedTuple):
-    """What a method does at an address. ``takes`` are the parameters that it knows, ``sayings`` refusals in
-    its own words, ``unreadable`` is what it says of a body that is no form and no object.
+    """The action of a method at an address. ``takes`` are the parameters that it knows, ``sayings`` refusals
+    in its own words, ``unreadable`` is what it says of a body that is no form and no object.
     """
 
     operation: str

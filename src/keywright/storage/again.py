@@ -29,8 +29,8 @@ class Transactions(Protocol):
 
 
 def again(transact: Callable[[], Result]) -> Result:
-    """What ``transact`` returns; after a ``StoreConflict`` it is called again, at most five times more. Not
-    after a ``LockTimeout``: that has been waited for already.
+    """Return what ``transact`` returns; after a ``StoreConflict`` it is called again, at most five times
+    more. Not after a ``LockTimeout``: that has been waited for already.
 
     In between is a pause of random length, at most 5 ms and twice as long each time, so that those who
     met do not meet again.

@@ -1,4 +1,4 @@
-"""What pages show beside lists of licenses: figures, and what happened."""
+"""Figures and events that pages show beside lists of licenses."""
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime

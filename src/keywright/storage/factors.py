@@ -70,7 +70,7 @@ def delete_factor(tx: Writing, user_id: int) -> None:
 
 
 def count_codes(tx: Reading, user_id: int) -> int:
-    """How many recovery codes the user has left."""
+    """The number of recovery codes the user has left."""
     query = select(func.count()).where(recovery_codes.c.user_id == user_id)
     return int(tx.connection.execute(query).scalar_one())
 

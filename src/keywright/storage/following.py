@@ -192,7 +192,7 @@ def lock_positions(tx: Writing) -> Positions | None:
 
 
 def hold(tx: Writing) -> None:
-    """Let nobody follow until the end; who follows then reads what is changed now."""
+    """Let no process follow until the end; one that follows then reads what is changed now."""
     tx.connection.execute(_HOLD)
 
 
@@ -306,7 +306,7 @@ def list_rest_of_places(tx: Reading, license_id: int, *, after: int, limit: int)
 
 
 def token_position(token: str) -> int:
-    """Where a token stands among those of its license, as a number; never 0."""
+    """The position of a token among those of its license; never 0."""
     return max(1, int(token[:15], 16))
 
 
@@ -345,8 +345,8 @@ def has_pruned(tx: Reading) -> bool:
 
 
 def forget_pruned(tx: Writing, *, limit: int) -> int:
-    """Let licenses be found no more by activations that are gone; by how many of them. Whoever marks one sees
-    it, and reads here afterwards, sees also when it is gone.
+    """Let licenses be found no more by activations that are gone; by how many of them. A process that marks
+    one and reads here afterwards also sees when it is gone.
     """
     gone = tx.connection.execute(_PRUNED, {"most": limit}).all()
     values = [{"at_license_id": one.license_id, "at_activation_id": one.activation_id} for one in gone]

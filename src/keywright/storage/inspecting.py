@@ -81,7 +81,7 @@ def inspect(tx: Reading, *, after_id: int, limit: int) -> Piece:
     for license_id, name, times in connection.execute(_within(_EVENTS, events, after_id, last_id)):
         happened[license_id][name] = times
     rings = _rings_in_force(tx)
-    deleted_before = old_events.deleted_before(tx)
+    deleted_before = old_events.find_deletion_moment(tx)
     inspected = [
         Inspected(
             row.id,

@@ -91,7 +91,7 @@ def count_unfinished_jobs(tx: Reading) -> int:
 
 
 def list_claims(tx: Reading) -> list[Claim]:
-    """Who works on each job that has not ended; nobody, where ``claimed_by`` is None."""
+    """The worker on each job that has not ended; there is none where ``claimed_by`` is None."""
     query = select(*(jobs.c[name] for name in ("id", "claimed_by", "claimed_until", "position")))
     return [
         Claim(number, claimed_by, None if until is None else rows.moment(until), position)

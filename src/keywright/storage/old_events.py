@@ -1,6 +1,6 @@
 """Events that are not kept any more: old ones, and those of calls on one license that are too many.
 
-Only what has been followed is deleted (see ``following``): nobody who reads the events in their order misses
+Only what has been followed is deleted (see ``following``): no reader of the events in their order misses
 one. Nothing here looks at more than a few hundred events, or at those of one license.
 """
 
@@ -86,14 +86,14 @@ def find_newest_moment(tx: Reading) -> datetime | None:
     return None if at is None else rows.moment(at)
 
 
-def deleted_before(tx: Reading) -> int:
+def find_deletion_moment(tx: Reading) -> int:
     """The moment (in seconds) up to which events may be gone because they were old."""
     return _position(tx, _BEFORE)
 
 
 def delete_old(tx: Writing, before: datetime, *, limit: int) -> int:
     """Delete those of the first ``limit`` events that happened before this moment; returns how many."""
-    first = tx.connection.execute(_NEXT, {"after": 0, "until": _followed(tx), "most": limit}).all()
+    first = tx.connection.execute(_NEXT, {"after": 0, "until": _last_followed_id(tx), "most": limit}).all()
     moment = rows.seconds(before)
     old = [one.id for one in first if one.at < moment]
     if not old:
@@ -106,7 +106,7 @@ def find_crowded(tx: Writing, *, limit: int) -> tuple[int, list[int]]:
     """Look at the next ``limit`` events; returns how many there were, and the licenses of those that may have
     too many.
     """
-    values = {"after": _position(tx, _LOOKED_AT), "until": _followed(tx), "most": limit}
+    values = {"after": _position(tx, _LOOKED_AT), "until": _last_followed_id(tx), "most": limit}
     found = tx.connection.execute(_NEXT, values).all()
     if not found:
         return 0, []
@@ -120,7 +120,7 @@ def delete_too_many(tx: Writing, license_id: int) -> int:
     """Delete some thousand of the events of calls on this license that are too many, of each day the oldest;
     returns how many.
     """
-    values = {"at_id": license_id, "until": _followed(tx), "day": MOST_A_DAY, "all": MOST_IN_ALL}
+    values = {"at_id": license_id, "until": _last_followed_id(tx), "day": MOST_A_DAY, "all": MOST_IN_ALL}
     return tx.connection.execute(_DELETE_TOO_MANY, values | {"most": _MOST_AT_ONCE}).rowcount
 
 
@@ -129,7 +129,7 @@ def are_all_kept(names: Iterable[tuple[str, int]]) -> bool:
     return sum(times for name, times in names if name.startswith(OWN)) < MOST_A_DAY
 
 
-def _followed(tx: Reading) -> int:
+def _last_followed_id(tx: Reading) -> int:
     """The last event that has been followed, and counted."""
     at = find_positions(tx) or Positions()
     return at.events if 0 <= at.past_until <= at.past_events else max(0, at.past_events)

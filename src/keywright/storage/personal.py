@@ -1,4 +1,4 @@
-"""What tells of people: the addresses, user agents, labels and device data that programs sent, and the names
+"""Personal data: the addresses, user agents, labels and device data that programs sent, and the names
 of customers. Here it is found, forgotten bit by bit when it is old, and erased at a customer's wish.
 
 The columns are named here once: ``OF_ACTIVATIONS`` and the address of events.
@@ -69,7 +69,7 @@ def forget_places(tx: Writing, places: Sequence[Place], before: datetime) -> Non
     """Forget from where these were taken, as far as they are old still."""
     if not places:
         return
-    # As everybody who changes activations does.
+    # As all code that changes activations does.
     _LOCKED.rows(tx.connection, [(number,) for number in {license_id for license_id, _ in places}])
     old = [one for one in _PLACES.rows(tx.connection, places) if _is_old(one, before)]
     _unmark(tx, [(address_term(one.ip_address), one.license_id, one.id) for one in old if one.ip_address])

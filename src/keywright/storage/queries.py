@@ -66,7 +66,7 @@ ANSWERS_LOCKED = Lookup(select(kept_answers).with_for_update(read=True), kept_an
 _RECORD = select(*rows.LICENSE, *(one.label(f"of_{one.name}") for one in rows.ACTIVATION))
 _IS_ITS = activations.c.license_id == licenses.c.id
 # Sorted and limited, so that PostgreSQL goes through the index of each license whatever it believes of how
-# many records a license has; a plan for the largest one would be everybody's.
+# many records a license has; a plan for the largest one would serve all.
 _FEW = (
     _ACTIVATIONS.where(
         _IS_ITS,
@@ -177,7 +177,7 @@ def page(where: LicenseFilter, *, after_id: int, skip: int) -> Select[Any]:
 
 
 def counted(where: LicenseFilter, most: int | None = None) -> Select[Any]:
-    """How many licenses match, ``most`` at most."""
+    """The number of matching licenses, ``most`` at most."""
     some = select(licenses.c.id).where(*_conditions(where)).limit(most).subquery()
     return select(func.count()).select_from(some)
 

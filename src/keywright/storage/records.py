@@ -89,7 +89,7 @@ def find_named(tx: Reading, places: Collection[tuple[str, str]]) -> dict[tuple[s
     if not places:
         return {}
     if is_postgres(tx.connection):
-        licenses, records = _named_at_once(tx, places)
+        licenses, records = _find_named(tx, places)
     else:
         licenses = tx.find_licenses({key for key, _ in places})
         wanted = {(licenses[key].id, token) for key, token in places if key in licenses}
@@ -171,7 +171,7 @@ def _by_key(
     return licenses, records
 
 
-def _named_at_once(
+def _find_named(
     tx: Reading, places: Collection[tuple[str, str]]
 ) -> tuple[dict[str, License], list[Activation]]:
     fingerprints = tx.key_ring.fingerprints

@@ -20,7 +20,7 @@ _Key = Sequence[Any]
 
 
 class Resealed(msgspec.Struct):
-    """How many values were looked at, how many were sealed anew, and how many neither secret can read."""
+    """The numbers of values looked at, sealed anew, and unreadable with either secret."""
 
     seen: int = 0
     changed: int = 0
@@ -74,7 +74,7 @@ def _reseal_step(tx: Writing, one: Sealed, after: _Key | None, end: _Key) -> Res
         if plain is None or ring is None:
             done.unreadable += 1
         elif ring.secret_mark != tx.sealing.secret_mark:
-            values.append(_sealed_anew(tx.sealing, one, row, plain))
+            values.append(_reseal_row(tx.sealing, one, row, plain))
     done.changed = len(values)
     names = [column.name for column in columns[len(key) :]]
     updating(one.table, [column.name for column in key], names).execute(tx.connection, values)
@@ -82,7 +82,7 @@ def _reseal_step(tx: Writing, one: Sealed, after: _Key | None, end: _Key) -> Res
 
 
 def _unseal(key_ring: KeyRing, one: Sealed, row: Any) -> tuple[bytes, KeyRing] | tuple[None, None]:
-    """What a row holds, and the secret that it is sealed, and found, with."""
+    """The plain value of a row, and the secret that it is sealed, and found, with."""
     for ring in key_ring.rings:
         try:
             plain = ring.unseal(row._mapping[one.column], one.place(row))
@@ -93,7 +93,7 @@ def _unseal(key_ring: KeyRing, one: Sealed, row: Any) -> tuple[bytes, KeyRing] |
     return None, None
 
 
-def _sealed_anew(ring: KeyRing, one: Sealed, row: Any, plain: bytes) -> Values:
+def _reseal_row(ring: KeyRing, one: Sealed, row: Any, plain: bytes) -> Values:
     values: Values = {f"at_{column.name}": row._mapping[column] for column in one.table.primary_key}
     values[one.column.name] = ring.seal(plain, one.place(row))
     if one.found_by is not None:

@@ -27,7 +27,7 @@ from keywright.storage.urls import without_password
 #: How long other processes that have an SQLite file open are waited for, in seconds.
 _PATIENCE = 2.0
 _BEGIN = "UPDATE installation SET previous_secret_mark = secret_mark, secret_mark = ?"
-#: Whoever waits for this table can neither begin to use the database nor write a license key.
+#: A process that waits for this table can neither begin to use the database nor write a license key.
 _LOCK = "LOCK TABLE installation IN ACCESS EXCLUSIVE MODE"
 #: Sessions of processes that do not know the new secret, see ``session.knowledge``.
 _UNAWARE = text(
@@ -39,7 +39,7 @@ _UNAWARE = text(
 
 
 class Progress(Enum):
-    """How far a rotation is."""
+    """The progress of a rotation."""
 
     NONE = "one secret is known, and the database is written with it"
     PREPARED = "two are known, and the database is written with the previous one"
@@ -52,7 +52,7 @@ TakeNew = Callable[[], KeyRing]
 
 
 def find_progress(storage: Storage, key_ring: KeyRing) -> Progress:
-    """How far the rotation is of a database that these secrets can open."""
+    """The progress of the rotation of a database that these secrets can open."""
     marks = ask(storage, lambda tx: find_marks(tx.connection))
     if marks.previous is not None:
         return Progress.BEGUN

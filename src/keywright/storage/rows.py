@@ -103,7 +103,7 @@ def counter_values(license: License) -> Values:
 
 
 def history_values(license: License) -> Values:
-    """What giving up a place, or taking it back, changes beside that."""
+    """The other columns that change when a place is given up or taken back."""
     return {"deactivated_records": license.deactivated_records}
 
 

@@ -33,12 +33,12 @@ class Sealed(NamedTuple):
 
 
 def piece_place(job_id: int, number: int) -> bytes:
-    """Where a piece of what a job has made can be unsealed."""
+    """The place that a sealed piece of a job's file is bound to."""
     return b"job:%d:%d" % (job_id, number)
 
 
 def factor_place(user_id: int) -> bytes:
-    """Where the secret of a user's app can be unsealed."""
+    """The place that the sealed secret of a user's app is bound to."""
     return b"user:%d" % user_id
 
 

@@ -249,7 +249,7 @@ class Session:
 
 
 def knowledge(key_ring: KeyRing) -> str:
-    """What stands at the end of a connection's name when the process knows two secrets: the newer one."""
+    """The end of a connection's name when the process knows two secrets: the mark of the newer one."""
     return f" +{key_ring.secret_mark}" if len(key_ring.rings) > 1 else ""
 
 

@@ -76,7 +76,7 @@ class Reading:
         return self._unsealed(queries.page(where, after_id=after_id, skip=skip).limit(limit))
 
     def count_licenses(self, where: LicenseFilter, *, most: int | None = None) -> int:
-        """How many licenses match; no more than ``most`` are counted."""
+        """The number of matching licenses; no more than ``most`` are counted."""
         return int(self._connection.execute(queries.counted(where, most)).scalar_one())
 
     def list_activations(self, license_ids: Iterable[int]) -> dict[int, list[Activation]]:

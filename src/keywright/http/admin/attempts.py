@@ -13,7 +13,7 @@ AT_SIGN_IN = {"address": 10, "site": 30, "name": 20, "known": 10, "code": 10}
 
 
 def sources_of(address: str, name: str) -> dict[str, str]:
-    """What an attempt to sign in by a stranger is counted for."""
+    """The sources for which a stranger's attempt to sign in is counted."""
     return {"address": source_of(address), "site": site_of(address), "name": name.casefold()}
 
 

@@ -65,7 +65,7 @@ class Entrance(Area):
     menu_label = "Sign in"
     path = ""
     add_to_menu = False
-    #: Not the setup: whoever has its link is no stranger.
+    #: Not the setup: a person who has its link is no stranger.
     looks_at_passwords = frozenset({"sign_in"})
 
     def __init__(self) -> None:
@@ -103,13 +103,13 @@ class Entrance(Area):
 
     @page("/sign-in/code", methods=("POST",), right=EVERYBODY)
     def enter_code(self, visit: Visit) -> Response:
-        """Take the code of the second factor, for somebody whose password was right."""
+        """Take the code of the second factor, for a user whose password was right."""
         wish, code = visit.form.get("next", ""), visit.form.get("code", "")
         ticket, browser = visit.form.get("ticket", ""), visit.visitor.form_token
         user = visit.ask(lambda tx: second_factors.find_ticket_user(tx, ticket, browser, visit.now))
         if user is None:
             return visit.back("/sign-in", _TOO_LATE, is_bad=True)
-        # Whoever is here knows the password: what others do at the same address does not concern them.
+        # The user here knows the password: what others do at the same address does not concern them.
         sources = {"code": str(user.id)}
         self._attempts.begin(sources)
         if not _is_signed_in(visit, user, code):
@@ -200,7 +200,7 @@ def _have_token(visit: Visit) -> None:
 
 
 def _code_form(visit: Visit, user: User, wish: str, *, is_wrong: bool = False) -> Response:
-    """Ask for the code, of somebody whose password was right."""
+    """Ask for the code of a user whose password was right."""
     _have_token(visit)
     browser = visit.visitor.form_token
     return visit.page(

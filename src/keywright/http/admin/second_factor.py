@@ -24,7 +24,7 @@ _ONLY_RECOVERY = (
 
 
 class SecondFactors(Area):
-    """The second factor of whoever is signed in."""
+    """The second factor of the user who is signed in."""
 
     menu_label = "My second factor"
     path = _PATH
@@ -38,7 +38,7 @@ class SecondFactors(Area):
 
     @page("")
     def show(self, visit: Visit) -> Response:
-        """How it stands, and what can be done."""
+        """Its state, and what can be done."""
         return _page(visit)
 
     @page("/enable", methods=("POST",))
@@ -83,7 +83,7 @@ class SecondFactors(Area):
         return visit.back("/account", "Your second factor is turned off. You are signed out everywhere else.")
 
     def _change(self, visit: Visit) -> dict[str, Any]:
-        """What every change has; that it may be wrong is counted. Raises ``RateLimited``."""
+        """The fields that every change has; counts the attempt. Raises ``RateLimited``."""
         self._attempts.begin({"user": str(visit.user.id)})
         return {
             **visit.command_fields(),
@@ -96,19 +96,19 @@ class SecondFactors(Area):
 
 
 def enroll_first(visit: Visit) -> Response:
-    """Send whoever has to have a second factor to where it is set up."""
+    """Send a user who must have a second factor to the page that sets it up."""
     if visit.is_from_script:
         return visit.text("Set up your second factor first.", status=403)
     return visit.back(_PATH)
 
 
 def is_recovery_code(code: str) -> bool:
-    """Whether somebody has typed more than an app shows."""
+    """Whether the text is longer than the code that an app shows."""
     return len(code) > len("123 456")
 
 
 def wrong_code(visit: Visit, user: User) -> str:
-    """What is said of a wrong code."""
+    """The message about a wrong code."""
     factor = visit.ask(lambda tx: second_factors.find_factor(tx, user.id))
     return _ONLY_RECOVERY if factor is not None and factor.failures >= MOST_FAILURES else _WRONG
 
@@ -159,7 +159,7 @@ def _page(visit: Visit, errors: dict[str, str] | None = None, secret: str = "") 
 
 
 def _issuer(visit: Visit) -> str:
-    """What the app calls this installation."""
+    """The name of this installation in the app."""
     return f"Keywright {visit.request.url.hostname or ''}".strip()
 
 

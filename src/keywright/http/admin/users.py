@@ -22,7 +22,7 @@ _YOUR_OWN = Said(
 _YOUR_OWN_FACTOR = Said(
     403,
     "This is your own second factor",
-    "Turn it off under “My account”: whoever does has to know the password and a code.",
+    "Turn it off under “My account”: that takes the password and a code.",
 )
 
 
@@ -104,7 +104,7 @@ class Users(Area):
         sentences = [
             "The password alone is enough then, until another second factor is set up. "
             "Every session of this user ends at once.",
-            "Be sure who asks for this: whoever has learned the password may be the one.",
+            "Be sure who asks for this: a person who has learned the password may be the one.",
         ]
         title = f"Turn off the second factor of {user.name}?"
         return visit.confirm(title, sentences, button="Turn it off", back=f"/users/{user.id}")

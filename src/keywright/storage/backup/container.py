@@ -152,7 +152,7 @@ class Backup:
         what went ``into`` the file is of no use then. With None, any signature will do, and none.
         """
         if signed_by is not None and not self.manifest.is_signed:
-            raise _unsigned(self.path)
+            raise _unsigned_error(self.path)
         self._file.seek(self._payload_at)
         reader, done = _Reader(self._file, self.path, self._moment, self._sums_before), 0
         for chunk in reader.part(PARTS[self.manifest.database]):
@@ -169,7 +169,7 @@ class Backup:
         if signed_by is None:
             return
         if not hmac.compare_digest(signature, _signature(signed_by, self.manifest, sums)):
-            raise _altered(self.path)
+            raise _altered_error(self.path)
 
     def close(self) -> None:
         """Close the file."""
@@ -241,7 +241,7 @@ def damaged(path: Path) -> StoreError:
     return StoreError(f"{path} is damaged: it is not as it was written. Take another backup.")
 
 
-def _unsigned(path: Path) -> StoreError:
+def _unsigned_error(path: Path) -> StoreError:
     return StoreError(
         f"{path} is not signed, so nothing shows that it is as your installation wrote it: anyone who could "
         "write to it may have altered it, passwords and limits included. If you trust every place where it "
@@ -249,7 +249,7 @@ def _unsigned(path: Path) -> StoreError:
     )
 
 
-def _altered(path: Path) -> StoreError:
+def _altered_error(path: Path) -> StoreError:
     return StoreError(
         f"{path} is not as your installation wrote it: its signature does not match. It was altered, "
         "passwords and limits perhaps included, or signed with another secret. Take another backup; to use "

@@ -1,4 +1,4 @@
-"""What users have beside their passwords: secrets of their apps, and recovery codes."""
+"""Second factors of users: the secrets of their apps, and recovery codes."""
 
 import sqlalchemy as sa
 from alembic import op
