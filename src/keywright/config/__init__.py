@@ -15,7 +15,7 @@ from keywright.config.installation import (
 )
 from keywright.config.risks import risks
 from keywright.config.rotation import retire_previous_secret, retired_secret_file, take_new_secret
-from keywright.config.settings import Network, Settings
+from keywright.config.settings import Settings
 from keywright.config.sources import (
     Setting,
     child_environment,
@@ -23,6 +23,7 @@ from keywright.config.sources import (
     read_settings,
     settings_in_force,
 )
+from keywright.config.values import Network
 from keywright.storage import without_password
 
 __all__ = [

@@ -1,9 +1,5 @@
 """What can be set: names, defaults, what is allowed."""
 
-import ipaddress
-import os
-import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import quote
@@ -11,90 +7,24 @@ from urllib.parse import quote
 from pydantic import BeforeValidator, Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from keywright.fields import IpAddresses, parse_integer
+from keywright.config.values import (
+    Network,
+    UrlPath,
+    Whole,
+    lower,
+    read_address,
+    read_networks,
+    read_origins,
+    read_path,
+    read_url,
+    trim,
+)
+from keywright.fields import IpAddresses
 from keywright.model import RecordLimits
 
 PREFIX = "KEYWRIGHT_"
 MIN_SECRET_LENGTH = 32
 _DATABASE_NAME = "keywright.db"
-_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d{1,5})?")
-_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
-MAX_PORT = 65535
-_PATH = r"(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+(/(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+)*"
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-def _whole(value: object) -> int:
-    number = parse_integer(value)
-    if number is None:
-        raise ValueError
-    return number
-
-
-def _trimmed(value: object) -> object:
-    text = value.get_secret_value() if isinstance(value, SecretStr) else value
-    return text.strip() if isinstance(text, str) else text
-
-
-def _lower(value: object) -> object:
-    return value.strip().lower() if isinstance(value, str) else value
-
-
-def _path(value: object) -> Path:
-    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
-        raise ValueError
-    return Path(os.path.expanduser(value))
-
-
-def _url_path(value: object) -> str:
-    text = value.strip().strip("/") if isinstance(value, str) else ""
-    if not re.fullmatch(_PATH, text):
-        raise ValueError
-    return text
-
-
-def _items(value: object) -> list[str]:
-    items = value.split(",") if isinstance(value, str) else value
-    if not isinstance(items, Iterable):
-        raise ValueError
-    texts = [str(item).strip() for item in items]
-    return [text for text in texts if text]
-
-
-def _networks(value: object) -> tuple[Network, ...]:
-    return tuple(ipaddress.ip_network(text) for text in _items(value))
-
-
-def _origins(value: object) -> tuple[str, ...]:
-    origins = tuple(text.lower() for text in _items(value))
-    if not all(_ORIGIN.fullmatch(origin) for origin in origins):
-        raise ValueError
-    return origins
-
-
-def _url(value: object) -> str | None:
-    if value is None:
-        return None
-    text = value.strip() if isinstance(value, str) else ""
-    if not re.fullmatch(r"[a-z][a-z0-9+]*://\S.*", text):
-        raise ValueError
-    return text
-
-
-def _address(value: object) -> str | None:
-    """``HOST:PORT``, an IPv6 address in brackets."""
-    if value is None:
-        return None
-    text = value.strip() if isinstance(value, str) else ""
-    found = _ADDRESS.fullmatch(text)
-    if found is None or int(found[2]) > MAX_PORT:
-        raise ValueError
-    return text
-
-
-Whole = Annotated[int, BeforeValidator(_whole)]
-UrlPath = Annotated[str, BeforeValidator(_url_path)]
 
 
 # Each ``allowed`` completes the sentence "it must be …".
@@ -104,7 +34,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True
     )
-    data_dir: Annotated[Path, BeforeValidator(_path)] = Field(
+    data_dir: Annotated[Path, BeforeValidator(read_path)] = Field(
         default=Path("keywright-data"),
         description=(
             "Where the secret and, unless database_url says otherwise, the database are kept. "
@@ -112,7 +42,7 @@ class Settings(BaseSettings):
         ),
         json_schema_extra={"allowed": "the path of a directory"},
     )
-    database_url: Annotated[str | None, BeforeValidator(_url)] = Field(
+    database_url: Annotated[str | None, BeforeValidator(read_url)] = Field(
         default=None,
         description=(
             f"The database. Without it: the SQLite file {_DATABASE_NAME} in data_dir. A PostgreSQL URL is "
@@ -122,7 +52,7 @@ class Settings(BaseSettings):
             "allowed": "a URL such as sqlite:////absolute/path.db or postgresql://user:password@host/database"
         },
     )
-    read_database_url: Annotated[str | None, BeforeValidator(_url)] = Field(
+    read_database_url: Annotated[str | None, BeforeValidator(read_url)] = Field(
         default=None,
         description=(
             "Replicas of a PostgreSQL database, which answer questions as long as they have every change; "
@@ -142,7 +72,7 @@ class Settings(BaseSettings):
         ge=1,
         le=256,
     )
-    host: Annotated[str, BeforeValidator(_trimmed)] = Field(
+    host: Annotated[str, BeforeValidator(trim)] = Field(
         default="127.0.0.1",
         description="The address to listen on; 0.0.0.0 is every IPv4 address of this machine.",
         json_schema_extra={"allowed": "an IP address or a host name"},
@@ -159,7 +89,7 @@ class Settings(BaseSettings):
         description="Whether the administration pages are served; without them, /admin is nowhere.",
         json_schema_extra={"allowed": "true or false"},
     )
-    admin_address: Annotated[str | None, BeforeValidator(_address)] = Field(
+    admin_address: Annotated[str | None, BeforeValidator(read_address)] = Field(
         default=None,
         description=(
             "An address of its own for the administration pages, a private one for example. They are served "
@@ -194,19 +124,19 @@ class Settings(BaseSettings):
         ),
         json_schema_extra={"allowed": "true or false"},
     )
-    trusted_proxies: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)] = Field(
+    trusted_proxies: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(read_networks)] = Field(
         default=(),
         description="Proxies whose X-Forwarded-For header is believed: addresses or ranges, comma-separated.",
         json_schema_extra={
             "allowed": "addresses or ranges such as 10.0.0.1, 10.1.0.0/16, with no bits set below the mask"
         },
     )
-    allowed_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_origins)] = Field(
+    allowed_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(read_origins)] = Field(
         default=(),
         description="Web sites whose programs may make management calls from a browser, comma-separated.",
         json_schema_extra={"allowed": "origins such as https://shop.example, without a path"},
     )
-    secret: Annotated[SecretStr | None, BeforeValidator(_trimmed)] = Field(
+    secret: Annotated[SecretStr | None, BeforeValidator(trim)] = Field(
         default=None,
         description=(
             "What license keys are sealed with. Without it: the file named secret in data_dir, made at the "
@@ -215,7 +145,7 @@ class Settings(BaseSettings):
         json_schema_extra={"allowed": f"a text of at least {MIN_SECRET_LENGTH} characters"},
         min_length=MIN_SECRET_LENGTH,
     )
-    previous_secret: Annotated[SecretStr | None, BeforeValidator(_trimmed)] = Field(
+    previous_secret: Annotated[SecretStr | None, BeforeValidator(trim)] = Field(
         default=None,
         description=(
             "While the secret is rotated: the one before. Without it: the file named secret.previous in "
@@ -319,7 +249,7 @@ class Settings(BaseSettings):
         ),
         json_schema_extra={"allowed": "an integer of at least 0"},
     )
-    require_second_factor: Annotated[Literal["none", "administrators", "all"], BeforeValidator(_lower)] = (
+    require_second_factor: Annotated[Literal["none", "administrators", "all"], BeforeValidator(lower)] = (
         Field(
             default="none",
             description=(
@@ -329,7 +259,7 @@ class Settings(BaseSettings):
             json_schema_extra={"allowed": "none, administrators or all"},
         )
     )
-    ip_addresses: Annotated[IpAddresses, BeforeValidator(_lower)] = Field(
+    ip_addresses: Annotated[IpAddresses, BeforeValidator(lower)] = Field(
         default="full",
         description=(
             "How much of an IP address is kept with activations, events and sessions: all of it (full), its "
@@ -347,12 +277,12 @@ class Settings(BaseSettings):
         json_schema_extra={"allowed": "an integer from 0 to 36500"},
         le=36_500,
     )
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = Field(
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(lower)] = Field(
         default="info",
         description="What is logged: this and everything graver.",
         json_schema_extra={"allowed": "debug, info, warning or error"},
     )
-    log_format: Annotated[Literal["auto", "console", "json"], BeforeValidator(_lower)] = Field(
+    log_format: Annotated[Literal["auto", "console", "json"], BeforeValidator(lower)] = Field(
         default="auto",
         description="console for people, json for machines; auto is console on a terminal, else json.",
         json_schema_extra={"allowed": "auto, console or json"},
