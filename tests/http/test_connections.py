@@ -2,6 +2,7 @@
 
 import json
 import socket
+import struct
 from http.client import HTTPResponse
 from io import BufferedReader
 
@@ -126,3 +127,39 @@ def test_who_goes_away_while_waiting_is_not_decided_and_stops_no_other(
 def refused_activations(server: RunningServer) -> int:
     """How many activations had no answer to write but that the server cannot carry them out."""
     return sum('"route":"activate","status":503' in line for line in server.log.splitlines())
+
+
+@pytest.mark.parametrize("is_abrupt", [False, True])
+def test_a_caller_that_hangs_up_is_no_error_in_the_log(
+    server: RunningServer, vendor: Client, program: Client, is_abrupt: bool
+) -> None:
+    generator = {
+        "name": "g",
+        "charset": "ABCDEFGH01234567",
+        "chunks": 4,
+        "chunk_length": 8,
+        "prefix": "CANARY",
+    }
+    number = vendor.post("generators", json_body=generator).data["id"]
+    vendor.post(f"generators/{number}/generate", json_body={"amount": 1000})
+    before = len(server.log)
+    authorization = f"Host: x\r\nAuthorization: {basic(*(vendor.credentials or ('', '')))}\r\n\r\n"
+    for request in (
+        f"GET {V2}licenses HTTP/1.1\r\n{authorization}",
+        "GET /openapi/v2.json HTTP/1.1\r\nHost: x\r\n\r\n" * 20,
+        activation(vendor.license()).decode() * 20,
+        "GET /admin/sign-in HTTP/1.1\r\nHost: x\r\n\r\n" * 5,
+    ):
+        for waits in (False, True) * 5:
+            connection = connected(server)
+            if is_abrupt:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.sendall(request.encode())
+            if waits:
+                connection.recv(100)
+            connection.close()
+    # Those come after them.
+    assert [program.get("/readyz").status for _ in range(3)] == [200] * 3
+    log = server.log[before:]
+    assert "Traceback" not in log
+    assert '"level":"error"' not in log

@@ -1,9 +1,11 @@
 """One lock file: whoever writes, in whichever process, is alone. The others are real processes."""
 
+import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -154,6 +156,54 @@ def test_two_objects_in_one_process_exclude_each_other_too(storage: SqliteStorag
             pass
         with other.write(wait=0):
             pass
+
+
+@contextmanager
+def no_descriptors_left() -> Iterator[None]:
+    """This process can open nothing while the block runs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with open(os.devnull) as lowest:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest.fileno() + 1, hard))
+        try:
+            with pytest.raises(OSError, match="Too many open files"):
+                os.open(os.devnull, os.O_RDONLY)
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_process_without_descriptors_left_still_reads_and_writes(storage: SqliteStorage) -> None:
+    with storage.write(), storage.read():
+        pass
+    with no_descriptors_left():
+        with storage.write() as tx:
+            tx.save_new_licenses([a_license()])
+        with storage.read() as tx:
+            assert set(tx.find_licenses([KEY])) == {KEY}
+
+
+def test_a_lock_file_that_was_removed_is_made_again(storage: SqliteStorage, tmp_path: Path) -> None:
+    lock = Path(f"{storage.path}.lock")
+    for _ in range(3):
+        with storage.write():
+            lock.unlink()
+            with closing(a_storage(tmp_path)) as other, pytest.raises(StoreBusy), other.write(wait=False):
+                pass
+        with storage.write():
+            assert lock.exists()
+
+
+def test_closing_a_storage_gives_its_descriptors_back(tmp_path: Path) -> None:
+    def opened() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    with closing(a_storage(tmp_path)):
+        pass
+    before = opened()
+    for _ in range(3):
+        with closing(a_storage(tmp_path)) as storage, storage.write():
+            pass
+    assert opened() == before
 
 
 def test_opening_a_database_that_is_up_to_date_waits_for_nobody(

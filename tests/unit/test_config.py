@@ -39,6 +39,8 @@ BAD_VALUES = {
     "workers": "0",
     "drain_seconds": "61",
     "queue_limit": "0",
+    "connections_limit": "0",
+    "connections_per_address": "-1",
     "answer_within_seconds": "0",
     "kept_records": "0",
     "listed_records": "10001",

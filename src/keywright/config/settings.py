@@ -208,6 +208,23 @@ class Settings(BaseSettings):
         ge=1,
         le=10_000,
     )
+    connections_limit: Whole = Field(
+        default=8192,
+        description=(
+            "How many connections each server process has open at once, as far as the system lets it; others "
+            "get 503."
+        ),
+        json_schema_extra={"allowed": "an integer of at least 1"},
+        ge=1,
+    )
+    connections_per_address: Whole = Field(
+        default=256,
+        description=(
+            "How many of these may come from one address or IPv6 /64; 0 is no limit. This machine and "
+            "trusted_proxies may have all."
+        ),
+        json_schema_extra={"allowed": "an integer of at least 0"},
+    )
     unknown_key_limit: Whole = Field(
         default=600,
         description=(

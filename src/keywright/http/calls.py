@@ -15,7 +15,7 @@ from keywright.desk import Desk
 from keywright.fields import MAX_USER_AGENT_LENGTH, IpAddresses, keep_address
 from keywright.http import parameters, problems, wire
 from keywright.http.intake import Intake
-from keywright.http.protocol import TRANSPORT
+from keywright.http.protocol import is_gone
 from keywright.model import Caller, KeptAnswer, LicenseRecord, Origin, Permissions
 
 if TYPE_CHECKING:
@@ -104,8 +104,7 @@ class Call:
     @property
     def is_gone(self) -> bool:
         """Whether the caller has hung up."""
-        transport = self.scope.get(TRANSPORT)
-        return transport is not None and transport.is_closing()
+        return is_gone(self.scope)
 
     @property
     def actor(self) -> str:

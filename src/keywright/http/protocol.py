@@ -3,13 +3,19 @@ nothing that could be read in two ways.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import httptools
+from starlette.types import Scope
+from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from keywright import errors as e
 from keywright.http import problems
+from keywright.http.admission import Admission
 from keywright.http.parameters import has_body
 
 #: The most bytes of request line and headers together.
@@ -18,6 +24,8 @@ MAX_HEADERS = 32 * 1024
 MAX_HEADER_LINES = 256
 #: How long a request's headers may take to arrive, in seconds.
 HEADERS_TIMEOUT = 10
+#: How long a caller may take to read what was sent to it, in seconds.
+TAKING_TIMEOUT = 30
 #: How long a connection without a request is given to bring one when the server stops, in seconds.
 LAST_CHANCE = 1
 #: Where a request's scope has the transport that it came over: closing it is all that a caller says who gives
@@ -25,6 +33,8 @@ LAST_CHANCE = 1
 TRANSPORT = "keywright.transport"
 #: What is true in the state that the server shares with the application when it is about to stop.
 IS_LEAVING = "is_leaving"
+
+log = logging.getLogger(__name__)
 
 
 class Protocol(HttpToolsProtocol):
@@ -37,16 +47,45 @@ class Protocol(HttpToolsProtocol):
     _header_bytes = 0
     _arrived = 0
     _patience: asyncio.TimerHandle | None = None
+    #: Runs while the caller does not read what waits to be sent.
+    _taking: asyncio.TimerHandle | None = None
+    _peer = ""
+    _is_admitted = False
     #: The request that is being answered, or was last; later ones wait in the pipeline.
     _running: RequestResponseCycle | None = None
 
+    def __init__(self, *arguments: Any, admission: Admission | None = None, **named: Any) -> None:
+        """``admission`` bounds the connections that there are at once; without it, nothing does."""
+        super().__init__(*arguments, **named)
+        self._admission = admission
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._wait_for_headers()
+        self._peer = self.client[0] if self.client else ""
+        self._is_admitted = self._admission is None or self._admission.admit(self._peer)
+        if self._is_admitted:
+            self._wait_for_headers()
+        else:
+            self._refuse(e.QueueFull())
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._headers_are_here()
+        self._stop_waiting_for_taking()
+        if self._is_admitted and self._admission is not None:
+            self._admission.leave(self._peer)
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._wait_for_taking()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._stop_waiting_for_taking()
+
+    def timeout_keep_alive_handler(self) -> None:
+        self._close()
 
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
@@ -104,6 +143,8 @@ class Protocol(HttpToolsProtocol):
         if self.pipeline:
             self._running = self.pipeline[-1][0]
         super().on_response_complete()
+        if self.transport.is_closing():
+            self._wait_for_taking()
 
     def on_body(self, body: bytes) -> None:
         self._arrived = 0
@@ -114,6 +155,9 @@ class Protocol(HttpToolsProtocol):
         self._is_in_body = False
         if not self._is_refused and not self.parser.should_upgrade():
             super().on_message_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        super()._start_asgi_task(cycle, partial(_answer, app, cycle))
 
     def shutdown(self) -> None:
         """The server stops: who has just come, or is asking, is heard; everybody is answered."""
@@ -167,7 +211,21 @@ class Protocol(HttpToolsProtocol):
         elif self._is_in_headers:
             self._refuse(e.RequestTooSlow())
         else:
-            self.transport.close()
+            self._close()
+
+    def _close(self) -> None:
+        """Hang up when everything is sent, or when the caller does not read it in time."""
+        self.transport.close()
+        self._wait_for_taking()
+
+    def _wait_for_taking(self) -> None:
+        if self._taking is None:
+            self._taking = self.loop.call_later(TAKING_TIMEOUT, self.transport.abort)
+
+    def _stop_waiting_for_taking(self) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
+            self._taking = None
 
     def _is_answering(self) -> bool:
         """Whether a request that came whole, or whose body nobody reads, still waits for its answer."""
@@ -197,15 +255,36 @@ class Protocol(HttpToolsProtocol):
             return
         if self._is_in_body and self._is_idle():
             # This request has its answer; a second one would be taken for the next request's.
-            self.transport.close()
+            self._close()
             return
         status, body = problems.write(error, problems.NO_SAYINGS)
         head = (
             b"content-type: application/json; charset=UTF-8\r\ncache-control: no-store\r\n"
-            b"x-content-type-options: nosniff\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+            b"x-content-type-options: nosniff\r\nconnection: close\r\ncontent-length: %d\r\n"
         )
-        self.transport.write(STATUS_LINE[status] + head % len(body) + body)
-        self.transport.close()
+        others = (header for header in problems.headers(error) if header != problems.CLOSE)
+        more = b"".join(b"%b: %b\r\n" % header for header in others)
+        self.transport.write(STATUS_LINE[status] + head % len(body) + more + b"\r\n" + body)
+        self._close()
+
+
+def is_gone(scope: Scope) -> bool:
+    """Whether the caller of this request has hung up, or was hung up on."""
+    transport = scope.get(TRANSPORT)
+    return transport is not None and transport.is_closing()
+
+
+async def _answer(
+    app: ASGI3Application, cycle: RequestResponseCycle, scope: Any, receive: Any, send: Any
+) -> None:
+    """Have the application answer. That nobody is there any more to be told is no fault of ours."""
+    try:
+        await app(scope, receive, send)
+    except (RuntimeError, e.Unavailable) as problem:
+        if not is_gone(scope):
+            raise
+        cycle.disconnected = True
+        log.debug("a caller hung up before it was answered: %s", problem)
 
 
 def _without_upgrade(headers: list[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:

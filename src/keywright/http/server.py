@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from time import monotonic
 from types import FrameType
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import uvicorn
 
 from keywright.config import Settings
+from keywright.http.admission import Admission, raise_descriptor_limit
 from keywright.http.app import create_app
 from keywright.http.listening import BACKLOG, Listening
 from keywright.http.protocol import IS_LEAVING, Protocol
@@ -92,7 +94,9 @@ class _Server(uvicorn.Server):
                 await loop.connect_accepted_socket(self._protocol, connection)
 
     def _protocol(self) -> Protocol:
-        return Protocol(self.config, self.server_state, self.lifespan.state, asyncio.get_running_loop())
+        make: Any = self.config.http_protocol_class
+        made: Protocol = make(self.config, self.server_state, self.lifespan.state, asyncio.get_running_loop())
+        return made
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if sig == signal.SIGTERM and self._drain_seconds and not self.should_exit:
@@ -162,7 +166,7 @@ def _run(
     # other often. 5 ms, the default, would be most of an answer's time: on PostgreSQL, a fifth fewer answers
     # (make bench). On SQLite there are only the threads that make pages, and a call is not to wait for those.
     sys.setswitchinterval(_SWITCH_INTERVAL[storage.is_local])
-    http: Any = Protocol
+    http: Any = partial(Protocol, admission=Admission(settings, raise_descriptor_limit()))
     config = uvicorn.Config(
         create_app(settings, storage, listening.admin_address),
         loop="uvloop" if os.name == "posix" else "asyncio",

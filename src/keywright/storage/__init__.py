@@ -89,7 +89,11 @@ def open_storage(
         raise ConfigurationError(f"{path.parent} cannot be made: {problem.strerror}") from problem
     refuse_network_file_system(path.parent)
     storage = SqliteStorage(path, key_ring)
-    migrate_sqlite(storage, key_ring)
+    try:
+        migrate_sqlite(storage, key_ring)
+    except BaseException:
+        storage.close()
+        raise
     return storage
 
 

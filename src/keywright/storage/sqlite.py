@@ -6,20 +6,19 @@ can corrupt a WAL database when two connections write or checkpoint at the same 
 one lock file and its folder's lock; readers are read-only and never checkpoint.
 """
 
-import fcntl
 import logging
 import os
 import re
 import shutil
 import sqlite3
+import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 from urllib.parse import quote
 
-from filelock import FileLock, Timeout
 from sqlalchemy import (
     Connection,
     Engine,
@@ -34,13 +33,13 @@ from sqlalchemy import (
 
 from keywright.errors import FateUnknown, RejectedByDatabase, StoreBusy, StoreError, StoreUnavailable
 from keywright.keys import KeyRing
+from keywright.storage.locks import PathLock
 from keywright.storage.schema import sequences
 from keywright.storage.secret_marks import QUERY, require_secrets
 from keywright.storage.transactions import Reading, Writing
 
 #: How long a write waits for other processes' writes, in seconds.
 LOCK_TIMEOUT = 20.0
-_LOCK_POLL = 0.005
 #: What one connection keeps of the file in memory, in KiB.
 _CACHE_KIB = 16 * 1024
 #: The same for who reads beside the others: pages, and long work, one for each thread. What they look at is
@@ -89,7 +88,14 @@ class SqliteStorage:
         self._key_ring = key_ring
         self._cache_kib = cache_kib
         self._engines: dict[str, Engine] = {} if engines is None else engines
-        self._lock = FileLock(f"{path}.lock", thread_local=False, mode=0o600)
+        # A lock file can be removed, and another one made and locked; the folder is there as long as the
+        # database.
+        self._locks = (
+            PathLock(Path(f"{path}.lock"), os.O_RDWR | os.O_CREAT),
+            PathLock(path.parent, os.O_RDONLY),
+        )
+        #: One thread at a time may ask for them.
+        self._turn = threading.Lock()
         self._writer: Connection | None = None
         self._reader: Connection | None = None
         self._busy_timeout = -1
@@ -135,18 +141,14 @@ class SqliteStorage:
         """
         patience = LOCK_TIMEOUT if wait is None else wait
         end = monotonic() + patience
-        try:
-            self._lock.acquire(timeout=patience, poll_interval=_LOCK_POLL)
-        except Timeout:
-            raise StoreBusy from None
-        except OSError as problem:
-            raise StoreUnavailable(str(problem)) from problem
-        try:
-            # Who holds a lock file that somebody removes does not keep out who makes a new one.
-            with _locked(self.path.parent, end):
-                yield
-        finally:
-            self._lock.release()
+        if not self._turn.acquire(timeout=patience):
+            raise StoreBusy
+        with ExitStack() as held:
+            held.callback(self._turn.release)
+            for lock in self._locks:
+                lock.acquire(end)
+                held.callback(lock.release)
+            yield
 
     def beside(self) -> "SqliteStorage":
         """Another object on the same database, for another thread; whoever asks for it closes it."""
@@ -161,6 +163,8 @@ class SqliteStorage:
         if self._writer is not None:
             with self.exclusively():
                 self._drop_writer()
+        for lock in self._locks:
+            lock.close()
 
     def _engine(self, mode: str) -> Engine:
         if mode not in self._engines:
@@ -209,34 +213,6 @@ class SqliteStorage:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
-
-
-@contextmanager
-def _locked(folder: Path, end: float) -> Iterator[None]:
-    """Hold the folder's own lock, which is there as long as the database.
-
-    Raises ``StoreBusy`` when it is not free until ``end``, a moment of ``monotonic``.
-    """
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError as problem:
-        raise StoreUnavailable(str(problem)) from problem
-    try:
-        while not _is_locked(descriptor):
-            if monotonic() >= end:
-                raise StoreBusy
-            sleep(_LOCK_POLL)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _is_locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:

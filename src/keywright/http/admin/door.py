@@ -27,6 +27,7 @@ from keywright.http.admin.turns import Turns
 from keywright.http.edge import MAX_ADDRESS
 from keywright.http.intake import Intake
 from keywright.http.jobs import LongWork
+from keywright.http.protocol import is_gone
 from keywright.http.rooms import Room
 from keywright.http.tallies import Tallies
 from keywright.storage import Reading, Storage, ask
@@ -107,9 +108,9 @@ class Door:
         except QueueFull:
             await _say(send_safely, 503, "Too many pages are waiting. Try again.", (b"retry-after", b"1"))
         except Exception as problem:
-            log.exception("a page could not be made", exc_info=problem)
-            if not has_begun:
-                await _say(send_safely, 500, "Something went wrong. The server's log says more.")
+            if is_gone(scope):
+                raise
+            await _fail(send_safely, problem, has_begun=has_begun)
 
     async def run(self, work: Callable[[], Result], *, is_begun: bool = False) -> Result:
         """What ``work`` returns, in one of the threads. Raises ``QueueFull`` when too many wait for that, but
@@ -205,6 +206,12 @@ class Door:
         finally:
             gc.enable()
         return app
+
+
+async def _fail(send: Send, problem: Exception, *, has_begun: bool) -> None:
+    log.exception("a page could not be made", exc_info=problem)
+    if not has_begun:
+        await _say(send, 500, "Something went wrong. The server's log says more.")
 
 
 async def _say(send: Send, status: int, text: str, *headers: tuple[bytes, bytes]) -> None:

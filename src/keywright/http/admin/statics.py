@@ -27,6 +27,7 @@ _TYPES = {
 class _File(NamedTuple):
     media_type: str
     etag: str
+    plain: bytes
     compressed: bytes
 
 
@@ -41,7 +42,8 @@ class Statics:
             content = path.read_bytes()
             digest = hashlib.sha256(content).hexdigest()[:12]
             name = f"{path.name.split('.')[0]}.{digest}{path.suffix}"
-            self._files[name] = _File(_TYPES[path.suffix], f'"{digest}"', gzip.compress(content, 9, mtime=0))
+            compressed = gzip.compress(content, 9, mtime=0)
+            self._files[name] = _File(_TYPES[path.suffix], f'"{digest}"', content, compressed)
             self.urls[path.name.replace(".min.", ".")] = f"{BASE}/static/{name}"
 
     async def answer(self, request: Request) -> Response:
@@ -56,7 +58,7 @@ class Statics:
             return Response(
                 file.compressed, headers={**headers, "content-encoding": "gzip"}, media_type=file.media_type
             )
-        return Response(gzip.decompress(file.compressed), headers=headers, media_type=file.media_type)
+        return Response(file.plain, headers=headers, media_type=file.media_type)
 
 
 def _tabler() -> Path:

@@ -71,13 +71,14 @@ def put_back(
     refuse_network_file_system(path.parent)
     place = path.resolve()
     try:
-        with SqliteStorage(path, key_ring).exclusively():
+        with closing(SqliteStorage(path, key_ring)) as storage, storage.exclusively():
             there = _look(place)
             require_replaceable(there, backup.manifest, str(path), _KEPT, is_overwriting=is_overwriting)
             with _alone(place) as old, workplace(place.parent) as folder:
                 new = folder / place.name
                 _read_out(backup, new, signed_by, progress)
-                migrate_sqlite(SqliteStorage(new, key_ring), key_ring)
+                with closing(SqliteStorage(new, key_ring)) as read_out:
+                    migrate_sqlite(read_out, key_ring)
                 _go_on_counting(new, old)
                 before_replacing()
                 is_kept = there is not None and not there.contents.is_empty
