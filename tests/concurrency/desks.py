@@ -25,6 +25,8 @@ class Observed:
         #: Where short changes are made.
         self.place = "in place" if storage.is_local else "aside"
         self.writes: list[str] = []
+        #: How long each change would have waited for another process, in seconds.
+        self.waits: list[float | None] = []
         self.reads = 0
         #: Those that were opened beside this one.
         self.others: list[Observed] = []
@@ -35,6 +37,7 @@ class Observed:
     def write(self, *, wait: float | None = None) -> Iterator[Writing]:
         is_aside = threading.current_thread() is not threading.main_thread()
         self.writes.append("aside" if is_aside else "in place")
+        self.waits.append(wait)
         if is_aside:
             self.go_on.wait(timeout=10)
         with self.inner.write(wait=wait) as tx:

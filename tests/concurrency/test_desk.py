@@ -109,7 +109,7 @@ async def test_a_lone_call_is_served_at_once(near: Observed) -> None:
     await turns(5)
     assert change.done()
     assert question.done()
-    assert near.writes == ["in place"]
+    assert (near.writes, near.waits) == (["in place"], [0])
 
 
 @in_a_loop

@@ -293,3 +293,23 @@ async def test_what_is_answered_in_time_is_never_broken_off(
     assert (changed.license.times_activated, len(made), answer.license.key) == (1, 1, KEY)
     assert (afar.interruptions, caplog.records) == ([], [])
     await desk.close()
+
+
+@in_a_loop
+async def test_one_timer_looks_for_late_callers_however_many_batches_there_are(
+    afar: Afar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(front, "_LOOK_EVERY", ENDLESS)
+    loop, timers = asyncio.get_running_loop(), []
+    call_later = loop.call_later
+
+    def observed(delay: float, *call: Any, **options: Any) -> asyncio.TimerHandle:
+        timers.append(delay)
+        return call_later(delay, *call, **options)
+
+    monkeypatch.setattr(loop, "call_later", observed)
+    desk = a_desk(afar)
+    for _ in range(3):
+        await desk.change(activate())
+    assert timers.count(ENDLESS) == 1
+    await desk.close()
