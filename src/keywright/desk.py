@@ -1,9 +1,8 @@
 """The front desk: where calls that arrive together meet.
 
-Calls wait in a lane (one for changes, one for questions, one for lists); a lane is served as a batch as
-soon as its last batch is done. Nothing waits for a clock: a batch of one is an ordinary call. While the event
-loop still brings new calls turn by turn, the lane lets them join, because a batch costs little more
-than a call.
+Calls wait in a lane (for changes, questions, lists, licenses with very many records); a lane is served as a
+batch as soon as its last batch is done. Nothing waits for a clock: a batch of one is an ordinary call. While
+the event loop brings new calls turn by turn, the lane lets them join: a batch costs little more than a call.
 """
 
 import asyncio
@@ -29,6 +28,8 @@ from keywright.commands import (
     ListLicenses,
     Query,
     Tally,
+    Validate,
+    ValidateAlone,
 )
 from keywright.errors import (
     FateUnknown,
@@ -43,6 +44,7 @@ from keywright.errors import (
     TookTooLong,
     WaitedTooLong,
 )
+from keywright.reporting import TakesLong
 
 #: The most that are decided together.
 MOST_AT_ONCE = 128
@@ -59,14 +61,14 @@ _LOOK_EVERY = 0.25
 _BUSY_WAIT = 0.25
 #: How long a step of a job may take, in seconds; then it is broken off, and the next one is smaller.
 STEP_PATIENCE = 20.0
-#: Questions that may have to look at very many licenses, and how many of them may wait.
+#: Questions about very many licenses, and how many of them may wait; and how many about very many records.
 _LISTS: frozenset[type] = frozenset((FindLicenses, ListLicenses))
-_MOST_LISTS = 64
+_MOST_LISTS, _MOST_LARGE = 64, 256
 _STEPS: frozenset[type] = frozenset({GenerateStep, ChangeStep, ExportStep})
 #: What is long by itself.
 _LONG = _LISTS | {GenerateLicenses, ForgetAnswers}
 #: What is decided alone, in another thread, while others go on.
-_ALONE = _LONG | _STEPS | {Follow, Tally, ForgetAddresses, ForgetEvents}
+_ALONE = _LONG | _STEPS | {ValidateAlone, Follow, Tally, ForgetAddresses, ForgetEvents}
 
 log = logging.getLogger(__name__)
 
@@ -317,10 +319,13 @@ class Desk:
         self._questions: _Lane[Query] = lane(
             self._ask, interrupt=None if is_near else partial(interrupt, writing=False)
         )
-        self._lists: _Lane[Query] = lane(
-            self._list,
-            most_waiting=_MOST_LISTS,
-            interrupt=None if is_near else partial(self._interrupt_beside, "lists"),
+        self._lists, self._large = (
+            lane(
+                partial(self._ask_beside, name),
+                most_waiting=most,
+                interrupt=None if is_near else partial(self._interrupt_beside, name),
+            )
+            for name, most in (("lists", _MOST_LISTS), ("large", _MOST_LARGE))
         )
         # Where several can write at once, steps of jobs keep only those waiting who want their licenses.
         self._steps: _Lane[Command] = self._changes
@@ -344,11 +349,15 @@ class Desk:
     async def ask(self, query: Query, asker: Asker | None = None) -> Any:
         """The answer; raises the refusal that the question met, or a fault."""
         lane = self._lists if type(query) in _LISTS else self._questions
-        return _value(await lane.submit(query, asker))
+        outcome = _value(await lane.submit(query, asker))
+        if type(outcome) is TakesLong and isinstance(query, Validate):
+            alone = ValidateAlone(key=query.key, only_product_id=query.only_product_id)
+            return _value(await self._large.submit(alone, asker))
+        return outcome
 
     async def close(self) -> None:
         """Take no more calls; return when all that were accepted are answered."""
-        lanes = (self._changes, self._questions, self._lists)
+        lanes = (self._changes, self._questions, self._lists, self._large)
         await asyncio.gather(*(one.close() for one in lanes))
         if self._steps is not self._changes:
             await self._steps.close()
@@ -374,8 +383,8 @@ class Desk:
     def _ask(self, queries: Sequence[Query], _wait: float | None) -> list[Outcome]:
         return self._batches.ask(queries)
 
-    def _list(self, queries: Sequence[Query], _wait: float | None) -> list[Outcome]:
-        return self._batches_for("lists").ask(queries)
+    def _ask_beside(self, lane: str, queries: Sequence[Query], _wait: float | None) -> list[Outcome]:
+        return self._batches_for(lane).ask(queries)
 
     def _step(self, commands: Sequence[Command], wait: float | None) -> list[Outcome]:
         return self._batches_for("steps").change(commands, wait=wait)

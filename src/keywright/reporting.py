@@ -28,6 +28,15 @@ KNOWN_FOR = 30.0
 _MOST_LISTS, _MOST_PLACES = 64, 64
 
 
+#: To find the records that an answer lists, all of a license's may have to be looked at. Where there are more
+#: than this, no other call waits for that.
+MOST_TOGETHER = 500
+
+
+class TakesLong(NamedTuple):
+    """The outcome of ``Validate`` for a license that only ``ValidateAlone`` reports."""
+
+
 class _Place(NamedTuple):
     """After the first ``skip`` licenses of a list come those with larger numbers than ``after_id``."""
 
@@ -96,29 +105,35 @@ class Readset:
         self.tx = tx
         self.limits = limits
         self.pages = pages
-        asked = [one for one in queries if type(one) is c.Validate]
+        asked = [one for one in queries if isinstance(one, c.Validate)]
+        most = None if any(type(one) is c.ValidateAlone for one in asked) else MOST_TOGETHER
         whole = {one.key for one in asked if one.token is None}
         named = {(one.key, one.token) for one in asked if one.token is not None}
-        self._whole = records.find_records(tx, whole, limits.listed) if whole else {}
+        self._whole = records.find_records(tx, whole, limits.listed, most_read=most) if whole else {}
         self._named = records.find_named(tx, named) if named else {}
 
-    def get_record(self, query: c.Validate) -> LicenseRecord:
+    def get_record(self, query: c.Validate) -> LicenseRecord | None:
         """The license that the question is about, with the records that the answer lists, or with the one
-        that the question names. Raises ``UnknownLicense``.
+        that the question names; None when that takes long. Raises ``UnknownLicense``.
         """
-        if query.token is None:
-            found = self._whole.get(query.key)
-        else:
+        found: LicenseRecord | None
+        if query.token is not None:
             found = self._named.get((query.key, query.token))
+        else:
+            found = self._whole.get(query.key)
+            if found is None and query.key in self._whole:
+                return None
         only = query.only_product_id
         if found is None or (only is not None and found.license.product_id != only):
             raise UnknownLicense(query.key)
         return found
 
 
-def validate(read: Readset, query: c.Validate) -> LicenseRecord:
+def validate(read: Readset, query: c.Validate) -> LicenseRecord | TakesLong:
     """Report a license; never looks at status or expiry."""
     found = read.get_record(query)
+    if found is None:
+        return TakesLong()
     return LicenseRecord(found.license, rules.validate(found.activations, query.token))
 
 
@@ -157,10 +172,13 @@ def check(read: Readset, _query: c.CheckStore) -> None:
 
 
 #: Answered by statements each of which sees one moment of the database, all that an answer needs.
-SINGLE = frozenset({c.Validate, c.GetGenerator, c.ListGenerators, c.FindApiKey, c.CheckStore})
+SINGLE = frozenset(
+    {c.Validate, c.ValidateAlone, c.GetGenerator, c.ListGenerators, c.FindApiKey, c.CheckStore}
+)
 #: Which function answers which question.
 ANSWERS: dict[type[c.Query], Callable[[Readset, Any], Any]] = {
     c.Validate: validate,
+    c.ValidateAlone: validate,
     c.FindLicenses: find_licenses,
     c.ListLicenses: list_licenses,
     c.GetGenerator: find_generator,

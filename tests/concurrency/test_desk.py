@@ -21,15 +21,18 @@ from keywright.errors import (
     WaitedTooLong,
 )
 from keywright.model import LicenseFilter
-from keywright.storage import open_storage, sqlite
+from keywright.storage import Writing, change, open_storage, sqlite
 from tests.concurrency.desks import AnAsker, Observed, a_desk, a_url, in_a_loop, results, started, turns
 from tests.makers import (
     KEY,
     KEY_RING,
     LATER,
+    NOW,
+    a_license,
     a_retry,
     a_storage,
     activate,
+    an_activation,
     create,
     create_generator,
     forget_answers,
@@ -364,6 +367,29 @@ async def test_lists_are_read_alone_and_aside_while_questions_and_changes_go_on(
     assert (found.total, len(found.records), len(some)) == (2, 1, 2)
     (beside,) = storage.others
     assert (beside.reads, storage.reads) == (2, 3)
+    await desk.close()
+
+
+@in_a_loop
+async def test_a_license_with_very_many_records_is_read_alone_and_aside(storage: Observed) -> None:
+    records = [an_activation(id=n, token=f"{n:040x}", license_id=9, deactivated_at=NOW) for n in range(501)]
+
+    def insert(tx: Writing) -> None:
+        tx.save_new_licenses([a_license(id=9, key="large", deactivated_records=501)])
+        tx.save_new_activations(records)
+
+    change(storage.inner, insert)
+    desk = a_desk(storage)
+    storage.go_on.clear()
+    (large,) = started(desk.ask(validate("large")))
+    for _ in range(3):
+        await turns(5)
+        assert (await desk.ask(validate())).license.key == KEY
+    assert not large.done()
+    storage.go_on.set()
+    assert len((await large).activations) == 501
+    (beside,) = storage.others
+    assert beside.reads == 1
     await desk.close()
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from keywright import rules
 from keywright.batches import Batches
-from keywright.commands import Command, FindLicenses, Query
+from keywright.commands import Command, FindLicenses, Query, ValidateAlone
 from keywright.errors import UnknownToken
 from keywright.http import wire
 from keywright.model import Activation, LicenseFilter, LicenseRecord, RecordLimits
+from keywright.reporting import TakesLong
 from keywright.storage import Storage, Writing, change
 from keywright.storage.many import is_postgres
 from keywright.storage.schema import pruned_activations
@@ -238,7 +239,7 @@ def test_places_taken_again_in_the_same_batch_stay_taken(storage: Storage) -> No
     outcomes = batches.change(commands)
     assert [one.license.times_activated for one in outcomes] == [301, 302, 0, 1, 2]
     assert len(kept(storage)) == 500 - 1 + 1
-    [found] = batches.ask([validate("KEY-1")])
+    [found] = batches.ask([ValidateAlone(key="KEY-1")])
     active = {one.token for one in found.activations if one.deactivated_at is None}
     assert active == {outcomes[3].activations[0].token, outcomes[4].activations[0].token}
 
@@ -283,7 +284,20 @@ def test_calls_that_name_one_place_read_none_of_the_others(storage: Storage) -> 
 @pytest.mark.parametrize("active", [2_000, 20_000])
 def test_what_a_validation_reads_does_not_grow_with_the_places_taken(storage: Storage, active: int) -> None:
     a_history(storage, 1, active=active, given_up=0)
-    assert steps_of(storage, lambda batches: batches.ask([validate("KEY-1")])) < 100
+    assert steps_of(storage, lambda batches: batches.ask([ValidateAlone(key="KEY-1")])) < 100
+
+
+def test_a_license_with_very_many_records_is_reported_alone_only(storage: Storage) -> None:
+    a_history(storage, 1, active=1, given_up=500)
+    records = a_history(storage, 2, active=1, given_up=499)
+    batches = Batches(storage)
+    assert batches.ask([validate("KEY-1")]) == [TakesLong()]
+    large, small, named = batches.ask(
+        [validate("KEY-1"), validate("KEY-2"), validate("KEY-2", records[0].token)]
+    )
+    assert (large, len(small.activations), len(named.activations)) == (TakesLong(), 500, 1)
+    [found] = batches.ask([ValidateAlone(key="KEY-1")])
+    assert len(found.activations) == 501
 
 
 @pytest.mark.databases("postgresql")

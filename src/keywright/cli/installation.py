@@ -55,7 +55,7 @@ class Installation:
 
     def get_license(self, key: str) -> LicenseRecord:
         """The license with this key, and the activations that an answer lists. Raises ``UnknownLicense``."""
-        record: LicenseRecord = self.ask(c.Validate(key=key))
+        record: LicenseRecord = self.ask(c.ValidateAlone(key=key))
         return record
 
 

@@ -58,6 +58,7 @@ from keywright.commands.queries import (
     ListLicenses,
     Query,
     Validate,
+    ValidateAlone,
 )
 from keywright.commands.root import (
     Command,
@@ -131,5 +132,6 @@ __all__ = [
     "UpdateGenerator",
     "UpdateLicense",
     "Validate",
+    "ValidateAlone",
     "license_commands",
 ]

@@ -17,6 +17,10 @@ class Validate(Query, frozen=True, kw_only=True):
     only_product_id: int | None = None
 
 
+class ValidateAlone(Validate, frozen=True, kw_only=True):
+    """The same, also for a license that has so many records that no other call should wait for it."""
+
+
 class FindLicenses(Query, frozen=True, kw_only=True):
     """The next ``limit`` matching licenses after this id, oldest first: a list read piece by piece."""
 

@@ -58,9 +58,12 @@ WHERE licenses.id = counted.license_id
 # --- what answers list ----------------------------------------------------------------------------
 
 
-def find_records(tx: Reading, keys: Collection[str], most: int) -> dict[str, LicenseRecord]:
+def find_records(
+    tx: Reading, keys: Collection[str], most: int, *, most_read: int | None = None
+) -> dict[str, LicenseRecord | None]:
     """The licenses that have these keys, by key, each with at most ``most`` of its records (see
-    ``rules.listed``); what is said of a license is of one moment.
+    ``rules.listed``); None for one that has more than ``most_read``. What is said of a license is of one
+    moment.
     """
     if is_postgres(tx.connection):
         key_of = tx.key_ring.fingerprints(keys)
@@ -68,8 +71,11 @@ def find_records(tx: Reading, keys: Collection[str], most: int) -> dict[str, Lic
     else:
         licenses = tx.find_licenses(keys)
         records = tx.list_activations([one.id for one in licenses.values() if _has_few(one)])
-    found = {}
+    found: dict[str, LicenseRecord | None] = {}
     for key, license in licenses.items():
+        if most_read is not None and _records(license) > most_read:
+            found[key] = None
+            continue
         if not _has_few(license):
             record = find_some(tx, license, most, rules.MOST_LISTED_BYTES)
             if record is not None:
@@ -151,7 +157,11 @@ def list_some_active(tx: Reading, licenses: Iterable[License], most: int) -> dic
 
 
 def _has_few(license: License) -> bool:
-    return license.times_activated + license.deactivated_records <= queries.FEW_RECORDS
+    return _records(license) <= queries.FEW_RECORDS
+
+
+def _records(license: License) -> int:
+    return license.times_activated + license.deactivated_records
 
 
 def _by_key(
