@@ -179,7 +179,7 @@ def test_large_bodies_of_strangers_are_not_read(tmp_path: Path) -> None:
     assert not seen.outcomes.keys() - {"413", "429", "503", "not answered"}
 
 
-@pytest.mark.parametrize("name", ["A5-unread"])
+@pytest.mark.parametrize("name", ["A5-unread", "A5-idle"])
 def test_connections_that_do_nothing_take_nothing_from_others(name: str, tmp_path: Path) -> None:
     assert_harmless(beside(name, tmp_path), "sqlite")
 
