@@ -194,6 +194,8 @@ def test_250_connections_guess_no_more_often_than_one(
     seen = beside(name, tmp_path, **{setting: GUESSES})
     assert_harmless(seen, "sqlite")
     assert 0 < seen.outcomes[wrong] <= MOST_GUESSES
+    # Each connection gets at most four refusals in a second.
+    assert seen.outcomes["429"] <= 250 * (4 * SECONDS + 2)
 
 
 def test_a_stranger_at_the_same_address_does_not_lock_a_customer_out(tmp_path: Path) -> None:

@@ -23,12 +23,14 @@ from keywright.http.budgets import Budgets
 from keywright.http.calls import Answer, Call
 from keywright.http.intake import Intake
 from keywright.http.limits import source_of
-from keywright.http.sending import ALWAYS, say_unknown, send_answer
+from keywright.http.sending import ALWAYS, Brake, say_unknown, send_answer
 from keywright.http.tallies import Tallies
 from keywright.model import Caller
 
 #: The most bytes of path and query together.
 MAX_ADDRESS = 8192
+#: The status of answers to callers that are over a limit.
+_LIMITED = 429
 _ANY_ORIGIN = (
     (b"access-control-allow-origin", b"*"),
     (b"access-control-expose-headers", b"Idempotency-Replayed, Retry-After"),
@@ -61,6 +63,7 @@ class Edge:
         #: What most paths begin with, before the words of an address.
         self._usual = b"".join(b"/%b" % word for word in [*self._raw_prefix, b""])
         self._budgets = Budgets(settings)
+        self._brake = Brake()
         self.intake = Intake()
         #: What is counted here, to be kept by whoever runs this.
         self.tallies = Tallies()
@@ -79,6 +82,8 @@ class Edge:
         self.tallies.calls += 1
         call = Call(scope, receive, dict(scope["headers"]))
         answer = await self._answer(call, words)
+        if answer.status == _LIMITED:
+            await self._brake.delay()
         try:
             await send_answer(call, send, answer)
         finally:

@@ -13,6 +13,27 @@ from keywright.http.calls import Answer, Call
 _JSON = (b"content-type", b"application/json; charset=UTF-8")
 #: What every answer says.
 ALWAYS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+#: How long the answer to a caller that is over a limit is delayed, in seconds, and how many are at a time.
+_DELAY, MOST_DELAYED = 0.25, 256
+
+
+class Brake:
+    """Delays answers to callers that are over a limit. One that asks again at once, over many connections,
+    would keep the server busy with refusals, and every other caller waiting.
+    """
+
+    def __init__(self) -> None:
+        self._delayed = 0
+
+    async def delay(self) -> None:
+        """Wait, unless as many wait already as may: each holds a connection, perhaps a proxy's."""
+        if self._delayed >= MOST_DELAYED:
+            return
+        self._delayed += 1
+        try:
+            await asyncio.sleep(_DELAY)
+        finally:
+            self._delayed -= 1
 
 
 async def send_answer(call: Call, send: Send, answer: Answer) -> None:
