@@ -105,7 +105,7 @@ PROBLEMS: dict[type[e.KeywrightError], Problem] = {
     e.Fault: Problem(500, "internal_server_error", _INTERNAL),
     e.RejectedByDatabase: Problem(500, "internal_server_error", _INTERNAL),
     e.QueueFull: Problem(503, "service_unavailable", "Too many requests are waiting. Please try again."),
-    e.WaitedTooLong: Problem(503, "service_unavailable", "Too many requests are waiting. Please try again."),
+    e.WaitedTooLong: Problem(503, "service_unavailable", _UNAVAILABLE),
     e.ShuttingDown: Problem(503, "service_unavailable", _UNAVAILABLE),
     e.StoreUnavailable: Problem(503, "service_unavailable", _UNAVAILABLE),
     e.SecretMissing: Problem(503, "service_unavailable", _UNAVAILABLE),
