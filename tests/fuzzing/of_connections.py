@@ -90,6 +90,9 @@ async def _answered(scope: Scope, how: bytes, body: bytes) -> list[Reply]:
     pieces_of_body = [one["body"] for one in said if one["type"] == "http.response.body"]
     assert said[0] is starts[0]
     assert not said[-1].get("more_body", False)
+    if how.startswith(b"gone") and not any(pieces_of_body):
+        # A list that was not sent, because the client has gone.
+        return []
     text = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in starts[0]["headers"]]
     return [Reply(one["status"], text, b"".join(pieces_of_body)) for one in starts]
 

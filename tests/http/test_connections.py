@@ -1,10 +1,13 @@
 """What goes over one connection: requests one after the other, ahead of their answers, or given up."""
 
 import json
+import re
 import socket
 import struct
+from contextlib import suppress
 from http.client import HTTPResponse
 from io import BufferedReader
+from pathlib import Path
 
 import pytest
 
@@ -163,3 +166,42 @@ def test_a_caller_that_hangs_up_is_no_error_in_the_log(
     log = server.log[before:]
     assert "Traceback" not in log
     assert '"level":"error"' not in log
+
+
+def test_requests_sent_ahead_are_all_answered_however_they_come(
+    server: RunningServer, vendor: Client
+) -> None:
+    key = vendor.license()
+    body = json.dumps({"label": "x" * 200}).encode()
+    head = f"POST {V2}{core('activate', key)} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+    with connected(server) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        rest = request * 60
+        for size in (1, 700, 2047, 2048, 2049, 5000, len(rest)):
+            connection.sendall(rest[:size])
+            rest = rest[size:]
+        assert [reply.status for reply in replies(connection, 60)] == [200] * 60
+    assert vendor.counter(key) == 60
+
+
+def test_requests_sent_ahead_are_kept_as_bytes(server: RunningServer) -> None:
+    def memory() -> int:
+        """What the server has in memory, in KiB."""
+        status = Path(f"/proc/{server.pid}/status").read_text()
+        return int(re.findall(r"VmRSS:\s+(\d+)", status)[0])
+
+    before, most = memory(), 0
+    opened = [connected(server) for _ in range(20)]
+    for connection in opened:
+        connection.setblocking(False)
+        with suppress(BlockingIOError):
+            connection.send(b"GET /x HTTP/1.1\r\nHost:\r\n\r\n" * 9000)
+    for connection in opened:
+        connection.setblocking(True)
+        replies(connection, 100)
+        most = max(most, memory())
+    for connection in opened:
+        connection.close()
+    # As requests, they were 270 MiB.
+    assert most - before < 100 * 1024

@@ -24,6 +24,8 @@ MAX_HEADERS = 32 * 1024
 MAX_HEADER_LINES = 256
 #: How long a request's headers may take to arrive, in seconds.
 HEADERS_TIMEOUT = 10
+#: How much of what has come is read at once, in bytes: what can be in the pipeline.
+_PIECE = 2048
 #: How long a caller may take to read what was sent to it, in seconds.
 TAKING_TIMEOUT = 30
 #: How long a connection without a request is given to bring one when the server stops, in seconds.
@@ -46,6 +48,8 @@ class Protocol(HttpToolsProtocol):
     #: Bytes of the headers that are complete, and of what came since anything was.
     _header_bytes = 0
     _arrived = 0
+    #: What has come behind requests that wait.
+    _held = b""
     _patience: asyncio.TimerHandle | None = None
     #: Runs while the caller does not read what waits to be sent.
     _taking: asyncio.TimerHandle | None = None
@@ -88,14 +92,40 @@ class Protocol(HttpToolsProtocol):
         self._close()
 
     def data_received(self, data: bytes) -> None:
-        if self._is_refused:
-            return
+        if self._held:
+            self._held += data
+            self.flow.pause_reading()
+        else:
+            self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        """Read what has come, but not what stands behind a request that waits for the answers before it: as a
+        request, that would take far more memory than as bytes.
+        """
+        for start in range(0, len(data), _PIECE):
+            if self._is_refused:
+                return
+            if self.pipeline:
+                self._held = data[start:]
+                self.flow.pause_reading()
+                return
+            self._read_piece(data[start : start + _PIECE])
+
+    def _read_piece(self, data: bytes) -> None:
         self._arrived += len(data)
         self._feed(data)
         if self._arrived > MAX_HEADERS:
             self._refuse(e.HeadersTooLarge())
         elif self._patience is None and (self._is_in_headers or self._is_idle()):
             self._wait_for_headers()
+
+    def _read_on(self) -> None:
+        """Read what was held back."""
+        held, self._held = self._held, b""
+        if not self.transport.is_closing():
+            self._read(held)
+            if not self.pipeline:
+                self.flow.resume_reading()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -145,6 +175,10 @@ class Protocol(HttpToolsProtocol):
         super().on_response_complete()
         if self.transport.is_closing():
             self._wait_for_taking()
+        elif self._held:
+            self.flow.pause_reading()
+            if not self.pipeline:
+                self.loop.call_soon(self._read_on)
 
     def on_body(self, body: bytes) -> None:
         self._arrived = 0
