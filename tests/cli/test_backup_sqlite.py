@@ -59,7 +59,7 @@ def test_there_is_no_backup_of_nothing_and_nothing_else_is_a_backup(
 
 def test_the_secret_is_where_it_was_asked_to_be(used: Keywright, nowhere: Keywright) -> None:
     said = used("backup", FILE, "--with-secret")
-    assert said.endswith("can read every license key, and alter and sign backups.\n")
+    assert said.endswith("to read every license key, and to sign altered backups.\n")
     assert "its signature proves nothing" in nowhere.refused("restore", FILE)
     assert not nowhere.data_dir.exists()
     done = nowhere.run("restore", FILE, "--unsigned", "--data-dir", str(nowhere.data_dir))
