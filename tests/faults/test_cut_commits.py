@@ -87,7 +87,8 @@ def test_the_judge_finds_a_program_that_asks_again_without_an_idempotency_key(
     found = {"unknown fates": len(open_calls), "found doubled": len(doubled)}
     record("R10", "control: a program that asks again without an Idempotency-Key", found)
     assert set(doubled) == open_calls
-    assert len(open_calls) >= 3
+    # A cut may meet a change that the server has given itself.
+    assert len(open_calls) >= 2
 
 
 def test_the_judge_finds_what_is_there_though_it_was_denied(distant: RunningServer, store: Database) -> None:
