@@ -1,10 +1,11 @@
-"""Logs: structlog, one line an event; a console format for people, JSON for machines.
+"""Logs: structlog's formats, one line an event; a console format for people, JSON for machines.
 
 Nothing that goes through here may hold a full license key, token or secret: callers pass masks.
 """
 
 import logging
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from threading import Lock
@@ -24,12 +25,7 @@ def configure(*, level: str, is_json: bool, stream: TextIO = sys.stderr) -> None
     """
     number = logging.getLevelNamesMapping()[level.upper()]
     forgiving: Any = _Forgiving(stream)
-    structlog.configure(
-        processors=[*_shared(), _renderer(is_json=is_json)],
-        wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=lambda *_: _Lines(forgiving),
-        cache_logger_on_first_use=True,
-    )
+    _requests.write = _request_writer(forgiving, is_json=is_json) if number <= logging.INFO else None
     handler = logging.StreamHandler(forgiving)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -43,6 +39,34 @@ def configure(*, level: str, is_json: bool, stream: TextIO = sys.stderr) -> None
     )
     logging.basicConfig(level=number, handlers=[handler], force=True)
     logging.getLogger("alembic").setLevel(logging.WARNING)
+
+
+def log_request(**entry: Any) -> None:
+    """Log a request at level ``info``. A logger would take three times as long, a twentieth of a request."""
+    if _requests.write is not None:
+        _requests.write(entry)
+
+
+class _Requests:
+    """Where requests are logged, once that is configured and wanted."""
+
+    write: Callable[[dict[str, Any]], None] | None = None
+
+
+_requests = _Requests()
+
+
+def _request_writer(stream: TextIO, *, is_json: bool) -> Callable[[dict[str, Any]], None]:
+    render, add_time, lock = _renderer(is_json=is_json), _Clock(), Lock()
+
+    def write(entry: dict[str, Any]) -> None:
+        entry["event"], entry["level"] = "request", "info"
+        line = str(render(None, "info", add_time(None, "info", entry)))
+        with lock:
+            stream.write(f"{line}\n")
+            stream.flush()
+
+    return write
 
 
 class _Forgiving:
@@ -60,23 +84,6 @@ class _Forgiving:
     def flush(self) -> None:
         with suppress(OSError):
             self._stream.flush()
-
-
-class _Lines:
-    """Writes rendered entries, as ``structlog.WriteLogger`` does in three times the time: a hundredth of that
-    of a short request.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._lock = Lock()
-
-    def write(self, entry: str) -> None:
-        with self._lock:
-            self._stream.write(f"{entry}\n")
-            self._stream.flush()
-
-    debug = info = warning = error = critical = write
 
 
 class _Clock:

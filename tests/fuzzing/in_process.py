@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-import structlog
 from starlette.types import Message
 
 from keywright import access
@@ -119,13 +118,12 @@ class InProcess:
 
 
 class _Faults(logging.Handler):
-    """Hears what Keywright logs as an error; the line for each request is not written."""
+    """Hears what Keywright logs as an error."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
         self._records: list[str] = []
         logging.getLogger("keywright").addHandler(self)
-        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
     def emit(self, record: logging.LogRecord) -> None:
         self._records.append(self.format(record))
@@ -136,7 +134,6 @@ class _Faults(logging.Handler):
 
     def close(self) -> None:
         logging.getLogger("keywright").removeHandler(self)
-        structlog.reset_defaults()
         super().close()
 
 

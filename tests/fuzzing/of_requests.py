@@ -150,4 +150,4 @@ def _page(asked: parameters.Parameters) -> None:
 
 def _call(scope: dict[str, Any]) -> Call:
     receive: Any = None
-    return Call(scope, receive, {})
+    return Call({"method": "GET", **scope}, receive, {})

@@ -164,7 +164,9 @@ def called_with(headers: dict[bytes, bytes], *trusted: Network) -> tuple[Call, T
     tallies = Tallies()
     addresses = Addresses(trusted, tallies)
     for _ in range(3):
-        call = Call({"client": (PEER, 5), "headers": list(headers.items())}, NOTHING, headers)
+        call = Call(
+            {"method": "GET", "client": (PEER, 5), "headers": list(headers.items())}, NOTHING, headers
+        )
         addresses.find(call)
     return call, tallies
 

@@ -54,12 +54,12 @@ class Budgets:
         sources = _sources(call)
         call.spending = spending = Spending()
         spending.guess = guess = await self._keys.begin(call.key, *sources)
-        if (call.query or call.has_body) and call.is_stranger:
-            # What others at the same address send does not stop a caller whose key is known.
-            source = guess.mark if guess is not None and guess.is_known else sources[0]
-            spending.for_malformed = _take(self._malformed, source)
+        # A query is read at once: what is wrong with it can be counted then.
+        if call.has_body and call.is_stranger:
+            spending.for_malformed = _take(self._malformed, _malformed_source(call, guess))
         if takes_place and not _is_shop(call):
-            spending.for_success = _take(self._license_changes, mark(call.key))
+            if self._license_changes.is_on:
+                spending.for_success = _take(self._license_changes, mark(call.key))
             # All callers share one address behind a proxy that is not trusted.
             if not call.is_forwarded_blindly:
                 spending.for_success += _take(self._address_changes, sources[0])
@@ -81,16 +81,23 @@ class Budgets:
             if not is_malformed:
                 _give_back(spending.for_malformed)
         if is_malformed and not has_paid and call.is_stranger:
-            return self._pay_late(call) or error
+            return self._pay_late(call, None if spending is None else spending.guess) or error
         return error
 
-    def _pay_late(self, call: Call) -> e.RateLimited | None:
-        """Count a request that could not be read before it was known whose it is."""
+    def _pay_late(self, call: Call, guess: Guess | None) -> e.RateLimited | None:
+        """Count a malformed request that has not paid before it was read."""
         try:
-            self._malformed.take(monotonic(), source_of(call.address))
+            self._malformed.take(monotonic(), _malformed_source(call, guess))
         except e.RateLimited as limited:
             return limited
         return None
+
+
+def _malformed_source(call: Call, guess: Guess | None) -> str | bytes:
+    """What is to blame for a malformed request: a known key, which what others at its address send must not
+    stop, or the address.
+    """
+    return guess.mark if guess is not None and guess.is_known else source_of(call.address)
 
 
 def _take(limit: RateLimit, source: str | bytes) -> tuple[_Token, ...]:

@@ -48,6 +48,7 @@ class Call:
         "body_limit",
         "caller",
         "desk",
+        "has_body",
         "headers",
         "intake",
         "ip_addresses",
@@ -70,6 +71,8 @@ class Call:
         self.scope = scope
         self.receive = receive
         self.headers = headers
+        #: Whether there is a body to be read.
+        self.has_body = parameters.has_body(scope["method"], headers)
         self.query: parameters.Parameters = {}
         #: The parameters in the body.
         self.sent: parameters.Parameters = {}
@@ -132,11 +135,6 @@ class Call:
     def only_product_id(self) -> int | None:
         """The one product whose licenses exist for the caller; None is all."""
         return None if self.caller is None else self.caller.product_id
-
-    @property
-    def has_body(self) -> bool:
-        """Whether there is a body to be read."""
-        return parameters.has_body(self.scope["method"], self.headers)
 
     async def read_body(self) -> None:
         """Read the parameters in the body."""

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from time import perf_counter
 
-import structlog
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -25,6 +24,7 @@ from keywright.http.intake import Intake
 from keywright.http.limits import source_of
 from keywright.http.sending import ALWAYS, Brake, say_unknown, send_answer
 from keywright.http.tallies import Tallies
+from keywright.logs import log_request
 from keywright.model import Caller
 
 #: The most bytes of path and query together.
@@ -42,7 +42,6 @@ _EXPOSED = (
 _PREFLIGHT_HEADERS = b"Authorization, Content-Type, Idempotency-Key"
 _PREFETCH_HEADERS = (b"sec-purpose", b"purpose", b"x-moz")
 
-log = structlog.get_logger("keywright.http")
 errors_log = logging.getLogger(__name__)
 
 
@@ -284,8 +283,7 @@ class Edge:
                 raise
             await say_unknown(send_and_see)
         finally:
-            log.info(
-                "request",
+            log_request(
                 method=scope["method"],
                 route=_page(scope),
                 status=status,
@@ -336,8 +334,7 @@ def _refusal(error: e.KeywrightError, sayings: problems.Sayings) -> Answer:
 
 
 def _write_line(call: Call, status: int, license_id: int | None, started: float) -> None:
-    log.info(
-        "request",
+    log_request(
         method=call.scope["method"],
         route=call.operation or "none",
         status=status,

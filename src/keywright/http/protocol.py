@@ -166,7 +166,7 @@ class Protocol(HttpToolsProtocol):
 
     def _has_one_host(self) -> bool:
         """Whether the request names its host once, as HTTP/1.1 demands (RFC 9112 §3.2)."""
-        hosts = sum(name == b"host" for name, _ in self.headers)
+        hosts = [name for name, _ in self.headers].count(b"host")
         return hosts == 1 or (hosts == 0 and self.parser.get_http_version() == "1.0")
 
     def on_response_complete(self) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator
 from enum import Enum
+from functools import cache
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -163,23 +164,19 @@ def find_address(words: list[str]) -> tuple[Address, str] | None:
     """The address with these words, and the key or number in it."""
     if not words:
         return INDEX, ""
-    for address in ADDRESSES:
-        if len(address.words) == len(words):
-            key = _match(address.words, words)
-            if key is not None:
-                return address, key
-    return None
+    known = _addresses_by_words()
+    # The key or number comes last, or second.
+    if (found := known.get((*words[:-1], None))) is not None:
+        return found, words[-1]
+    if len(words) > 2 and (found := known.get((words[0], None, *words[2:]))) is not None:
+        return found, words[1]
+    found = known.get(tuple(words))
+    return None if found is None else (found, "")
 
 
-def _match(pattern: tuple[str | None, ...], words: list[str]) -> str | None:
-    """The word that stands where the pattern has None, "" where it has none; None for no match."""
-    key = ""
-    for expected, word in zip(pattern, words, strict=True):
-        if expected is None:
-            key = word
-        elif expected != word:
-            return None
-    return key
+@cache
+def _addresses_by_words() -> dict[tuple[str | None, ...], Address]:
+    return {address.words: address for address in ADDRESSES}
 
 
 def find_action(address: Address, method: str) -> Action:
