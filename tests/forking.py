@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 _MODULES = (
     "keywright.cli",
     "keywright.http.server",
-    "keywright.http.admin.door",
+    "keywright.http.admin.lazy_app",
     "alembic.command",
     "argon2",
     "httptools",

@@ -16,7 +16,7 @@ from keywright.browsing import figures, finding, hunting
 from keywright.cli import main
 from keywright.commands import Command, Note
 from keywright.errors import StoreUnavailable
-from keywright.http.admin import door
+from keywright.http.admin import lazy_app as door
 from keywright.storage import Reading
 
 MAY_COUNT = "may-count"

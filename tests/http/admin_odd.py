@@ -11,8 +11,8 @@ from keywright import accounts
 from keywright import errors as e
 from keywright.accounts import Right
 from keywright.cli import main
-from keywright.http.admin import frame
-from keywright.http.admin.visit import Area, Visit, page
+from keywright.http.admin import app as frame
+from keywright.http.pages.page import Area, Visit, page
 
 PROGRAM = (sys.executable, "-P", __file__)
 _NEVER = Event()

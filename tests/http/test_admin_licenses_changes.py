@@ -9,7 +9,7 @@ import pytest
 
 from keywright import commands as c
 from keywright.fields import write_time
-from keywright.http.admin.licenses_forms import FIELDS
+from keywright.http.admin.sections.licenses.forms import FIELDS
 from keywright.model import NameKind, Status
 from tests.http.admin_browser import Visitor, asked, decide, look_up, make_users, said, title
 from tests.http.admin_licenses import a_key, a_number, activate, events, found, make, where_to

@@ -14,8 +14,8 @@ from contextlib import ExitStack, closing, contextmanager
 import httpx
 import pytest
 
-from keywright.http.admin.sentences import say
-from keywright.http.admin.statics import Statics
+from keywright.http.pages.error_messages import say
+from keywright.http.pages.static_files import Statics
 from tests.http.admin_browser import PASSWORD, Visitor, make_users, said, title
 from tests.http.admin_odd import PROGRAM
 from tests.http.asking import Client

@@ -12,7 +12,7 @@ import pyotp
 import pytest
 
 from keywright import second_factors
-from keywright.http.admin.attempts import AT_SIGN_IN
+from keywright.http.pages.attempts import AT_SIGN_IN
 from tests.http.admin_browser import PASSWORD, Visitor, look_up, make_users, said, title
 from tests.server import NO_LIMITS, RunningServer, running
 

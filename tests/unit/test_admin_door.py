@@ -10,7 +10,7 @@ import pytest
 
 from keywright.config import Settings
 from keywright.errors import QueueFull
-from keywright.http.admin.door import Door
+from keywright.http.admin.lazy_app import Door
 from keywright.http.tallies import Tallies
 from tests.makers import a_storage
 

@@ -7,7 +7,7 @@ from jinja2 import UndefinedError
 from markupsafe import Markup
 
 from keywright.accounts import Right
-from keywright.http.admin.parts import allows, bars_of, browser_of, environment, state_of, url
+from keywright.http.pages.render import allows, bars_of, browser_of, environment, state_of, url
 from keywright.model import Role, Status
 from tests.makers import LATER, NOW, a_license, a_user
 

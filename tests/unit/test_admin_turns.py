@@ -3,7 +3,7 @@
 import threading
 from time import monotonic, thread_time
 
-from keywright.http.admin.turns import Turns
+from keywright.http.pages.page_lock import Turns
 
 
 def work(seconds: float) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from keywright.errors import RateLimited
-from keywright.http.admin.attempts import AT_SIGN_IN, Attempts, sources_of
+from keywright.http.pages.attempts import AT_SIGN_IN, Attempts, sources_of
 
 
 def wrong(attempts: Attempts, sources: Iterable[dict[str, str]]) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from keywright.errors import NoSuchAddress
 from keywright.http.admin.backups import Backups, pieces_of
-from keywright.http.admin.errands import Errand, Errands, State
+from keywright.http.admin.tasks import Errand, Errands, State
 from tests.makers import NOW
 
 _PATIENCE = 60

@@ -8,8 +8,8 @@ import pytest
 
 import keywright
 from keywright.browsing import EventRecord
-from keywright.http.admin.differences import Difference
-from keywright.http.admin.happenings import EVENTS, Names, _numbers_of, actor_in_words, in_words, tell
+from keywright.http.admin.event_changes import Difference
+from keywright.http.admin.event_text import EVENTS, Names, _numbers_of, actor_in_words, in_words, tell
 from keywright.model import JobState, Role
 from tests.makers import a_user, an_event
 

@@ -16,12 +16,12 @@ from keywright.commands import ForgetAnswers, ForgetEvents
 from keywright.config import Settings
 from keywright.desk import Desk
 from keywright.errors import KeywrightError
-from keywright.http import pages
-from keywright.http.admin import BASE
-from keywright.http.admin.door import Door
+from keywright.http import health
+from keywright.http.admin.lazy_app import Door
 from keywright.http.edge import Edge
 from keywright.http.jobs import working_on_jobs
 from keywright.http.listening import Address, is_at
+from keywright.http.pages.urls import BASE
 from keywright.http.tallies import looked_after
 from keywright.model import Origin
 from keywright.retention import Forgotten
@@ -70,7 +70,7 @@ def create_app(settings: Settings, storage: Storage, admin_address: Address | No
             edge.intake.close()
             await desk.close()
 
-    starlette = Starlette(routes=pages.ROUTES, lifespan=lifespan, exception_handlers=pages.HANDLERS)
+    starlette = Starlette(routes=health.ROUTES, lifespan=lifespan, exception_handlers=health.HANDLERS)
     starlette.router.redirect_slashes = False
     starlette.state.settings = settings
     has_admin = starlette.state.has_admin = partial(_has_admin, settings, admin_address)

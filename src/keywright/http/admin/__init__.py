@@ -1,7 +1,4 @@
 """The administration pages.
 
-``door.Door`` is all that the server knows of them at first; the rest is imported when somebody comes.
+The server imports ``lazy_app`` only; everything else is imported at the first request for a page.
 """
-
-#: Where the pages are.
-BASE = "/admin"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from keywright import accounts
 from keywright.accounts import Right
 from keywright.browsing import EventRecord
-from keywright.http.admin.differences import Difference, differences
+from keywright.http.admin.event_changes import Difference, differences
 from keywright.model import Event, NameKind, User
 from keywright.storage import Reading
 

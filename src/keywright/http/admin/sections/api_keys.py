@@ -11,9 +11,9 @@ from keywright.commands import IssueApiKey, RevokeApiKey
 from keywright.config import Settings
 from keywright.errors import UnknownApiKey
 from keywright.fields import write_time
-from keywright.http.admin.inputs import Inputs, number_of, one_of
-from keywright.http.admin.names import choices
-from keywright.http.admin.visit import Area, Visit, page
+from keywright.http.admin.sections.names import choices
+from keywright.http.pages.inputs import Inputs, number_of, one_of
+from keywright.http.pages.page import Area, Visit, page
 from keywright.model import ApiKey, NameKind, Permissions
 
 #: What each permission lets its bearer do, in a few words and in a sentence.

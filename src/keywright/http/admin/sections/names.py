@@ -8,8 +8,8 @@ from keywright import accounts, fields
 from keywright.accounts import Right
 from keywright.commands import SaveName
 from keywright.errors import NoSuchAddress
-from keywright.http.admin.inputs import Inputs, number_of
-from keywright.http.admin.visit import Area, Visit, page
+from keywright.http.pages.inputs import Inputs, number_of
+from keywright.http.pages.page import Area, Visit, page
 from keywright.model import NameKind
 
 _ON_A_PAGE = 50

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from keywright.commands import Command, Retry
 from keywright.errors import IdempotencyKeyBusy, KeywrightError
-from keywright.http.admin.visit import Visit
+from keywright.http.pages.page import Visit
 from keywright.model import KeptAnswer
 
 #: The field with the form's own value.

@@ -13,7 +13,8 @@ import msgspec
 from keywright import accounts, fields
 from keywright.browsing import Interpretation, Order, Search
 from keywright.errors import InvalidStatus
-from keywright.http.admin import BASE, parts
+from keywright.http.pages import render as parts
+from keywright.http.pages.urls import BASE
 from keywright.model import License, NameKind, Status
 from keywright.storage import Reading, people
 

@@ -12,11 +12,11 @@ from keywright.accounts import Right
 from keywright.browsing import Page, Search
 from keywright.errors import MalformedForm
 from keywright.fields import MAX_ID, parse_limit
-from keywright.http.admin import licenses_filter
-from keywright.http.admin.licenses_filter import Chip, Filter
-from keywright.http.admin.licenses_forms import parse_positive
-from keywright.http.admin.once import Landing, change_once
-from keywright.http.admin.visit import Visit, page
+from keywright.http.admin.sections.licenses import filter as licenses_filter
+from keywright.http.admin.sections.licenses.filter import Chip, Filter
+from keywright.http.admin.sections.licenses.forms import parse_positive
+from keywright.http.pages.once import Landing, change_once
+from keywright.http.pages.page import Visit, page
 from keywright.jobs import What
 from keywright.storage import Reading
 

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from keywright.errors import KeywrightError, NoSuchAddress
 from keywright.fields import MAX_ID
-from keywright.http.admin.forms import Form
-from keywright.http.admin.sentences import say
+from keywright.http.pages.error_messages import say
+from keywright.http.pages.forms import Form
 
 Value = TypeVar("Value")
 Choice = TypeVar("Choice", bound=StrEnum)

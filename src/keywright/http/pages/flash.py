@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from keywright.http.admin import BASE
-from keywright.http.admin.visitors import Visitor
+from keywright.http.pages.session import Visitor
+from keywright.http.pages.urls import BASE
 
 _COOKIE = "keywright_said"
 #: How long it may wait to be read, in seconds.

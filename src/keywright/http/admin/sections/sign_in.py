@@ -12,12 +12,13 @@ from keywright.accounts import MIN_PASSWORD_LENGTH, Right
 from keywright.commands import CreateUser, EndSession, RefuseSignIn, StartSession
 from keywright.errors import SetupOver, UnknownUser
 from keywright.fields import MAX_NAME_LENGTH, parse_name
-from keywright.http.admin import BASE, parts
-from keywright.http.admin.attempts import AT_SIGN_IN, Attempts, sources_of
-from keywright.http.admin.passwords import hashed, is_right, new_password
-from keywright.http.admin.second_factor import is_recovery_code, wrong_code
-from keywright.http.admin.sentences import counted
-from keywright.http.admin.visit import EVERYBODY, Area, Visit, page
+from keywright.http.admin.sections.second_factor import is_recovery_code, wrong_code
+from keywright.http.pages import render as parts
+from keywright.http.pages.attempts import AT_SIGN_IN, Attempts, sources_of
+from keywright.http.pages.error_messages import counted
+from keywright.http.pages.page import EVERYBODY, Area, Visit, page
+from keywright.http.pages.passwords import hashed, is_right, new_password
+from keywright.http.pages.urls import BASE
 from keywright.model import Role, User
 from keywright.storage import Reading
 

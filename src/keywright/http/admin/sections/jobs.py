@@ -10,11 +10,11 @@ from keywright.accounts import Right
 from keywright.browsing import Search
 from keywright.commands import CancelJob, FetchFile
 from keywright.errors import UnknownJob
-from keywright.http.admin.inputs import number_of
-from keywright.http.admin.parts import url
-from keywright.http.admin.sentences import counted
-from keywright.http.admin.visit import Area, Visit, page
 from keywright.http.jobs import FILES_KEPT, JOBS_KEPT
+from keywright.http.pages.error_messages import counted
+from keywright.http.pages.inputs import number_of
+from keywright.http.pages.page import Area, Visit, page
+from keywright.http.pages.render import url
 from keywright.jobs import Change, Export, Generate, What
 from keywright.model import Job, JobState, NameKind, Status
 from keywright.storage import Reading

@@ -9,8 +9,8 @@ from keywright import browsing, following
 from keywright.accounts import Right
 from keywright.browsing import Overview
 from keywright.following import Lag
-from keywright.http.admin import happenings
-from keywright.http.admin.visit import Area, Visit, page
+from keywright.http.admin import event_text as happenings
+from keywright.http.pages.page import Area, Visit, page
 from keywright.model import Status
 from keywright.storage import Reading
 

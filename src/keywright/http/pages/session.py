@@ -19,12 +19,12 @@ from keywright.commands import SeeSession
 from keywright.config import Settings
 from keywright.fields import MAX_USER_AGENT_LENGTH, keep_address
 from keywright.http import auth
-from keywright.http.admin import BASE
-from keywright.http.admin.cookies import parse_cookies
+from keywright.http.pages.cookies import parse_cookies
+from keywright.http.pages.urls import BASE
 from keywright.model import Origin, Role, User
 
 if TYPE_CHECKING:
-    from keywright.http.admin.door import Door
+    from keywright.http.admin.lazy_app import Door
 
 #: What the cookies are called; the first where the connection is encrypted: browsers then take it from
 #: nobody but this very host.

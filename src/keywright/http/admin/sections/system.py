@@ -21,9 +21,9 @@ from keywright.commands import Note
 from keywright.config import Settings, child_environment
 from keywright.errors import KeywrightError, NoSuchAddress
 from keywright.http.admin.backups import Backups, media_type_of, pieces_of, require_readable
-from keywright.http.admin.door import Door
-from keywright.http.admin.errands import Errand, Errands, State
-from keywright.http.admin.visit import Area, Visit, page
+from keywright.http.admin.lazy_app import Door
+from keywright.http.admin.tasks import Errand, Errands, State
+from keywright.http.pages.page import Area, Visit, page
 from keywright.model import Origin
 from keywright.storage import Reading, database_path, measuring, without_password
 

@@ -21,24 +21,25 @@ from starlette_admin.base import BaseAdmin
 
 from keywright.browsing import RecentFigures
 from keywright.errors import Fault, KeywrightError, MethodNotAllowed, NoSuchAddress, QueueFull
-from keywright.http.admin import BASE, parts
-from keywright.http.admin.account import MAY, Account
-from keywright.http.admin.api_keys import ApiKeys
-from keywright.http.admin.door import Door
-from keywright.http.admin.entrance import Entrance, Start, sign_in_first
-from keywright.http.admin.events import Events
-from keywright.http.admin.generators import Generators
-from keywright.http.admin.jobs import Jobs
-from keywright.http.admin.licenses import Licenses
-from keywright.http.admin.names import Names
-from keywright.http.admin.overview import Home
-from keywright.http.admin.second_factor import SecondFactors, enroll_first
-from keywright.http.admin.sentences import Said, say
-from keywright.http.admin.statics import Statics
-from keywright.http.admin.system import System
-from keywright.http.admin.users import Users
-from keywright.http.admin.visit import Area, Visit
-from keywright.http.admin.visitors import Visitor
+from keywright.http.admin.lazy_app import Door
+from keywright.http.admin.sections.account import MAY, Account
+from keywright.http.admin.sections.api_keys import ApiKeys
+from keywright.http.admin.sections.events import Events
+from keywright.http.admin.sections.generators import Generators
+from keywright.http.admin.sections.jobs import Jobs
+from keywright.http.admin.sections.licenses.section import Licenses
+from keywright.http.admin.sections.names import Names
+from keywright.http.admin.sections.overview import Home
+from keywright.http.admin.sections.second_factor import SecondFactors, enroll_first
+from keywright.http.admin.sections.sign_in import Entrance, Start, sign_in_first
+from keywright.http.admin.sections.system import System
+from keywright.http.admin.sections.users import Users
+from keywright.http.pages import render as parts
+from keywright.http.pages.error_messages import Said, say
+from keywright.http.pages.page import Area, Visit
+from keywright.http.pages.session import Visitor
+from keywright.http.pages.static_files import Statics
+from keywright.http.pages.urls import BASE
 
 #: What the menu shows, from top to bottom.
 AREAS: tuple[type[Area], ...] = (

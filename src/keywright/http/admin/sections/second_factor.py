@@ -8,9 +8,9 @@ from starlette.responses import Response
 from keywright import accounts, second_factors
 from keywright.accounts import Right
 from keywright.commands import DisableSecondFactor, EnableSecondFactor, RenewRecoveryCodes
-from keywright.http.admin.attempts import Attempts
-from keywright.http.admin.passwords import is_right
-from keywright.http.admin.visit import Area, Visit, page
+from keywright.http.pages.attempts import Attempts
+from keywright.http.pages.page import Area, Visit, page
+from keywright.http.pages.passwords import is_right
 from keywright.model import User
 from keywright.second_factors import MOST_FAILURES
 

@@ -13,11 +13,11 @@ from keywright import fields, generating, jobs, keys
 from keywright.accounts import Right
 from keywright.commands import CreateGenerator, DeleteGenerator, UpdateGenerator
 from keywright.errors import GeneratorTooWeak, InvalidParameters
-from keywright.http.admin.inputs import Inputs, number_of
-from keywright.http.admin.names import choices
-from keywright.http.admin.once import Landing, change_once
-from keywright.http.admin.sentences import counted, say
-from keywright.http.admin.visit import Area, Visit, page
+from keywright.http.admin.sections.names import choices
+from keywright.http.pages.error_messages import counted, say
+from keywright.http.pages.inputs import Inputs, number_of
+from keywright.http.pages.once import Landing, change_once
+from keywright.http.pages.page import Area, Visit, page
 from keywright.model import Generator, NameKind, Status
 
 _EXAMPLES = 5

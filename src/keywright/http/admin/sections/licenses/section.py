@@ -11,12 +11,13 @@ from keywright.browsing import Interpretation, LicenseDetails, Page, Search
 from keywright.commands import ShowKey
 from keywright.errors import UnknownLicense
 from keywright.following import Lag
-from keywright.http.admin import happenings, licenses_filter
-from keywright.http.admin.licenses_bulk import OFFERED, Bulk
-from keywright.http.admin.licenses_changes import Changes
-from keywright.http.admin.licenses_filter import USUAL_DAYS, Filter, Names
-from keywright.http.admin.licenses_forms import get_license
-from keywright.http.admin.visit import Area, Visit, page
+from keywright.http.admin import event_text as happenings
+from keywright.http.admin.sections.licenses import filter as licenses_filter
+from keywright.http.admin.sections.licenses.bulk import OFFERED, Bulk
+from keywright.http.admin.sections.licenses.changes import Changes
+from keywright.http.admin.sections.licenses.filter import USUAL_DAYS, Filter, Names
+from keywright.http.admin.sections.licenses.forms import get_license
+from keywright.http.pages.page import Area, Visit, page
 from keywright.model import License, Status
 from keywright.storage import Reading
 

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from keywright import browsing, fields, keys
 from keywright.errors import Refusal, UnknownLicense
-from keywright.http.admin.forms import Form
-from keywright.http.admin.licenses_filter import read_number
-from keywright.http.admin.sentences import say
-from keywright.http.admin.visit import Visit
+from keywright.http.admin.sections.licenses.filter import read_number
+from keywright.http.pages.error_messages import say
+from keywright.http.pages.forms import Form
+from keywright.http.pages.page import Visit
 from keywright.model import License, NameKind, Status
 from keywright.storage import Reading
 

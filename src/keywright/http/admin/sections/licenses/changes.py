@@ -10,12 +10,12 @@ from keywright.accounts import Right
 from keywright.browsing import LicenseDetails
 from keywright.errors import LicenseKeyTaken, Refusal, UnknownLicense
 from keywright.fields import write_time
-from keywright.http.admin import licenses_forms as forms
-from keywright.http.admin.licenses_filter import offered_names
-from keywright.http.admin.licenses_forms import get_license
-from keywright.http.admin.once import Landing, change_once
-from keywright.http.admin.sentences import counted, say
-from keywright.http.admin.visit import Visit, page
+from keywright.http.admin.sections.licenses import forms
+from keywright.http.admin.sections.licenses.filter import offered_names
+from keywright.http.admin.sections.licenses.forms import get_license
+from keywright.http.pages.error_messages import counted, say
+from keywright.http.pages.once import Landing, change_once
+from keywright.http.pages.page import Visit, page
 from keywright.model import License, LicenseRecord, Status
 
 _UNCHANGED = "Nothing was changed."

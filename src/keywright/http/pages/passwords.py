@@ -5,8 +5,8 @@ from threading import Lock
 
 from keywright import accounts
 from keywright.accounts import MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH
-from keywright.http.admin.forms import Form
-from keywright.http.admin.visit import Visit
+from keywright.http.pages.forms import Form
+from keywright.http.pages.page import Visit
 from keywright.model import User
 
 #: Hashing takes 64 MiB and a processor, on purpose: a crowd at the door must not slow the calls down.

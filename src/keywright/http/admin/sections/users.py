@@ -6,11 +6,11 @@ from keywright import accounts, fields, second_factors
 from keywright.accounts import MIN_PASSWORD_LENGTH, Right
 from keywright.commands import ChangeUser, CreateUser, DisableSecondFactor, EndSession
 from keywright.errors import UnknownUser, UserExists
-from keywright.http.admin.account import MAY
-from keywright.http.admin.inputs import Inputs, number_of, one_of
-from keywright.http.admin.passwords import hashed, new_password
-from keywright.http.admin.sentences import Said, say
-from keywright.http.admin.visit import Area, Visit, page
+from keywright.http.admin.sections.account import MAY
+from keywright.http.pages.error_messages import Said, say
+from keywright.http.pages.inputs import Inputs, number_of, one_of
+from keywright.http.pages.page import Area, Visit, page
+from keywright.http.pages.passwords import hashed, new_password
 from keywright.model import Role, User
 
 #: Whoever finds an administrator's browser open must not have the account for good.

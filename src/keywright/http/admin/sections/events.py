@@ -9,8 +9,8 @@ from starlette.responses import Response
 from keywright import accounts, browsing, fields
 from keywright.accounts import Right
 from keywright.browsing import EventRecord
-from keywright.http.admin import happenings
-from keywright.http.admin.visit import Area, Visit, page
+from keywright.http.admin import event_text as happenings
+from keywright.http.pages.page import Area, Visit, page
 from keywright.model import ApiKey, User
 from keywright.storage import Reading
 

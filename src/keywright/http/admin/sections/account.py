@@ -5,9 +5,9 @@ from starlette.responses import Response
 from keywright import accounts
 from keywright.accounts import MIN_PASSWORD_LENGTH, Right
 from keywright.commands import ChangeUser, EndSession
-from keywright.http.admin.attempts import Attempts
-from keywright.http.admin.passwords import hashed, is_right, new_password
-from keywright.http.admin.visit import Area, Visit, page
+from keywright.http.pages.attempts import Attempts
+from keywright.http.pages.page import Area, Visit, page
+from keywright.http.pages.passwords import hashed, is_right, new_password
 from keywright.model import Role, Session
 
 #: What each role may do, as its owner is told.

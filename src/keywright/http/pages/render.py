@@ -12,11 +12,11 @@ from starlette.responses import Response
 from keywright import __version__, keys
 from keywright.accounts import Right, may
 from keywright.fields import write_time
-from keywright.http.admin import BASE
+from keywright.http.pages.urls import BASE
 from keywright.model import License, Status, User
 from keywright.rules import is_expired
 
-_TEMPLATES = Path(__file__).with_name("templates")
+_TEMPLATES = Path(__file__).parents[1] / "admin" / "templates"
 THEMES = ("light", "dark", "system")
 _THEME_COOKIE = "keywright_theme"
 _THEME_KEPT = 365 * 24 * 3600

@@ -24,15 +24,16 @@ from keywright.accounts import Right, may
 from keywright.commands import Command
 from keywright.errors import Fault, KeywrightError
 from keywright.http import problems
-from keywright.http.admin import BASE, flash, forms
-from keywright.http.admin.forms import Form
-from keywright.http.admin.sentences import Said, say
-from keywright.http.admin.visitors import SCRIPT, Visitor, is_form_ours
+from keywright.http.pages import flash, forms
+from keywright.http.pages.error_messages import Said, say
+from keywright.http.pages.forms import Form
+from keywright.http.pages.session import SCRIPT, Visitor, is_form_ours
+from keywright.http.pages.urls import BASE
 from keywright.model import Origin, Session, User
 from keywright.storage import Reading
 
 if TYPE_CHECKING:
-    from keywright.http.admin.frame import Frame
+    from keywright.http.admin.app import Frame
 
 #: The right of pages that whoever has not signed in may see, too.
 EVERYBODY: Final = "everybody"

@@ -22,11 +22,11 @@ from keywright.commands import Command, StartJob
 from keywright.config import Settings
 from keywright.desk import Desk
 from keywright.errors import FateUnknown, KeywrightError, QueueFull, Unavailable
-from keywright.http.admin import BASE
-from keywright.http.admin.turns import Turns
 from keywright.http.edge import MAX_ADDRESS
 from keywright.http.intake import Intake
 from keywright.http.jobs import LongWork
+from keywright.http.pages.page_lock import Turns
+from keywright.http.pages.urls import BASE
 from keywright.http.protocol import is_gone
 from keywright.http.rooms import Room
 from keywright.http.tallies import Tallies
@@ -198,7 +198,7 @@ class Door:
         # The collector would walk through all that is imported, again and again, and everybody would wait.
         gc.disable()
         try:
-            from keywright.http.admin.frame import build
+            from keywright.http.admin.app import build
 
             app = build(self)
             # It stays for good.

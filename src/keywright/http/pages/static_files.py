@@ -13,9 +13,9 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from keywright.http.admin import BASE
+from keywright.http.pages.urls import BASE
 
-_HERE = Path(__file__).with_name("static")
+_HERE = Path(__file__).parents[1] / "admin" / "static"
 _CACHED = {"cache-control": "public, max-age=31536000, immutable", "vary": "accept-encoding"}
 _TYPES = {
     ".css": "text/css; charset=utf-8",

@@ -1,0 +1,1 @@
+"""The sections of the administration pages: one module each, which imports no other section."""

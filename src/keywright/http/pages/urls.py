@@ -1,0 +1,4 @@
+"""Addresses of the pages."""
+
+#: Where the administration pages are.
+BASE = "/admin"
