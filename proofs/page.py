@@ -1,10 +1,11 @@
-"""docs/explanation/never-wrong.md, made from what the long forms have found."""
+"""docs/explanation/never-wrong.md, written from the results of the long runs."""
 
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
 from benchmarks.machine import Machine
+from proofs.misses import Miss, Reasons, find_misses, load_reasons
 from proofs.promises import PROMISES, Promise
 from proofs.results import Record, Result
 from proofs.run import ROOT
@@ -15,43 +16,43 @@ _NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 _INTRODUCTION = """\
 # Never wrong, and how we know
 
-<!-- Written by `make prove` from proofs/results: every change by hand is lost. -->
+<!-- Written by `make prove` from proofs/results: changes by hand are lost. -->
 
-A license server is trusted by two sides at once: by the vendor, that nobody gets more than was sold, and by
-the customer, that what was paid for keeps working. Each line below is a promise, and each promise is a test
-that runs: in a short form in `make test`, with every change of the code, and whole in `make prove`.
+A license server is trusted by two sides at once: the vendor trusts that nothing beyond what was sold can be
+activated, and the customer that what was paid for keeps working. Each line below is a promise, and each
+promise is a test: in a short form with every change of the code, in its long form with `make prove`.
 
-A proof that cannot fail proves nothing. So each has a *control*, where something is wrong on purpose and must
-be found, and the control is a test, too. Every test of a fault ends with the checks of
+A proof that cannot fail proves nothing. So each has a *control*, in which something is wrong on purpose and
+must be found; the control is a test, too. Every test of a fault ends with the checks of
 [`keywright doctor`](../reference/commands.md), which must find nothing.
 
-Where figures of several runs are shown as one, counts are added up; of times and sizes, the highest stays.
+**How to read the figures.** Where several runs are shown as one, counts are added up; of times and sizes, the
+highest is shown. A percentage after the figures is the share of the long form that was run: a shorter run
+is weaker evidence. A figure above what is promised is **marked**, with the reason as far as it is known.
 """
 _HOW = """\
 ## Run it yourself
 
 ```text
-make test                            every promise in its short form
-make prove                           every promise whole: plan a night
+make prove                           every promise in its long form: plan a night
 make prove ARGS="--only R3,R4"       some of them
 make prove ARGS="--part 0.1"         a tenth of each
 ```
 
-What `make prove` finds is kept in `proofs/results`, and this page is written from it. A test compares the
-two.
+`make prove` keeps its results in `proofs/results` and writes this page from them. A test compares the two.
 """
 
 
-def page(results: dict[str, Result]) -> str:
+def page(results: dict[str, Result], reasons: Reasons) -> str:
     """The whole page."""
     sections = [_INTRODUCTION, _summary(results)]
-    sections += [section(promise, results.get(promise.sign)) for promise in PROMISES]
+    sections += [section(promise, results.get(promise.sign), reasons) for promise in PROMISES]
     return "\n".join([*sections, _HOW])
 
 
 def write(results: dict[str, Result], file: Path = PAGE) -> None:
     """Write the page."""
-    file.write_text(page(results), encoding="utf-8")
+    file.write_text(page(results, load_reasons()), encoding="utf-8")
 
 
 def _summary(results: dict[str, Result]) -> str:
@@ -64,20 +65,28 @@ def _summary(results: dict[str, Result]) -> str:
 
 
 def reached(promise: Promise, result: Result | None) -> str:
-    """What the last long run has found, in a line."""
+    """The most important figures of the last long run, in a line."""
     if result is None:
         return "not run yet"
-    parts = [f"{_name(one)}: {_headline(promise, one)}" for one in result.records if _headline(promise, one)]
+    parts = [f"{_name(one.part)}: {_headline(promise, one)}" for one in result.records]
+    parts = [one for one in parts if not one.endswith(": ")]
     parts += [", ".join(_totals(promise, result))] if promise.totals else []
-    of_it = "" if result.part >= 1 else f" ({result.part:.2g} of the whole)"
-    return "; ".join([*([] if result.is_kept else ["**NOT KEPT**"]), *parts]) + of_it
+    share = "" if result.part >= 1 else f" ({result.part:.0%})"
+    return "; ".join([*_warnings(promise, result), *parts]) + share
+
+
+def _warnings(promise: Promise, result: Result) -> Iterator[str]:
+    if not result.is_kept:
+        yield "**NOT KEPT**"
+    if any(find_misses(promise, result)):
+        yield "**MISSED**"
 
 
 def _headline(promise: Promise, record: Record) -> str:
     if record.is_control:
         return ""
-    figures = {**record.counted, **record.worst}
-    return ", ".join(f"{_number(figures[name])} {name}" for name in promise.headline if name in figures)
+    shown = {name: record.figures[name] for name in promise.headline if name in record.figures}
+    return ", ".join(f"{_marked(promise, record, name)} {name}" for name in shown)
 
 
 def _totals(promise: Promise, result: Result) -> Iterator[str]:
@@ -90,40 +99,62 @@ def _totals(promise: Promise, result: Result) -> Iterator[str]:
             yield f"{_number(sum(counts) if counts else max(worst))} {name}"
 
 
-def section(promise: Promise, result: Result | None) -> str:
-    """How a promise is tested, and what was found."""
-    lines = [f"## {promise.heading}", "", promise.how, ""]
+def section(promise: Promise, result: Result | None, reasons: Reasons) -> str:
+    """A promise, how it is tested, and what was found."""
+    lines = [f"## {promise.heading}", "", f"Wanted: {promise.target}.", "", promise.how, ""]
     if result is None:
         lines += ["Its long form was not run yet.", ""]
     else:
-        lines += [*_figures(result), *_controls(result), _ran(result), ""]
+        figures, missed = _figures(promise, result), _missed(promise, result, reasons)
+        lines += [*figures, *missed, *_controls(result), _ran(result), ""]
     lines += [f"Tests: {', '.join(f'`{test}`' for test in promise.shown)}.", ""]
     return "\n".join(lines)
 
 
-def _figures(result: Result) -> Iterator[str]:
+def _figures(promise: Promise, result: Result) -> Iterator[str]:
     records = [one for one in result.records if not one.is_control]
-    names = list(dict.fromkeys(name for one in records for name in (*one.counted, *one.worst)))
-    # Parts that say the same things stand side by side.
+    names = list(dict.fromkeys(name for one in records for name in one.figures))
+    # Parts with the same figures stand side by side.
     for _, some in groupby(records, key=lambda one: (set(one.counted), set(one.worst))):
         side = list(some)
-        rows = [name for name in names if name in side[0].counted or name in side[0].worst]
+        rows = [name for name in names if name in side[0].figures]
         if not rows:
             continue
-        yield f"| | {' | '.join(_name(one) for one in side)} |"
+        yield f"| | {' | '.join(_name(one.part) for one in side)} |"
         yield f"|---|{'---:|' * len(side)}"
         for name in rows:
-            figures = [_number({**one.counted, **one.worst}[name]) for one in side]
-            yield f"| {name} | {' | '.join(figures)} |"
+            yield f"| {name} | {' | '.join(_marked(promise, one, name) for one in side)} |"
         yield ""
+
+
+def _marked(promise: Promise, record: Record, name: str) -> str:
+    """A figure; one above its bound is set in bold, with the bound."""
+    figure = record.figures[name]
+    highest = promise.bound_of(name, record.part)
+    if highest is None or figure <= highest:
+        return _number(figure)
+    return f"**{_number(figure)}** (wanted: {_number(highest)} at most)"
+
+
+def _missed(promise: Promise, result: Result, reasons: Reasons) -> Iterator[str]:
+    misses = list(find_misses(promise, result))
+    yield from (_explained(miss, reasons) for miss in misses)
+    if misses:
+        yield ""
+
+
+def _explained(miss: Miss, reasons: Reasons) -> str:
+    reason = reasons.get(miss.name, "The reason is not known yet.")
+    found = f"{_number(miss.value)} {miss.name.figure}, {_number(miss.highest)} at most is wanted"
+    return f"- **Missed**, {_name(miss.name.part)}: {found}. {reason}"
 
 
 def _controls(result: Result) -> Iterator[str]:
     for one in result.records:
         if one.is_control:
             what = one.part.removeprefix("control").removeprefix(":").strip()
-            said = ", ".join(f"{name} {_number(n)}" for name, n in {**one.counted, **one.worst}.items())
-            yield f"- Control, {what}: {said}."
+            figures = ", ".join(f"{name} {_number(n)}" for name, n in one.figures.items())
+            yield f"- Control, {what}: {figures}."
     if any(one.is_control for one in result.records):
         yield ""
 
@@ -149,8 +180,8 @@ def _duration(minutes: float) -> str:
     return f"{minutes:.0f} min" if minutes >= 2 else f"{minutes * 60:.0f} s"
 
 
-def _name(record: Record) -> str:
-    kind, comma, rest = record.part.partition(",")
+def _name(part: str) -> str:
+    kind, comma, rest = part.partition(",")
     return _NAMES.get(kind, kind) + comma + rest
 
 

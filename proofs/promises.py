@@ -7,13 +7,22 @@ import msgspec
 _PYTEST = ("-m", "pytest", "-q", "-s", "--timeout", "0", "-p", "no:cacheprovider")
 
 
+class Bound(msgspec.Struct, frozen=True):
+    """The highest value that a figure may have."""
+
+    figure: str
+    highest: float
+    #: The only part that it holds for; empty: all of them.
+    part: str = ""
+
+
 class Promise(msgspec.Struct, frozen=True):
-    """A promise to those who use Keywright."""
+    """A promise to the users of Keywright."""
 
     #: ``R1``; stable.
     sign: str
     title: str
-    #: What the whole long form is to show.
+    #: What the whole long form has to show.
     target: str
     #: How it is tested, for a reader who knows nothing of the tests.
     how: str
@@ -21,15 +30,17 @@ class Promise(msgspec.Struct, frozen=True):
     tests: tuple[str, ...] = ()
     #: Modules that are run instead, or afterwards, in order.
     programs: tuple[str, ...] = ()
-    #: The figures that say the most.
+    #: The figures for the summary, shown for each part.
     headline: tuple[str, ...] = ()
-    #: The same where the parts have them one by one: of all parts together.
+    #: The figures for the summary that are shown for all parts together.
     totals: tuple[str, ...] = ()
+    #: What the target says about single figures; a figure above its bound is marked on the page.
+    bounds: tuple[Bound, ...] = ()
     has_control: bool = True
 
     @property
     def heading(self) -> str:
-        """Above its section."""
+        """The heading of its section."""
         return f"{self.sign}: {self.title}"
 
     @property
@@ -39,174 +50,204 @@ class Promise(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Where a reader finds the tests."""
+        """The files and folders in which a reader finds the tests."""
         return (*self.tests, *(f"{one.replace('.', '/')}.py" for one in self.programs))
 
     def commands(self) -> list[list[str]]:
-        """What Python has to run, in order."""
+        """The arguments of Python that run it, in order."""
         tests = [[*_PYTEST, *self.tests]] if self.tests else []
         return [*tests, *(["-m", one] for one in self.programs)]
+
+    def bound_of(self, figure: str, part: str) -> float | None:
+        """The highest value that this figure may have in this part; None: no bound is promised."""
+        bounds = (one.highest for one in self.bounds if one.figure == figure and one.part in ("", part))
+        return min(bounds, default=None)
+
+
+def _none(*figures: str) -> tuple[Bound, ...]:
+    """Bounds for figures that must be zero."""
+    return tuple(Bound(one, 0) for one in figures)
 
 
 PROMISES = (
     Promise(
         "R1",
         "The limit is never exceeded",
-        "0 in 1,000,000 attempts on each database",
-        "200 license keys with five places each, 64 connections, and more attempts than places: all at once, "
-        "over HTTP, on four server processes on PostgreSQL. Exactly as many succeed as there are places, and "
-        "the constraint in the database, which must never be needed, is never met. The control is a server "
-        "whose limit is off by one.",
+        "0 over the limit in 1,000,000 attempts on each database",
+        "200 license keys with five places each, 64 connections, and more attempts than places, all at once "
+        "over HTTP; on PostgreSQL also with four server processes. Exactly as many attempts succeed as there "
+        "are places, and the database's CHECK on the counter never fires. The control is a server whose "
+        "limit is off by one.",
         ("tests/concurrency/test_selling.py",),
         headline=("attempts", "successes over the limit"),
+        bounds=_none("successes over the limit", "check fired"),
     ),
     Promise(
         "R2",
         "Every success counts exactly once",
         "0 bad of 10,000 histories, with kills",
         "Several programs activate, deactivate, reactivate, validate and change the same license at the same "
-        "time, and write down when they asked and what they were told; servers are killed meanwhile. A "
-        "checker then looks for one order of all calls that explains every answer and fits the moments "
-        "(linearizability, after Wing and Gong, with Lowe's memory of what was tried); calls whose answer "
-        "was lost may have happened or not. The `timesActivated` in each answer is its witness. The checker "
-        "is itself given histories that are broken on purpose.",
+        "time, and record when they asked and what they were told; servers are killed meanwhile. A checker "
+        "then looks for one order of all calls that explains every answer and fits the times "
+        "(linearizability, after Wing and Gong, with Lowe's memory of what was tried). A call whose answer "
+        "was lost may have happened or not. Evidence is the `timesActivated` in each answer. The checker is "
+        "itself given histories that are broken on purpose.",
         ("tests/histories/test_checker.py", "tests/histories/test_histories.py"),
         headline=("histories", "bad histories"),
+        bounds=_none("bad histories"),
     ),
     Promise(
         "R3",
-        "What was acknowledged stays, when the server is killed",
+        "Acknowledged changes survive a killed server",
         "0 missing in 1,000 kills on each database; ready again in 2 s (SQLite), 10 s (PostgreSQL)",
         "The server is killed (`kill -9`) at a random moment under load, and started again. Everything that "
         "programs were told is compared with the database. The control is a server that answers before it "
         "commits.",
         ("tests/faults/test_kills.py",),
         headline=("kills", "acknowledged and missing", "seconds until ready"),
+        bounds=(
+            *_none("acknowledged and missing"),
+            Bound("seconds until ready", 2, "sqlite"),
+            Bound("seconds until ready", 10, "postgresql"),
+        ),
     ),
     Promise(
         "R4",
-        "What was acknowledged stays, when the power is lost",
+        "Acknowledged changes survive a power loss",
         "0 missing, 0 corrupt at 100,000 crash points",
-        "A simulated disk under the real SQL and settings of Keywright on SQLite remembers what was synced. "
-        "At a crash point, what was not is kept, lost, torn or written in another order; then SQLite "
-        "opens what is left. The control is `synchronous=NORMAL`, which must lose something. And on a real "
+        "A simulated disk under the real SQL and settings of Keywright on SQLite records what was synced. At "
+        "a crash point, what was not synced is kept, lost, torn or written in another order; then SQLite "
+        "opens what is left. The control is `synchronous=NORMAL`, which must lose something. On a real "
         "server, `strace` shows that the sync has returned before the answer leaves.",
         ("tests/power",),
         headline=("crash points", "acknowledged changes missing", "corrupt databases"),
+        bounds=_none("acknowledged changes missing", "corrupt databases"),
     ),
     Promise(
         "R5",
-        "An SQLite file has one writer",
-        "a second one waits or is refused; they never interleave",
-        "Two servers and commands on one file; the lock file is removed while they run; the lock's holder is "
-        "killed, or stands still. Every transaction is written down from inside, and no two may overlap. "
-        "The control runs without the lock.",
+        "An SQLite file has one writer at a time",
+        "a second writer waits or is refused; two never interleave",
+        "Two servers and commands use one file; the lock file is removed while they run; the process that "
+        "holds the lock is killed, or stopped. Every transaction is logged from inside, and no two may "
+        "overlap. The control runs without the lock.",
         ("tests/faults/test_two_writers.py", "tests/storage/test_one_writer.py"),
         totals=("transactions", "interleaved"),
+        bounds=_none("interleaved"),
     ),
     Promise(
         "R6",
-        "A disk that fails is not believed",
+        "A failing disk causes no false success",
         "no success after a failed commit; after a failed sync the file is closed and opened again",
-        "Two of a hundred syncs, writes, or both fail under load (libfiu). Changes answer 503, validations "
-        "go on, and what was acknowledged is there. The control acknowledges what could not be committed.",
+        "Two of a hundred syncs, writes, or both fail under load (libfiu). Changes are answered with 503, "
+        "validations go on, and what was acknowledged is there. The control acknowledges what could not be "
+        "committed.",
         ("tests/faults/test_io_errors.py",),
         totals=("commits failed", "acknowledged and not there"),
+        bounds=_none("acknowledged and not there"),
     ),
     Promise(
         "R7",
-        "A full disk refuses, and heals",
-        "changes answer 503, validations work; well again 5 s after there is space",
+        "A full disk refuses changes, and recovers",
+        "changes are answered with 503, validations work; recovered 5 s after there is space",
         "A file system of 8 MB is filled under load, and then given space again.",
         ("tests/faults/test_full_disk.py",),
         totals=("changes refused with 503", "acknowledged and not there", "seconds until it heals"),
+        bounds=(*_none("acknowledged and not there"), Bound("seconds until it heals", 5)),
     ),
     Promise(
         "R8",
-        "A clock may jump by 400 days",
-        "nothing changes by itself, no answer 5xx, limits of attempts go on",
-        "The clock of a running server jumps forward, back, and back beyond the beginning, while programs "
-        "call (libfaketime).",
+        "The clock may jump by 400 days",
+        "no stored date changes, no answer is 5xx, rate limits keep working",
+        "The clock of a running server jumps forward, back, and back beyond its start, while programs call "
+        "(libfaketime).",
         ("tests/faults/test_clock_jumps.py",),
         totals=("jumps", "answers 5xx", "expiries rewritten", "limits forgotten", "limits stuck"),
+        bounds=_none("answers 5xx", "expiries rewritten", "limits forgotten", "limits stuck"),
     ),
     Promise(
         "R9",
         "A repeated call has one effect",
         "100 parallel calls with one Idempotency-Key: one effect, one answer; kept for 24 h",
-        "A hundred programs repeat one call at the same time, by GET and POST, on several servers, with a "
+        "A hundred programs repeat one call at the same time, with GET and POST, on several servers, with a "
         "kill in the middle. Other parameters under the same Idempotency-Key are refused (422). The control "
-        "leaves the key away.",
+        "sends no Idempotency-Key.",
         ("tests/histories/test_retries.py", "tests/http/test_idempotency.py"),
         headline=("calls", "effects too many", "answers unlike the first"),
+        bounds=_none("effects too many", "answers unlike the first"),
     ),
     Promise(
         "R10",
         "The fate of a commit is never guessed",
         "0 doubled, 0 falsely acknowledged in 500 cut commits",
         "A small proxy between Keywright and PostgreSQL reads along and cuts connections just before a "
-        "COMMIT, just after it was sent, and just before its answer comes back. Programs write down what "
-        "they are told. What the proxy cut before its COMMIT is decided again; where nobody can know, the "
-        "answer says so, and a program that repeats its call with the same Idempotency-Key finds out.",
+        "COMMIT, just after it was sent, and just before its answer arrives. Programs record what they are "
+        "told. A call cut before its COMMIT is decided again; where the fate cannot be known, the answer "
+        "says so, and a program that repeats its call with the same Idempotency-Key finds out.",
         ("tests/faults/test_cut_commits.py",),
         headline=("cut commits", "doubled", "acknowledged and missing"),
+        bounds=_none("doubled", "acknowledged and missing"),
     ),
     Promise(
         "R11",
         "PostgreSQL may restart under load",
         "recovers in 5 s, 0 lost, 50 times",
-        "PostgreSQL is stopped at once, killed, and stopped in good order while programs go on calling; "
-        "Keywright stays up, answers 503 with Retry-After, and goes on by itself.",
+        "PostgreSQL is stopped at once, killed, and shut down in good order while programs go on calling; "
+        "Keywright stays up, answers 503 with Retry-After, and recovers by itself.",
         ("tests/faults/test_restarts.py",),
         headline=("restarts", "acknowledged and missing", "seconds until calls succeed again"),
+        bounds=(*_none("acknowledged and missing"), Bound("seconds until calls succeed again", 5)),
     ),
     Promise(
         "R12",
         "A failover loses nothing",
         "0 acknowledged changes lost in 50 failovers; no changes for 40 s at most (p95)",
         "Three PostgreSQL nodes under Patroni with etcd, strict synchronous replication, two instances of "
-        "Keywright, programs with a journal. The primary is killed, its machine stands still, it is cut off "
-        "from everybody, or from the other nodes only. Afterwards the journals are compared with the "
-        "database. The control runs the same with asynchronous replication, and must lose something.",
+        "Keywright, and programs that keep a journal. The primary is killed, its machine is frozen, it is "
+        "cut off from everything, or from the other nodes only. Afterwards the journals are compared with "
+        "the database. The control uses asynchronous replication, and must lose something.",
         programs=("proofs.drilled",),
         headline=("failovers", "acknowledged and lost", "doubled", "seconds without changes, p95"),
+        bounds=(*_none("acknowledged and lost", "doubled"), Bound("seconds without changes, p95", 40)),
     ),
     Promise(
         "R13",
-        "The program does what a model of ten lines does",
+        "The server agrees with a ten-line model",
         "0 divergences in 5,000 runs of 100 steps, on each database",
-        "Random calls over HTTP, and the same on a model that fits on a screen; every answer is compared. "
-        "The controls are servers with a rule broken on purpose.",
+        "Random calls go over HTTP and to a model that fits on a screen; every answer is compared. The "
+        "controls are servers with a rule broken on purpose.",
         ("tests/http/test_model.py",),
         headline=("runs", "steps", "divergences"),
+        bounds=_none("divergences"),
     ),
     Promise(
         "R14",
-        "Whatever comes in is answered in shape",
+        "Every input gets a well-formed answer",
         "0 answers 5xx in 100,000 generated requests; always JSON in the contract's shape",
-        "Requests are generated from the OpenAPI document (schemathesis), and every parser of outside bytes "
-        "is fuzzed with coverage as its guide (atheris).",
+        "Requests are generated from the OpenAPI document (schemathesis), and every parser of input from "
+        "outside is fuzzed, guided by coverage (atheris).",
         ("tests/http/test_openapi.py", "tests/fuzzing"),
         totals=("cases", "answers 5xx", "answers out of shape", "inputs", "crashes"),
+        bounds=_none("answers 5xx", "answers out of shape", "crashes"),
     ),
     Promise(
         "R15",
-        "Instances are restarted one after the other, and nobody notices",
+        "A rolling restart fails no request",
         "0 failed requests in 10 restarts",
-        "Two instances on one PostgreSQL behind each of the proxies of deploy/, programs that ask once and "
-        "never again; one instance after the other is stopped in good order and started. The same without "
+        "Two instances on one PostgreSQL stand behind each of the proxies of deploy/; programs ask once and "
+        "never retry; one instance after the other is stopped in good order and started. The same without "
         "a proxy. The control kills them instead.",
         ("tests/deploy/test_rolling_restart.py",),
         headline=("restarts", "requests", "failed requests", "doubled"),
+        bounds=_none("failed requests", "doubled"),
     ),
     Promise(
         "R16",
         "A backup is a state that existed",
         "restored, everything from before is there, and nothing from after",
-        "`keywright backup` under load, and `keywright restore` in another place: what programs were told "
-        "before the backup began is there, what they asked after its end is not. The control is a plain "
-        "copy of the files. Backups and restores are also killed in the middle: there is the old state "
-        "then, or the new one.",
+        "`keywright backup` under load, and `keywright restore` elsewhere: what programs were told before "
+        "the backup began is there, what they asked for after its end is not. The control is a plain copy "
+        "of the files. Backups and restores are also killed halfway: then the old state is there, or the "
+        "new one.",
         (
             "tests/faults/test_backup_under_load.py",
             "tests/faults/test_backup_broken_off.py",
@@ -217,41 +258,50 @@ PROMISES = (
             "tests/cli/test_backup_sqlite.py",
         ),
         headline=("backups under load", "acknowledged before and missing", "asked for later and present"),
+        bounds=_none("acknowledged before and missing", "asked for later and present"),
     ),
     Promise(
         "R17",
-        "It runs on and on",
+        "It runs for hours without degrading",
         "over 6 h: memory grows less than 5 %, SQLite's log ends below 64 MB, p99 drifts less than 10 %",
-        "A steady mixed load for hours, every answer foretold, while readers hold on to a moment of the "
-        "database for half a minute at a time. The write-ahead log of SQLite grows for as long as a reader "
-        "holds on, by what is written meanwhile, and shrinks again. The controls are a server that leaks, "
-        "and a reader that does not let go.",
+        "A steady mixed load for hours, with every answer known in advance, while readers keep a "
+        "transaction open for half a minute at a time. SQLite's write-ahead log grows with what is written "
+        "while a reader has one open, and shrinks again. The drift compares p99 of the last third with "
+        "that of the first. The controls are a server that leaks, and a reader that does not let go.",
         ("tests/soak",),
         headline=("calls", "failed calls", "seconds", "memory growth %", "WAL MiB", "p99 drift %"),
+        bounds=(
+            *_none("failed calls"),
+            Bound("memory growth %", 5),
+            Bound("WAL MiB", 64),
+            Bound("p99 drift %", 10),
+        ),
     ),
     Promise(
         "R18",
-        "The tests would notice",
+        "The tests would notice a mistake",
         "all branches of the core covered; 90 % of its mutants killed",
         "Every branch of errors, model, rules, keys, licensing and desk is run by tests. Then small faults "
-        "are put into these modules, one after the other, and the tests must fail. Those that survive are "
+        "are put into these modules, one after the other, and the tests must fail. The survivors are "
         "listed with a reason in `proofs/survivors.toml`.",
         programs=("proofs.coverage", "proofs.mutation"),
         totals=("branches", "branches not covered", "mutants", "killed"),
+        bounds=_none("branches not covered", "surviving without a reason"),
         has_control=False,
     ),
     Promise(
         "R19",
-        "One caller does not stop the others",
+        "One caller cannot stop the others",
         "no call of an honest caller fails beside any attack; the server needs at most 50 MB more; "
         "histories, answers and guesses stay bounded",
         "An honest caller validates every 50 ms and changes something every second, beside one attack after "
         "the other: headers full of backslashes, a history that grows and is asked for, refusals to be "
-        "remembered, large bodies, callers who never read or never ask, 250 connections that guess, a "
-        "stranger at the same address, and passwords guessed from everywhere. What an attack may cost is "
-        "looked at: memory, bytes of an answer, rows, guesses that were looked up. The controls have no "
-        'limits. How late the honest caller is answered is a figure of `make bench ARGS="--only attacks"`.',
+        "kept, large bodies, callers who never read or never ask, 250 connections that guess, a stranger "
+        "at the same address, and passwords guessed from everywhere. The cost of an attack is measured: "
+        "memory, bytes of an answer, rows, guesses that were looked up. The controls have no limits. The "
+        'honest caller\'s latency is measured by `make bench ARGS="--only attacks"`.',
         ("tests/http/test_beside_attacks.py",),
         headline=("attacks", "calls", "failed calls"),
+        bounds=(*_none("failed calls"), Bound("memory growth MiB", 50)),
     ),
 )

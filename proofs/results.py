@@ -1,4 +1,4 @@
-"""What the long forms have found, kept as a file for each promise."""
+"""The results of the long runs, kept as a file for each promise."""
 
 import json
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ FOLDER = Path(__file__).with_name("results")
 
 
 class Record(msgspec.Struct):
-    """A line of ``tests.proving.record``; or what several of them say together."""
+    """A line of ``tests.proving.record``, or several lines merged."""
 
     promise: str
     #: A kind of database, another part of the proof, or ``control: …``.
@@ -22,8 +22,13 @@ class Record(msgspec.Struct):
 
     @property
     def is_control(self) -> bool:
-        """Whether something was wrong on purpose."""
+        """True when something was wrong on purpose."""
         return self.part.startswith("control")
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """All figures by name."""
+        return {**self.counted, **self.worst}
 
 
 class Result(msgspec.Struct):
@@ -33,20 +38,21 @@ class Result(msgspec.Struct):
     #: Day, in UTC: ``2026-11-21``.
     ran_on: str
     minutes: float
-    #: The part of the long form that was run; 1 is all of it.
+    #: The share of the long form that was run; 1 is all of it.
     part: float
-    #: Whether every test passed, and how many there were.
+    #: True when every test passed.
     is_kept: bool
+    #: The number of tests.
     tests: int
-    #: The commit that ran, ``+`` when files were changed since.
+    #: The commit that ran, with ``+`` when files were changed since.
     commit: str
     machine: Machine
     records: list[Record]
 
 
 def merged(lines: Iterable[str]) -> list[Record]:
-    """One record for each promise and part, in the order in which they first came: figures that were
-    counted are added up; of the worst, the highest stays.
+    """One record for each promise and part, in the order of their first lines: counted figures are added
+    up; of the worst, the highest stays.
     """
     found: dict[tuple[str, str], Record] = {}
     for line in lines:
@@ -60,13 +66,13 @@ def merged(lines: Iterable[str]) -> list[Record]:
 
 
 def load(folder: Path = FOLDER) -> dict[str, Result]:
-    """The last result of each promise that was ever run, by its sign."""
+    """Read the last result of each promise that was ever run, by its sign."""
     results = [msgspec.json.decode(file.read_bytes(), type=Result) for file in folder.glob("*.json")]
     return {one.promise: one for one in results}
 
 
 def save(result: Result, folder: Path = FOLDER) -> None:
-    """Keep this result instead of an earlier one."""
+    """Replace the promise's earlier result by this one."""
     folder.mkdir(exist_ok=True)
     text = msgspec.json.format(msgspec.json.encode(result), indent=2)
     (folder / f"{result.promise}.json").write_bytes(text + b"\n")

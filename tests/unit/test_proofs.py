@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.machine import Machine
-from proofs import page, results
-from proofs.promises import PROMISES, Promise
+from proofs import misses, page, results
+from proofs.promises import PROMISES, Bound, Promise
 from proofs.results import Record, Result
 from proofs.run import is_controlled
 from tests import proving
@@ -80,26 +80,56 @@ def test_the_page_shows_figures_controls_and_the_run() -> None:
         Record("R1", "postgresql", {"attempts": 10, "over the limit": 0}, {"seconds": 20.0}),
         Record("R1", "control: the limit off by one", {"over the limit": 5}),
     ]
-    text = page.section(PROMISE, a_result(*records, part=0.5))
+    text = page.section(PROMISE, a_result(*records, part=0.5), {})
     assert "| | SQLite | PostgreSQL |\n|---|---:|---:|\n| attempts | 1,000,000 | 10 |\n" in text
     assert "| over the limit | 0 | 0 |\n| seconds | 1.23 | 20 |\n" in text
     assert "- Control, the limit off by one: over the limit 5.\n" in text
     assert "Last run: 2026-01-02, 50% of its long form, 3 min, 7 tests passed, commit abc1234; a proc" in text
     whole = "SQLite: 1,000,000 attempts; PostgreSQL: 10 attempts"
     assert page.reached(PROMISE, a_result(*records)) == whole
-    assert page.reached(PROMISE, a_result(*records, part=0.05)) == f"{whole} (0.05 of the whole)"
+    assert page.reached(PROMISE, a_result(*records, part=0.05)) == f"{whole} (5%)"
 
 
 def test_a_promise_that_was_not_kept_is_not_hidden() -> None:
     broken = a_result(Record("R1", "sqlite", {"attempts": 10}), is_kept=False)
     assert page.reached(PROMISE, broken) == "**NOT KEPT**; SQLite: 10 attempts"
-    assert "**A test failed.**" in page.section(PROMISE, broken)
+    assert "**A test failed.**" in page.section(PROMISE, broken, {})
     assert page.reached(PROMISE, None) == "not run yet"
-    assert "was not run yet" in page.section(PROMISE, None)
+    assert "was not run yet" in page.section(PROMISE, None, {})
+
+
+def test_a_figure_above_its_bound_is_marked_with_its_reason() -> None:
+    bounds = (Bound("seconds", 2, "sqlite"), Bound("over", 0))
+    promise = Promise("R1", "It is fast", "2 s", "By waiting.", headline=("seconds",), bounds=bounds)
+    slow = Record("R1", "sqlite", {"over": 0}, {"seconds": 6.11})
+    result = a_result(slow, Record("R1", "postgresql", {"over": 0}, {"seconds": 6.11}))
+    assert "**MISSED**; SQLite: **6.11** (wanted: 2" in page.reached(promise, result)
+    text = page.section(promise, result, {})
+    assert "| seconds | **6.11** (wanted: 2 at most) | 6.11 |\n" in text
+    missed = "- **Missed**, SQLite: 6.11 seconds, 2 at most is wanted."
+    assert f"{missed} The reason is not known yet.\n" in text
+    reason = {misses.Name("R1", "sqlite", "seconds", "abc1234"): "The disk."}
+    assert f"{missed} The disk.\n" in page.section(promise, result, reason)
+
+
+def test_a_figure_within_its_bound_is_not_marked() -> None:
+    promise = Promise("R1", "It is fast", "2 s", "By waiting.", bounds=(Bound("seconds", 2),))
+    wrong = Record("R1", "control: a slow server", {}, {"seconds": 9.0})
+    result = a_result(Record("R1", "sqlite", {}, {"seconds": 2.0}), wrong)
+    assert "issed" not in page.section(promise, result, {})
+    assert "MISSED" not in page.reached(promise, result)
+
+
+def test_every_miss_has_a_reason_and_every_reason_a_miss() -> None:
+    stored = results.load()
+    runs = ((one, stored[one.sign]) for one in PROMISES if one.sign in stored)
+    assert {miss.name for run in runs for miss in misses.find_misses(*run)} == set(misses.load_reasons())
 
 
 def test_the_page_is_what_the_results_say() -> None:
-    assert page.PAGE.read_text() == page.page(results.load()), "run `make prove ARGS=--page`"
+    assert page.PAGE.read_text() == page.page(results.load(), misses.load_reasons()), (
+        "run `make prove ARGS=--page`"
+    )
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda one: one.sign)
@@ -112,7 +142,8 @@ def test_every_promise_names_tests_that_are_there(promise: Promise) -> None:
 def test_the_figures_that_say_the_most_were_found(sign: str) -> None:
     (promise,) = (one for one in PROMISES if one.sign == sign)
     records = results.load()[sign].records
-    assert set(promise.headline) <= {name for one in records for name in (*one.counted, *one.worst)}
+    bounded = {one.figure for one in promise.bounds}
+    assert bounded.union(promise.headline) <= {name for one in records for name in one.figures}
 
 
 def test_every_promise_stands_there_once_and_in_order() -> None:

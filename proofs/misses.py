@@ -1,0 +1,46 @@
+"""Figures of the long runs that are above their bounds, and the reasons that are known."""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from proofs.promises import Promise
+from proofs.results import Result
+
+FILE = Path(__file__).with_name("misses.toml")
+
+
+class Name(NamedTuple):
+    """A figure of one run. A new run has a new commit, so an old reason does not explain a new miss."""
+
+    promise: str
+    part: str
+    figure: str
+    commit: str
+
+
+class Miss(NamedTuple):
+    """A figure, and the highest value that it should have had."""
+
+    name: Name
+    value: float
+    highest: float
+
+
+Reasons = Mapping[Name, str]
+
+
+def find_misses(promise: Promise, result: Result) -> Iterator[Miss]:
+    """Yield each figure above its bound; controls have no bounds."""
+    for record in result.records:
+        for figure, value in {} if record.is_control else record.figures.items():
+            highest = promise.bound_of(figure, record.part)
+            if highest is not None and value > highest:
+                yield Miss(Name(promise.sign, record.part, figure, result.commit), value, highest)
+
+
+def load_reasons(file: Path = FILE) -> Reasons:
+    """Read the reasons that were written down."""
+    entries = tomllib.loads(file.read_text(encoding="utf-8"))["miss"]
+    return {Name(*(one[field] for field in Name._fields)): one["reason"] for one in entries}
