@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from collections.abc import Sequence
 
 import pytest
 
@@ -28,13 +29,20 @@ sys.dont_write_bytecode = False
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that uses the fixture ``database`` runs once for each kind that its mark ``databases`` names;
-    where it has none, for each of its module's ``DATABASES``; where that has none, for each of ``KINDS``.
-    """
+    """Run each test that uses the fixture ``database`` once for each kind of database that it needs."""
     if "database" in metafunc.fixturenames:
-        mark = metafunc.definition.get_closest_marker("databases")
-        kinds = mark.args if mark else getattr(metafunc.module, "DATABASES", KINDS)
-        metafunc.parametrize("database", kinds, indirect=True, scope="session")
+        metafunc.parametrize("database", _kinds(metafunc), indirect=True, scope="session")
+
+
+def _kinds(metafunc: pytest.Metafunc) -> Sequence[str]:
+    """The kinds that the test's mark ``databases`` names; for a ``smoke`` test, all; otherwise those that its
+    module's ``DATABASES`` names, by default all.
+    """
+    if mark := metafunc.definition.get_closest_marker("databases"):
+        return mark.args
+    if metafunc.definition.get_closest_marker("smoke"):
+        return KINDS
+    return getattr(metafunc.module, "DATABASES", KINDS)
 
 
 @pytest.hookimpl(trylast=True)

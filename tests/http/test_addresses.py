@@ -20,6 +20,8 @@ from tests.http.asking import (
 )
 from tests.server import NO_LIMITS, RunningServer, running
 
+DATABASES = ("sqlite",)
+
 NO_ROUTE = "No route was found matching the URL and request method."
 
 

@@ -22,6 +22,8 @@ from tests.http.asking import (
 )
 from tests.server import NO_LIMITS, RunningServer, running
 
+DATABASES = ("sqlite",)
+
 PRODUCT, OTHER_PRODUCT = 31, 32
 MISSING = "Consumer key or secret is missing."
 INVALID = "Consumer key or secret is invalid."

@@ -8,6 +8,8 @@ import pytest
 from tests.http.asking import Client, a_key, assert_invalid, license_path
 from tests.server import RunningServer
 
+DATABASES = ("sqlite",)
+
 NUMBERS = {"order_id": "orderId", "product_id": "productId", "user_id": "userId"}
 COUNTS = {"valid_for": "validFor", "times_activated_max": "timesActivatedMax"}
 MAX_ID, MAX_COUNT = 2**63 - 1, 2**31 - 1
@@ -31,6 +33,7 @@ def test_numbers_of_the_shop_may_be_any_integer(vendor: Client, name: str, field
     assert updated(vendor, **{name: value})[field] == expected
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("value", [1, MAX_COUNT, "1", str(MAX_COUNT), None])
 @pytest.mark.parametrize(("name", "field"), COUNTS.items())
 def test_counts_may_be_any_integer(vendor: Client, name: str, field: str, value: object) -> None:
@@ -201,6 +204,7 @@ def test_valid_for_may_stand_beside_no_end(vendor: Client) -> None:
         assert (license["expiresAt"], license["validFor"]) == (None, 10)
 
 
+@pytest.mark.smoke
 def test_update_changes_the_given_fields_only(vendor: Client, program: Client) -> None:
     full = {
         "order_id": 1,
@@ -243,6 +247,7 @@ def test_a_key_that_is_a_number_in_json_is_taken_as_its_text(vendor: Client, num
     assert vendor.get(license_path(second)).data["id"] == created.data["id"]
 
 
+@pytest.mark.smoke
 def test_a_changed_key_is_found_under_its_new_name_only(vendor: Client, program: Client) -> None:
     key = vendor.license()
     token = program.activated(key)
@@ -254,6 +259,7 @@ def test_a_changed_key_is_found_under_its_new_name_only(vendor: Client, program:
     assert vendor.license(license_key=key) == key
 
 
+@pytest.mark.smoke
 def test_the_same_key_is_made_once_however_often_it_is_asked_for(vendor: Client) -> None:
     key = a_key()
     statuses = [vendor.post("licenses", json_body={"license_key": key}).status for _ in range(4)]
@@ -288,6 +294,7 @@ def test_a_license_that_no_api_key_has_made_was_created_by_0(server: RunningServ
     assert [one["createdBy"] for one in vendor.get("licenses?order_id=7204815").data] == [0]
 
 
+@pytest.mark.smoke
 def test_a_deleted_license_is_gone_and_its_key_is_free(vendor: Client) -> None:
     key = vendor.license()
     assert vendor.delete(license_path(key)).data == []

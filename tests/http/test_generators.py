@@ -20,6 +20,8 @@ from tests.http.asking import (
 from tests.http.conftest import assert_clean
 from tests.server import NO_LIMITS, RunningServer, running
 
+DATABASES = ("sqlite",)
+
 MINIMAL: dict[str, Any] = {"name": "plain", "charset": "ABCDEFGH01234567", "chunks": 4, "chunk_length": 5}
 
 
@@ -79,6 +81,7 @@ def test_create_needs_only_four_fields(vendor: Client) -> None:
     assert_success(vendor.post("generators", json_body=MINIMAL), a_generator())
 
 
+@pytest.mark.smoke
 def test_get_and_list_answer_with_the_same(vendor: Client) -> None:
     path = new(vendor, **FULL)
     reply = vendor.get(path)
@@ -88,6 +91,7 @@ def test_get_and_list_answer_with_the_same(vendor: Client) -> None:
     assert [one["id"] for one in listed] == sorted(one["id"] for one in listed)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
 def test_update_changes_the_given_fields(vendor: Client, method: str) -> None:
     path = new(vendor, prefix=None)
@@ -97,6 +101,7 @@ def test_update_changes_the_given_fields(vendor: Client, method: str) -> None:
     assert (cleared.data["expiresIn"], cleared.data["separator"]) == (None, None)
 
 
+@pytest.mark.smoke
 def test_delete_answers_with_an_empty_array(vendor: Client) -> None:
     path = new(vendor)
     made = vendor.post(f"{path}/generate", json_body={"amount": 1}).data[0]["licenseKey"]
@@ -181,6 +186,7 @@ def test_update_with_nothing_is_refused(vendor: Client, body: bytes) -> None:
 # --- generate -------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_generate_answers_with_the_new_licenses(vendor: Client) -> None:
     path = new(vendor, times_activated_max=3, separator="-", suffix="/S", expires_in=30)
     fields = {"amount": 3, "status": "sold", "order_id": 1, "product_id": 2, "user_id": 3}
@@ -272,6 +278,7 @@ def test_generate_refuses_what_create_refuses(vendor: Client) -> None:
     )
 
 
+@pytest.mark.smoke
 def test_all_licenses_are_made_or_none(server: RunningServer, vendor: Client) -> None:
     # Eight keys are all it can make.
     path = new(vendor, charset="01", chunks=1, chunk_length=3, prefix=a_key())

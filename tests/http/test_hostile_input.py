@@ -23,6 +23,8 @@ from tests.http.shape import Answers, assert_in_shape
 from tests.proving import size
 from tests.server import RunningServer
 
+DATABASES = ("sqlite",)
+
 JSON = {"Content-Type": "application/json"}
 
 
@@ -211,6 +213,7 @@ def test_odd_bodies_are_answered(vendor: Client, program: Client, kind: str, bod
         assert_in_shape(client.post(path, body=body, headers={"Content-Type": kind}))
 
 
+@pytest.mark.smoke
 def test_texts_come_back_as_they_went_in(vendor: Client, program: Client) -> None:
     key = vendor.license()
     for text in (
@@ -294,10 +297,10 @@ def asked_with_a_malformed_body(
     return int(head.split()[1]), body
 
 
-def test_who_is_told_that_a_request_is_malformed_has_changed_nothing(
+def test_a_request_that_is_refused_as_malformed_changes_nothing(
     server: RunningServer, vendor: Client
 ) -> None:
-    # Nobody reads the body of a GET that does not say what it is.
+    # The body of a GET without a Content-Type is not read.
     kind = "Content-Type: application/json\r\n"
     for method, said, status, taken in (("GET", "", 200, 1), ("GET", kind, 400, 0), ("POST", "", 400, 0)):
         key = vendor.license()
@@ -309,7 +312,7 @@ def test_an_answer_to_head_has_no_body_whatever_is_wrong(server: RunningServer) 
     assert asked_with_a_malformed_body(server, "HEAD", "licenses") == (401, b"")
 
 
-def test_who_has_an_answer_gets_no_other_one_for_the_rest_of_the_body(server: RunningServer) -> None:
+def test_a_request_is_answered_once_even_if_the_rest_of_its_body_is_malformed(server: RunningServer) -> None:
     with (
         socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection,
         connection.makefile("rb") as received,

@@ -17,6 +17,8 @@ from tests.http.asking import (
 )
 from tests.server import RunningServer
 
+DATABASES = ("sqlite",)
+
 NO_ROUTE = "No route was found matching the URL and request method."
 CORE = "GET, POST, OPTIONS"
 

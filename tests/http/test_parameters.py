@@ -6,6 +6,8 @@ import pytest
 
 from tests.http.asking import Client, a_key, assert_invalid, assert_refused, core, license_path
 
+DATABASES = ("sqlite",)
+
 WAYS = ["query", "form", "multipart", "json_body"]
 JSON = {"Content-Type": "application/json"}
 

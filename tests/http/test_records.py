@@ -18,6 +18,8 @@ from tests.http.asking import (
     written,
 )
 
+DATABASES = ("sqlite",)
+
 AGENT = {"User-Agent": "machine-7"}
 
 
@@ -82,6 +84,7 @@ WRITTEN = {
 }
 
 
+@pytest.mark.smoke
 def test_create_answers_with_the_license(vendor: Client) -> None:
     key = a_key()
     reply = vendor.post("licenses", json_body={"license_key": key, **FIELDS})
@@ -95,6 +98,7 @@ def test_create_needs_nothing_but_a_key(vendor: Client) -> None:
     assert_success(vendor.post("licenses", json_body={"license_key": key}), a_license(key))
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
 def test_update_answers_with_the_license(vendor: Client, method: str) -> None:
     key = vendor.license()
@@ -103,6 +107,7 @@ def test_update_answers_with_the_license(vendor: Client, method: str) -> None:
     assert reply.data["updatedBy"] == reply.data["createdBy"]
 
 
+@pytest.mark.smoke
 def test_get_answers_with_the_license_and_all_its_activations(vendor: Client, program: Client) -> None:
     key = vendor.license()
     empty = a_license(key, activationData=[])
@@ -116,6 +121,7 @@ def test_get_answers_with_the_license_and_all_its_activations(vendor: Client, pr
     assert_success(vendor.get(license_path(key)), a_license(key, timesActivated=1, activationData=records))
 
 
+@pytest.mark.smoke
 def test_list_answers_with_an_array_of_the_same(vendor: Client, program: Client) -> None:
     first, second = (vendor.license(product_id=4711) for _ in range(2))
     program.activate(second)
@@ -124,10 +130,12 @@ def test_list_answers_with_an_array_of_the_same(vendor: Client, program: Client)
     assert len(two["activationData"]) == 1
 
 
+@pytest.mark.smoke
 def test_delete_answers_with_an_empty_array(vendor: Client) -> None:
     assert_success(vendor.delete(license_path(vendor.license())), [])
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_activate_answers_with_the_license_and_one_activation(
     vendor: Client, program: Client, method: str
@@ -144,6 +152,7 @@ def test_activate_answers_with_the_license_and_one_activation(
     assert_common_headers(reply)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_reactivate_answers_with_the_same_activation(vendor: Client, program: Client, method: str) -> None:
     key = vendor.license(times_activated_max=2)
@@ -154,6 +163,7 @@ def test_reactivate_answers_with_the_same_activation(vendor: Client, program: Cl
     assert_success(reply, {**expected, "activationData": {**first, "updated_at": JUST_NOW}})
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_deactivate_with_a_token_answers_with_that_activation(
     vendor: Client, program: Client, method: str
@@ -167,6 +177,7 @@ def test_deactivate_with_a_token_answers_with_that_activation(
     assert_success(reply, {**expected, "activationData": ended})
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_deactivate_without_a_token_answers_with_those_it_deactivated(
     vendor: Client, program: Client, method: str
@@ -179,6 +190,7 @@ def test_deactivate_without_a_token_answers_with_those_it_deactivated(
     assert_success(reply, {**without_authors(a_license(key)), "activationData": ended})
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_validate_answers_with_all_activations_and_what_remains(
     vendor: Client, program: Client, method: str
@@ -194,6 +206,7 @@ def test_validate_answers_with_all_activations_and_what_remains(
     assert_common_headers(reply)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_validate_with_a_token_answers_with_that_one_activation(
     vendor: Client, program: Client, method: str
@@ -244,12 +257,14 @@ def test_a_user_agent_is_cut_at_512_characters(vendor: Client, program: Client) 
         assert reply.data["activationData"]["user_agent"] == "x" * kept
 
 
+@pytest.mark.smoke
 def test_an_order_number_may_be_as_large_as_64_bits_allow(vendor: Client) -> None:
     key = vendor.license(order_id=2**63 - 1, product_id=0, user_id="9223372036854775807")
     license = vendor.get(license_path(key)).data
     assert (license["orderId"], license["productId"], license["userId"]) == (2**63 - 1, 0, 2**63 - 1)
 
 
+@pytest.mark.smoke
 def test_the_first_activation_sets_the_end_of_a_license_that_is_valid_for_some_days(
     vendor: Client, program: Client
 ) -> None:
@@ -278,6 +293,7 @@ def test_an_end_of_its_own_counts_instead_of_valid_for(vendor: Client, program: 
     assert program.activate(key).data["expiresAt"] == "2099-01-01 00:00:00"
 
 
+@pytest.mark.smoke
 def test_the_end_of_very_many_days_is_the_end_of_time(vendor: Client, program: Client) -> None:
     key = vendor.license(valid_for=2**31 - 1)
     assert program.activate(key).data["expiresAt"] == "9999-12-31 23:59:59"

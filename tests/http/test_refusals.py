@@ -16,13 +16,15 @@ from tests.http.asking import (
     written,
 )
 
-NOBODY = "0" * 40
+DATABASES = ("sqlite",)
+
+UNKNOWN_TOKEN = "0" * 40
 UNUSABLE = [4, 5]
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("call", ["activate", "validate"])
-@pytest.mark.parametrize("query", ["", f"token={NOBODY}", "token="])
+@pytest.mark.parametrize("query", ["", f"token={UNKNOWN_TOKEN}", "token="])
 def test_activate_and_validate_of_an_unknown_key_is_refused(
     program: Client, method: str, call: str, query: str
 ) -> None:
@@ -32,7 +34,7 @@ def test_activate_and_validate_of_an_unknown_key_is_refused(
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-@pytest.mark.parametrize("query", ["", f"token={NOBODY}"])
+@pytest.mark.parametrize("query", ["", f"token={UNKNOWN_TOKEN}"])
 def test_deactivate_of_an_unknown_key_is_refused(program: Client, method: str, query: str) -> None:
     key = a_key()
     reply = program.ask(method, core("deactivate", key), query=query)
@@ -90,6 +92,7 @@ def test_activate_of_an_inactive_or_disabled_license_is_refused(
     assert_refused(reply, f"License Key: {key} is {word}.", code="lmfwc_rest_license_inactive")
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_activate_at_the_limit_is_refused(vendor: Client, program: Client, method: str) -> None:
     key = vendor.license(times_activated_max=1)
@@ -98,7 +101,8 @@ def test_activate_at_the_limit_is_refused(vendor: Client, program: Client, metho
     assert_refused(reply, f"License Key: {key} reached maximum activation count.")
 
 
-@pytest.mark.parametrize("token", [NOBODY, 'odd "token" {e} \\ ü', "x" * 500, "\0"])
+@pytest.mark.smoke
+@pytest.mark.parametrize("token", [UNKNOWN_TOKEN, 'odd "token" {e} \\ ü', "x" * 500, "\0"])
 def test_an_unknown_token_is_refused(vendor: Client, program: Client, token: str) -> None:
     key = vendor.license()
     program.activate(key)
@@ -154,7 +158,7 @@ def test_keys_compare_byte_for_byte(vendor: Client, program: Client) -> None:
 
 def test_an_unknown_key_comes_before_an_unknown_token(program: Client) -> None:
     key = a_key()
-    assert "License Key" in program.activate(key, NOBODY).message
+    assert "License Key" in program.activate(key, UNKNOWN_TOKEN).message
 
 
 def test_expired_comes_before_inactive(vendor: Client, program: Client) -> None:
@@ -171,14 +175,16 @@ def test_expired_inactive_and_disabled_come_before_the_token(vendor: Client, pro
         key = vendor.license()
         active = program.activated(key)
         vendor.put(license_path(key), json_body=fields)
-        assert program.activate(key, NOBODY).json["code"] == code
+        assert program.activate(key, UNKNOWN_TOKEN).json["code"] == code
         assert program.activate(key, active).json["code"] == code
 
 
 def test_the_token_comes_before_the_limit(vendor: Client, program: Client) -> None:
     key = vendor.license(times_activated_max=1)
     active = program.activated(key)
-    assert_refused(program.activate(key, NOBODY), f"Activation Token: {NOBODY} could not be found.")
+    assert_refused(
+        program.activate(key, UNKNOWN_TOKEN), f"Activation Token: {UNKNOWN_TOKEN} could not be found."
+    )
     assert_refused(program.activate(key, active), f"Activation Token: {active} is already activated.")
 
 
