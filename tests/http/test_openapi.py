@@ -117,9 +117,9 @@ def test_a_page_does_not_repeat_a_host_that_is_none(shop: Client) -> None:
 
 def test_the_first_page_leads_on(shop: Client) -> None:
     page = shop.get("/").body.decode()
-    assert "Keywright runs" in page
+    assert "Keywright is running" in page
     for link in re.findall(r'href="([^":]+)"', page):
-        # The pages lead whoever comes to where they sign in.
+        # The admin pages redirect to the page where users sign in.
         assert shop.get(f"/{link}").status == (303 if link == "admin" else 200)
     assert shop.get("/", query="rest_route=/other/v1/things").status == 404
 

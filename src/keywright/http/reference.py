@@ -1,7 +1,6 @@
-"""The pages for whoever comes with a browser: a first page, and the reference of the interface.
+"""The landing page and the API reference.
 
-Each is made when somebody asks for it for the first time, and then kept; what makes it is imported
-then, too: a server that nobody reads about pays nothing.
+Each is made and its code imported at its first request, and then kept: the start of the server stays fast.
 """
 
 import asyncio
@@ -19,27 +18,21 @@ from keywright.config import Settings
 
 _JSON = "application/json; charset=UTF-8"
 _HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
-#: Stands in the kept page where the address goes by which the reader knows the server.
+#: In the kept page, the placeholder for the server's URL as the reader knows it.
 _BASE = b"http://KEYWRIGHT"
-_ADMIN = "admin"
-_LINKS = (
-    (_ADMIN, "The pages", "Licenses, customers and their devices, for your staff"),
-    ("openapi/v2", "The interface", "Every call, with examples to paste"),
-    ("healthz", "healthz", "Is the process alive?"),
-    ("readyz", "readyz", "Does the database answer?"),
-)
 
 
 async def landing(request: Request) -> Response:
-    """Says that Keywright runs, and where to go from here."""
+    """Answer with the landing page: Keywright is running, and links to the other pages."""
     if "rest_route" in request.query_params:
-        # A call to an interface that is not ours.
+        # A call to an interface that Keywright does not have.
         raise HTTPException(404)
-    return _html(_landing(has_admin=request.app.state.has_admin(request.scope)))
+    has_admin = request.app.state.has_admin(request.scope)
+    return _html(await asyncio.to_thread(_landing, has_admin=has_admin))
 
 
 async def reference(request: Request) -> Response:
-    """The interface, to be read."""
+    """Answer with the API reference."""
     host = request.headers.get("host", "")
     base = f"{request.url.scheme}://{host}" if _HOST.fullmatch(host) else "http://127.0.0.1:8000"
     page = await asyncio.to_thread(_reference, request.app.state.settings)
@@ -47,22 +40,15 @@ async def reference(request: Request) -> Response:
 
 
 async def document(request: Request) -> Response:
-    """The interface, for programs: an OpenAPI 3.1 document."""
+    """Answer with the OpenAPI 3.1 document."""
     return Response(await asyncio.to_thread(_document, request.app.state.settings), media_type=_JSON)
 
 
 @lru_cache(maxsize=2)
 def _landing(*, has_admin: bool) -> bytes:
-    from keywright.http.markup import element, page
+    from keywright.http.openapi import page
 
-    items = [
-        element("li", element("a", name, href=address), element("span", says))
-        for address, name, says in _LINKS
-        if has_admin or address != _ADMIN
-    ]
-    version = element("p", f"A license server, version {__version__}.", class_="soft")
-    body = element("main", element("h1", "Keywright runs"), version, element("ul", *items), class_="landing")
-    return page("Keywright", body).encode()
+    return page.render("landing.html", has_admin=has_admin, version=__version__).encode()
 
 
 @lru_cache(maxsize=1)
@@ -71,7 +57,7 @@ def _reference(settings: Settings) -> bytes:
     from keywright.http.openapi.document import build
 
     document = build(settings)
-    return page.write(document, _BASE.decode() + document["servers"][0]["url"]).encode()
+    return page.render_reference(document, _BASE.decode() + document["servers"][0]["url"]).encode()
 
 
 @lru_cache(maxsize=1)
@@ -82,7 +68,7 @@ def _document(settings: Settings) -> bytes:
 
 
 def _html(page: bytes) -> Response:
-    from keywright.http.markup import security_policy
+    from keywright.http.openapi.page import security_policy
 
     headers = {"Content-Security-Policy": security_policy(), "Referrer-Policy": "no-referrer"}
     return HTMLResponse(page, headers=headers)

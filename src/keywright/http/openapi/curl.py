@@ -14,7 +14,7 @@ def line(
     method: str,
     operation: Mapping[str, Any],
     parameters: Sequence[Mapping[str, Any]],
-    body: Mapping[str, Any] | None,
+    body: Mapping[str, Any],
 ) -> str:
     """The call, filled with the document's examples."""
     words = ["curl"]
@@ -22,7 +22,7 @@ def line(
         words.append("-u ck_…:cs_…")
     if method not in ("get", "post"):
         words.append(f"-X {method.upper()}")
-    example = {} if body is None else body["content"]["application/json"]["example"]
+    example = body.get("application/json", {}).get("example", {})
     query = ""
     if method == "get":
         query = _query(example or _of_query(parameters))
