@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DATABASE = re.compile(r"postgresql://[^\s\"'`@]*@[^\s\"'`]+")
-LINK = re.compile(r"\]\(([^)#]+?)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
 def blocks(document: Path, kind: str) -> list[str]:
@@ -89,14 +90,31 @@ def test_every_database_in_the_documents_and_in_deploy_is_reached_with_verified_
     assert [url for url in found if unverified_hosts(url) not in ([], ["postgres"])] == []
 
 
-def test_every_link_between_documents_leads_to_a_file() -> None:
-    broken = [
-        f"{document.relative_to(ROOT)}: {target}"
-        for document in DOCUMENTS
-        for target in LINK.findall(document.read_text())
-        if "://" not in target and not (document.parent / target).exists()
-    ]
-    assert broken == []
+def test_every_link_between_documents_leads_to_a_file_and_a_heading() -> None:
+    assert [broken for document in DOCUMENTS for broken in broken_links(document)] == []
+
+
+def test_a_link_to_nowhere_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# One heading, two\n[a](page.md#one-heading-two) [b](#two) [c](other.md) [d](http://x/#y)\n"
+    )
+    assert list(broken_links(page)) == ["page.md: #two", "page.md: other.md#"]
+
+
+def broken_links(document: Path) -> Iterator[str]:
+    for target, anchor in LINK.findall(document.read_text()):
+        if "://" in target:
+            continue
+        file = document.parent / target if target else document
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            yield f"{document.name}: {target}#{anchor}"
+
+
+def anchors(document: Path) -> set[str]:
+    """Return the anchors that GitHub gives to the headings."""
+    headings = (re.sub(r"\]\([^)]*\)", "", one).lower() for one in HEADING.findall(document.read_text()))
+    return {re.sub(r"[^\w\- ]", "", one).replace(" ", "-") for one in headings}
 
 
 @pytest.mark.parametrize("page", reference.PAGES)

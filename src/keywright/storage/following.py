@@ -2,7 +2,7 @@
 happened on a day.
 
 On PostgreSQL, a transaction takes the numbers of its events before it commits, so an event may appear below
-others that are there already (docs/decisions/018-what-follows-the-events.md).
+others that are there already (docs/decisions/018).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
