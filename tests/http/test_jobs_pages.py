@@ -88,9 +88,9 @@ def test_a_job_that_left_all_as_they_were_does_not_look_like_one_that_did_someth
     server: RunningServer, bob: Visitor
 ) -> None:
     in_vain = ended(server, a_change("extend", 30, license_ids=(1, 2)))
-    assert 'class="badge tone-warn' in bob.get(f"/jobs/{in_vain}/progress").text
+    assert 'class="badge warn' in bob.get(f"/jobs/{in_vain}/progress").text
     useful = ended(server, a_change("set_limit", 3, license_ids=(999_999, 5)))
-    assert 'class="badge tone-good' in bob.get(f"/jobs/{useful}/progress").text
+    assert 'class="badge good' in bob.get(f"/jobs/{useful}/progress").text
 
 
 def test_a_job_that_has_made_licenses_leads_to_them(server: RunningServer, bob: Visitor) -> None:

@@ -17,7 +17,7 @@ from tools.attacks.wire import LICENSES, Connection, NotAnswered, get, post, qui
 
 _HEADERS = 32_000
 _BODY = 1024 * 1024
-_STYLE = re.compile(r'href="(/admin/static/tabler[^"]+)"')
+_STYLE = re.compile(r'href="(/admin/static/admin[^"]+css)"')
 _FORM_TOKEN = re.compile(r'name="csrf_token" value="([0-9a-f]+)"')
 #: The cookie that ties forms to a browser, and that of a browser in which the user has signed in before.
 _COOKIE, _KNOWN = re.compile(r"keywright=[^;]+"), re.compile(r"keywright-known=[^;]+")
@@ -62,12 +62,12 @@ async def _send_large_bodies(stranger: Stranger) -> None:
 
 
 async def _never_read(stranger: Stranger) -> None:
-    """200 connections ask for a large page, and read nothing."""
+    """200 connections ask for 2 MB each, and read nothing."""
     loop = asyncio.get_running_loop()
     async with stranger.connection() as connection:
         page = await stranger.ask(connection, get("/admin/sign-in"))
     style = _STYLE.search(page.body.decode()) if page is not None else None
-    request = get(style[1] if style else "/admin/sign-in") * 4
+    request = get(style[1] if style else "/admin/sign-in") * 100
     with ExitStack() as stack:
         for _ in range(200):
             sock = stack.enter_context(quiet_socket(stranger.address))

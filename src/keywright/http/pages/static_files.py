@@ -6,7 +6,6 @@ answered from memory.
 
 import gzip
 import hashlib
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,13 +37,13 @@ class Statics:
         self._files: dict[str, _File] = {}
         #: The address of each file, by its plain name, for templates.
         self.urls: dict[str, str] = {}
-        for path in (_tabler(), *sorted(_HERE.iterdir())):
+        for path in sorted(_HERE.iterdir()):
             content = path.read_bytes()
             digest = hashlib.sha256(content).hexdigest()[:12]
             name = f"{path.name.split('.')[0]}.{digest}{path.suffix}"
             compressed = gzip.compress(content, 9, mtime=0)
             self._files[name] = _File(_TYPES[path.suffix], f'"{digest}"', content, compressed)
-            self.urls[path.name.replace(".min.", ".")] = f"{BASE}/static/{name}"
+            self.urls[path.name] = f"{BASE}/static/{name}"
 
     async def answer(self, request: Request) -> Response:
         """The file of this name, compressed where the browser takes that."""
@@ -59,11 +58,3 @@ class Statics:
                 file.compressed, headers={**headers, "content-encoding": "gzip"}, media_type=file.media_type
             )
         return Response(file.plain, headers=headers, media_type=file.media_type)
-
-
-def _tabler() -> Path:
-    """Tabler's style, as starlette-admin brings it (https://tabler.io, MIT)."""
-    spec = find_spec("starlette_admin")
-    assert spec is not None  # noqa: S101
-    assert spec.origin is not None  # noqa: S101
-    return Path(spec.origin).parent / "static/css/vendor/tabler.min.css"

@@ -145,28 +145,13 @@
     if (box.dataset.submit !== undefined) box.form.requestSubmit();
   });
 
-  // --- light and dark, the menu ---
+  // --- light and dark ---
   function chooseTheme(button) {
     const secure = location.protocol === "https:" ? "; Secure" : "";
     document.cookie = `keywright_theme=${button.value}; Path=/admin; Max-Age=31536000; SameSite=Lax${secure}`;
-    window.keywrightTheme();
+    document.querySelector("meta[name=color-scheme]").content = button.value === "system" ? "light dark" : button.value;
     all(".theme button").forEach((one) => one.setAttribute("aria-pressed", String(one === button)));
   }
-  function toggleMenu(button, isOpen) {
-    button.setAttribute("aria-expanded", String(isOpen));
-    document.getElementById(button.getAttribute("aria-controls")).classList.toggle("is-open", isOpen);
-  }
-  document.addEventListener("click", (event) => {
-    const button = event.target.closest(".menu-button");
-    if (button) toggleMenu(button, button.getAttribute("aria-expanded") !== "true");
-  });
-  document.addEventListener("keydown", (event) => {
-    const button = document.querySelector(".menu-button[aria-expanded=true]");
-    if (event.key === "Escape" && button) {
-      toggleMenu(button, false);
-      button.focus();
-    }
-  });
 
   document.addEventListener("submit", (event) => {
     const form = event.target;
