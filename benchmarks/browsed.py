@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from benchmarks.databases import Database
 from benchmarks.installations import key_of, opened
 from keywright.model import Activation, ActivationSource, Event, License, LicenseSource, Status
-from keywright.storage import Writing
+from keywright.storage import Writing, activation_store, event_store, license_store
 from keywright.storage.many import Values, inserting
 from keywright.storage.schema import daily_counts, limit_refusals, marks
 
@@ -202,9 +202,9 @@ def _mark(term: str, license_id: int, activation_id: int) -> Values:
 
 
 def _save(tx: Writing, told: _Told) -> None:
-    tx.save_new_licenses(told.licenses)
-    tx.save_new_activations(told.activations)
-    tx.save_events(told.events)
+    license_store.save_new_licenses(tx, told.licenses)
+    activation_store.save_new_activations(tx, told.activations)
+    event_store.save_events(tx, told.events)
     tx.save_numbers()
     _INSERT_MARKS.execute(tx.connection, told.marks)
 

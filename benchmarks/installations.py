@@ -23,7 +23,7 @@ from keywright.model import (
     Permissions,
     Status,
 )
-from keywright.storage import Storage, Writing
+from keywright.storage import Storage, Writing, activation_store, event_store, license_store
 
 ACTIVATIONS = 3
 #: Far from being reached, yet compared with at every activation.
@@ -126,8 +126,8 @@ def insert_limited(storage: Storage, keys: Sequence[str], limit: int) -> None:
     """Licenses without activations, with places for so many."""
     now = datetime.now(UTC).replace(microsecond=0)
     with storage.write() as tx:
-        tx.save_new_licenses(
-            [_license(tx.next_id("license"), key, now, now, taken=0, limit=limit) for key in keys]
+        license_store.save_new_licenses(
+            tx, [_license(tx.next_id("license"), key, now, now, taken=0, limit=limit) for key in keys]
         )
         tx.save_numbers()
 
@@ -144,9 +144,9 @@ def _insert(tx: Writing, created: list[tuple[int, datetime]], now: datetime, cha
             one = _activation(tx.next_id("activation"), id, moment, chance)
             activations.append(one)
             events.append(Event(moment, "license.activated", id, one.id, "program", one.ip_address))
-    tx.save_new_licenses(licenses)
-    tx.save_new_activations(activations)
-    tx.save_events(events)
+    license_store.save_new_licenses(tx, licenses)
+    activation_store.save_new_activations(tx, activations)
+    event_store.save_events(tx, events)
     tx.save_numbers()
 
 
@@ -192,8 +192,10 @@ def _write_places(storage: Storage, licenses: int, file: Path, chance: random.Ra
     """Write some active places, and return how many they are."""
     keys = [key_of(index) for index in chance.sample(range(licenses), min(licenses, _MOST_PLACES))]
     with storage.read() as tx:
-        key_by_id = {one.id: key for key, one in tx.find_licenses(keys).items()}
-        records = [one for found in tx.list_activations(key_by_id).values() for one in found]
+        key_by_id = {one.id: key for key, one in license_store.find_licenses(tx, keys).items()}
+        records = [
+            one for found in activation_store.list_activations(tx, key_by_id).values() for one in found
+        ]
     chance.shuffle(records)
     lines = [f"{key_by_id[one.license_id]} {one.token}\n" for one in records[:_MOST_PLACES]]
     file.write_text("".join(lines))

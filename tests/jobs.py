@@ -11,7 +11,7 @@ from keywright import jobs
 from keywright.batches import Batches
 from keywright.browsing import Search
 from keywright.model import Event, Job, JobState, Role
-from keywright.storage import Storage, ask, change, rows
+from keywright.storage import Storage, ask, change, event_store, rows
 from keywright.storage.schema import users
 from tests.makers import NOW, a_user, an_origin
 
@@ -121,4 +121,4 @@ def found(storage: Storage, job_id: int) -> Job:
 
 def events_of(storage: Storage, license_id: int) -> list[Event]:
     """What happened to a license, or, with 0, what is not about one; oldest first."""
-    return ask(storage, lambda tx: tx.list_events(license_id, limit=1000))[::-1]
+    return ask(storage, lambda tx: event_store.list_events(tx, license_id, limit=1000))[::-1]

@@ -12,7 +12,7 @@ from keywright import commands as c
 from keywright import keys
 from keywright.errors import CredentialsInvalid, UnknownApiKey
 from keywright.model import ApiKey, Caller, Origin, Permissions
-from keywright.storage import Storage, Writing, ask, change
+from keywright.storage import Storage, Writing, api_key_store, ask, change
 from keywright.workset import Workset
 
 _NO_SECRET = bytes(32)
@@ -72,7 +72,7 @@ def issue_api_key(
 
 def list_api_keys(storage: Storage) -> list[ApiKey]:
     """Every API key, revoked ones included, oldest first."""
-    return ask(storage, lambda tx: tx.list_api_keys())
+    return ask(storage, api_key_store.list_api_keys)
 
 
 def revoke_api_key(storage: Storage, api_key_id: int, now: datetime, *, origin: Origin = _PROGRAM) -> None:
@@ -119,7 +119,7 @@ def issue(work: Workset, command: c.IssueApiKey) -> ApiKey:
         created_at=command.now,
         revoked_at=None,
     )
-    api_key = replace(api_key, id=work.tx.save_new_api_key(api_key, command.consumer_key_hash))
+    api_key = replace(api_key, id=api_key_store.save_new_api_key(work.tx, api_key, command.consumer_key_hash))
     details = {"api_key_id": api_key.id, "api_key": api_key.name, "permissions": api_key.permissions}
     if api_key.product_id is not None:
         details["product_id"] = api_key.product_id
@@ -129,7 +129,7 @@ def issue(work: Workset, command: c.IssueApiKey) -> ApiKey:
 
 def revoke(work: Workset, command: c.RevokeApiKey) -> None:
     """End an API key."""
-    if not work.tx.revoke_api_key(command.api_key_id, command.now):
+    if not api_key_store.revoke_api_key(work.tx, command.api_key_id, command.now):
         raise UnknownApiKey
     work.note("api_key.revoked", command, {"api_key_id": command.api_key_id})
 

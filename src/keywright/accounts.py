@@ -242,7 +242,7 @@ def create_user(work: Workset, command: c.CreateUser) -> User:
     if find_user(work.tx, command.name) is not None:
         raise UserExists(command.name)
     user = User(0, command.name, command.role, command.password_hash, command.now)
-    user = replace(user, id=work.tx.save_new_user(user))
+    user = replace(user, id=people.save_new_user(work.tx, user))
     work.note("user.created", command, _of(user) | {"role": user.role})
     return user
 

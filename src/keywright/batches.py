@@ -34,7 +34,7 @@ from keywright.errors import (
     Unavailable,
 )
 from keywright.model import KeptAnswer, RecordLimits
-from keywright.storage import Reading, Storage, Writing, ask, change
+from keywright.storage import Reading, Storage, Writing, answer_store, ask, change, license_store
 from keywright.workset import Workset
 
 Outcome = Any
@@ -64,10 +64,10 @@ def forget_answers(work: Workset, command: c.ForgetAnswers) -> int | None:
     """Delete old kept answers; returns how many they were. None, and all are left, when even the newest
     would have to go: nobody has called for long, or the clock has jumped.
     """
-    newest = work.tx.newest_kept_answer()
+    newest = answer_store.newest_kept_answer(work.tx)
     if newest is not None and newest < command.before:
         return None
-    return work.tx.delete_kept_answers(command.before)
+    return answer_store.delete_kept_answers(work.tx, command.before)
 
 
 def note(work: Workset, command: c.Note) -> None:
@@ -240,7 +240,7 @@ class Batches:
 
     def _look(self, keys: Collection[str]) -> dict[str, str]:
         try:
-            return change(self._storage, lambda tx: tx.find_holders(keys)) if keys else {}
+            return change(self._storage, lambda tx: license_store.find_holders(tx, keys)) if keys else {}
         except Unavailable:
             return {}
 
@@ -288,7 +288,7 @@ def _decide(commands: Sequence[c.Command], limits: RecordLimits, tx: Writing) ->
     work = Workset(tx, commands, limits)
     scopes = [one.retry.scope for one in commands if one.retry is not None]
     if scopes:
-        outcomes = _decide_with_answers(work, commands, tx.lock_kept_answers(scopes))
+        outcomes = _decide_with_answers(work, commands, answer_store.lock_kept_answers(tx, scopes))
     else:
         outcomes = [_outcome(_DECISIONS[type(one)], work, one) for one in commands]
     work.save()
@@ -324,7 +324,7 @@ def _decide_once(work: Workset, command: c.Command, retry: c.Retry, kept: dict[b
         return outcome
     status, body = retry.write_answer(outcome)
     kept[retry.scope] = KeptAnswer(retry.request_digest, status, body)
-    work.tx.save_kept_answer(retry.scope, kept[retry.scope], command.now)
+    answer_store.save_kept_answer(work.tx, retry.scope, kept[retry.scope], command.now)
     return outcome
 
 

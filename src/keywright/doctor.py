@@ -11,7 +11,7 @@ from functools import partial
 import msgspec
 
 from keywright.model import Event, Origin
-from keywright.storage import Storage, Writing, ask, change, inspecting
+from keywright.storage import Storage, Writing, activation_store, ask, change, event_store, inspecting
 from keywright.storage.browsing import list_daily_counts
 from keywright.storage.following import FORWARDED_BLINDLY, day_of
 from keywright.storage.inspecting import OTHERS, Inspected
@@ -89,11 +89,11 @@ def mend(storage: Storage, finding: Finding, now: datetime, origin: Origin) -> N
         raise ValueError(f"{finding.code} cannot be mended")
 
     def recount(tx: Writing) -> None:
-        counted = tx.recount(license_id)
+        counted = activation_store.recount(tx, license_id)
         if counted is None:
             return
         event = Event(now, "license.recounted", license_id, None, origin.actor, origin.ip_address, counted)
-        tx.save_events([event])
+        event_store.save_events(tx, [event])
 
     change(storage, recount)
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from keywright import commands as c
-from keywright.storage import Reading, Writing, following, tallying
+from keywright.storage import Reading, Writing, following, license_store, tallying
 from keywright.storage.following import END, Positions
 from keywright.workset import Workset
 
@@ -188,7 +188,7 @@ def tally(work: Workset, command: c.Tally) -> None:
     tx, now = work.tx, command.now
     tallying.forget_refusals(tx, now - _REFUSALS_KEPT)
     if command.refused:
-        found = tx.find_licenses(command.refused)
+        found = license_store.find_licenses(tx, command.refused)
         times = {license.id: command.refused[key] for key, license in found.items()}
         tallying.save_refusals(tx, times, now)
     counted = {VALIDATED: command.validations, following.FORWARDED_BLINDLY: command.forwarded_blindly}

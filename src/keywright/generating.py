@@ -10,7 +10,7 @@ from keywright import keys
 from keywright.errors import GeneratorTooWeak, InvalidParameters, UnknownGenerator
 from keywright.licensing import new_license
 from keywright.model import Generator, LicenseRecord, LicenseSource
-from keywright.storage import Reading
+from keywright.storage import Reading, generator_store, license_store
 from keywright.workset import Workset
 
 #: How often a key may be drawn anew because it exists already, per key wanted.
@@ -36,7 +36,7 @@ def create_generator(work: Workset, command: c.CreateGenerator) -> Generator:
         updated_by=None,
     )
     require_sound(generator, is_weak_allowed=command.is_weak_allowed)
-    generator = replace(generator, id=work.tx.save_new_generator(generator))
+    generator = replace(generator, id=generator_store.save_new_generator(work.tx, generator))
     work.note("generator.created", command, _of(generator))
     return generator
 
@@ -46,7 +46,7 @@ def update_generator(work: Workset, command: c.UpdateGenerator) -> Generator:
     generator = _lock_generator(work, command.generator_id)
     changed = replace(generator, **command.changes, updated_at=command.now, updated_by=command.api_key_id)
     require_sound(changed, is_weak_allowed=command.is_weak_allowed)
-    work.tx.save_generator(changed)
+    generator_store.save_generator(work.tx, changed)
     pairs = {name: [getattr(generator, name), getattr(changed, name)] for name in sorted(command.changes)}
     different = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     work.note("generator.updated", command, _of(changed) | different)
@@ -56,7 +56,7 @@ def update_generator(work: Workset, command: c.UpdateGenerator) -> Generator:
 def delete_generator(work: Workset, command: c.DeleteGenerator) -> None:
     """Delete a generator; the licenses it made stay."""
     generator = _lock_generator(work, command.generator_id)
-    work.tx.delete_generator(command.generator_id)
+    generator_store.delete_generator(work.tx, command.generator_id)
     work.note("generator.deleted", command, _of(generator))
 
 
@@ -80,14 +80,14 @@ def generate(work: Workset, command: c.GenerateLicenses) -> tuple[LicenseRecord,
 
 def get_generator(tx: Reading, generator_id: int) -> Generator:
     """The generator with this number. Raises ``UnknownGenerator``."""
-    generator = tx.find_generator(generator_id)
+    generator = generator_store.find_generator(tx, generator_id)
     if generator is None:
         raise UnknownGenerator(generator_id)
     return generator
 
 
 def _lock_generator(work: Workset, generator_id: int) -> Generator:
-    generator = work.tx.lock_generator(generator_id)
+    generator = generator_store.lock_generator(work.tx, generator_id)
     if generator is None:
         raise UnknownGenerator(generator_id)
     return generator
@@ -124,7 +124,7 @@ def _new_keys(work: Workset, generator: Generator, amount: int) -> list[str]:
         if draws_left < 0:
             raise InvalidParameters({"amount": "the generator cannot make that many new keys"})
         drawn = dict.fromkeys(keys.generate_key(generator) for _ in range(wanted))
-        taken = work.tx.find_licenses(drawn)
+        taken = license_store.find_licenses(work.tx, drawn)
         new |= {key: None for key in drawn if key not in taken and not work.has_license(key)}
     return list(new)
 

@@ -18,7 +18,7 @@ from keywright.model import (
     LicenseRecord,
     RecordLimits,
 )
-from keywright.storage import Reading, records
+from keywright.storage import Reading, api_key_store, generator_store, license_store, records
 
 #: How many licenses of a list are counted, or skipped, anew for every page. Beyond them, what is known from
 #: the pages before is used, and for how long, in seconds.
@@ -68,12 +68,12 @@ class Pages:
         """The number of matching licenses: exactly up to ``MOST_EXACT``; beyond, as it was ``KNOWN_FOR``
         seconds ago or later.
         """
-        few = tx.count_licenses(where, most=MOST_EXACT + 1)
+        few = license_store.count_licenses(tx, where, most=MOST_EXACT + 1)
         if few <= MOST_EXACT:
             return few
         known, now = self._facts(where), self._clock()
         if known.total_until <= now:
-            known.total, known.total_until = tx.count_licenses(where), now + KNOWN_FOR
+            known.total, known.total_until = license_store.count_licenses(tx, where), now + KNOWN_FOR
         return known.total
 
     def page(self, tx: Reading, where: LicenseFilter, *, skip: int, limit: int) -> list[License]:
@@ -83,7 +83,9 @@ class Pages:
         if skip > MOST_EXACT:
             known = (one for one in self._facts(where).places if one.skip <= skip and one.known_until > now)
             start = max((start, *known))
-        found = tx.list_license_page(where, after_id=start.after_id, skip=skip - start.skip, limit=limit)
+        found = license_store.list_license_page(
+            tx, where, after_id=start.after_id, skip=skip - start.skip, limit=limit
+        )
         if found and skip + len(found) > MOST_EXACT:
             place = _Place(skip + len(found), found[-1].id, now + KNOWN_FOR)
             self._facts(where).places.append(place)
@@ -139,7 +141,7 @@ def validate(read: Readset, query: c.Validate) -> LicenseRecord | TakesLong:
 
 def find_licenses(read: Readset, query: c.FindLicenses) -> tuple[LicenseRecord, ...]:
     """The next matching licenses, with some of their activations."""
-    found = read.tx.list_licenses(query.where, after_id=query.after_id, limit=query.limit)
+    found = license_store.list_licenses(read.tx, query.where, after_id=query.after_id, limit=query.limit)
     return tuple(records.list_records(read.tx, found, read.limits.listed))
 
 
@@ -158,17 +160,17 @@ def find_generator(read: Readset, query: c.GetGenerator) -> Generator:
 
 def list_generators(read: Readset, _query: c.ListGenerators) -> tuple[Generator, ...]:
     """Every generator."""
-    return tuple(read.tx.list_generators())
+    return tuple(generator_store.list_generators(read.tx))
 
 
 def find_api_key(read: Readset, query: c.FindApiKey) -> ApiKey | None:
     """The API key in force with this hashed consumer key."""
-    return read.tx.find_api_key(query.consumer_key_hash)
+    return api_key_store.find_api_key(read.tx, query.consumer_key_hash)
 
 
 def check(read: Readset, _query: c.CheckStore) -> None:
     """The database answers."""
-    read.tx.list_generators()
+    generator_store.list_generators(read.tx)
 
 
 #: Answered by statements each of which sees one moment of the database, all that an answer needs.

@@ -10,7 +10,7 @@ from keywright import rules
 from keywright.commands import Command, DeactivateAll, LicenseCommand, UpdateLicense, license_commands
 from keywright.errors import UnknownLicense, UnknownToken
 from keywright.model import Activation, Event, License, RecordLimits
-from keywright.storage import Writing, records
+from keywright.storage import Writing, activation_store, event_store, license_store, records
 
 _LIMITS = RecordLimits()
 
@@ -39,7 +39,7 @@ class Workset:
         keys = {one.key for one in commands} | {one.changes["key"] for one in renames}
         if not keys:
             return
-        self._licenses = self.tx.lock_licenses(keys)
+        self._licenses = license_store.lock_licenses(self.tx, keys)
         self._before = {one.id: one for one in self._licenses.values()}
         bearers = self._bearers(renames)
         tokens, emptied = set(), set()
@@ -50,7 +50,7 @@ class Workset:
                     tokens.add((license_id, token))
                 elif type(one) is DeactivateAll:
                     emptied.add(license_id)
-        for record in self.tx.find_activations(tokens):
+        for record in activation_store.find_activations(self.tx, tokens):
             self._records.setdefault(record.license_id, {})[record.token] = record
         whole = [one for one in self._licenses.values() if one.id in emptied]
         for license_id, some in records.list_some_active(self.tx, whole, self.limits.listed).items():
@@ -160,20 +160,22 @@ class Workset:
         batch may have. The database looks at each statement.
         """
         tx = self.tx
-        tx.delete_licenses(self._deleted - self._new_licenses)
+        activation_store.delete_licenses(tx, self._deleted - self._new_licenses)
         now = [one for one in self._licenses.values() if one.id not in self._deleted]
         self._save_changed([one for one in now if one.id in self._before])
-        tx.save_new_licenses([one for one in now if one.id in self._new_licenses])
+        license_store.save_new_licenses(tx, [one for one in now if one.id in self._new_licenses])
         for license_id, at in self._emptied.items():
             # Before single records, which may have been taken again since.
             if license_id not in self._deleted | self._new_licenses:
-                tx.deactivate_all(license_id, at)
+                activation_store.deactivate_all(tx, license_id, at)
         known = [one for some in self._records.values() for one in some.values()]
-        tx.save_new_activations([one for one in known if one.token in self._new_activations])
+        activation_store.save_new_activations(
+            tx, [one for one in known if one.token in self._new_activations]
+        )
         changed = self._changed_activations - self._new_activations
-        tx.save_activations([one for one in known if one.token in changed])
+        activation_store.save_activations(tx, [one for one in known if one.token in changed])
         records.prune(tx, [one for one in now if self._has_given_up(one)], self.limits.kept)
-        tx.save_events(self._events)
+        event_store.save_events(tx, self._events)
         tx.save_numbers()
 
     def _has_given_up(self, license: License) -> bool:
@@ -196,11 +198,11 @@ class Workset:
                 taken.append(license)
             else:
                 taken_back.append(license)
-        self.tx.save_licenses(rewritten, self._before)
-        self.tx.save_places_taken(taken)
-        self.tx.save_places_taken_back(taken_back)
-        self.tx.save_first_places_taken(first_taken)
-        self.tx.save_places_given_up(given_up, self._before)
+        license_store.save_licenses(self.tx, rewritten, self._before)
+        license_store.save_places_taken(self.tx, taken)
+        license_store.save_places_taken_back(self.tx, taken_back)
+        license_store.save_first_places_taken(self.tx, first_taken)
+        license_store.save_places_given_up(self.tx, given_up, self._before)
 
 
 def _is_rewritten(before: License, after: License) -> bool:

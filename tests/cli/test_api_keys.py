@@ -10,18 +10,19 @@ import pytest
 from keywright import access, keys
 from keywright.config import open_installation, read_settings
 from keywright.model import ApiKey, Event
+from keywright.storage import api_key_store, event_store
 from tests.cli.conftest import Keywright
 
 
 def found_api_key(data_dir: Path, consumer_key: str) -> ApiKey | None:
     with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage, storage.read() as tx:
-        return tx.find_api_key(keys.hash_consumer_key(consumer_key))
+        return api_key_store.find_api_key(tx, keys.hash_consumer_key(consumer_key))
 
 
 def events(data_dir: Path) -> list[Event]:
     """What happened that is not about a license, in order."""
     with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage, storage.read() as tx:
-        return tx.list_events(0, limit=99)[::-1]
+        return event_store.list_events(tx, 0, limit=99)[::-1]
 
 
 @pytest.mark.parametrize("permissions", ["read", "write", "read_write", "client"])

@@ -17,7 +17,7 @@ from keywright import accounts, second_factors
 from keywright.batches import Batches
 from keywright.config import open_installation, read_settings
 from keywright.model import Event, Role, Session, User
-from keywright.storage import ask, change, people
+from keywright.storage import ask, change, event_store, people
 from tests.cli.conftest import Keywright
 from tests.makers import enable_second_factor
 from tests.server import KEYWRIGHT, wait_until
@@ -35,7 +35,7 @@ def found_user(data_dir: Path, name: str) -> User | None:
 def told(data_dir: Path) -> list[Event]:
     """What happened that is not about a license, in order."""
     with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage, storage.read() as tx:
-        return tx.list_events(0, limit=99)[::-1]
+        return event_store.list_events(tx, 0, limit=99)[::-1]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from keywright.errors import (
     WaitedTooLong,
 )
 from keywright.model import LicenseFilter
-from keywright.storage import Writing, change, open_storage, sqlite
+from keywright.storage import Writing, activation_store, change, license_store, open_storage, sqlite
 from tests.concurrency.desks import AnAsker, Observed, a_desk, a_url, in_a_loop, results, started, turns
 from tests.makers import (
     KEY,
@@ -375,8 +375,8 @@ async def test_a_license_with_very_many_records_is_read_alone_and_aside(storage:
     records = [an_activation(id=n, token=f"{n:040x}", license_id=9, deactivated_at=NOW) for n in range(501)]
 
     def insert(tx: Writing) -> None:
-        tx.save_new_licenses([a_license(id=9, key="large", deactivated_records=501)])
-        tx.save_new_activations(records)
+        license_store.save_new_licenses(tx, [a_license(id=9, key="large", deactivated_records=501)])
+        activation_store.save_new_activations(tx, records)
 
     change(storage.inner, insert)
     desk = a_desk(storage)

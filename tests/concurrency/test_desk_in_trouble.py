@@ -13,7 +13,7 @@ from keywright.batches import Batches
 from keywright.desk import Desk
 from keywright.errors import Fault, RejectedByDatabase, StoreBusy
 from keywright.model import LicenseRecord
-from keywright.storage import open_storage
+from keywright.storage import activation_store, open_storage
 from tests.concurrency.desks import a_url
 from tests.makers import KEY_RING, LATER, a_storage, activate, create, forget_answers, update
 
@@ -70,4 +70,4 @@ def test_the_second_judge_is_not_talked_round_by_another_change_in_the_batch(
         outcomes = batches.change([activate(), activate(), update(order_id=5)])
         assert [type(one) for one in outcomes] == [LicenseRecord, RejectedByDatabase, LicenseRecord]
         with storage.read() as tx:
-            assert len(tx.list_active([1])[1]) == 1
+            assert len(activation_store.list_active(tx, [1])[1]) == 1

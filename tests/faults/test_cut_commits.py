@@ -4,7 +4,7 @@ import random
 from collections import Counter
 from contextlib import closing
 
-from keywright.storage import ask, open_storage
+from keywright.storage import ask, license_store, open_storage
 from tests.faults.installations import KEY_RING, Database, rounds
 from tests.faults.judge import INNOCENT, assert_right, judged
 from tests.faults.load import MIXED, Call, Programs, assert_answers_in_shape, loaded
@@ -104,7 +104,7 @@ def test_a_question_whose_end_is_cut_is_asked_again(store: Database, proxy: Prox
     url = store.server.url(store.name, port=proxy.port)
     with closing(open_storage(url, KEY_RING)) as storage:
         proxy.arm(Place.QUESTION)
-        found = ask(storage, lambda tx: tx.find_licenses(store.keys))
+        found = ask(storage, lambda tx: license_store.find_licenses(tx, store.keys))
     assert (set(found), proxy.cuts) == (set(store.keys), [Place.QUESTION])
 
 

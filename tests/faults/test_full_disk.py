@@ -17,7 +17,7 @@ from keywright import access
 from keywright.batches import Batches
 from keywright.doctor import examine
 from keywright.model import Permissions
-from keywright.storage import open_storage, sqlite
+from keywright.storage import activation_store, open_storage, sqlite
 from keywright.storage.migrate import HEAD, OLDEST_CODE, state_of_file
 from tests.faults.altered import altered
 from tests.faults.disks import Disk, a_disk
@@ -66,7 +66,7 @@ def verdict(shop: Shop, journal: Sequence[Call]) -> Verdict:
     with closing(open_storage(f"sqlite:///{found}/keywright.db", KEY_RING)) as storage:
         assert list(examine(storage, lambda _: None)) == []
         with storage.read() as tx:
-            records = tx.list_activations(range(1, len(KEYS) + 1)).values()
+            records = activation_store.list_activations(tx, range(1, len(KEYS) + 1)).values()
     return judged(journal, Counter(str(one.label) for some in records for one in some))
 
 

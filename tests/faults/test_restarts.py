@@ -6,7 +6,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from keywright.errors import StoreConflict
-from keywright.storage import Storage, change, open_storage
+from keywright.storage import Storage, change, license_store, open_storage
 from tests.faults.altered import altered
 from tests.faults.installations import KEY_RING, Database, rounds
 from tests.faults.judge import assert_right, judged
@@ -106,7 +106,7 @@ def take_numbers_and_crash(storage: Storage, server: PostgresServer) -> None:
         _ = tx.next_id("activation"), tx.next_id("activation")
         server.stop("immediate")
         # The connection has ended.
-        tx.lock_licenses(["a key"])
+        license_store.lock_licenses(tx, ["a key"])
 
 
 def numbers(storage: Storage, amount: int) -> list[int]:

@@ -18,6 +18,7 @@ import pytest
 from keywright.batches import Batches
 from keywright.config import Settings, open_installation
 from keywright.model import LicenseFilter
+from keywright.storage import license_store
 from tests.databases import a_postgres_url
 from tests.http.asking import Client
 from tests.makers import create_generator, generate
@@ -97,7 +98,9 @@ class Servers:
     def keys(self) -> list[str]:
         """Every license's key, as often as it is there."""
         with closing(open_installation(self._settings)) as storage, storage.read() as tx:
-            return [one.key for one in tx.list_licenses(LicenseFilter(), after_id=0, limit=100_000)]
+            return [
+                one.key for one in license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=100_000)
+            ]
 
 
 def use(server: RunningServer, api_key: tuple[str, str], keys: list[str], is_over: Signal) -> Seen:

@@ -12,7 +12,7 @@ from keywright.cli import main
 from keywright.errors import InvalidParameters, KeywrightError, LimitReached
 from keywright.http import problems, wire
 from keywright.model import Activation, License, LicenseRecord
-from keywright.storage import Writing
+from keywright.storage import answer_store
 
 
 def one_place_too_many() -> None:
@@ -36,7 +36,7 @@ def reactivates_what_is_active() -> None:
 
 
 def forgets_answers() -> None:
-    Writing.save_kept_answer = lambda *_: None  # type: ignore[method-assign]
+    answer_store.save_kept_answer = lambda *_: None
 
 
 def fails_at_some_labels() -> None:

@@ -11,6 +11,7 @@ from keywright import commands as c
 from keywright.fields import write_time
 from keywright.http.admin.sections.licenses.forms import FIELDS
 from keywright.model import NameKind, Status
+from keywright.storage import license_store
 from tests.http.admin_browser import Visitor, asked, decide, look_up, make_users, said, title
 from tests.http.admin_licenses import a_key, a_number, activate, events, found, make, where_to
 from tests.http.asking import Client
@@ -80,7 +81,7 @@ def test_a_license_is_made_as_it_was_typed(server: RunningServer, visitor: Visit
 
 
 def found_by(server: RunningServer, key: str) -> Any:
-    return look_up(server, lambda tx: tx.find_licenses([key]))[key]
+    return look_up(server, lambda tx: license_store.find_licenses(tx, [key]))[key]
 
 
 def test_empty_fields_mean_no_limit_and_no_end(server: RunningServer, visitor: Visitor) -> None:

@@ -20,7 +20,16 @@ from keywright.http import jobs as long_work
 from keywright.http.jobs import LongWork
 from keywright.jobs import planning
 from keywright.model import Job, JobState, License, LicenseFilter
-from keywright.storage import Reading, Storage, Writing, ask, open_storage, session
+from keywright.storage import (
+    Reading,
+    Storage,
+    Writing,
+    ask,
+    event_store,
+    license_store,
+    open_storage,
+    session,
+)
 from tests.concurrency.desks import a_desk, a_url, in_a_loop
 from tests.jobs import (
     ALL,
@@ -108,7 +117,10 @@ class House:
         return self.job(job_id)
 
     def licenses(self) -> list[License]:
-        return ask(self.storage, lambda tx: tx.list_licenses(LicenseFilter(), after_id=0, limit=100_000))
+        return ask(
+            self.storage,
+            lambda tx: license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=100_000),
+        )
 
 
 def a_moment_ago() -> datetime:
@@ -342,7 +354,7 @@ async def test_pauses_are_longer_while_calls_wait(house: House, monkeypatch: pyt
 def addresses(house: House) -> list[str]:
     """Where the first license was activated from, and where all events came from."""
     with house.storage.read() as tx:
-        happened = tx.list_events(1, limit=99)
+        happened = event_store.list_events(tx, 1, limit=99)
     (found,) = house.batches.ask([validate("KEY-1")])
     return [one.ip_address for one in (*found.activations, *happened)]
 
@@ -424,13 +436,13 @@ def slow_steps(
     decided(house.batches, create("elsewhere"))
     monkeypatch.setattr(long_work, "_LOOK_EVERY", 0.05)
     monkeypatch.setattr(session, "_SESSION", session._SESSION.replace("(name, '1s'", "(name, '50ms'"))
-    right, sizes = Writing.save_licenses, []
+    right, sizes = license_store.save_licenses, []
 
-    def save(self: Writing, changed: Sequence[License], before: Mapping[int, License]) -> None:
+    def save(tx: Writing, changed: Sequence[License], before: Mapping[int, License]) -> None:
         sizes.extend([len(changed)] * bool(changed))
         if is_slow([one.id for one in changed]):
-            self.connection.exec_driver_sql("SELECT pg_sleep(60)")
-        right(self, changed, before)
+            tx.connection.exec_driver_sql("SELECT pg_sleep(60)")
+        right(tx, changed, before)
 
-    monkeypatch.setattr(Writing, "save_licenses", save)
+    monkeypatch.setattr(license_store, "save_licenses", save)
     return sizes

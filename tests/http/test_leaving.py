@@ -20,6 +20,7 @@ from keywright.desk import Desk
 from keywright.http import protocol
 from keywright.http.app import create_app
 from keywright.http.server import _Server
+from keywright.storage import license_store
 from tests.concurrency.desks import turns
 from tests.http.asking import V2, Client, Reply, assert_refused, core, read_reply
 from tests.makers import create
@@ -272,7 +273,7 @@ def test_what_is_given_up_at_the_end_is_said_to_be_undone_or_of_unknown_fate(tmp
             app = create_app(settings, storage)
             runner.run(scenario(Ending(app, grace=1)))
         with storage.read() as tx:
-            found = tx.find_licenses(["KEY-1", "KEY-2"])
+            found = license_store.find_licenses(tx, ["KEY-1", "KEY-2"])
         # The other was writing all the time.
         assert [found[key].times_activated for key in ("KEY-1", "KEY-2")] == [1, 0]
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from keywright import commands as c
 from keywright.batches import Batches
 from keywright.model import LicenseFilter, Status
+from keywright.storage import license_store
 from tests.makers import (
     a_retry,
     a_storage,
@@ -118,7 +119,7 @@ class Life:
 
     def _read_for_long(self, reading: ExitStack) -> None:
         storage = reading.enter_context(closing(a_storage(self._folder)))
-        reading.enter_context(storage.read()).count_licenses(LicenseFilter())
+        license_store.count_licenses(reading.enter_context(storage.read()), LicenseFilter())
 
     def _change(self, desk: Batches, commands: list[c.Command]) -> None:
         begun_at = len(self.operations)

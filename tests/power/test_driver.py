@@ -12,7 +12,7 @@ from sqlalchemy import text
 from keywright.batches import Batches
 from keywright.errors import RejectedByDatabase
 from keywright.model import LicenseRecord
-from keywright.storage import sqlite
+from keywright.storage import license_store, sqlite
 from tests.makers import (
     a_license,
     a_retry,
@@ -140,5 +140,5 @@ def refusal(folder: Path) -> tuple[str, object]:
         pytest.raises(RejectedByDatabase) as refused,
         storage.write() as tx,
     ):
-        tx.save_new_licenses([a_license(), a_license()])
+        license_store.save_new_licenses(tx, [a_license(), a_license()])
     return str(refused.value), type(refused.value.__cause__)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from keywright.http.app import ANSWERS_KEPT
 from keywright.model import KeptAnswer
+from keywright.storage import answer_store
 from tests.http.asking import Client
 from tests.proving import IS_LONG, PART, record
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
@@ -88,7 +89,9 @@ def keep_answers(server: RunningServer, age: timedelta) -> None:
     moment = datetime.now(UTC).replace(microsecond=0) - age
     with server._storage() as storage, storage.write() as tx:
         for _ in range(OLD_ANSWERS):
-            tx.save_kept_answer(secrets.token_bytes(32), KeptAnswer(b"x" * 32, 200, b"{}" * 400), moment)
+            answer_store.save_kept_answer(
+                tx, secrets.token_bytes(32), KeptAnswer(b"x" * 32, 200, b"{}" * 400), moment
+            )
 
 
 def kept_before(server: RunningServer, moment: datetime) -> int:

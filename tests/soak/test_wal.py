@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from keywright.model import KeptAnswer
-from keywright.storage import Storage, open_storage
+from keywright.storage import Storage, answer_store, open_storage
 from tests.makers import KEY_RING, NOW, url_of
 from tests.proving import record
 from tests.soak.reader import a_reader
@@ -32,7 +32,7 @@ class Written(NamedTuple):
         for _ in range(pieces):
             with self.storage.write() as tx:
                 answer = KeptAnswer(b"x" * 32, 200, b"x" * size)
-                tx.save_kept_answer(secrets.token_bytes(32), answer, NOW)
+                answer_store.save_kept_answer(tx, secrets.token_bytes(32), answer, NOW)
             largest = max(largest, wal_mib(self.url))
         return largest
 

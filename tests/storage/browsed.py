@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from keywright.browsing import Order, Page, Search, find_page
 from keywright.model import Activation, License, Status
-from keywright.storage import Reading, Storage, Writing, following
+from keywright.storage import Reading, Storage, Writing, following, license_store
 from keywright.storage.many import inserting
 from keywright.storage.schema import marks
 from tests.makers import NOW, a_license
@@ -63,7 +63,7 @@ def a_marked(number: int, chance: random.Random) -> Marked:
 def insert(tx: Writing, some: Iterable[Marked]) -> None:
     """Write them, each of their terms from two activations where it comes from any."""
     listed = list(some)
-    tx.save_new_licenses([one.license for one in listed])
+    license_store.save_new_licenses(tx, [one.license for one in listed])
     _INSERT_MARKS.execute(
         tx.connection,
         [

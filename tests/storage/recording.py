@@ -24,7 +24,7 @@ from keywright import commands as c
 from keywright.batches import Batches
 from keywright.keys import hash_consumer_key
 from keywright.model import LicenseFilter, NameKind, Permissions, Role, Status
-from keywright.storage import Storage, ask
+from keywright.storage import Storage, ask, event_store
 from tests.jobs import by_user, cancel, make_orderer, worked_through
 from tests.makers import (
     LATER,
@@ -98,7 +98,7 @@ def live(storage: Storage) -> None:
     _work(storage)
     batches.change([delete_generator(1)])
     with storage.read() as tx:
-        tx.list_events(1, limit=9)
+        event_store.list_events(tx, 1, limit=9)
 
 
 def _administer(storage: Storage) -> None:

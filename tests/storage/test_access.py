@@ -9,7 +9,7 @@ from keywright.batches import Batches
 from keywright.commands import FindApiKey, IssueApiKey, RevokeApiKey
 from keywright.errors import CredentialsInvalid, UnknownApiKey
 from keywright.model import Caller, Permissions
-from keywright.storage import Storage
+from keywright.storage import Storage, event_store
 from tests.makers import LATER, NOW, an_origin
 
 
@@ -55,7 +55,7 @@ def test_who_gave_and_ended_access_is_known_and_no_secret_is(storage: Storage) -
     access.revoke_api_key(storage, issued.api_key.id, LATER, origin=origin)
     access.issue_api_key(storage, "other", Permissions.READ, NOW)
     with storage.read() as tx:
-        created, revoked, other = reversed(tx.list_events(0, limit=9))
+        created, revoked, other = reversed(event_store.list_events(tx, 0, limit=9))
     number = issued.api_key.id
     assert (created.name, created.actor, created.at) == ("api_key.created", "cli:root", NOW)
     assert created.details == {
@@ -80,5 +80,5 @@ def test_the_commands_do_the_same(storage: Storage) -> None:
     assert done is None
     assert isinstance(again, UnknownApiKey)
     with storage.read() as tx:
-        names = [one.name for one in tx.list_events(0, limit=9)]
+        names = [one.name for one in event_store.list_events(tx, 0, limit=9)]
     assert names == ["api_key.revoked", "api_key.created"]

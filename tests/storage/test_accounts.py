@@ -21,7 +21,7 @@ from keywright.errors import (
 )
 from keywright.keys import KeyRing
 from keywright.model import Event, License, NameKind, Role, Session, User
-from keywright.storage import Reading, Storage, Writing, ask, change, people
+from keywright.storage import Reading, Storage, Writing, ask, change, event_store, license_store, people
 from tests.makers import (
     KEY,
     KEY_RING,
@@ -50,7 +50,7 @@ MINUTE = timedelta(minutes=1)
 def events(storage: Storage) -> list[Event]:
     """What happened that is not about a license, in order."""
     with storage.read() as tx:
-        return tx.list_events(0, limit=99)[::-1]
+        return event_store.list_events(tx, 0, limit=99)[::-1]
 
 
 def told(storage: Storage) -> list[tuple[str, Any]]:
@@ -465,8 +465,8 @@ def test_who_looks_at_a_key_is_told_in_the_story_of_the_license(storage: Storage
     assert license.key == KEY
     assert isinstance(unknown, UnknownLicense)
     with storage.read() as tx:
-        (shown, _) = tx.list_events(license.id, limit=9)
-        assert tx.find_licenses([KEY]) == {KEY: license}
+        (shown, _) = event_store.list_events(tx, license.id, limit=9)
+        assert license_store.find_licenses(tx, [KEY]) == {KEY: license}
     assert (shown.name, shown.details) == ("license.key_shown", None)
 
 

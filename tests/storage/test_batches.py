@@ -32,7 +32,7 @@ from keywright.model import (
     RecordLimits,
     Status,
 )
-from keywright.storage import Storage
+from keywright.storage import Storage, activation_store, event_store, license_store
 from tests.makers import (
     KEY,
     LATER,
@@ -76,14 +76,16 @@ def token_of(outcome: LicenseRecord) -> str:
 def stored(storage: Storage, key: str = KEY) -> LicenseRecord:
     """The license with all its records, as the database has them."""
     with storage.read() as tx:
-        license = tx.find_licenses([key])[key]
-        return LicenseRecord(license, tuple(tx.list_activations([license.id]).get(license.id, ())))
+        license = license_store.find_licenses(tx, [key])[key]
+        return LicenseRecord(
+            license, tuple(activation_store.list_activations(tx, [license.id]).get(license.id, ()))
+        )
 
 
 def events_of(storage: Storage, license_id: int = 1) -> list[Event]:
     """What happened to a license, first things first."""
     with storage.read() as tx:
-        return tx.list_events(license_id, limit=99)[::-1]
+        return event_store.list_events(tx, license_id, limit=99)[::-1]
 
 
 def test_create_makes_a_license_as_it_was_asked_for(batches: Batches, storage: Storage) -> None:

@@ -30,7 +30,7 @@ from keywright.errors import (
     UnknownToken,
 )
 from keywright.model import Activation, License, LicenseFilter, Status
-from keywright.storage import Reading, Storage, ask
+from keywright.storage import Reading, Storage, activation_store, ask, license_store
 from keywright.storage.postgres import PostgresStorage
 from keywright.storage.schema import events
 from tests.databases import a_postgres_url
@@ -176,8 +176,8 @@ def said(outcome: Any) -> Said:
 
 def contents(tx: Reading) -> tuple[list[License], dict[int, list[Activation]], int]:
     """The licenses, their records, and how many events there were."""
-    licenses = tx.list_licenses(LicenseFilter(), after_id=0, limit=99)
-    records = tx.list_activations([one.id for one in licenses])
+    licenses = license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=99)
+    records = activation_store.list_activations(tx, [one.id for one in licenses])
     happened = tx._connection.execute(select(func.count()).select_from(events)).scalar_one()
     return licenses, records, happened
 

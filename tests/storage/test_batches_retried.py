@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from keywright.batches import Batches
 from keywright.errors import IdempotencyKeyReused, LicenseKeyTaken, LimitReached
 from keywright.model import KeptAnswer, LicenseRecord
-from keywright.storage import Storage
+from keywright.storage import Storage, answer_store, license_store
 from tests.makers import (
     KEY,
     LATER,
@@ -44,7 +44,7 @@ def once(name: str, digest: bytes = b"") -> dict[str, Any]:
 
 def counter(storage: Storage) -> int:
     with storage.read() as tx:
-        return tx.find_licenses([KEY])[KEY].times_activated
+        return license_store.find_licenses(tx, [KEY])[KEY].times_activated
 
 
 def test_a_repeated_call_gets_its_first_answer_and_takes_no_second_place(
@@ -90,7 +90,9 @@ def test_a_refusal_is_kept_only_for_callers_whose_refusals_are_kept(
     by_stranger, by_api_key = replace(a_retry("stranger"), keeps_refusals=False), a_retry("api key")
     batches.change([activate("no", retry=by_stranger), activate("no", by=7, retry=by_api_key)])
     with storage.write() as tx:
-        assert set(tx.lock_kept_answers([by_stranger.scope, by_api_key.scope])) == {by_api_key.scope}
+        assert set(answer_store.lock_kept_answers(tx, [by_stranger.scope, by_api_key.scope])) == {
+            by_api_key.scope
+        }
     batches.change([create("no")])
     outcomes = batches.change([activate("no", retry=by_stranger), activate("no", by=7, retry=by_api_key)])
     assert [type(one) for one in outcomes] == [LicenseRecord, KeptAnswer]

@@ -22,7 +22,7 @@ from keywright.errors import (
     UnknownToken,
 )
 from keywright.model import LicenseFilter, LicenseRecord, Status
-from keywright.storage import Storage
+from keywright.storage import Storage, activation_store, event_store, license_store
 from tests.concurrency.desks import Observed
 from tests.makers import (
     KEY,
@@ -50,8 +50,8 @@ ANY = LicenseFilter()
 def contents(storage: Storage) -> dict[str, tuple[int, int, int]]:
     """By key: the license's number, its counter, and how many records are active in truth."""
     with storage.read() as tx:
-        licenses = tx.list_licenses(ANY, after_id=0, limit=999)
-        active = tx.list_active([one.id for one in licenses])
+        licenses = license_store.list_licenses(tx, ANY, after_id=0, limit=999)
+        active = activation_store.list_active(tx, [one.id for one in licenses])
         return {one.key: (one.id, one.times_activated, len(active.get(one.id, ()))) for one in licenses}
 
 
@@ -91,7 +91,7 @@ def test_a_license_that_lived_within_one_batch_leaves_only_its_events(
     batches.change([create(), activate(), activate("kept"), delete(), delete("kept"), create("kept")])
     assert contents(storage) == {"kept": (3, 0, 0)}
     with storage.read() as tx:
-        names = [[one.name for one in tx.list_events(number, limit=9)] for number in (1, 2)]
+        names = [[one.name for one in event_store.list_events(tx, number, limit=9)] for number in (1, 2)]
     assert names[0] == ["license.deleted", "license.activated", "license.activated", "license.created"]
     assert names[1] == ["license.deleted", "license.activated", "license.created"]
 

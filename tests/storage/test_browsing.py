@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from keywright.browsing import MatchingIds, Order, Page, Search, find_matching_ids, find_page, hunting
 from keywright.model import License, Status
-from keywright.storage import Storage, ask, open_storage
+from keywright.storage import Storage, activation_store, ask, license_store, open_storage
 from tests.databases import KINDS, a_postgres_url
 from tests.makers import KEY_RING, NOW, a_license, url_of
 from tests.proving import size
@@ -299,7 +299,7 @@ def test_what_is_added_and_deleted_between_pages_neither_hides_nor_doubles_the_o
     cursor, is_backward = None, False
     while True:
         with storage.write() as tx:
-            tx.delete_licenses(gone)
+            activation_store.delete_licenses(tx, gone)
             new = [a_marked(next(passing), chance) for _ in range(4)]
             insert(tx, new)
             gone = [one.license.id for one in new[:2]]
@@ -323,12 +323,14 @@ def assert_each_once(seen: list[License], staying: list[License]) -> None:
 
 def test_before_what_was_deleted_there_is_the_first_page(storage: Storage) -> None:
     with storage.write() as tx:
-        tx.save_new_licenses([a_license(id=number, key=f"{number}") for number in range(1, 11)])
+        license_store.save_new_licenses(
+            tx, [a_license(id=number, key=f"{number}") for number in range(1, 11)]
+        )
     with storage.read() as tx:
         first = find_page(tx, Search(), cursor=None, limit=3, now=NOW)
         second = find_page(tx, Search(), cursor=first.next, limit=3, now=NOW)
     with storage.write() as tx:
-        tx.delete_licenses({8, 9, 10})
+        activation_store.delete_licenses(tx, {8, 9, 10})
     with storage.read() as tx:
         page = find_page(tx, Search(), cursor=second.previous, limit=3, now=NOW)
     assert [one.id for one in page.licenses] == [7, 6, 5]
@@ -337,11 +339,11 @@ def test_before_what_was_deleted_there_is_the_first_page(storage: Storage) -> No
 
 def test_behind_what_was_deleted_one_can_go_back(storage: Storage) -> None:
     with storage.write() as tx:
-        tx.save_new_licenses([a_license(id=number, key=f"{number}") for number in range(1, 7)])
+        license_store.save_new_licenses(tx, [a_license(id=number, key=f"{number}") for number in range(1, 7)])
     with storage.read() as tx:
         first = find_page(tx, Search(), cursor=None, limit=3, now=NOW)
     with storage.write() as tx:
-        tx.delete_licenses({1, 2, 3})
+        activation_store.delete_licenses(tx, {1, 2, 3})
     with storage.read() as tx:
         empty = find_page(tx, Search(), cursor=first.next, limit=3, now=NOW)
         assert (empty.licenses, empty.next) == ((), None)
@@ -369,7 +371,7 @@ def test_marks_of_what_is_not_so_any_more_find_nothing(storage: Storage) -> None
 def test_marks_of_deleted_licenses_find_nothing(storage: Storage) -> None:
     with storage.write() as tx:
         insert(tx, [Marked(a_license(id=1, key="1"), frozenset({"la", "lb"}))])
-        tx.delete_licenses({1})
+        activation_store.delete_licenses(tx, {1})
     with storage.read() as tx:
         for search in (Search(term="la"), Search(term="l", is_prefix=True)):
             assert find_page(tx, search, cursor=None, limit=3, now=NOW).licenses == ()

@@ -10,7 +10,7 @@ import pytest
 from keywright.browsing import Figures, Overview, RecentFigures, count_figures, overview
 from keywright.browsing import figures as of_figures
 from keywright.model import Status
-from keywright.storage import Reading, Storage, Writing, ask
+from keywright.storage import Reading, Storage, Writing, activation_store, ask, event_store, license_store
 from keywright.storage.many import inserting
 from keywright.storage.schema import daily_counts, limit_refusals
 from tests.makers import NOW, a_license, an_event
@@ -98,9 +98,9 @@ def test_a_day_ends_at_midnight_utc(storage: Storage) -> None:
 def test_the_licenses_refused_last_are_named_but_not_those_that_are_gone(storage: Storage) -> None:
     licenses = [a_license(id=number, key=f"{number}") for number in range(1, 15)]
     with storage.write() as tx:
-        tx.save_new_licenses(licenses)
+        license_store.save_new_licenses(tx, licenses)
         insert_refusals(tx, *((number, number, NOW - timedelta(hours=number)) for number in range(1, 15)))
-        tx.delete_licenses({2})
+        activation_store.delete_licenses(tx, {2})
     found = an_overview(storage).refused_lately
     assert [(one.license.id, one.times) for one in found] == [(n, n) for n in (1, *range(3, 11))]
     assert found[0].license == licenses[0]
@@ -109,7 +109,9 @@ def test_the_licenses_refused_last_are_named_but_not_those_that_are_gone(storage
 
 def test_the_latest_events_come_first(storage: Storage) -> None:
     with storage.write() as tx:
-        tx.save_events([an_event(license_id=number, details={"n": number}) for number in range(1, 13)])
+        event_store.save_events(
+            tx, [an_event(license_id=number, details={"n": number}) for number in range(1, 13)]
+        )
     found = an_overview(storage).latest_events
     assert [one.event for one in found] == [
         an_event(license_id=number, details={"n": number}) for number in range(12, 2, -1)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from keywright.browsing import EventPage, EventRecord, list_events, overview, records
-from keywright.storage import Storage, ask
+from keywright.storage import Storage, ask, event_store
 from tests.makers import NOW, an_event
 
 NAMES = ("user.signed_in", "license.created", "user.created", "users.no", "user_created", "user")
@@ -20,8 +20,9 @@ def happened(storage: Storage) -> list[EventRecord]:
     chance = random.Random(4)
     names = [chance.choice(NAMES) for _ in range(150)] + ["user.signed_in"] * 50
     with storage.write() as tx:
-        tx.save_events(
-            [an_event(name=name, license_id=number % 2, actor="user:1") for number, name in enumerate(names)]
+        event_store.save_events(
+            tx,
+            [an_event(name=name, license_id=number % 2, actor="user:1") for number, name in enumerate(names)],
         )
     found = ask(storage, lambda tx: list_events(tx, limit=1_000)).events
     assert len(found) == 200

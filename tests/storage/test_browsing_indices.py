@@ -11,7 +11,7 @@ from sqlalchemy import Engine, event
 from keywright.batches import Batches
 from keywright.browsing import Order, Search, find_page
 from keywright.model import LicenseRecord
-from keywright.storage import Storage
+from keywright.storage import Storage, license_store
 from keywright.storage.many import is_postgres
 from tests.databases import execute
 from tests.makers import NOW, activate, create, deactivate, deactivate_all, reactivate
@@ -114,7 +114,7 @@ def test_a_license_s_time_begins_also_where_the_place_is_given_up_at_once(
     expires_at = NOW + timedelta(days=9)
     assert (taken.license.expires_at, given_up.license.expires_at) == (expires_at, expires_at)
     with storage.read() as tx:
-        license = tx.find_licenses(["B"])["B"]
+        license = license_store.find_licenses(tx, ["B"])["B"]
     assert (license.expires_at, license.times_activated) == (expires_at, 0)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from keywright.browsing import EventPage, LicenseDetails, get_license, list_events, records
 from keywright.model import Event
-from keywright.storage import Storage, ask
+from keywright.storage import Storage, activation_store, ask, event_store, license_store
 from tests.makers import NOW, a_license, an_activation, an_event
 
 # --- a license ------------------------------------------------------------------------------------
@@ -28,8 +28,8 @@ def test_a_license_comes_with_its_activations_the_active_and_the_latest_first(st
         an_activation(id=4, token="4" * 40, license_id=7, created_at=NOW + timedelta(hours=2), **ended),
     ]
     with storage.write() as tx:
-        tx.save_new_licenses([license, a_license(id=8, key="other")])
-        tx.save_new_activations([*made, an_activation(id=5, license_id=8)])
+        license_store.save_new_licenses(tx, [license, a_license(id=8, key="other")])
+        activation_store.save_new_activations(tx, [*made, an_activation(id=5, license_id=8)])
     found = details(storage, 7)
     assert found == LicenseDetails(license, (made[2], made[0], made[3], made[1]), total=4, active=2)
 
@@ -45,8 +45,8 @@ def test_of_very_many_activations_the_latest_200_are_shown_and_all_are_counted(s
         for number in range(500)
     ]
     with storage.write() as tx:
-        tx.save_new_licenses([a_license(times_activated=125, deactivated_records=375)])
-        tx.save_new_activations(made)
+        license_store.save_new_licenses(tx, [a_license(times_activated=125, deactivated_records=375)])
+        activation_store.save_new_activations(tx, made)
     found = details(storage, 1)
     assert found is not None
     assert (found.total, found.active, len(found.activations)) == (500, 125, 200)
@@ -57,7 +57,7 @@ def test_of_very_many_activations_the_latest_200_are_shown_and_all_are_counted(s
 @pytest.mark.parametrize("license_id", [0, 2, -1, 2**63 - 1, 2**63, 10**30])
 def test_a_license_that_is_not_there_is_none(storage: Storage, license_id: int) -> None:
     with storage.write() as tx:
-        tx.save_new_licenses([a_license()])
+        license_store.save_new_licenses(tx, [a_license()])
     assert details(storage, license_id) is None
 
 
@@ -83,7 +83,7 @@ def happened(storage: Storage) -> list[tuple[int, Event]]:
         for number in range(300)
     ]
     with storage.write() as tx:
-        tx.save_events(events)
+        event_store.save_events(tx, events)
     with storage.read() as tx:
         found = list_events(tx, limit=1_000).events
     assert [one.event for one in found] == events[::-1]

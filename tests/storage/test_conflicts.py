@@ -29,7 +29,16 @@ from keywright.errors import (
 )
 from keywright.keys import KeyRing
 from keywright.model import KeptAnswer, LicenseFilter, LicenseRecord, Permissions, User
-from keywright.storage import Storage, Writing, change, queries, session
+from keywright.storage import (
+    Storage,
+    Writing,
+    activation_store,
+    change,
+    event_store,
+    license_store,
+    queries,
+    session,
+)
 from keywright.storage.again import MOST_REPEATS
 from keywright.storage.postgres import PostgresStorage
 from tests.databases import execute
@@ -99,7 +108,7 @@ def changed_at_once(pair: Pair, one: list[c.Command], other: list[c.Command]) ->
 
 def counter(storage: Storage, key: str = KEY) -> int:
     with storage.read() as tx:
-        return tx.find_licenses([key])[key].times_activated
+        return license_store.find_licenses(tx, [key])[key].times_activated
 
 
 # --- locks ----------------------------------------------------------------------------------------
@@ -269,8 +278,8 @@ def test_what_another_transaction_undid_is_done_again(failing: Failing, state: s
     assert isinstance(outcome, LicenseRecord)
     assert failing.tried == times + 1
     with failing.read() as tx:
-        assert tx.count_licenses(ANY) == 1
-        assert len(tx.list_events(outcome.license.id, limit=9)) == 1
+        assert license_store.count_licenses(tx, ANY) == 1
+        assert len(event_store.list_events(tx, outcome.license.id, limit=9)) == 1
 
 
 @pytest.mark.parametrize(("state", "times"), REPEATED)
@@ -282,7 +291,7 @@ def test_what_is_undone_again_and_again_is_a_conflict_and_leaves_nothing(
     assert isinstance(outcome, StoreConflict)
     assert failing.tried == times + 1
     with failing.read() as tx:
-        assert tx.count_licenses(ANY) == 0
+        assert license_store.count_licenses(tx, ANY) == 0
 
 
 #: Each try but the last is followed by a look.
@@ -315,11 +324,11 @@ def test_a_change_between_reading_and_locking_is_noticed(
     tried: list[str] = []
 
     def work(tx: Writing) -> int:
-        tx.count_licenses(ANY)
+        license_store.count_licenses(tx, ANY)
         if not tried:
             assert isinstance(other.change([activate()])[0], LicenseRecord)
         tried.append("tried")
-        return tx.lock_licenses([KEY])[KEY].times_activated
+        return license_store.lock_licenses(tx, [KEY])[KEY].times_activated
 
     assert change(storage, work) == 1
     # One that sees a single moment is run again; another sees what is there when it looks.
@@ -391,9 +400,11 @@ def test_changes_of_a_license_from_two_sides_are_all_there(pair: Pair, storage: 
         lambda: [surely(pair[1], [deactivate_all(), update(user_id=n)]) for n in range(20)],
     )
     with storage.read() as tx:
-        license = tx.find_licenses([KEY])[KEY]
+        license = license_store.find_licenses(tx, [KEY])[KEY]
         assert (license.order_id, license.user_id) == (19, 19)
-        assert license.times_activated == len(tx.list_active([license.id]).get(license.id, ()))
+        assert license.times_activated == len(
+            activation_store.list_active(tx, [license.id]).get(license.id, ())
+        )
 
 
 def test_no_number_is_given_to_two_at_once(pair: Pair) -> None:
@@ -426,8 +437,8 @@ def test_an_api_key_is_revoked_by_one_and_known_as_such_to_the_other(open_again:
 
 def test_a_reader_is_not_held_up_by_those_who_write(storage: Storage, open_again: Opener) -> None:
     with storage.write() as tx:
-        tx.save_new_licenses([a_license()])
+        license_store.save_new_licenses(tx, [a_license()])
     with storage.write() as tx:
-        tx.lock_licenses([KEY])
+        license_store.lock_licenses(tx, [KEY])
         with open_again().read() as reading:
-            assert set(reading.find_licenses([KEY])) == {KEY}
+            assert set(license_store.find_licenses(reading, [KEY])) == {KEY}

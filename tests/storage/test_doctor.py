@@ -10,7 +10,7 @@ from keywright import doctor
 from keywright.batches import Batches
 from keywright.doctor import Examined, Finding
 from keywright.model import RecordLimits
-from keywright.storage import Storage
+from keywright.storage import Storage, event_store
 from tests.makers import (
     NOW,
     activate,
@@ -117,7 +117,7 @@ def test_a_counter_is_mended_from_the_active_records(sold: Storage, broken: Brok
     (record,) = Batches(sold).ask([validate("A")])
     assert record.license.times_activated == 1
     with sold.read() as tx:
-        event = tx.list_events(1, limit=1)[0]
+        event = event_store.list_events(tx, 1, limit=1)[0]
     assert (event.name, event.actor, event.details) == (
         "license.recounted",
         "cli:ada",
@@ -137,7 +137,7 @@ def test_a_counter_of_what_was_given_up_is_mended_from_the_records(sold: Storage
     doctor.mend(sold, finding, NOW, an_origin())
     assert findings(sold) == []
     with sold.read() as tx:
-        assert tx.list_events(1, limit=1)[0].details == {"deactivated_records": [9, 1]}
+        assert event_store.list_events(tx, 1, limit=1)[0].details == {"deactivated_records": [9, 1]}
 
 
 def test_a_database_whose_oldest_records_are_gone_has_nothing_wrong(storage: Storage) -> None:

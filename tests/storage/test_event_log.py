@@ -6,7 +6,7 @@ from typing import Any
 
 from keywright import browsing
 from keywright.batches import Batches
-from keywright.storage import Reading, Storage, ask, change, measuring
+from keywright.storage import Reading, Storage, ask, change, event_store, measuring
 from keywright.storage.browsing import event_number_at
 from keywright.storage.migrate import HEAD
 from tests.makers import NOW, TOKEN, an_event, create_user, start_session
@@ -15,7 +15,7 @@ MIDNIGHT = datetime(2026, 1, 15, tzinfo=UTC)
 
 
 def happened(storage: Storage, *moments: datetime, **fields: Any) -> None:
-    change(storage, lambda tx: tx.save_events([an_event(at=one, **fields) for one in moments]))
+    change(storage, lambda tx: event_store.save_events(tx, [an_event(at=one, **fields) for one in moments]))
 
 
 def of_day(storage: Storage, day: date, **asked: Any) -> list[datetime]:

@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from keywright.batches import Batches
 from keywright.model import Activation
-from keywright.storage import Storage, Writing, ask, change
+from keywright.storage import Storage, Writing, activation_store, ask, change, event_store, license_store
 from keywright.storage.following import label_term, newest_event
 from keywright.storage.schema import events, limit_refusals
 from tests.makers import (
@@ -62,8 +62,10 @@ def a_past(storage: Storage, *, licenses: int, activations: int) -> None:
                 times_activated=taken,
                 times_activated_max=limit,
             )
-            tx.save_new_licenses([license])
-            tx.save_new_activations([_a_place(license.id, tx.next_id("activation")) for _ in range(taken)])
+            license_store.save_new_licenses(tx, [license])
+            activation_store.save_new_activations(
+                tx, [_a_place(license.id, tx.next_id("activation")) for _ in range(taken)]
+            )
         tx.save_numbers()
 
     change(storage, insert_all)
@@ -299,7 +301,7 @@ def test_events_that_are_gone_are_no_reason_to_stop(batches: Batches, storage: S
 
 def test_an_event_without_a_license_that_exists_marks_nothing(batches: Batches, storage: Storage) -> None:
     follow_all(batches)
-    change(storage, lambda tx: tx.save_events([an_event(license_id=99, activation_id=5)]))
+    change(storage, lambda tx: event_store.save_events(tx, [an_event(license_id=99, activation_id=5)]))
     follow_all(batches)
     assert found_marks(storage) == []
     assert ask(storage, newest_event) == 1

@@ -9,7 +9,7 @@ from keywright import commands as c
 from keywright.batches import Batches
 from keywright.errors import GeneratorTooWeak, InvalidParameters, UnknownGenerator
 from keywright.model import LicenseFilter, LicenseSource, Status
-from keywright.storage import Storage
+from keywright.storage import Storage, event_store, license_store
 from tests.makers import (
     LATER,
     a_generator,
@@ -33,7 +33,7 @@ def a_tiny_one(batches: Batches, charset: str = "0123") -> int:
 
 def license_count(storage: Storage) -> int:
     with storage.read() as tx:
-        return tx.count_licenses(ANY)
+        return license_store.count_licenses(tx, ANY)
 
 
 def test_a_generator_is_made_as_it_was_asked_for(batches: Batches) -> None:
@@ -56,7 +56,7 @@ def test_what_becomes_of_a_generator_is_told(batches: Batches, storage: Storage)
     batches.change([update_generator(1, name="Sixteen", prefix=None), update_generator(9, name="None")])
     batches.change([delete_generator(1), delete_generator(1)])
     with storage.read() as tx:
-        told = [(one.name, one.details) for one in tx.list_events(0, limit=9)[::-1]]
+        told = [(one.name, one.details) for one in event_store.list_events(tx, 0, limit=9)[::-1]]
     assert told == [
         ("generator.created", {"generator_id": 1, "generator": "Hex"}),
         ("generator.updated", {"generator_id": 1, "generator": "Sixteen", "name": ["Hex", "Sixteen"]}),
@@ -123,8 +123,8 @@ def test_generate_makes_as_many_licenses_as_asked_after_the_recipe(
     assert (first.order_id, first.product_id, first.user_id, first.created_by) == (1, 2, 3, 4)
     assert (first.times_activated_max, first.valid_for_days, first.expires_at) == (3, 9, None)
     with storage.read() as tx:
-        assert tx.list_licenses(ANY, after_id=0, limit=999) == licenses
-        assert [one.name for one in tx.list_events(200, limit=9)] == ["license.created"]
+        assert license_store.list_licenses(tx, ANY, after_id=0, limit=999) == licenses
+        assert [one.name for one in event_store.list_events(tx, 200, limit=9)] == ["license.created"]
 
 
 def test_generated_licenses_can_be_activated_at_once(batches: Batches) -> None:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from keywright.batches import Batches
 from keywright.errors import UnknownGenerator
-from keywright.storage import Storage
+from keywright.storage import Storage, generator_store
 from tests.makers import create_generator, delete_generator, update_generator
 from tests.server import wait_until
 from tests.storage.conftest import Opener
@@ -19,11 +19,11 @@ def test_neither_change_is_lost(open_again: Opener) -> None:
     Batches(one).change([create_generator()])
     with ThreadPoolExecutor(1) as thread:
         with one.write() as tx:
-            generator = tx.lock_generator(1)
+            generator = generator_store.lock_generator(tx, 1)
             assert generator is not None
             later = thread.submit(Batches(other).change, [update_generator(1, prefix="A-")])
             wait_until(lambda: is_waiting(one), "the other change to wait")
-            tx.save_generator(replace(generator, times_activated_max=3))
+            generator_store.save_generator(tx, replace(generator, times_activated_max=3))
         (changed,) = later.result()
     assert (changed.prefix, changed.times_activated_max) == ("A-", 3)
 
@@ -33,10 +33,10 @@ def test_a_generator_is_deleted_once(open_again: Opener) -> None:
     Batches(one).change([create_generator()])
     with ThreadPoolExecutor(1) as thread:
         with one.write() as tx:
-            tx.lock_generator(1)
+            generator_store.lock_generator(tx, 1)
             later = thread.submit(Batches(other).change, [delete_generator(1)])
             wait_until(lambda: is_waiting(one), "the other change to wait")
-            tx.delete_generator(1)
+            generator_store.delete_generator(tx, 1)
         (outcome,) = later.result()
     assert isinstance(outcome, UnknownGenerator)
 

@@ -14,7 +14,7 @@ from keywright.errors import UnknownToken
 from keywright.http import wire
 from keywright.model import Activation, LicenseFilter, LicenseRecord, RecordLimits
 from keywright.reporting import TakesLong
-from keywright.storage import Storage, Writing, change
+from keywright.storage import Storage, Writing, activation_store, change, event_store, license_store
 from keywright.storage.many import is_postgres
 from keywright.storage.schema import pruned_activations
 from tests.databases import execute
@@ -55,8 +55,8 @@ def a_history(
         records.append(record)
 
     def insert(tx: Writing) -> None:
-        tx.save_new_licenses([license])
-        tx.save_new_activations(records)
+        license_store.save_new_licenses(tx, [license])
+        activation_store.save_new_activations(tx, records)
 
     change(storage, insert)
     return records
@@ -77,10 +77,12 @@ def given_up_in_turn(batches: Batches, times: int, *, every: timedelta = DAY) ->
 def kept(storage: Storage, license_id: int = 1) -> list[str]:
     """The tokens of the records that were given up; the license's counter agrees with them."""
     with storage.read() as tx:
-        records = tx.list_activations([license_id]).get(license_id, [])
+        records = activation_store.list_activations(tx, [license_id]).get(license_id, [])
         tokens = [one.token for one in records if one.deactivated_at is not None]
         [license] = [
-            one for one in tx.list_licenses(LicenseFilter(), after_id=0, limit=99) if one.id == license_id
+            one
+            for one in license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=99)
+            if one.id == license_id
         ]
     assert license.deactivated_records == len(tokens)
     assert license.times_activated == len(records) - len(tokens)
@@ -220,7 +222,7 @@ def test_the_events_of_very_many_places_name_those_in_the_answer_and_count_the_o
     a_history(storage, 1, active=300, given_up=0)
     [outcome] = Batches(storage, RecordLimits(listed=120)).change([deactivate_all("KEY-1")])
     with storage.read() as tx:
-        happened = tx.list_events(1, limit=999)
+        happened = event_store.list_events(tx, 1, limit=999)
     assert {one.name for one in happened} == {"license.deactivated"}
     assert {one.activation_id for one in happened} == {None, *(one.id for one in outcome.activations)}
     assert [one.details for one in happened if one.activation_id is None] == [{"others": 180}]

@@ -25,7 +25,7 @@ from keywright.jobs import MOST_SELECTED, MOST_UNFINISHED
 from keywright.jobs.planning import KEYS_AT_ONCE, LICENSES_AT_ONCE
 from keywright.model import Claim, JobState, License, LicenseFilter, LicenseSource, Status
 from keywright.rules import END_OF_TIME
-from keywright.storage import Storage, ask
+from keywright.storage import Storage, ask, license_store
 from tests.jobs import (
     ACTOR,
     BY,
@@ -66,7 +66,9 @@ def orderer(storage: Storage) -> None:
 
 def licenses(storage: Storage) -> list[License]:
     """Every license, oldest first."""
-    return ask(storage, lambda tx: tx.list_licenses(LicenseFilter(), after_id=0, limit=100_000))
+    return ask(
+        storage, lambda tx: license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=100_000)
+    )
 
 
 def fill(batches: Batches, amount: int, **fields: Any) -> None:

@@ -15,7 +15,7 @@ from keywright.browsing import Search
 from keywright.errors import UnknownLicense
 from keywright.jobs.planning import LICENSES_AT_ONCE, ROWS_AT_ONCE
 from keywright.model import JobState, License, LicenseFilter, LicenseRecord, Status
-from keywright.storage import Storage, ask
+from keywright.storage import Storage, activation_store, ask, license_store
 from tests.jobs import Work, a_change, decided, events_of, make_orderer, start
 from tests.makers import NOW, activate, create, deactivate_all, delete, update
 from tests.storage.conftest import Opener
@@ -84,7 +84,9 @@ def filled(batches: Batches, search: Search, amount: int, **fields: Any) -> None
 
 
 def licenses(storage: Storage) -> dict[int, License]:
-    found = ask(storage, lambda tx: tx.list_licenses(LicenseFilter(), after_id=0, limit=10_000))
+    found = ask(
+        storage, lambda tx: license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=10_000)
+    )
     return {one.id: one for one in found}
 
 
@@ -141,7 +143,9 @@ def test_what_was_looked_for_long_before_is_judged_again(batches: Batches, stora
         pass
     (left,) = licenses(storage).values()
     assert (work.job.done, work.job.refused) == (amount, 1)
-    assert ask(storage, lambda tx: tx.list_activations([left.id])) == {left.id: list(record.activations)}
+    assert ask(storage, lambda tx: activation_store.list_activations(tx, [left.id])) == {
+        left.id: list(record.activations)
+    }
 
 
 def test_a_file_of_many_pieces_leaves_out_what_matches_no_more(batches: Batches, storage: Storage) -> None:

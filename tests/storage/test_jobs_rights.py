@@ -7,7 +7,7 @@ from keywright.batches import Batches
 from keywright.jobs import Export, Order
 from keywright.jobs.planning import LICENSES_AT_ONCE, ROWS_AT_ONCE
 from keywright.model import JobState, LicenseFilter, Role
-from keywright.storage import Storage, ask, change
+from keywright.storage import Storage, ask, change, license_store
 from keywright.storage.schema import users
 from tests.jobs import ALL, BY, Work, a_change, a_generation, decided, events_of, make_orderer, start
 from tests.makers import NOW, change_user, create, create_generator
@@ -24,7 +24,9 @@ def orderer(storage: Storage, batches: Batches) -> None:
 
 
 def count(storage: Storage) -> int:
-    return len(ask(storage, lambda tx: tx.list_licenses(LicenseFilter(), after_id=0, limit=100_000)))
+    return len(
+        ask(storage, lambda tx: license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=100_000))
+    )
 
 
 def test_no_further_license_is_deleted_after_the_user_who_ordered_it_was_disabled(

@@ -18,7 +18,7 @@ from sqlalchemy import Engine, create_engine, inspect
 
 from keywright.errors import StoreUnavailable
 from keywright.model import LicenseFilter
-from keywright.storage import Storage, migrations
+from keywright.storage import Storage, license_store, migrations
 from keywright.storage.migrate import HEAD, state_of_file
 from keywright.storage.schema import metadata
 from tests.makers import KEY, a_license, a_storage
@@ -125,14 +125,14 @@ def sold(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     storage = a_storage(folder)
     with storage.write() as tx:
-        tx.save_new_licenses([a_license()])
+        license_store.save_new_licenses(tx, [a_license()])
     storage.close()
     return folder
 
 
 def licenses_of(storage: Storage) -> list[str]:
     with closing(storage), storage.read() as tx:
-        return [one.key for one in tx.list_licenses(LicenseFilter(), after_id=0, limit=9)]
+        return [one.key for one in license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=9)]
 
 
 def test_a_migration_changes_an_existing_database_and_keeps_what_is_in_it(
@@ -169,7 +169,7 @@ def test_the_copy_has_also_what_still_stands_in_the_log(
     running = a_storage(sold)
     with closing(running):
         with running.write() as tx:
-            tx.save_new_licenses([a_license(id=2, key="in the log")])
+            license_store.save_new_licenses(tx, [a_license(id=2, key="in the log")])
         use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
         a_storage(sold).close()
     (copy,) = (sold / "backups").iterdir()

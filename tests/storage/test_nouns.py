@@ -20,7 +20,16 @@ from keywright.model import (
     Role,
     Status,
 )
-from keywright.storage import Storage
+from keywright.storage import (
+    Storage,
+    activation_store,
+    answer_store,
+    api_key_store,
+    event_store,
+    generator_store,
+    license_store,
+    people,
+)
 from tests.makers import (
     KEY,
     LATER,
@@ -87,11 +96,15 @@ any_activation = st.builds(
 @pytest.mark.parametrize("license", [a_license(), FULL_LICENSE])
 def test_a_license_is_found_by_its_key_as_it_was_saved(storage: Storage, license: License) -> None:
     with storage.write() as tx:
-        tx.save_new_licenses([license])
-        assert tx.find_licenses([license.key]) == tx.lock_licenses([license.key]) == {license.key: license}
+        license_store.save_new_licenses(tx, [license])
+        assert (
+            license_store.find_licenses(tx, [license.key])
+            == license_store.lock_licenses(tx, [license.key])
+            == {license.key: license}
+        )
     with storage.read() as tx:
-        assert tx.find_licenses([license.key]) == {license.key: license}
-        assert tx.list_licenses(ANY, after_id=0, limit=10) == [license]
+        assert license_store.find_licenses(tx, [license.key]) == {license.key: license}
+        assert license_store.list_licenses(tx, ANY, after_id=0, limit=10) == [license]
 
 
 @settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -101,50 +114,50 @@ def test_every_license_and_activation_is_found_as_it_was_saved(
 ) -> None:
     activation = replace(activation, license_id=license.id)
     with storage.write() as tx:
-        tx.save_new_licenses([license])
-        tx.save_new_activations([activation])
-        assert tx.find_licenses([license.key]) == {license.key: license}
-        assert tx.list_activations([license.id]) == {license.id: [activation]}
-        tx.delete_licenses([license.id])
+        license_store.save_new_licenses(tx, [license])
+        activation_store.save_new_activations(tx, [activation])
+        assert license_store.find_licenses(tx, [license.key]) == {license.key: license}
+        assert activation_store.list_activations(tx, [license.id]) == {license.id: [activation]}
+        activation_store.delete_licenses(tx, [license.id])
 
 
 def test_keys_are_compared_byte_for_byte(storage: Storage) -> None:
     with storage.write() as tx:
-        tx.save_new_licenses([a_license(id=1, key="abc"), a_license(id=2, key="ABC")])
-        tx.save_new_licenses([a_license(id=3, key="e\u0301"), a_license(id=4, key="é")])
-        found = tx.find_licenses(["abc", "ABC", "Abc", "abc ", "e\u0301", "é"])
+        license_store.save_new_licenses(tx, [a_license(id=1, key="abc"), a_license(id=2, key="ABC")])
+        license_store.save_new_licenses(tx, [a_license(id=3, key="e\u0301"), a_license(id=4, key="é")])
+        found = license_store.find_licenses(tx, ["abc", "ABC", "Abc", "abc ", "e\u0301", "é"])
     assert {key: license.id for key, license in found.items()} == {"abc": 1, "ABC": 2, "e\u0301": 3, "é": 4}
 
 
 def test_a_changed_license_is_found_in_its_new_state_under_its_new_key_only(storage: Storage) -> None:
     changed = replace(FULL_LICENSE, key="new", status=Status.ACTIVE, expires_at=None, updated_at=NOW)
     with storage.write() as tx:
-        tx.save_new_licenses([FULL_LICENSE])
-        tx.save_licenses([changed], {changed.id: FULL_LICENSE})
+        license_store.save_new_licenses(tx, [FULL_LICENSE])
+        license_store.save_licenses(tx, [changed], {changed.id: FULL_LICENSE})
     with storage.read() as tx:
-        assert tx.find_licenses([FULL_LICENSE.key, "new"]) == {"new": changed}
-        assert tx.list_licenses(ANY, after_id=0, limit=10) == [changed]
+        assert license_store.find_licenses(tx, [FULL_LICENSE.key, "new"]) == {"new": changed}
+        assert license_store.list_licenses(tx, ANY, after_id=0, limit=10) == [changed]
 
 
 def test_taking_and_giving_up_places_changes_the_counter_and_the_expiry(storage: Storage) -> None:
     taken = a_license(times_activated=1, times_activated_max=2, expires_at=LATER, updated_at=LATER)
     with storage.write() as tx:
-        tx.save_new_licenses([a_license(times_activated_max=2)])
-        tx.save_first_places_taken([taken])
-        assert tx.find_licenses([KEY]) == {KEY: taken}
+        license_store.save_new_licenses(tx, [a_license(times_activated_max=2)])
+        license_store.save_first_places_taken(tx, [taken])
+        assert license_store.find_licenses(tx, [KEY]) == {KEY: taken}
         taken = replace(taken, times_activated=2, updated_at=NOW)
-        tx.save_places_taken([taken])
-        assert tx.find_licenses([KEY]) == {KEY: taken}
+        license_store.save_places_taken(tx, [taken])
+        assert license_store.find_licenses(tx, [KEY]) == {KEY: taken}
         given_up = replace(taken, times_activated=0)
-        tx.save_places_given_up([given_up], {taken.id: taken})
-        assert tx.find_licenses([KEY]) == {KEY: given_up}
+        license_store.save_places_given_up(tx, [given_up], {taken.id: taken})
+        assert license_store.find_licenses(tx, [KEY]) == {KEY: given_up}
 
 
 def test_two_licenses_cannot_have_the_same_key(storage: Storage) -> None:
     with pytest.raises(TAKEN), storage.write() as tx:
-        tx.save_new_licenses([a_license(id=1), a_license(id=2)])
+        license_store.save_new_licenses(tx, [a_license(id=1), a_license(id=2)])
     with storage.read() as tx:
-        assert tx.count_licenses(ANY) == 0
+        assert license_store.count_licenses(tx, ANY) == 0
 
 
 def test_activations_are_listed_by_license_oldest_first(storage: Storage) -> None:
@@ -154,77 +167,77 @@ def test_activations_are_listed_by_license_oldest_first(storage: Storage) -> Non
     second = a_deactivated_activation(id=6, token="a" * 40, ip_address="2001:db8::1")
     other = an_activation(id=7, license_id=2)
     with storage.write() as tx:
-        tx.save_new_licenses([a_license(id=number, key=str(number)) for number in (1, 2, 3)])
-        tx.save_new_activations([second, other, first])
+        license_store.save_new_licenses(tx, [a_license(id=number, key=str(number)) for number in (1, 2, 3)])
+        activation_store.save_new_activations(tx, [second, other, first])
     with storage.read() as tx:
-        assert tx.list_activations([1, 2, 3]) == {1: [first, second], 2: [other]}
-        assert tx.list_active([1, 2, 3]) == {1: [first], 2: [other]}
-        assert tx.list_activations([]) == {}
+        assert activation_store.list_activations(tx, [1, 2, 3]) == {1: [first, second], 2: [other]}
+        assert activation_store.list_active(tx, [1, 2, 3]) == {1: [first], 2: [other]}
+        assert activation_store.list_activations(tx, []) == {}
 
 
 def test_a_token_is_found_within_its_own_license_only(storage: Storage) -> None:
     same_token = [an_activation(id=1, license_id=1), an_activation(id=2, license_id=2)]
     with storage.write() as tx:
-        tx.save_new_licenses([a_license(id=number, key=str(number)) for number in (1, 2, 3)])
-        tx.save_new_activations(same_token)
+        license_store.save_new_licenses(tx, [a_license(id=number, key=str(number)) for number in (1, 2, 3)])
+        activation_store.save_new_activations(tx, same_token)
     with storage.read() as tx:
-        assert tx.find_activations([(2, TOKEN)]) == [same_token[1]]
-        assert tx.find_activations([(3, TOKEN), (1, "f" * 40)]) == []
-        assert tx.find_activations([]) == []
+        assert activation_store.find_activations(tx, [(2, TOKEN)]) == [same_token[1]]
+        assert activation_store.find_activations(tx, [(3, TOKEN), (1, "f" * 40)]) == []
+        assert activation_store.find_activations(tx, []) == []
 
 
 def test_a_change_of_an_activation_leaves_the_same_token_of_another_license_alone(storage: Storage) -> None:
     ours, theirs = an_activation(id=1, license_id=1), an_activation(id=2, license_id=2)
     ended = a_deactivated_activation(id=1)
     with storage.write() as tx:
-        tx.save_new_licenses([a_license(id=1, key="1"), a_license(id=2, key="2")])
-        tx.save_new_activations([ours, theirs])
-        tx.save_activations([ended])
-        assert tx.list_activations([1, 2]) == {1: [ended], 2: [theirs]}
+        license_store.save_new_licenses(tx, [a_license(id=1, key="1"), a_license(id=2, key="2")])
+        activation_store.save_new_activations(tx, [ours, theirs])
+        activation_store.save_activations(tx, [ended])
+        assert activation_store.list_activations(tx, [1, 2]) == {1: [ended], 2: [theirs]}
 
 
 def test_a_license_has_a_token_once_and_no_activation_is_without_its_license(storage: Storage) -> None:
     with storage.write() as tx:
-        tx.save_new_licenses([a_license()])
+        license_store.save_new_licenses(tx, [a_license()])
     with pytest.raises(TAKEN), storage.write() as tx:
-        tx.save_new_activations([an_activation(id=1), an_activation(id=2)])
+        activation_store.save_new_activations(tx, [an_activation(id=1), an_activation(id=2)])
     with pytest.raises(RejectedByDatabase), storage.write() as tx:
-        tx.save_new_activations([an_activation(license_id=2)])
+        activation_store.save_new_activations(tx, [an_activation(license_id=2)])
 
 
 def test_a_deleted_license_takes_its_activations_with_it_and_leaves_its_events(storage: Storage) -> None:
     event = an_event(details={"label": "Büro"})
     with storage.write() as tx:
-        tx.save_new_licenses([a_license(id=1, key="1"), a_license(id=2, key="2")])
-        tx.save_new_activations([an_activation(license_id=1), an_activation(license_id=2)])
-        tx.save_events([event])
-        tx.delete_licenses([1])
+        license_store.save_new_licenses(tx, [a_license(id=1, key="1"), a_license(id=2, key="2")])
+        activation_store.save_new_activations(tx, [an_activation(license_id=1), an_activation(license_id=2)])
+        event_store.save_events(tx, [event])
+        activation_store.delete_licenses(tx, [1])
     with storage.read() as tx:
-        assert set(tx.find_licenses(["1", "2"])) == {"2"}
-        assert set(tx.list_activations([1, 2])) == {2}
-        assert tx.list_events(1, limit=10) == [event]
+        assert set(license_store.find_licenses(tx, ["1", "2"])) == {"2"}
+        assert set(activation_store.list_activations(tx, [1, 2])) == {2}
+        assert event_store.list_events(tx, 1, limit=10) == [event]
 
 
 def test_events_are_listed_latest_first(storage: Storage) -> None:
     happened = [an_event(name=name) for name in ("license.created", "license.activated", "license.updated")]
     with storage.write() as tx:
-        tx.save_events([*happened, an_event(license_id=2, activation_id=4)])
+        event_store.save_events(tx, [*happened, an_event(license_id=2, activation_id=4)])
     with storage.read() as tx:
-        assert tx.list_events(1, limit=2) == happened[:0:-1]
-        assert [one.activation_id for one in tx.list_events(2, limit=9)] == [4]
-        assert tx.list_events(3, limit=9) == []
+        assert event_store.list_events(tx, 1, limit=2) == happened[:0:-1]
+        assert [one.activation_id for one in event_store.list_events(tx, 2, limit=9)] == [4]
+        assert event_store.list_events(tx, 3, limit=9) == []
 
 
 def test_licenses_are_listed_oldest_first_piece_by_piece_and_by_page(storage: Storage) -> None:
     licenses = [a_license(id=number, key=str(number)) for number in range(1, 8)]
     with storage.write() as tx:
-        tx.save_new_licenses(licenses[::-1])
+        license_store.save_new_licenses(tx, licenses[::-1])
     with storage.read() as tx:
-        assert tx.list_licenses(ANY, after_id=0, limit=3) == licenses[:3]
-        assert tx.list_licenses(ANY, after_id=6, limit=3) == licenses[6:]
-        assert tx.list_license_page(ANY, skip=2, limit=2) == licenses[2:4]
-        assert tx.list_license_page(ANY, skip=7, limit=2) == []
-        assert tx.count_licenses(ANY) == 7
+        assert license_store.list_licenses(tx, ANY, after_id=0, limit=3) == licenses[:3]
+        assert license_store.list_licenses(tx, ANY, after_id=6, limit=3) == licenses[6:]
+        assert license_store.list_license_page(tx, ANY, skip=2, limit=2) == licenses[2:4]
+        assert license_store.list_license_page(tx, ANY, skip=7, limit=2) == []
+        assert license_store.count_licenses(tx, ANY) == 7
 
 
 @pytest.mark.parametrize("field", ["status", "product_id", "order_id", "user_id"])
@@ -232,19 +245,21 @@ def test_a_filter_lets_only_matching_licenses_through(storage: Storage, field: s
     matching = a_license(id=1, key="1", **{field: 4})
     others = [a_license(id=2, key="2"), a_license(id=3, key="3", **{field: 5})]
     with storage.write() as tx:
-        tx.save_new_licenses([*others, matching])
+        license_store.save_new_licenses(tx, [*others, matching])
     where = LicenseFilter(**{field: 4})
     with storage.read() as tx:
-        assert tx.list_licenses(where, after_id=0, limit=9) == tx.list_license_page(where, skip=0, limit=9)
-        assert tx.list_licenses(where, after_id=0, limit=9) == [matching]
-        assert tx.count_licenses(where) == 1
+        assert license_store.list_licenses(tx, where, after_id=0, limit=9) == license_store.list_license_page(
+            tx, where, skip=0, limit=9
+        )
+        assert license_store.list_licenses(tx, where, after_id=0, limit=9) == [matching]
+        assert license_store.count_licenses(tx, where) == 1
 
 
 def test_conditions_of_a_filter_hold_together(storage: Storage) -> None:
     licenses = [a_license(id=n, key=str(n), product_id=n % 2, user_id=n % 3) for n in range(1, 7)]
     with storage.write() as tx:
-        tx.save_new_licenses(licenses)
-        found = tx.list_licenses(LicenseFilter(product_id=0, user_id=1), after_id=0, limit=9)
+        license_store.save_new_licenses(tx, licenses)
+        found = license_store.list_licenses(tx, LicenseFilter(product_id=0, user_id=1), after_id=0, limit=9)
     assert [one.id for one in found] == [4]
 
 
@@ -259,62 +274,68 @@ def test_a_generator_is_found_changed_and_deleted_by_its_number(storage: Storage
         expires_in_days=9,
     )
     with storage.write() as tx:
-        first, second = tx.save_new_generator(a_generator()), tx.save_new_generator(full)
+        first, second = (
+            generator_store.save_new_generator(tx, a_generator()),
+            generator_store.save_new_generator(tx, full),
+        )
         full = replace(full, id=second)
-        assert tx.find_generator(second) == full
-        assert tx.list_generators() == [a_generator(id=first), full]
+        assert generator_store.find_generator(tx, second) == full
+        assert generator_store.list_generators(tx) == [a_generator(id=first), full]
         changed = replace(full, suffix=None, updated_at=LATER, updated_by=3)
-        tx.save_generator(changed)
-        assert tx.list_generators() == [a_generator(id=first), changed]
-        tx.delete_generator(second)
-        assert tx.find_generator(second) is None
-        assert tx.save_new_generator(full) > second
+        generator_store.save_generator(tx, changed)
+        assert generator_store.list_generators(tx) == [a_generator(id=first), changed]
+        generator_store.delete_generator(tx, second)
+        assert generator_store.find_generator(tx, second) is None
+        assert generator_store.save_new_generator(tx, full) > second
 
 
 def test_an_api_key_is_found_by_its_hash_until_it_is_revoked(storage: Storage) -> None:
     client = an_api_key(permissions=Permissions.CLIENT, product_id=5, secret_hash=b"\x01" * 32)
     with storage.write() as tx:
-        client = replace(client, id=tx.save_new_api_key(client, "a" * 64))
-        assert tx.find_api_key("a" * 64) == client
-        assert tx.find_api_key("b" * 64) is None
-        assert tx.revoke_api_key(client.id, LATER)
-        assert not tx.revoke_api_key(client.id, NOW)
-        assert not tx.revoke_api_key(99, NOW)
-        assert tx.find_api_key("a" * 64) is None
-        assert tx.list_api_keys() == [replace(client, revoked_at=LATER)]
+        client = replace(client, id=api_key_store.save_new_api_key(tx, client, "a" * 64))
+        assert api_key_store.find_api_key(tx, "a" * 64) == client
+        assert api_key_store.find_api_key(tx, "b" * 64) is None
+        assert api_key_store.revoke_api_key(tx, client.id, LATER)
+        assert not api_key_store.revoke_api_key(tx, client.id, NOW)
+        assert not api_key_store.revoke_api_key(tx, 99, NOW)
+        assert api_key_store.find_api_key(tx, "a" * 64) is None
+        assert api_key_store.list_api_keys(tx) == [replace(client, revoked_at=LATER)]
 
 
 def test_a_user_is_found_by_name_and_has_it_alone(storage: Storage) -> None:
     alice = a_user(role=Role.SUPPORT)
     with storage.write() as tx:
-        alice = replace(alice, id=tx.save_new_user(alice))
-        assert tx.find_user("alice") == alice
-        assert tx.find_user("bob") is None
+        alice = replace(alice, id=people.save_new_user(tx, alice))
+        assert people.find_user(tx, "alice") == alice
+        assert people.find_user(tx, "bob") is None
     with pytest.raises(TAKEN), storage.write() as tx:
-        tx.save_new_user(alice)
+        people.save_new_user(tx, alice)
 
 
 def test_a_kept_answer_is_found_by_its_scope_until_it_is_forgotten(storage: Storage) -> None:
     old, new = KeptAnswer(b"d" * 32, 200, b'{"a":1}'), KeptAnswer(b"e" * 32, 404, b"")
     with storage.write() as tx:
-        tx.save_kept_answer(b"1" * 32, old, NOW)
-        tx.save_kept_answer(b"2" * 32, new, LATER)
-        assert tx.lock_kept_answers([b"1" * 32, b"2" * 32, b"3" * 32]) == {b"1" * 32: old, b"2" * 32: new}
-        assert tx.delete_kept_answers(NOW) == 0
-        assert tx.delete_kept_answers(LATER) == 1
-        assert tx.lock_kept_answers([b"1" * 32, b"2" * 32]) == {b"2" * 32: new}
+        answer_store.save_kept_answer(tx, b"1" * 32, old, NOW)
+        answer_store.save_kept_answer(tx, b"2" * 32, new, LATER)
+        assert answer_store.lock_kept_answers(tx, [b"1" * 32, b"2" * 32, b"3" * 32]) == {
+            b"1" * 32: old,
+            b"2" * 32: new,
+        }
+        assert answer_store.delete_kept_answers(tx, NOW) == 0
+        assert answer_store.delete_kept_answers(tx, LATER) == 1
+        assert answer_store.lock_kept_answers(tx, [b"1" * 32, b"2" * 32]) == {b"2" * 32: new}
 
 
 def test_a_call_has_one_kept_answer(storage: Storage) -> None:
     with storage.write() as tx:
-        tx.save_kept_answer(b"1" * 32, KeptAnswer(b"d" * 32, 200, b""), NOW)
+        answer_store.save_kept_answer(tx, b"1" * 32, KeptAnswer(b"d" * 32, 200, b""), NOW)
     with pytest.raises(TAKEN), storage.write() as tx:
-        tx.save_kept_answer(b"1" * 32, KeptAnswer(b"e" * 32, 404, b""), LATER)
+        answer_store.save_kept_answer(tx, b"1" * 32, KeptAnswer(b"e" * 32, 404, b""), LATER)
 
 
 def test_a_key_of_the_greatest_length_fits(storage: Storage) -> None:
     key = "🔑" * MAX_KEY_LENGTH
     with storage.write() as tx:
-        tx.save_new_licenses([a_license(key=key)])
+        license_store.save_new_licenses(tx, [a_license(key=key)])
     with storage.read() as tx:
-        assert list(tx.find_licenses([key])) == [key]
+        assert list(license_store.find_licenses(tx, [key])) == [key]

@@ -13,7 +13,7 @@ from keywright.commands import ForgetEvents
 from keywright.errors import KeywrightError
 from keywright.model import Permissions
 from keywright.retention import Forgotten
-from keywright.storage import Storage, ask, change, old_events
+from keywright.storage import Storage, ask, change, event_store, old_events
 from keywright.storage.schema import events
 from tests.makers import (
     NOW,
@@ -63,7 +63,7 @@ def happened(storage: Storage, license_id: int, days: list[int], **fields: Any) 
         an_event(license_id=license_id, at=NOW + n * DAY, activation_id=i, **fields)
         for i, n in enumerate(days)
     ]
-    change(storage, lambda tx: tx.save_events(some))
+    change(storage, lambda tx: event_store.save_events(tx, some))
 
 
 def left(storage: Storage, license_id: int) -> list[tuple[int, int | None]]:

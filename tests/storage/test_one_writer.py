@@ -15,7 +15,7 @@ import pytest
 from keywright.batches import Batches
 from keywright.errors import StoreBusy
 from keywright.model import LicenseFilter
-from keywright.storage import sqlite
+from keywright.storage import license_store, sqlite
 from keywright.storage.sqlite import SqliteStorage
 from tests.makers import KEY, KEY_RING, a_license, a_storage, create
 
@@ -38,7 +38,7 @@ sys.stdin.readline()
 """
 HOLD = """
 with storage.write() as tx:
-    tx.save_new_licenses([a_license(id=99, key="never committed")])
+    license_store.save_new_licenses(tx, [a_license(id=99, key="never committed")])
     say("holding")
     sys.stdin.readline()
 """
@@ -49,7 +49,7 @@ try:
 except StoreBusy:
     say("busy")
 with storage.write() as tx:
-    say("sees", tx.count_licenses(LicenseFilter()))
+    say("sees", license_store.count_licenses(tx, LicenseFilter()))
 storage.close()
 """
 CREATE_MANY = """
@@ -116,7 +116,7 @@ def test_another_process_is_refused_at_once_or_waits_until_the_first_is_done(
                 Path(f"{storage.path}.lock").unlink()
             other.go()
             assert other.says() == "busy"
-            tx.save_new_licenses([a_license()])
+            license_store.save_new_licenses(tx, [a_license()])
         assert other.says() == "sees 1"
 
 
@@ -128,17 +128,17 @@ def test_the_lock_of_a_killed_process_is_free_and_its_work_undone(storage: Sqlit
             pass
         other.kill()
         with storage.write(wait=0) as tx:
-            assert tx.count_licenses(ANY) == 0
+            assert license_store.count_licenses(tx, ANY) == 0
 
 
 def test_readers_go_on_while_another_process_writes(storage: SqliteStorage) -> None:
     with storage.write() as tx:
-        tx.save_new_licenses([a_license()])
+        license_store.save_new_licenses(tx, [a_license()])
     with Process(storage, HOLD) as other:
         other.go()
         assert other.says() == "holding"
         with storage.read() as tx:
-            assert set(tx.find_licenses([KEY, "never committed"])) == {KEY}
+            assert set(license_store.find_licenses(tx, [KEY, "never committed"])) == {KEY}
 
 
 def test_no_number_is_given_twice_by_two_processes_at_once(storage: SqliteStorage) -> None:
@@ -177,9 +177,9 @@ def test_a_process_without_descriptors_left_still_reads_and_writes(storage: Sqli
         pass
     with no_descriptors_left():
         with storage.write() as tx:
-            tx.save_new_licenses([a_license()])
+            license_store.save_new_licenses(tx, [a_license()])
         with storage.read() as tx:
-            assert set(tx.find_licenses([KEY])) == {KEY}
+            assert set(license_store.find_licenses(tx, [KEY])) == {KEY}
 
 
 def test_a_lock_file_that_was_removed_is_made_again(storage: SqliteStorage, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_opening_a_database_that_is_up_to_date_waits_for_nobody(
     storage: SqliteStorage, tmp_path: Path
 ) -> None:
     with storage.write(), closing(a_storage(tmp_path)) as other, other.read() as tx:
-        assert tx.count_licenses(ANY) == 0
+        assert license_store.count_licenses(tx, ANY) == 0
 
 
 def test_making_the_tables_and_closing_the_log_wait_for_the_writer(

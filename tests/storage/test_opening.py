@@ -10,7 +10,7 @@ import pytest
 
 from keywright.errors import ConfigurationError, StoreError, StoreUnavailable
 from keywright.keys import KeyRing
-from keywright.storage import database_path, open_storage, sqlite
+from keywright.storage import database_path, license_store, open_storage, sqlite
 from keywright.storage.migrate import HEAD, state_of_file
 from tests.makers import KEY, KEY_RING, a_license, a_storage, url_of
 
@@ -34,10 +34,10 @@ def test_a_database_is_made_where_there_is_none_with_its_folders(tmp_path: Path)
     folder = tmp_path / "a" / "b c%41#?é"
     url = f"sqlite:///{tmp_path}/a/b c%2541%23%3Fé/keywright.db"
     with closing(open_storage(url, KEY_RING)) as storage, storage.write() as tx:
-        tx.save_new_licenses([a_license()])
+        license_store.save_new_licenses(tx, [a_license()])
     assert (folder / "keywright.db").exists()
     with closing(open_storage(url, KEY_RING)) as storage, storage.read() as tx:
-        assert list(tx.find_licenses([KEY])) == [KEY]
+        assert list(license_store.find_licenses(tx, [KEY])) == [KEY]
 
 
 def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
@@ -54,9 +54,9 @@ def test_only_the_owner_can_read_the_files_and_the_folder(tmp_path: Path, mask: 
     try:
         with closing(a_storage(folder)) as storage:
             with storage.write() as tx:
-                tx.save_new_licenses([a_license()])
+                license_store.save_new_licenses(tx, [a_license()])
             with storage.read() as tx:
-                tx.find_licenses([KEY])
+                license_store.find_licenses(tx, [KEY])
             files = sorted(folder.iterdir())
             assert [one.name for one in files] == [
                 "keywright.db",

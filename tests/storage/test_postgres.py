@@ -17,7 +17,7 @@ from keywright.batches import Batches
 from keywright.errors import ConfigurationError, StoreConflict, StoreError, StoreUnavailable, TokenNotActive
 from keywright.keys import KeyRing
 from keywright.model import LicenseRecord
-from keywright.storage import Storage, has_database, migrations, open_storage
+from keywright.storage import Storage, activation_store, has_database, license_store, migrations, open_storage
 from keywright.storage.migrate import HEAD
 from keywright.storage.schema import metadata
 from tests.databases import a_postgres_url, execute, postgres
@@ -134,7 +134,7 @@ def test_a_migration_changes_an_existing_database_and_keeps_what_is_in_it(
     url: str, storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with storage.write() as tx:
-        tx.save_new_licenses([a_license()])
+        license_store.save_new_licenses(tx, [a_license()])
     storage.close()
     use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
     assert licenses_of(open_storage(url, KEY_RING)) == [KEY]
@@ -336,22 +336,22 @@ def test_a_connection_that_the_server_closes_within_a_transaction_is_a_conflict_
 ) -> None:
     def write_and_be_cut_off() -> None:
         with storage.write() as tx:
-            tx.save_new_licenses([a_license()])
+            license_store.save_new_licenses(tx, [a_license()])
             end_sessions(url)
-            tx.find_licenses([KEY])
+            license_store.find_licenses(tx, [KEY])
 
     with pytest.raises(StoreConflict, match="terminating connection"):
         write_and_be_cut_off()
     with storage.read() as tx:
-        assert tx.find_licenses([KEY]) == {}
+        assert license_store.find_licenses(tx, [KEY]) == {}
 
 
 @pytest.mark.parametrize("token", ["\0", f"{TOKEN}\0", f"\0{TOKEN}", f"{TOKEN[:20]}\0{TOKEN[20:]}"])
 def test_a_token_that_no_database_can_hold_is_nobodys(storage: Storage, token: str) -> None:
     with storage.write() as tx:
-        tx.save_new_licenses([a_license(times_activated=1)])
-        tx.save_new_activations([an_activation()])
-        assert tx.find_activations([(1, token)]) == []
+        license_store.save_new_licenses(tx, [a_license(times_activated=1)])
+        activation_store.save_new_activations(tx, [an_activation()])
+        assert activation_store.find_activations(tx, [(1, token)]) == []
     batches = Batches(storage)
     assert isinstance(batches.ask([validate(token=token)])[0], TokenNotActive)
     answers = batches.ask([validate(token=token), validate(token=TOKEN)])

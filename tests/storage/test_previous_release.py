@@ -12,7 +12,7 @@ from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, inspect
 
 from keywright.batches import Batches
-from keywright.storage import Storage, migrations
+from keywright.storage import Storage, api_key_store, event_store, migrations, people
 from keywright.storage.migrate import OLDEST_CODE
 from keywright.storage.schema import metadata
 from tests.makers import a_retry, activate, validate
@@ -99,6 +99,6 @@ def test_this_release_reads_what_the_previous_one_wrote(connection: Connection, 
     (again,) = batches.change([activate("a", retry=a_retry("call"))])
     assert again.status == 200
     with storage.read() as tx:
-        assert tx.find_user("alice") is not None
-        assert [one.name for one in tx.list_api_keys()] == ["shop"]
-        assert len(tx.list_events(1, limit=99)) == 8
+        assert people.find_user(tx, "alice") is not None
+        assert [one.name for one in api_key_store.list_api_keys(tx)] == ["shop"]
+        assert len(event_store.list_events(tx, 1, limit=99)) == 8

@@ -8,7 +8,7 @@ from keywright import rules
 from keywright.batches import Batches
 from keywright.errors import LimitReached, RejectedByDatabase, StoreConflict
 from keywright.model import LicenseFilter, LicenseRecord
-from keywright.storage import Storage
+from keywright.storage import Storage, activation_store, event_store, license_store
 from keywright.storage.schema import licenses
 from tests.makers import (
     KEY,
@@ -38,57 +38,57 @@ def test_a_transaction_that_fails_leaves_nothing_behind_also_no_event(
 ) -> None:
     def write_and_fail() -> None:
         with storage.write() as tx:
-            tx.save_new_licenses([a_license(id=tx.next_id("license"))])
-            tx.save_new_activations([an_activation()])
-            tx.save_events([an_event()])
+            license_store.save_new_licenses(tx, [a_license(id=tx.next_id("license"))])
+            activation_store.save_new_activations(tx, [an_activation()])
+            event_store.save_events(tx, [an_event()])
             tx.save_numbers()
             raise Interrupted
 
     with pytest.raises(Interrupted):
         write_and_fail()
     with storage.write() as tx:
-        assert tx.count_licenses(ANY) == 0
-        assert tx.list_activations([1]) == {}
-        assert tx.list_events(1, limit=9) == []
+        assert license_store.count_licenses(tx, ANY) == 0
+        assert activation_store.list_activations(tx, [1]) == {}
+        assert event_store.list_events(tx, 1, limit=9) == []
         # A server gives numbers out beside its transactions.
         assert tx.next_id("license") == (1 if database == "sqlite" else 2)
 
 
 def test_what_was_written_is_seen_by_the_next_reader_and_not_before(storage: Storage) -> None:
     with storage.write() as tx:
-        tx.save_new_licenses([a_license()])
+        license_store.save_new_licenses(tx, [a_license()])
         with storage.read() as before:
-            assert before.find_licenses([KEY]) == {}
+            assert license_store.find_licenses(before, [KEY]) == {}
     with storage.read() as after:
-        assert after.find_licenses([KEY]) == {KEY: a_license()}
+        assert license_store.find_licenses(after, [KEY]) == {KEY: a_license()}
 
 
 def test_a_reader_sees_one_moment_whatever_is_written_meanwhile(open_again: Opener) -> None:
     reader, writer = open_again(), open_again()
     with reader.read() as tx:
-        assert tx.count_licenses(ANY) == 0
+        assert license_store.count_licenses(tx, ANY) == 0
         with writer.write() as other:
-            other.save_new_licenses([a_license()])
-        assert tx.count_licenses(ANY) == 0
+            license_store.save_new_licenses(other, [a_license()])
+        assert license_store.count_licenses(tx, ANY) == 0
     with reader.read() as tx:
-        assert tx.count_licenses(ANY) == 1
+        assert license_store.count_licenses(tx, ANY) == 1
 
 
 def test_the_database_itself_rejects_a_counter_above_the_limit(storage: Storage) -> None:
     with storage.write() as tx:
-        tx.save_new_licenses([a_license(times_activated=2, times_activated_max=2)])
+        license_store.save_new_licenses(tx, [a_license(times_activated=2, times_activated_max=2)])
     with pytest.raises(RejectedByDatabase), storage.write() as tx:
-        tx.save_places_taken([a_license(times_activated=3, times_activated_max=2)])
+        license_store.save_places_taken(tx, [a_license(times_activated=3, times_activated_max=2)])
     with storage.read() as tx:
-        assert tx.find_licenses([KEY])[KEY].times_activated == 2
+        assert license_store.find_licenses(tx, [KEY])[KEY].times_activated == 2
 
 
 def test_the_database_itself_rejects_a_counter_below_0(storage: Storage) -> None:
     with storage.write() as tx:
-        tx.save_new_licenses([a_license()])
+        license_store.save_new_licenses(tx, [a_license()])
     before = {1: a_license(times_activated_max=2)}
     with pytest.raises(RejectedByDatabase), storage.write() as tx:
-        tx.save_places_given_up([a_license(times_activated=-1, times_activated_max=2)], before)
+        license_store.save_places_given_up(tx, [a_license(times_activated=-1, times_activated_max=2)], before)
 
 
 @pytest.mark.parametrize("fields", [{}, {"expires_at": LATER}, {"valid_for_days": 9}])
@@ -101,8 +101,8 @@ def test_even_with_a_broken_rule_no_activation_gets_above_the_limit(
     kinds = [type(one) for one in outcomes]
     assert kinds == [LicenseRecord, LicenseRecord, RejectedByDatabase, RejectedByDatabase]
     with storage.read() as tx:
-        assert tx.find_licenses([KEY])[KEY].times_activated == 2
-        assert len(tx.list_active([1])[1]) == 2
+        assert license_store.find_licenses(tx, [KEY])[KEY].times_activated == 2
+        assert len(activation_store.list_active(tx, [1])[1]) == 2
 
 
 def test_a_limit_may_be_lowered_below_what_is_taken_and_then_nothing_more_is_taken(
@@ -113,7 +113,7 @@ def test_a_limit_may_be_lowered_below_what_is_taken_and_then_nothing_more_is_tak
     assert (lowered.license.times_activated, lowered.license.times_activated_max) == (3, 1)
     assert isinstance(refused, LimitReached)
     with pytest.raises(RejectedByDatabase), storage.write() as tx:
-        tx.save_places_taken([a_license(times_activated=4, times_activated_max=1)])
+        license_store.save_places_taken(tx, [a_license(times_activated=4, times_activated_max=1)])
 
 
 def test_places_given_up_above_a_lowered_limit_cannot_be_taken_again(
@@ -126,7 +126,7 @@ def test_places_given_up_above_a_lowered_limit_cannot_be_taken_again(
     assert first.license.times_activated == 1
     assert isinstance(second, LimitReached)
     with pytest.raises(RejectedByDatabase), storage.write() as tx:
-        tx.save_places_taken([a_license(times_activated=2, times_activated_max=1)])
+        license_store.save_places_taken(tx, [a_license(times_activated=2, times_activated_max=1)])
 
 
 def test_numbers_are_given_in_a_row_per_kind(storage: Storage, database: str) -> None:
@@ -159,27 +159,31 @@ def test_no_number_is_given_twice_by_two_writers_in_turns(open_again: Opener) ->
 def test_a_text_that_no_database_can_hold_is_no_key(storage: Storage, way: str) -> None:
     key = "nul\0key"
     with storage.write() as tx:
-        assert (tx.find_licenses if way == "find" else tx.lock_licenses)([key]) == {}
+        assert (
+            license_store.find_licenses(tx, [key])
+            if way == "find"
+            else license_store.lock_licenses(tx, [key])
+        ) == {}
 
 
 def test_a_number_that_no_column_holds_is_rejected(storage: Storage) -> None:
     with pytest.raises(RejectedByDatabase), storage.write() as tx:
-        tx.save_new_licenses([a_license(order_id=2**63)])
+        license_store.save_new_licenses(tx, [a_license(order_id=2**63)])
 
 
 def test_a_text_that_is_no_unicode_is_rejected(storage: Storage) -> None:
     with storage.write() as tx:
-        tx.save_new_licenses([a_license()])
+        license_store.save_new_licenses(tx, [a_license()])
     with pytest.raises(RejectedByDatabase), storage.write() as tx:
-        tx.save_new_activations([an_activation(label="\ud800")])
+        activation_store.save_new_activations(tx, [an_activation(label="\ud800")])
 
 
 def test_what_the_database_rejects_is_told_without_the_values(storage: Storage) -> None:
     with storage.write() as tx:
-        tx.save_new_licenses([a_license()])
-        tx.save_new_activations([an_activation(label="Büro")])
+        license_store.save_new_licenses(tx, [a_license()])
+        activation_store.save_new_activations(tx, [an_activation(label="Büro")])
     with pytest.raises((RejectedByDatabase, StoreConflict)) as rejected, storage.write() as tx:
-        tx.save_new_activations([an_activation(label="Büro")])
+        activation_store.save_new_activations(tx, [an_activation(label="Büro")])
     told = f"{rejected.value} {rejected.value.__cause__!r} {rejected.value.__cause__}"
     assert "activations" in told
     assert an_activation().token not in told
@@ -189,9 +193,9 @@ def test_what_the_database_rejects_is_told_without_the_values(storage: Storage) 
 def test_a_sealed_key_that_was_damaged_is_not_read_as_another(storage: Storage) -> None:
     swapped = KEY_RING.seal_key("other", license_id=2)
     with storage.write() as tx:
-        tx.save_new_licenses([a_license()])
+        license_store.save_new_licenses(tx, [a_license()])
         tx._connection.execute(licenses.update().values(sealed_key=swapped))
     with pytest.raises(ValueError, match="another place"), storage.read() as tx:
-        tx.list_licenses(ANY, after_id=0, limit=9)
+        license_store.list_licenses(tx, ANY, after_id=0, limit=9)
     with storage.read() as tx:
-        assert tx.count_licenses(ANY) == 1
+        assert license_store.count_licenses(tx, ANY) == 1

@@ -15,7 +15,17 @@ from keywright.doctor import examine
 from keywright.errors import KeywrightError, LicenseKeyTaken, StoreConflict, StoreError, StoreUnavailable
 from keywright.keys import KeyRing
 from keywright.model import LicenseFilter
-from keywright.storage import Storage, ask, change, copy, jobs, open_storage, sealed
+from keywright.storage import (
+    Storage,
+    activation_store,
+    ask,
+    change,
+    copy,
+    jobs,
+    license_store,
+    open_storage,
+    sealed,
+)
 from keywright.storage.resealing import Resealed, reseal
 from keywright.storage.rotating import Progress, begin, find_progress, finish
 from keywright.storage.schema import licenses
@@ -66,7 +76,7 @@ def rotate(url: str) -> Resealed:
 
 def keys_in(storage: Storage) -> list[str]:
     with storage.read() as tx:
-        return [one.key for one in tx.list_licenses(LicenseFilter(), after_id=0, limit=10_000)]
+        return [one.key for one in license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=10_000)]
 
 
 def sell(url: str, amount: int = 450) -> list[str]:
@@ -190,12 +200,12 @@ def test_no_key_is_taken_twice_while_servers_create_and_rename_during_a_rotation
 def test_a_key_that_was_taken_with_the_old_secret_meanwhile_is_not_taken_with_the_new(url: str) -> None:
     with opened(url) as slow, opened(url) as quick:
         with slow.write() as tx:
-            assert tx.find_licenses(["A"]) == {}
+            assert license_store.find_licenses(tx, ["A"]) == {}
             Batches(quick).change([create("A")])
             start(url)
             with pytest.raises(StoreConflict, match="is taken"):
-                tx.save_new_licenses([a_license(id=7, key="A")])
-            tx.delete_licenses([7])
+                license_store.save_new_licenses(tx, [a_license(id=7, key="A")])
+            activation_store.delete_licenses(tx, [7])
         assert keys_in(quick) == ["A"]
 
 

@@ -15,7 +15,7 @@ from keywright import access, accounts
 from keywright.batches import Batches
 from keywright.errors import LicenseKeyTaken, RejectedByDatabase, StoreConflict
 from keywright.model import KeptAnswer, LicenseRecord, Permissions
-from keywright.storage import Storage, database_path
+from keywright.storage import Storage, answer_store, database_path, license_store
 from keywright.storage.schema import kept_answers
 from keywright.storage.sqlite import copy
 from tests.databases import execute, postgres
@@ -145,12 +145,12 @@ def test_no_generated_key_stands_in_the_database(batches: Batches, everything: E
 def test_a_kept_answer_is_sealed_for_its_call(storage: Storage, everything: Everything, canary: str) -> None:
     body = json.dumps({"licenseKey": f"{canary}-1", "activationData": {"token": canary}}).encode()
     with storage.write() as tx:
-        tx.save_kept_answer(b"1" * 32, KeptAnswer(b"d" * 32, 200, body), NOW)
+        answer_store.save_kept_answer(tx, b"1" * 32, KeptAnswer(b"d" * 32, 200, body), NOW)
     assert found_in(everything(), canary) == []
     with storage.write() as tx:
         tx._connection.execute(update_table(kept_answers).values(scope=b"2" * 32))
     with pytest.raises(ValueError, match="another place"), storage.write() as tx:
-        tx.lock_kept_answers([b"2" * 32])
+        answer_store.lock_kept_answers(tx, [b"2" * 32])
 
 
 def test_no_credential_and_no_password_stands_in_the_database(
@@ -184,5 +184,5 @@ def test_what_the_server_writes_into_its_log_holds_no_license_key(
     outcomes = Batches(storage).change([rename("b", canary), create("c", order_id=2**63), create(canary)])
     assert [type(one) for one in outcomes] == [LicenseKeyTaken, RejectedByDatabase, LicenseKeyTaken]
     with pytest.raises((RejectedByDatabase, StoreConflict)), storage.write() as tx:
-        tx.save_new_licenses([a_license(id=tx.next_id("license"), key=canary)])
+        license_store.save_new_licenses(tx, [a_license(id=tx.next_id("license"), key=canary)])
     assert found_in(everything(), canary) == []

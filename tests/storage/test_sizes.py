@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sqlalchemy import event
 
 from keywright.model import KeptAnswer
-from keywright.storage import Reading, Storage, open_storage
+from keywright.storage import Reading, Storage, activation_store, answer_store, license_store, open_storage
 from keywright.storage.many import MOST_NAMED, MOST_ROWS
 from tests.databases import KINDS, a_postgres_url
 from tests.makers import KEY_RING, NOW, a_license, an_activation, url_of
@@ -38,16 +38,17 @@ def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             url = stack.enter_context(a_postgres_url())
         storage = stack.enter_context(closing(open_storage(url, KEY_RING)))
         with storage.write() as tx:
-            tx.save_new_licenses([a_license(id=n, key=key(n)) for n in range(1, 321)])
-            tx.save_new_activations(
+            license_store.save_new_licenses(tx, [a_license(id=n, key=key(n)) for n in range(1, 321)])
+            activation_store.save_new_activations(
+                tx,
                 [an_activation(id=n, license_id=n, token=token(n)) for n in range(1, 321)]
                 + [
                     an_activation(id=n + 1000, license_id=n, token=token(n + 1000), deactivated_at=NOW)
                     for n in range(1, 321)
-                ]
+                ],
             )
             for n in range(1, 321):
-                tx.save_kept_answer(scope(n), KeptAnswer(scope(n), 200, b""), NOW)
+                answer_store.save_kept_answer(tx, scope(n), KeptAnswer(scope(n), 200, b""), NOW)
         yield storage
 
 
@@ -74,7 +75,7 @@ def test_lookups_of_any_size_are_a_handful_of_statements(tx: Reading) -> None:
     is_sqlite = tx._connection.dialect.name == "sqlite"
     for size in SIZES[1:]:
         with statements(tx) as seen:
-            tx.find_licenses([key(n) for n in range(1, size + 1)])
+            license_store.find_licenses(tx, [key(n) for n in range(1, size + 1)])
         if is_sqlite:
             assert len(seen) == -(-size // MOST_NAMED)
             assert {values for _, values in seen} <= {1, 2, 4, 8, 16, 32, 64, MOST_NAMED}
@@ -87,56 +88,56 @@ def test_more_rows_than_one_statement_takes_are_changed_and_found(many: Storage)
     numbers = range(1_001, 1_001 + 2 * MOST_ROWS + 1)
     more = [a_license(id=n, key=key(n)) for n in numbers]
     with many.write() as tx:
-        tx.save_new_licenses(more)
-        tx.save_places_taken([replace(one, times_activated=1) for one in more])
-        found = tx.find_licenses(one.key for one in more)
+        license_store.save_new_licenses(tx, more)
+        license_store.save_places_taken(tx, [replace(one, times_activated=1) for one in more])
+        found = license_store.find_licenses(tx, [one.key for one in more])
         assert {one.id: one.times_activated for one in found.values()} == dict.fromkeys(numbers, 1)
-        tx.delete_licenses(numbers)
-        assert tx.find_licenses(one.key for one in more) == {}
+        activation_store.delete_licenses(tx, numbers)
+        assert license_store.find_licenses(tx, [one.key for one in more]) == {}
 
 
 def test_any_number_of_licenses_is_found_at_once(tx: Reading) -> None:
     for size in SIZES:
-        found = tx.find_licenses([key(n) for n in range(1, size + 1)])
+        found = license_store.find_licenses(tx, [key(n) for n in range(1, size + 1)])
         assert {one: license.id for one, license in found.items()} == {key(n): n for n in range(1, size + 1)}
 
 
 def test_any_number_of_licenses_is_locked_at_once(many: Storage) -> None:
     with many.write() as tx:
         for size in (0, 1, 2, 3, 127, 128, 129, 255, 256, 257, 300):
-            assert len(tx.lock_licenses({key(n) for n in range(1, size + 1)})) == size
+            assert len(license_store.lock_licenses(tx, {key(n) for n in range(1, size + 1)})) == size
 
 
 def test_unknown_keys_among_known_ones_are_left_out(tx: Reading) -> None:
     for size in (1, 2, 5, 128, 129, 300):
-        found = tx.find_licenses([key(n) for n in range(321 - size, 321)] + ["unknown"] * size)
+        found = license_store.find_licenses(tx, [key(n) for n in range(321 - size, 321)] + ["unknown"] * size)
         assert set(found) == {key(n) for n in range(321 - size, 321)}
 
 
 def test_the_activations_of_any_number_of_licenses_are_listed_once_each(tx: Reading) -> None:
     for size in SIZES:
         numbers = range(1, size + 1)
-        everything = tx.list_activations(numbers)
+        everything = activation_store.list_activations(tx, numbers)
         assert {n: [one.id for one in records] for n, records in everything.items()} == {
             n: [n, n + 1000] for n in numbers
         }
-        active = tx.list_active(numbers)
+        active = activation_store.list_active(tx, numbers)
         assert {n: [one.id for one in records] for n, records in active.items()} == {n: [n] for n in numbers}
 
 
 def test_any_number_of_tokens_is_found_at_once_and_once_each(tx: Reading) -> None:
     for size in SIZES:
         numbers = range(1, size + 1)
-        found = tx.find_activations([(n, token(n)) for n in numbers])
+        found = activation_store.find_activations(tx, [(n, token(n)) for n in numbers])
         assert sorted(one.id for one in found) == list(numbers)
-        assert tx.find_activations([(n, token(n + 1)) for n in numbers]) == []
+        assert activation_store.find_activations(tx, [(n, token(n + 1)) for n in numbers]) == []
 
 
 def test_any_number_of_kept_answers_is_found_at_once(many: Storage) -> None:
     with many.write() as tx:
         for size in SIZES:
             numbers = range(1, size + 1)
-            found = tx.lock_kept_answers([scope(n) for n in numbers])
+            found = answer_store.lock_kept_answers(tx, [scope(n) for n in numbers])
             assert {one: answer.request_digest for one, answer in found.items()} == {
                 scope(n): scope(n) for n in numbers
             }

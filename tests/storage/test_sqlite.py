@@ -11,7 +11,7 @@ from keywright.batches import Batches
 from keywright.commands import CheckStore
 from keywright.errors import StoreBusy, StoreUnavailable
 from keywright.model import LicenseFilter
-from keywright.storage import Reading, sqlite
+from keywright.storage import Reading, license_store, sqlite
 from keywright.storage.sqlite import SqliteStorage
 from tests.makers import (
     KEY,
@@ -108,9 +108,9 @@ def test_without_waiting_a_foreign_lock_is_busy_at_once_and_later_forgotten(stor
         with pytest.raises(StoreBusy), storage.write(wait=0):
             pass
         with storage.read() as tx:
-            assert tx.count_licenses(ANY) == 0
+            assert license_store.count_licenses(tx, ANY) == 0
     with storage.write(wait=0) as tx:
-        tx.save_new_licenses([a_license()])
+        license_store.save_new_licenses(tx, [a_license()])
 
 
 def test_a_foreign_lock_is_waited_for_no_longer_than_the_limit(
@@ -197,32 +197,32 @@ def test_a_database_that_was_overwritten_does_not_answer(storage: SqliteStorage)
 
 def test_closing_moves_the_log_into_the_database_and_allows_opening_again(storage: SqliteStorage) -> None:
     with storage.write() as tx:
-        tx.save_new_licenses([a_license()])
+        license_store.save_new_licenses(tx, [a_license()])
     with storage.read() as tx:
-        assert tx.count_licenses(ANY) == 1
+        assert license_store.count_licenses(tx, ANY) == 1
     assert Path(f"{storage.path}-wal").stat().st_size > 0
     storage.close()
     storage.close()
     assert not Path(f"{storage.path}-wal").exists()
     with storage.read() as tx:
-        assert tx.count_licenses(ANY) == 1
+        assert license_store.count_licenses(tx, ANY) == 1
 
 
 def test_a_reader_neither_moves_nor_shortens_the_log(storage: SqliteStorage, tmp_path: Path) -> None:
     with storage.write() as tx:
-        tx.save_new_licenses([a_license()])
+        license_store.save_new_licenses(tx, [a_license()])
     log = Path(f"{storage.path}-wal")
     before = (storage.path.read_bytes(), log.read_bytes())
     reader = a_storage(tmp_path)
     with reader.read() as tx:
-        assert tx.count_licenses(ANY) == 1
+        assert license_store.count_licenses(tx, ANY) == 1
     reader.close()
     assert (storage.path.read_bytes(), log.read_bytes()) == before
 
 
 def test_a_copy_is_made_while_others_write(storage: SqliteStorage, tmp_path: Path) -> None:
     with storage.write() as tx:
-        tx.save_new_licenses([a_license()])
+        license_store.save_new_licenses(tx, [a_license()])
         sqlite.copy(storage.path, tmp_path / "before.db")
     sqlite.copy(storage.path, tmp_path / "after.db")
     counts = []

@@ -12,6 +12,7 @@ from keywright.config import Settings
 from keywright.errors import QueueFull
 from keywright.http.admin.lazy_app import Door
 from keywright.http.tallies import Tallies
+from keywright.storage import generator_store
 from tests.makers import a_storage
 
 
@@ -96,7 +97,7 @@ def test_what_is_asked_behind_a_page_and_fails_hurts_nobody(
     async def ask() -> None:
         door.ask_soon(fail)
         await asyncio.to_thread(answered.wait, 30)
-        assert await door.run(lambda: door.ask(lambda tx: len(tx.list_generators()))) == 0
+        assert await door.run(lambda: door.ask(lambda tx: len(generator_store.list_generators(tx)))) == 0
         await door.close()
         # Too late, and nobody minds.
         door.ask_soon(fail)

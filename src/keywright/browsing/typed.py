@@ -10,7 +10,7 @@ from keywright import keys
 from keywright.errors import InvalidLicenseKey
 from keywright.fields import MAX_ID, is_storable
 from keywright.model import NameKind
-from keywright.storage import Reading, finding, people
+from keywright.storage import Reading, finding, license_store, people
 from keywright.storage.following import address_term, label_term, token_term
 from keywright.storage.searching import Search
 
@@ -47,7 +47,7 @@ def _find_by_key(tx: Reading, text: str) -> int | None:
         key = keys.normalize_key(text)
     except InvalidLicenseKey:
         return None
-    found = tx.find_licenses([key]).get(key)
+    found = license_store.find_licenses(tx, [key]).get(key)
     return None if found is None else found.id
 
 

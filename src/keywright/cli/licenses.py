@@ -28,6 +28,7 @@ from keywright.cli.options import (
     with_installation_made,
 )
 from keywright.model import Activation, Event, LicenseFilter, LicensePage, LicenseRecord, Status
+from keywright.storage import event_store
 
 app = typer.Typer(name="license", no_args_is_help=True, help="Make, show, change and activate licenses.")
 
@@ -125,7 +126,7 @@ def show(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
     """Show a license, its activations and what happened to it lately."""
     record = here.get_license(key)
     with here.storage.read() as tx:
-        events = tx.list_events(record.license.id, limit=_LATEST_EVENTS)
+        events = event_store.list_events(tx, record.license.id, limit=_LATEST_EVENTS)
     if as_json:
         output.print_json(output.report_json(record, events))
         return

@@ -27,7 +27,7 @@ def list_users(tx: Reading) -> list[User]:
 def find_user(tx: Reading, name: str) -> User | None:
     """The user with exactly this name."""
     # No database needs to be asked for a text that none can hold.
-    return tx.find_user(name) if name.isprintable() else None
+    return _find_user(tx, name) if name.isprintable() else None
 
 
 def find_user_by_id(tx: Reading, user_id: int) -> User | None:
@@ -73,6 +73,17 @@ def lock_user_and_administrators(tx: Writing, user_id: int) -> dict[int, User]:
 def save_user(tx: Writing, user: User) -> None:
     """Update every field."""
     tx.connection.execute(update(users).where(users.c.id == user.id).values(rows.values_of(user)))
+
+
+def _find_user(tx: Reading, name: str) -> User | None:
+    """The user with this name."""
+    row = tx.connection.execute(select(*rows.USER).where(users.c.name == name)).first()
+    return None if row is None else rows.user_of(row)
+
+
+def save_new_user(tx: Writing, user: User) -> int:
+    """Insert, and return the number that the user has from now on."""
+    return tx.insert(users, rows.values_of(user))
 
 
 # --- sessions -------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from keywright import rules
 from keywright.model import Activation, License, LicenseRecord
-from keywright.storage import queries, rows
+from keywright.storage import activation_store, license_store, queries, rows
 from keywright.storage.many import Values, is_postgres, json_text, rows_at_once
 from keywright.storage.transactions import Reading, Writing
 
@@ -69,8 +69,10 @@ def find_records(
         key_of = tx.key_ring.fingerprints(keys)
         licenses, records = _by_key(queries.RECORDS.rows(tx.connection, [(one,) for one in key_of]), key_of)
     else:
-        licenses = tx.find_licenses(keys)
-        records = tx.list_activations([one.id for one in licenses.values() if _has_few(one)])
+        licenses = license_store.find_licenses(tx, keys)
+        records = activation_store.list_activations(
+            tx, [one.id for one in licenses.values() if _has_few(one)]
+        )
     found: dict[str, LicenseRecord | None] = {}
     for key, license in licenses.items():
         if most_read is not None and _records(license) > most_read:
@@ -97,9 +99,9 @@ def find_named(tx: Reading, places: Collection[tuple[str, str]]) -> dict[tuple[s
     if is_postgres(tx.connection):
         licenses, records = _find_named(tx, places)
     else:
-        licenses = tx.find_licenses({key for key, _ in places})
+        licenses = license_store.find_licenses(tx, {key for key, _ in places})
         wanted = {(licenses[key].id, token) for key, token in places if key in licenses}
-        records = tx.find_activations(wanted)
+        records = activation_store.find_activations(tx, wanted)
     by_token = {(one.license_id, one.token): (one,) for one in records}
     return {
         (key, token): LicenseRecord(licenses[key], by_token.get((licenses[key].id, token), ()))
@@ -130,7 +132,7 @@ def find_some(tx: Reading, license: License, most: int, most_bytes: int) -> Lice
 def list_records(tx: Reading, licenses: Sequence[License], most: int) -> list[LicenseRecord]:
     """These licenses, each with the records that it lists in a list of licenses."""
     most = min(most, MOST_IN_LISTS)
-    records = tx.list_activations([one.id for one in licenses if _has_few(one)])
+    records = activation_store.list_activations(tx, [one.id for one in licenses if _has_few(one)])
     found = []
     for license in licenses:
         if _has_few(license):
@@ -153,7 +155,7 @@ def list_some_active(tx: Reading, licenses: Iterable[License], most: int) -> dic
         values = {"at_id": license.id, "most": most}
         some = tx.connection.execute(queries.SOME_ACTIVE, values)
         found[license.id] = [rows.activation_of(row) for row in some]
-    return found | tx.list_active(few)
+    return found | activation_store.list_active(tx, few)
 
 
 def _has_few(license: License) -> bool:

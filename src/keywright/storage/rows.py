@@ -79,7 +79,7 @@ def license_values(license: License) -> Values:
         "order_id": license.order_id,
         "product_id": license.product_id,
         "user_id": license.user_id,
-        "expires_at": _optional_seconds(license.expires_at),
+        "expires_at": optional_seconds(license.expires_at),
         "valid_for_days": license.valid_for_days,
         "source": license.source,
         "status": license.status,
@@ -109,7 +109,7 @@ def history_values(license: License) -> Values:
 
 def expiry_values(license: License) -> Values:
     """What taking the first place may change beside that."""
-    return {"expires_at": _optional_seconds(license.expires_at)}
+    return {"expires_at": optional_seconds(license.expires_at)}
 
 
 def places(after: License, before: License | None) -> int | None:
@@ -157,8 +157,8 @@ def activation_values(activation: Activation) -> Values:
         "user_agent": activation.user_agent,
         "meta_data": json_text(activation.meta_data),
         "created_at": seconds(activation.created_at),
-        "updated_at": _optional_seconds(activation.updated_at),
-        "deactivated_at": _optional_seconds(activation.deactivated_at),
+        "updated_at": optional_seconds(activation.updated_at),
+        "deactivated_at": optional_seconds(activation.deactivated_at),
     }
 
 
@@ -167,14 +167,14 @@ def activation_changes(activation: Activation) -> Values:
     return {
         "at_license_id": activation.license_id,
         "at_token": activation.token,
-        "updated_at": _optional_seconds(activation.updated_at),
-        "deactivated_at": _optional_seconds(activation.deactivated_at),
+        "updated_at": optional_seconds(activation.updated_at),
+        "deactivated_at": optional_seconds(activation.deactivated_at),
     }
 
 
 def event_of(row: Row[Any]) -> Event:
     """The event of a row of ``EVENT``."""
-    values = _with_moments(row) | {"at": moment(row.at)}
+    values = with_moments(row) | {"at": moment(row.at)}
     details = values["details"]
     return Event(**values | {"details": None if details is None else msgspec.json.decode(details)})
 
@@ -194,18 +194,18 @@ def event_values(event: Event) -> Values:
 
 def generator_of(row: Row[Any]) -> Generator:
     """The generator of a row of ``GENERATOR``."""
-    return Generator(**_with_moments(row))
+    return Generator(**with_moments(row))
 
 
 def api_key_of(row: Row[Any]) -> ApiKey:
     """The API key of a row of ``API_KEY``."""
-    values = _with_moments(row)
+    values = with_moments(row)
     return ApiKey(**values | {"permissions": Permissions(values["permissions"])})
 
 
 def user_of(row: Row[Any]) -> User:
     """The user of a row of ``USER``."""
-    values = _with_moments(row)
+    values = with_moments(row)
     return User(**values | {"role": Role(values["role"])})
 
 
@@ -223,11 +223,13 @@ def json_text(value: Mapping[str, Any] | None) -> str | None:
     return None if value is None else msgspec.json.encode(value).decode()
 
 
-def _optional_seconds(moment: datetime | None) -> int | None:
+def optional_seconds(moment: datetime | None) -> int | None:
+    """Whole seconds since 1970-01-01 UTC, or None for no moment."""
     return None if moment is None else int(moment.timestamp())
 
 
-def _with_moments(row: Row[Any]) -> Values:
+def with_moments(row: Row[Any]) -> Values:
+    """A row by column, with moments for the columns that end in ``_at``."""
     return {
         name: moment(value) if name.endswith("_at") and value is not None else value
         for name, value in row._mapping.items()

@@ -17,7 +17,7 @@ from keywright.accounts import Right
 from keywright.browsing import EventRecord
 from keywright.http.admin.event_changes import Difference, differences
 from keywright.model import Event, NameKind, User
-from keywright.storage import Reading
+from keywright.storage import Reading, api_key_store
 
 #: What each event is called, with the facts that its details hold; after the noun that it is about.
 EVENTS: dict[str, dict[str, str]] = {
@@ -202,7 +202,7 @@ def find_names(tx: Reading, events: Iterable[Event]) -> Names:
     has_users = any(one.actor.startswith("user:") for one in happened)
     return Names(
         users={one.id: one.name for one in accounts.list_users(tx)} if has_users else {},
-        api_keys={one.id: one.name for one in tx.list_api_keys()} if has_api_keys else {},
+        api_keys={one.id: one.name for one in api_key_store.list_api_keys(tx)} if has_api_keys else {},
         products=accounts.names_of(tx, NameKind.PRODUCT, numbers[NameKind.PRODUCT]),
         customers=accounts.names_of(tx, NameKind.USER, numbers[NameKind.USER]),
     )

@@ -15,6 +15,7 @@ from keywright.http.admin.sections.names import choices
 from keywright.http.pages.inputs import Inputs, number_of, one_of
 from keywright.http.pages.page import Area, Visit, page
 from keywright.model import ApiKey, NameKind, Permissions
+from keywright.storage import api_key_store
 
 #: What each permission lets its bearer do, in a few words and in a sentence.
 PERMISSIONS: dict[Permissions, tuple[str, str]] = {
@@ -48,7 +49,7 @@ class ApiKeys(Area):
     @page("")
     def browse(self, visit: Visit) -> Response:
         """Every API key, those in force first, the newest first."""
-        api_keys = visit.ask(lambda tx: tx.list_api_keys())
+        api_keys = visit.ask(api_key_store.list_api_keys)
         api_keys.sort(key=lambda one: (one.revoked_at is not None, -one.id))
         numbers = {one.product_id for one in api_keys if one.product_id is not None}
         products = visit.ask(lambda tx: names_of(tx, NameKind.PRODUCT, numbers))
@@ -115,7 +116,7 @@ def _issued(visit: Visit, name: str, permissions: Permissions, product_id: int |
 
 def _get(visit: Visit, number: int) -> ApiKey:
     """The API key in force with this number. Raises ``UnknownApiKey``."""
-    for one in visit.ask(lambda tx: tx.list_api_keys()):
+    for one in visit.ask(api_key_store.list_api_keys):
         if one.id == number and one.revoked_at is None:
             return one
     raise UnknownApiKey

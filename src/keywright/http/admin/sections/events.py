@@ -12,7 +12,7 @@ from keywright.browsing import EventRecord
 from keywright.http.admin import event_text as happenings
 from keywright.http.pages.page import Area, Visit, page
 from keywright.model import ApiKey, User
-from keywright.storage import Reading
+from keywright.storage import Reading, api_key_store
 
 _ON_A_PAGE = 50
 _MAX_TEXT = 80
@@ -121,7 +121,7 @@ def _beginning(named: Mapping[str, str]) -> str:
 def _who(tx: Reading, chosen: str | None, *, is_all_shown: bool) -> list[tuple[str, list[tuple[str, str]]]]:
     """Who can be asked for; and who is, if that is somebody else."""
     users: Sequence[User] = accounts.list_users(tx)
-    api_keys: Sequence[ApiKey] = tx.list_api_keys()
+    api_keys: Sequence[ApiKey] = api_key_store.list_api_keys(tx)
     groups = [
         ("Users", [(f"user:{one.id}", one.name) for one in users]),
         ("API keys", [(f"api_key:{one.id}", one.name) for one in api_keys]),

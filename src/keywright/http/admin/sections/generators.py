@@ -19,6 +19,7 @@ from keywright.http.pages.inputs import Inputs, number_of
 from keywright.http.pages.once import Landing, change_once
 from keywright.http.pages.page import Area, Visit, page
 from keywright.model import Generator, NameKind, Status
+from keywright.storage import generator_store
 
 _EXAMPLES = 5
 _MAX_TEXT = 255
@@ -71,7 +72,7 @@ class Generators(Area):
     @page("")
     def browse(self, visit: Visit) -> Response:
         """Every generator, and what its keys look like."""
-        found = visit.ask(lambda tx: tx.list_generators())
+        found = visit.ask(generator_store.list_generators)
         shown = [(one, sample(one, amount=1)) for one in found]
         return visit.page("generators/list.html", generators=shown)
 

@@ -17,7 +17,7 @@ from keywright.http.pages.page import Area, Visit, page
 from keywright.http.pages.render import url
 from keywright.jobs import Change, Export, Generate, What
 from keywright.model import Job, JobState, NameKind, Status
-from keywright.storage import Reading
+from keywright.storage import Reading, generator_store
 
 _PER_PAGE = 25
 _TONES = {
@@ -165,7 +165,7 @@ def _list_of(order: Generate) -> str:
 def _title(tx: Reading, order: jobs.Order) -> str:
     match order:
         case Generate():
-            generator = tx.find_generator(order.generator_id)
+            generator = generator_store.find_generator(tx, order.generator_id)
             with_what = f"generator {order.generator_id}" if generator is None else generator.name
             return f"Make {counted(order.amount, 'license')} with {with_what}"
         case Change():

@@ -12,7 +12,7 @@ from keywright.following import Lag
 from keywright.http.admin import event_text as happenings
 from keywright.http.pages.page import Area, Visit, page
 from keywright.model import Status
-from keywright.storage import Reading
+from keywright.storage import Reading, api_key_store, generator_store
 
 
 class Begun(NamedTuple):
@@ -72,6 +72,6 @@ def _look(tx: Reading, visit: Visit) -> Shown:
     there = browsing.licenses_there(tx, {one.license_id for one in events} - {0})
     begun = None
     if not found.total:
-        in_force = any(one.revoked_at is None for one in tx.list_api_keys())
-        begun = Begun(bool(tx.list_generators()), in_force)
+        in_force = any(one.revoked_at is None for one in api_key_store.list_api_keys(tx))
+        begun = Begun(bool(generator_store.list_generators(tx)), in_force)
     return Shown(found, names, there, following.lag(tx), begun)
