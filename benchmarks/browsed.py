@@ -12,10 +12,15 @@ from msgspec.structs import replace
 
 from benchmarks.databases import Database
 from benchmarks.installations import key_of, opened
-from keywright.model import Activation, ActivationSource, Event, License, LicenseSource, Status
-from keywright.storage import Writing, activation_store, event_store, license_store
-from keywright.storage.many import Values, inserting
-from keywright.storage.schema import daily_counts, limit_refusals, marks
+from keywright.db import Writing
+from keywright.db.bulk import Values, inserting
+from keywright.db.schema import daily_counts, limit_refusals, marks
+from keywright.events import store as event_store
+from keywright.events.model import Event
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.model import Activation, ActivationSource
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import License, LicenseSource, Status
 
 _AT_ONCE = 2_000
 _DAYS = 3 * 365

@@ -20,7 +20,7 @@ from benchmarks.attempts import Result
 from benchmarks.databases import Database
 from benchmarks.installations import insert_limited, opened
 from keywright.config import Settings
-from keywright.storage import database_path
+from keywright.db import database_path
 
 _PROCESSES = 4
 _CONNECTIONS = 64

@@ -8,22 +8,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.databases import Database
-from keywright.access import issue_api_key
-from keywright.batches import Batches
-from keywright.commands import Validate
 from keywright.config import open_installation
-from keywright.http import wire
-from keywright.model import (
-    Activation,
-    ActivationSource,
-    Event,
-    License,
-    LicenseRecord,
-    LicenseSource,
-    Permissions,
-    Status,
-)
-from keywright.storage import Storage, Writing, activation_store, event_store, license_store
+from keywright.db import Storage, Writing
+from keywright.engine.executor import Batches
+from keywright.events import store as event_store
+from keywright.events.model import Event
+from keywright.http.v2 import wire
+from keywright.identity.api_keys import issue_api_key
+from keywright.identity.model import Permissions
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.commands import Validate
+from keywright.licensing.activations.model import Activation, ActivationSource, LicenseRecord
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import License, LicenseSource, Status
 
 ACTIVATIONS = 3
 #: Far from being reached, yet compared with at every activation.

@@ -16,11 +16,11 @@ import msgspec
 from benchmarks.browsed import FREQUENT_LABEL, OFFICE, RARE_LABEL, RESELLER, Browsed, fill
 from benchmarks.databases import Database
 from benchmarks.installations import key_of, opened
-from keywright import browsing
-from keywright.browsing import Order, RecentFigures, Search
-from keywright.model import Status
-from keywright.storage import Reading, Storage, ask
-from keywright.storage.following import address_term, label_term
+from keywright import search as browsing
+from keywright.db import Reading, Storage, ask
+from keywright.licensing.licenses.model import Status
+from keywright.search import Order, RecentFigures, Search
+from keywright.search.terms_store import address_term, label_term
 
 _TIMES = 40
 _ON_A_PAGE = 50

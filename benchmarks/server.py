@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from keywright.cli import main
-from keywright.http import v2
-from keywright.http.calls import Answer, Call
+from keywright.http.v2 import routes
+from keywright.http.v2.call import Answer, Call
 
 
 def add_constant(body: bytes) -> None:
@@ -17,10 +17,10 @@ def add_constant(body: bytes) -> None:
     async def constant(_: Call) -> Answer:
         return Answer(200, body)
 
-    action = v2.Action("constant", v2.Right.CORE, constant, changes=False)
-    address = v2.Address(("licenses", "constant", None), {"GET": action})
-    words = [one.words for one in v2.ADDRESSES]
-    v2.ADDRESSES.insert(words.index(("licenses", "validate", None)), address)
+    action = routes.Action("constant", routes.Right.CORE, constant, changes=False)
+    address = routes.Address(("licenses", "constant", None), {"GET": action})
+    words = [one.words for one in routes.ADDRESSES]
+    routes.ADDRESSES.insert(words.index(("licenses", "validate", None)), address)
 
 
 if __name__ == "__main__":

@@ -20,13 +20,16 @@ from benchmarks.browsed import FREQUENT_LABEL, OFFICE, RESELLER, Browsed, fill
 from benchmarks.databases import Database
 from benchmarks.installations import Filled, key_of, opened
 from benchmarks.servers import Server
-from keywright import accounts, jobs
-from keywright import commands as c
-from keywright.batches import Batches
-from keywright.browsing import Search
-from keywright.model import Origin, Role
-from keywright.storage import Storage, ask
-from keywright.storage.jobs import count_unfinished_jobs
+from keywright import jobs
+from keywright.core.command import Command, Origin
+from keywright.db import Storage, ask
+from keywright.engine.executor import Batches
+from keywright.identity import passwords
+from keywright.identity.commands import CreateUser
+from keywright.identity.model import Role
+from keywright.jobs.store import count_unfinished_jobs
+from keywright.provisioning.generators.commands import CreateGenerator
+from keywright.search import Search
 
 _TIMES = 40
 _NAME, _PASSWORD = "benchmark", "a password for one run"
@@ -119,11 +122,11 @@ def _visitor(server: Server) -> Iterator[_Visitor]:
 
 def _prepare(storage: Storage) -> None:
     asked: dict[str, Any] = _asked()
-    password_hash = accounts.hash_password(_PASSWORD)
+    password_hash = passwords.hash_password(_PASSWORD)
     _decide(
         storage,
-        c.CreateUser(**asked, name=_NAME, role=Role.ADMINISTRATOR, password_hash=password_hash),
-        c.CreateGenerator(
+        CreateUser(**asked, name=_NAME, role=Role.ADMINISTRATOR, password_hash=password_hash),
+        CreateGenerator(
             **asked,
             name="benchmark",
             charset="ABCDEFGHJKLMNPQRSTUVWXYZ23456789",
@@ -269,7 +272,7 @@ def _working(site: _Site, order: jobs.Order) -> Iterator[None]:
             sleep(0.1)
 
 
-def _decide(storage: Storage, *commands: c.Command) -> list[Any]:
+def _decide(storage: Storage, *commands: Command) -> list[Any]:
     outcomes = Batches(storage).change(commands)
     for one in outcomes:
         if isinstance(one, Exception):

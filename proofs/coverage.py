@@ -23,7 +23,15 @@ from proofs.modules import ON_SQLITE, ROOT, TESTS, source_of
 from tests.proving import record
 
 #: What else decides; nothing is asked of it here.
-OTHERS = ("fields", "commands.root", "commands.jobs", "workset", "batches", "generating", "reporting")
+OTHERS = (
+    "core.parsing",
+    "core.command",
+    "jobs.commands",
+    "licensing.unit_of_work",
+    "licensing.queries",
+    "engine.executor",
+    "provisioning.generators.handlers",
+)
 #: Sequences of commands run no line that single ones do not, and take longest.
 QUICK_TESTS = (
     *(test for tests in TESTS.values() for test in tests if "over_time" not in test),

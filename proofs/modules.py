@@ -10,18 +10,34 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "keywright"
 
 _OF_ERRORS = ("tests/unit/test_errors.py",)
+_OF_NOUNS = ("tests/unit/test_model.py",)
+_OF_RULES = ("tests/unit/test_rules.py", "tests/unit/test_rules_over_time.py")
+_OF_KEYS = ("tests/unit/test_keys.py",)
+_OF_HANDLERS = ("tests/storage/test_batches.py", "tests/storage/test_batches_together.py")
 
 #: By module, files of tests.
 TESTS = {
-    "errors.root": _OF_ERRORS,
-    "errors.refusals": _OF_ERRORS,
-    "errors.calls": _OF_ERRORS,
-    "errors.faults": _OF_ERRORS,
-    "model": ("tests/unit/test_model.py",),
-    "rules": ("tests/unit/test_rules.py", "tests/unit/test_rules_over_time.py"),
-    "keys": ("tests/unit/test_keys.py",),
-    "licensing": ("tests/storage/test_batches.py", "tests/storage/test_batches_together.py"),
-    "desk": (
+    "core.errors.root": _OF_ERRORS,
+    "core.errors.refusals": _OF_ERRORS,
+    "core.errors.calls": _OF_ERRORS,
+    "core.errors.faults": _OF_ERRORS,
+    "events.model": _OF_NOUNS,
+    "identity.model": _OF_NOUNS,
+    "jobs.model": _OF_NOUNS,
+    "licensing.activations.model": _OF_NOUNS,
+    "licensing.licenses.model": (*_OF_NOUNS, "tests/unit/test_fields.py"),
+    "licensing.activations.rules": _OF_RULES,
+    "licensing.licenses.rules": _OF_RULES,
+    "core.crypto": _OF_KEYS,
+    "licensing.licenses.keys": _OF_KEYS,
+    "provisioning.generators.rules": _OF_KEYS,
+    "licensing.activations.handlers": _OF_HANDLERS,
+    "licensing.licenses.handlers": (
+        *_OF_HANDLERS,
+        "tests/storage/test_accounts.py",
+        "tests/storage/test_jobs.py",
+    ),
+    "engine.desk": (
         "tests/concurrency/test_desk.py",
         "tests/concurrency/test_desk_in_trouble.py",
         "tests/concurrency/test_desk_patience.py",

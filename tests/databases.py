@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from keywright.storage import database_path, open_storage
+from keywright.db import database_path, open_storage
 from tests.makers import KEY_RING, url_of
 from tools.postgres import FAST, UNPRIVILEGED, PostgresServer
 

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 #: Modules that a server needs, or most of them.
 _MODULES = (
     "keywright.cli",
-    "keywright.http.server",
+    "keywright.http.server.run",
     "keywright.http.admin.lazy_app",
     "alembic.command",
     "argon2",

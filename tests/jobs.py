@@ -6,13 +6,17 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from keywright import commands as c
 from keywright import jobs
-from keywright.batches import Batches
-from keywright.browsing import Search
-from keywright.model import Event, Job, JobState, Role
-from keywright.storage import Storage, ask, change, event_store, rows
-from keywright.storage.schema import users
+from keywright.core.command import Command
+from keywright.db import Storage, ask, change, rows
+from keywright.db.schema import users
+from keywright.engine.executor import Batches
+from keywright.events import store as event_store
+from keywright.events.model import Event
+from keywright.identity.model import Role
+from keywright.jobs.commands import CancelJob, ClaimJob, FailJob, HoldJob, JobStep, StartJob
+from keywright.jobs.model import Job, JobState
+from keywright.search import Search
 from tests.makers import NOW, a_user, an_origin
 
 ALL = Search()
@@ -43,13 +47,13 @@ def a_generation(amount: int, **fields: Any) -> jobs.Generate:
     return jobs.Generate(**{"generator_id": 1, "amount": amount, "status": 3} | fields)
 
 
-def start(order: jobs.Order, now: datetime = NOW, total: int | None = None) -> c.StartJob:
+def start(order: jobs.Order, now: datetime = NOW, total: int | None = None) -> StartJob:
     return jobs.start(order, total=total, **by_user(now))
 
 
 def claim(
     storage: Storage, now: datetime = NOW, claimed_by: str = WORKER, *, waited: float = 0.0
-) -> c.ClaimJob:
+) -> ClaimJob:
     """A claim of who has seen no claim of others change for so many seconds."""
     seconds = 0.0
     claims = jobs.Claims(claimed_by, lambda: seconds)
@@ -57,22 +61,22 @@ def claim(
     claims.find_over(there)
     seconds = waited
     over = claims.find_over(there)
-    return c.ClaimJob(now=now, origin=an_origin(actor="keywright"), claimed_by=claimed_by, over=over)
+    return ClaimJob(now=now, origin=an_origin(actor="keywright"), claimed_by=claimed_by, over=over)
 
 
-def cancel(job_id: int, now: datetime = NOW) -> c.CancelJob:
-    return c.CancelJob(**by_user(now), job_id=job_id)
+def cancel(job_id: int, now: datetime = NOW) -> CancelJob:
+    return CancelJob(**by_user(now), job_id=job_id)
 
 
-def hold(job_id: int, now: datetime = NOW, *, is_over: bool = False, claimed_by: str = WORKER) -> c.HoldJob:
-    return c.HoldJob(**by_user(now), job_id=job_id, claimed_by=claimed_by, is_over=is_over)
+def hold(job_id: int, now: datetime = NOW, *, is_over: bool = False, claimed_by: str = WORKER) -> HoldJob:
+    return HoldJob(**by_user(now), job_id=job_id, claimed_by=claimed_by, is_over=is_over)
 
 
-def fail(job_id: int, said: str, claimed_by: str = WORKER) -> c.FailJob:
-    return c.FailJob(**by_user(), job_id=job_id, claimed_by=claimed_by, said=said)
+def fail(job_id: int, said: str, claimed_by: str = WORKER) -> FailJob:
+    return FailJob(**by_user(), job_id=job_id, claimed_by=claimed_by, said=said)
 
 
-def decided(batches: Batches, command: c.Command) -> Any:
+def decided(batches: Batches, command: Command) -> Any:
     """The value; an error is raised."""
     (outcome,) = batches.change([command])
     if isinstance(outcome, Exception):
@@ -90,7 +94,7 @@ class Work:
         self.job: Job = decided(batches, claim(storage, now))
         self._plan = jobs.Plan(self.job, WORKER)
 
-    def prepare(self) -> c.JobStep:
+    def prepare(self) -> JobStep:
         """The next step."""
         return ask(self._storage, lambda tx: self._plan.next_step(tx, self.job, self._now))
 

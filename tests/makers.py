@@ -10,29 +10,38 @@ from typing import Any
 from argon2 import PasswordHasher
 from pyotp import TOTP
 
-from keywright import commands as c
-from keywright.accounts import hash_session_token
-from keywright.errors import KeywrightError
-from keywright.keys import KeyRing
-from keywright.model import (
-    Activation,
-    ActivationSource,
-    ApiKey,
-    Event,
-    Generator,
-    License,
-    LicenseSource,
-    NameKind,
-    Origin,
-    Permissions,
-    Role,
-    Session,
-    Status,
-    User,
+from keywright.core.command import Origin, Retry
+from keywright.core.crypto import KeyRing
+from keywright.core.errors import KeywrightError
+from keywright.db import open_storage
+from keywright.db.sqlite import SqliteStorage
+from keywright.engine.idempotency import ForgetAnswers
+from keywright.events.model import Event
+from keywright.identity.commands import (
+    ChangeUser,
+    CreateUser,
+    EnableSecondFactor,
+    EndSession,
+    RefuseSignIn,
+    SeeSession,
+    StartSession,
 )
-from keywright.second_factors import hash_recovery_code
-from keywright.storage import open_storage
-from keywright.storage.sqlite import SqliteStorage
+from keywright.identity.model import ApiKey, Permissions, Role, Session, User
+from keywright.identity.second_factors import hash_recovery_code
+from keywright.identity.sessions import hash_session_token
+from keywright.licensing.activations.commands import Activate, Deactivate, DeactivateAll, Reactivate, Validate
+from keywright.licensing.activations.model import Activation, ActivationSource
+from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, ShowKey, UpdateLicense
+from keywright.licensing.licenses.model import License, LicenseSource, Status
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.generators.commands import (
+    CreateGenerator,
+    DeleteGenerator,
+    GenerateLicenses,
+    UpdateGenerator,
+)
+from keywright.provisioning.generators.model import Generator
 
 NOW = datetime(2026, 1, 15, 12, 30, 45, tzinfo=UTC)
 SECRET_OF_APP = "ORUGS4ZANFZSAYJAORSXG5BAMZXXEIDU"
@@ -174,7 +183,7 @@ def an_origin(**fields: Any) -> Origin:
     return Origin(**{"actor": "program", "ip_address": "192.0.2.1", "user_agent": "program/1.0"} | fields)
 
 
-def a_retry(name: str, digest: bytes = b"", *, write: Callable[[Any], bytes] | None = None) -> c.Retry:
+def a_retry(name: str, digest: bytes = b"", *, write: Callable[[Any], bytes] | None = None) -> Retry:
     """A call that may be sent again; its answer is what ``write`` makes of the outcome."""
 
     def write_answer(outcome: Any) -> tuple[int, bytes]:
@@ -182,91 +191,87 @@ def a_retry(name: str, digest: bytes = b"", *, write: Callable[[Any], bytes] | N
             return 404, type(outcome).__name__.encode()
         return 200, b"" if write is None else write(outcome)
 
-    return c.Retry(sha256(name.encode()).digest(), sha256(digest).digest(), write_answer)
+    return Retry(sha256(name.encode()).digest(), sha256(digest).digest(), write_answer)
 
 
 def _asked(**fields: Any) -> dict[str, Any]:
     return {"now": NOW, "origin": an_origin()} | fields
 
 
-def activate(key: str = KEY, **fields: Any) -> c.Activate:
-    return c.Activate(**_asked(key=key, **fields))
+def activate(key: str = KEY, **fields: Any) -> Activate:
+    return Activate(**_asked(key=key, **fields))
 
 
-def reactivate(token: str, key: str = KEY, **fields: Any) -> c.Reactivate:
-    return c.Reactivate(**_asked(key=key, token=token, **fields))
+def reactivate(token: str, key: str = KEY, **fields: Any) -> Reactivate:
+    return Reactivate(**_asked(key=key, token=token, **fields))
 
 
-def deactivate(token: str, key: str = KEY, **fields: Any) -> c.Deactivate:
-    return c.Deactivate(**_asked(key=key, token=token, **fields))
+def deactivate(token: str, key: str = KEY, **fields: Any) -> Deactivate:
+    return Deactivate(**_asked(key=key, token=token, **fields))
 
 
-def deactivate_all(key: str = KEY, **fields: Any) -> c.DeactivateAll:
-    return c.DeactivateAll(**_asked(key=key, **fields))
+def deactivate_all(key: str = KEY, **fields: Any) -> DeactivateAll:
+    return DeactivateAll(**_asked(key=key, **fields))
 
 
-def create(key: str = KEY, limit: int | None = None, **fields: Any) -> c.CreateLicense:
+def create(key: str = KEY, limit: int | None = None, **fields: Any) -> CreateLicense:
     defaults = {"status": Status.ACTIVE, "times_activated_max": limit}
-    return c.CreateLicense(**_asked(key=key, **defaults | fields))
+    return CreateLicense(**_asked(key=key, **defaults | fields))
 
 
-def update(
-    key: str = KEY, /, *, now: datetime = NOW, by: int | None = None, **changes: Any
-) -> c.UpdateLicense:
-    return c.UpdateLicense(**_asked(key=key, now=now, by=by, changes=changes))
+def update(key: str = KEY, /, *, now: datetime = NOW, by: int | None = None, **changes: Any) -> UpdateLicense:
+    return UpdateLicense(**_asked(key=key, now=now, by=by, changes=changes))
 
 
-def rename(old: str, new: str) -> c.UpdateLicense:
-    return c.UpdateLicense(**_asked(key=old, changes={"key": new}))
+def rename(old: str, new: str) -> UpdateLicense:
+    return UpdateLicense(**_asked(key=old, changes={"key": new}))
 
 
-def delete(key: str = KEY, **fields: Any) -> c.DeleteLicense:
-    return c.DeleteLicense(**_asked(key=key, **fields))
+def delete(key: str = KEY, **fields: Any) -> DeleteLicense:
+    return DeleteLicense(**_asked(key=key, **fields))
 
 
-def validate(key: str = KEY, token: str | None = None, **fields: Any) -> c.Validate:
-    return c.Validate(key=key, token=token, **fields)
+def validate(key: str = KEY, token: str | None = None, **fields: Any) -> Validate:
+    return Validate(key=key, token=token, **fields)
 
 
-def create_generator(**fields: Any) -> c.CreateGenerator:
+def create_generator(**fields: Any) -> CreateGenerator:
     defaults = {"name": "Hex", "charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 4}
-    return c.CreateGenerator(**_asked(**defaults | fields))
+    return CreateGenerator(**_asked(**defaults | fields))
 
 
-def update_generator(
-    generator_id: int, *, is_weak_allowed: bool = False, **changes: Any
-) -> c.UpdateGenerator:
+def update_generator(generator_id: int, *, is_weak_allowed: bool = False, **changes: Any) -> UpdateGenerator:
     fields = {"generator_id": generator_id, "is_weak_allowed": is_weak_allowed, "changes": changes}
-    return c.UpdateGenerator(**_asked(**fields))
+    return UpdateGenerator(**_asked(**fields))
 
 
-def delete_generator(generator_id: int) -> c.DeleteGenerator:
-    return c.DeleteGenerator(**_asked(generator_id=generator_id))
+def delete_generator(generator_id: int) -> DeleteGenerator:
+    return DeleteGenerator(**_asked(generator_id=generator_id))
 
 
-def generate(generator_id: int, amount: int, **fields: Any) -> c.GenerateLicenses:
+def generate(generator_id: int, amount: int, **fields: Any) -> GenerateLicenses:
     defaults = {"generator_id": generator_id, "amount": amount, "status": Status.ACTIVE}
-    return c.GenerateLicenses(**_asked(**defaults | fields))
+    return GenerateLicenses(**_asked(**defaults | fields))
 
 
-def forget_answers(before: datetime) -> c.ForgetAnswers:
-    return c.ForgetAnswers(**_asked(before=before))
+def forget_answers(before: datetime) -> ForgetAnswers:
+    return ForgetAnswers(**_asked(before=before))
 
 
-def create_user(name: str = "alice", role: Role = Role.ADMINISTRATOR, **fields: Any) -> c.CreateUser:
+def create_user(name: str = "alice", role: Role = Role.ADMINISTRATOR, **fields: Any) -> CreateUser:
     defaults = {"name": name, "role": role, "password_hash": "$argon2id$"}
-    return c.CreateUser(**_asked(**defaults | fields))
+    return CreateUser(**_asked(**defaults | fields))
 
 
-def change_user(user_id: int, **fields: Any) -> c.ChangeUser:
-    return c.ChangeUser(**_asked(user_id=user_id, **fields))
+def change_user(user_id: int, **fields: Any) -> ChangeUser:
+    return ChangeUser(**_asked(user_id=user_id, **fields))
 
 
-def start_session(user_id: int, token: str = TOKEN, **fields: Any) -> c.StartSession:
-    return c.StartSession(**_asked(user_id=user_id, token_hash=hash_session_token(token), **fields))
+def start_session(user_id: int, token: str = TOKEN, **fields: Any) -> StartSession:
+    return StartSession(**_asked(user_id=user_id, token_hash=hash_session_token(token), **fields))
 
 
-def enable_second_factor(user_id: int, secret: str = SECRET_OF_APP, **fields: Any) -> c.EnableSecondFactor:
+def enable_second_factor(user_id: int, secret: str = SECRET_OF_APP, **fields: Any) -> EnableSecondFactor:
     """In the session with the usual token, which has another one afterwards."""
     given = {
         "user_id": user_id,
@@ -276,27 +281,27 @@ def enable_second_factor(user_id: int, secret: str = SECRET_OF_APP, **fields: An
         "session": hash_session_token(TOKEN),
         "new_session": hash_session_token("new"),
     }
-    return c.EnableSecondFactor(**_asked(**given | fields))
+    return EnableSecondFactor(**_asked(**given | fields))
 
 
-def see_session(token: str = TOKEN, **fields: Any) -> c.SeeSession:
-    return c.SeeSession(**_asked(token_hash=hash_session_token(token), **fields))
+def see_session(token: str = TOKEN, **fields: Any) -> SeeSession:
+    return SeeSession(**_asked(token_hash=hash_session_token(token), **fields))
 
 
-def end_session(token: str = TOKEN, **fields: Any) -> c.EndSession:
-    return c.EndSession(**_asked(token_hash=hash_session_token(token), **fields))
+def end_session(token: str = TOKEN, **fields: Any) -> EndSession:
+    return EndSession(**_asked(token_hash=hash_session_token(token), **fields))
 
 
-def refuse_sign_in(name: str) -> c.RefuseSignIn:
-    return c.RefuseSignIn(**_asked(name=name))
+def refuse_sign_in(name: str) -> RefuseSignIn:
+    return RefuseSignIn(**_asked(name=name))
 
 
-def save_name(kind: NameKind, number: int, name: str | None) -> c.SaveName:
-    return c.SaveName(**_asked(kind=kind, number=number, name=name))
+def save_name(kind: NameKind, number: int, name: str | None) -> SaveName:
+    return SaveName(**_asked(kind=kind, number=number, name=name))
 
 
-def show_key(key: str = KEY) -> c.ShowKey:
-    return c.ShowKey(**_asked(key=key))
+def show_key(key: str = KEY) -> ShowKey:
+    return ShowKey(**_asked(key=key))
 
 
 def url_of(folder: Path) -> str:

@@ -16,11 +16,11 @@ from typing import Any
 import psycopg
 from filelock import FileLock
 
-from keywright import access
 from keywright.config import Settings, open_installation
-from keywright.doctor import examine
-from keywright.model import Permissions
-from keywright.storage import Storage, database_path
+from keywright.db import Storage, database_path
+from keywright.identity import api_keys
+from keywright.identity.model import Permissions
+from keywright.maintenance.doctor import examine
 from tests.databases import a_postgres_url, execute, unhurried
 from tests.forking import Forked, fork
 
@@ -129,15 +129,15 @@ class RunningServer:
     ) -> tuple[str, str]:
         """A new consumer key and its secret."""
         with self._storage() as storage:
-            issued = access.issue_api_key(storage, "a test", permissions, _now(), product_id=product_id)
+            issued = api_keys.issue_api_key(storage, "a test", permissions, _now(), product_id=product_id)
         return issued.consumer_key, issued.consumer_secret
 
     def revoke(self, credentials: tuple[str, str]) -> None:
         """End this API key."""
         with self._storage() as storage:
-            for one in access.list_api_keys(storage):
+            for one in api_keys.list_api_keys(storage):
                 if credentials[0].endswith(one.hint):
-                    access.revoke_api_key(storage, one.id, _now())
+                    api_keys.revoke_api_key(storage, one.id, _now())
 
     @contextmanager
     def _storage(self) -> Iterator[Storage]:

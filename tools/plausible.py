@@ -8,20 +8,20 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from keywright import commands as c
-from keywright.batches import Batches
-from keywright.errors import LimitReached
-from keywright.keys import UNAMBIGUOUS
-from keywright.model import (
-    Activation,
-    Generator,
-    License,
-    LicenseRecord,
-    NameKind,
-    Origin,
-    Status,
-)
-from keywright.storage import Storage
+from keywright.core.command import Command, Origin
+from keywright.core.errors import LimitReached
+from keywright.db import Storage
+from keywright.engine.executor import Batches
+from keywright.licensing.activations.commands import Activate, Deactivate
+from keywright.licensing.activations.model import Activation, LicenseRecord
+from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
+from keywright.licensing.licenses.keys import UNAMBIGUOUS
+from keywright.licensing.licenses.model import License, Status
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.generators.commands import CreateGenerator, GenerateLicenses
+from keywright.provisioning.generators.model import Generator
+from keywright.search.commands import Follow, Tally
 
 _PRODUCTS = {101: "Lumen Studio", 102: "Lumen Server", 103: "Lumen Field Kit"}
 _CUSTOMERS = """Alder & Finch|Northlight Press|Kestrel Survey|Museum of Maps|Brightwater School|Odd Hours Film
@@ -49,7 +49,7 @@ class _Past:
         self._sold: list[License] = []
         self._places: list[tuple[License, Activation]] = []
 
-    def do(self, commands: Iterable[c.Command]) -> list[tuple[Any, Any]]:
+    def do(self, commands: Iterable[Command]) -> list[tuple[Any, Any]]:
         """Decide them in the order of their times; returns what they were and what became of them."""
         ordered = sorted(commands, key=lambda one: one.now)
         return list(zip(ordered, self._batches.change(ordered) if ordered else (), strict=True))
@@ -58,13 +58,13 @@ class _Past:
         """What was there before the first license was sold."""
         named = {NameKind.PRODUCT: _PRODUCTS, NameKind.USER: dict(enumerate(_CUSTOMERS, 4001))}
         saved = [
-            c.SaveName(now=first, origin=_AT_THE_DESK, by=1, kind=kind, number=number, name=name)
+            SaveName(now=first, origin=_AT_THE_DESK, by=1, kind=kind, number=number, name=name)
             for kind, names in named.items()
             for number, name in names.items()
         ]
         recipes = [("Studio, one desk", "LS", 2), ("Studio, a team", "LT", 10), ("Server", "SRV", 5)]
         made = [
-            c.CreateGenerator(
+            CreateGenerator(
                 now=first,
                 origin=_AT_THE_DESK,
                 by=1,
@@ -93,13 +93,13 @@ class _Past:
         care = [self._care(self._moment(days_ago, 0.4, 1.0)) for _ in range(self._random.randrange(3))]
         refused: Counter[str] = Counter()
         for command, outcome in self.do([*uses, *care]):
-            if isinstance(outcome, LicenseRecord) and isinstance(command, c.Activate):
+            if isinstance(outcome, LicenseRecord) and isinstance(command, Activate):
                 self._places += [(outcome.license, one) for one in outcome.activations]
-            elif isinstance(outcome, LimitReached) and isinstance(command, c.LicenseCommand):
+            elif isinstance(outcome, LimitReached) and isinstance(command, LicenseCommand):
                 refused[command.key] += 1
         validations = int((len(self._places) * 6 + 40) * pace * self._random.uniform(0.9, 1.1))
         evening = self._midnight(days_ago) + timedelta(hours=21)
-        tally = c.Tally(
+        tally = Tally(
             now=min(evening, self._now), origin=_ITSELF, validations=validations, refused=dict(refused)
         )
         self.do([tally])
@@ -108,7 +108,7 @@ class _Past:
         """Bring what follows the events up to them, so that nobody has to wait for it."""
         rows = 1
         while rows:
-            ((_, followed),) = self.do([c.Follow(now=self._now, origin=_ITSELF, limit=500)])
+            ((_, followed),) = self.do([Follow(now=self._now, origin=_ITSELF, limit=500)])
             rows = followed.rows
 
     def _moment(self, days_ago: int, earliest: float, latest: float) -> datetime:
@@ -121,9 +121,9 @@ class _Past:
     def _midnight(self, days_ago: int) -> datetime:
         return datetime.combine(self._now.date(), datetime.min.time(), UTC) - timedelta(days=days_ago)
 
-    def _sale(self, at: datetime) -> c.GenerateLicenses:
+    def _sale(self, at: datetime) -> GenerateLicenses:
         generator = self._random.choice(self._generators)
-        return c.GenerateLicenses(
+        return GenerateLicenses(
             now=at,
             origin=Origin("api_key:1", "203.0.113.5", "shop/3.1"),
             by=1,
@@ -135,7 +135,7 @@ class _Past:
             user_id=4001 + self._random.randrange(len(_CUSTOMERS)),
         )
 
-    def _use(self, at: datetime) -> c.Command:
+    def _use(self, at: datetime) -> Command:
         """A program takes a place, or gives one up."""
         random = self._random
         origin = Origin(
@@ -143,14 +143,14 @@ class _Past:
         )
         if self._places and random.random() < 0.2:
             license, activation = self._places.pop(random.randrange(len(self._places)))
-            return c.Deactivate(now=at, origin=origin, key=license.key, token=activation.token)
+            return Deactivate(now=at, origin=origin, key=license.key, token=activation.token)
         machine = random.choice(_MACHINES)
         label = machine.format(random.choice(_PEOPLE) if "{}" in machine else random.randrange(1, 90))
         # Newer licenses are used more.
         license = self._sold[int(len(self._sold) * random.random() ** 0.6)]
-        return c.Activate(now=at, origin=origin, key=license.key, label=label)
+        return Activate(now=at, origin=origin, key=license.key, label=label)
 
-    def _care(self, at: datetime) -> c.UpdateLicense:
+    def _care(self, at: datetime) -> UpdateLicense:
         """Somebody at the vendor's changes a license."""
         changes: dict[str, Any] = self._random.choice(
             [
@@ -161,7 +161,7 @@ class _Past:
             ]
         )
         key = self._random.choice(self._sold).key
-        return c.UpdateLicense(now=at, origin=_AT_THE_DESK, by=1, key=key, changes=changes)
+        return UpdateLicense(now=at, origin=_AT_THE_DESK, by=1, key=key, changes=changes)
 
 
 def fill(storage: Storage, now: datetime, *, licenses: int = 400, days: int = 75) -> None:

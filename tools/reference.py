@@ -13,7 +13,7 @@ import typer.main
 
 from keywright.cli.program import app
 from keywright.config import Settings
-from keywright.http import problems, v2
+from keywright.http.v2 import messages, routes
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 _REFUSALS = re.compile(r"(<!-- refusals -->).*(<!-- /refusals -->)", re.DOTALL)
@@ -112,15 +112,15 @@ def interface() -> str:
     return _REFUSALS.sub(lambda found: f"{found[1]}\n{table}\n{found[2]}", text)
 
 
-def _every_problem() -> set[problems.Problem]:
+def _every_problem() -> set[messages.Problem]:
     """Every refusal there is, those in an action's own words included."""
     own_words = {
-        problems.PROBLEMS[error]._replace(sentence=sentence)
-        for address in v2.ADDRESSES
+        messages.PROBLEMS[error]._replace(sentence=sentence)
+        for address in routes.ADDRESSES
         for action in address.actions.values()
         for error, sentence in action.sayings.items()
     }
-    return set(problems.PROBLEMS.values()) | own_words
+    return set(messages.PROBLEMS.values()) | own_words
 
 
 def _placeholders(sentence: str) -> str:

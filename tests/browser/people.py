@@ -7,12 +7,13 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
-from keywright import commands as c
-from keywright.batches import Batches
 from keywright.config import Settings, open_installation
-from keywright.errors import KeywrightError
-from keywright.model import Origin, Role, User
-from keywright.storage import Storage
+from keywright.core.command import Command, Origin
+from keywright.core.errors import KeywrightError
+from keywright.db import Storage
+from keywright.engine.executor import Batches
+from keywright.identity.commands import CreateUser
+from keywright.identity.model import Role, User
 from tests.makers import a_cheap_hash
 from tests.server import RunningServer
 
@@ -30,7 +31,7 @@ def opened(server: RunningServer) -> Iterator[Storage]:
         yield storage
 
 
-def decide(server: RunningServer, commands: Sequence[c.Command]) -> list[Any]:
+def decide(server: RunningServer, commands: Sequence[Command]) -> list[Any]:
     """What became of each; refusals and faults are raised."""
     with opened(server) as storage:
         outcomes = Batches(storage).change(commands)
@@ -51,7 +52,7 @@ def make_users(server: RunningServer) -> list[User]:
     return decide(
         server,
         [
-            c.CreateUser(**asked(name=name, role=role, password_hash=password_hash))
+            CreateUser(**asked(name=name, role=role, password_hash=password_hash))
             for name, role in ROLES.items()
         ],
     )

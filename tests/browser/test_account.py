@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
-from keywright import commands as c
-from keywright.model import Role
+from keywright.identity.commands import CreateUser
+from keywright.identity.model import Role
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
 from tests.browser.people import PASSWORD, asked, decide, sign_in
@@ -28,7 +28,7 @@ def change(page: Page, old: str, new: str, repeated: str) -> None:
 def test_a_new_password_is_the_one_to_sign_in_with(
     visitor: Visitor, signed_in: Callable[[str], Visitor], server: RunningServer
 ) -> None:
-    create = c.CreateUser(**asked(name="dora", role=Role.READER, password_hash=a_cheap_hash(PASSWORD)))
+    create = CreateUser(**asked(name="dora", role=Role.READER, password_hash=a_cheap_hash(PASSWORD)))
     decide(server, [create])
     here, elsewhere = signed_in("dora").page, signed_in("dora").page
     change(here, PASSWORD, _ANOTHER, _ANOTHER)

@@ -6,8 +6,12 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from keywright import commands as c
-from keywright.model import NameKind, Origin, Status
+from keywright.core.command import Origin
+from keywright.licensing.activations.commands import Activate
+from keywright.licensing.licenses.commands import CreateLicense
+from keywright.licensing.licenses.model import Status
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.model import NameKind
 from tests.browser.axe import Axe
 from tests.browser.camera import PHONE, SCHEMES, Camera, Scheme, check_fits, looked_at
 from tests.browser.payloads import PAYLOADS, check_untripped, set_tripwire
@@ -22,7 +26,7 @@ _KEY = "FIRST-LICENSE-OF-ALL"
 
 def activate(server: RunningServer, key: str, label: str) -> None:
     origin = Origin("program", "192.0.2.55", "LumenStudio/4.2 (macOS 15)")
-    decide(server, [c.Activate(**asked(origin=origin, key=key, label=label))])
+    decide(server, [Activate(**asked(origin=origin, key=key, label=label))])
 
 
 def check(page: Page, axe: Axe, camera: Camera, name: str) -> None:
@@ -220,10 +224,10 @@ def test_on_a_phone_a_license_is_a_short_card_that_fingers_can_hit(
     bob = signed_in("bob")
     page = bob.page
     long = "A product with a name that is as long as the names of very few products are"
-    names = [c.SaveName(**asked(kind=kind, number=77, name=long)) for kind in NameKind]
+    names = [SaveName(**asked(kind=kind, number=77, name=long)) for kind in NameKind]
     numbers = {"product_id": 77, "user_id": 77, "order_id": 9_000_000_000}
     key = f"A-LONG-NAME-{scheme}".upper()
-    decide(busy_server, [*names, c.CreateLicense(**asked(key=key, status=Status.ACTIVE, **numbers))])
+    decide(busy_server, [*names, CreateLicense(**asked(key=key, status=Status.ACTIVE, **numbers))])
     page.goto("/admin/licenses")
     with looked_at(page, PHONE, scheme):
         axe.check(page)
@@ -261,10 +265,10 @@ def test_everything_works_without_a_program_in_the_browser(
 
 def test_what_others_have_written_is_shown_as_text(server: RunningServer, signed_in: SignedIn) -> None:
     key = "A-LICENSE-OF-EVIL"
-    decide(server, [c.CreateLicense(**asked(key=key, status=Status.ACTIVE, product_id=99, order_id=99))])
+    decide(server, [CreateLicense(**asked(key=key, status=Status.ACTIVE, product_id=99, order_id=99))])
     for text in PAYLOADS[:40]:
         origin = Origin("program", "192.0.2.1", text)
-        decide(server, [c.Activate(**asked(origin=origin, key=key, label=text))])
+        decide(server, [Activate(**asked(origin=origin, key=key, label=text))])
     bob = signed_in("bob")
     set_tripwire(bob.context)
     page = bob.page

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from keywright import commands as c
-from keywright.keys import UNAMBIGUOUS
+from keywright.licensing.licenses.commands import CreateLicense, UpdateLicense
+from keywright.licensing.licenses.keys import UNAMBIGUOUS
+from keywright.provisioning.generators.commands import CreateGenerator
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
 from tests.browser.people import PASSWORD, asked, decide, make_users, sign_in
@@ -40,7 +41,7 @@ def plain(browser: Browser, server: RunningServer) -> Iterator[Page]:
 def generator(server: RunningServer) -> str:
     """The name of one."""
     fields = {"charset": UNAMBIGUOUS, "chunks": 4, "chunk_length": 5, "separator": "-", "prefix": "LS-"}
-    decide(server, [c.CreateGenerator(**asked(name="Studio", times_activated_max=3, **fields))])
+    decide(server, [CreateGenerator(**asked(name="Studio", times_activated_max=3, **fields))])
     return "Studio"
 
 
@@ -228,8 +229,8 @@ def test_the_last_administrator_stays(signed_in: SignedIn) -> None:
 
 def test_events_are_searched(ada: Page, axe: Axe, camera: Camera, server: RunningServer) -> None:
     changed = [
-        c.CreateLicense(**asked(key="A-LICENSE-WITH-EVENTS", status=3, times_activated_max=2)),
-        c.UpdateLicense(
+        CreateLicense(**asked(key="A-LICENSE-WITH-EVENTS", status=3, times_activated_max=2)),
+        UpdateLicense(
             **asked(key="A-LICENSE-WITH-EVENTS", changes={"status": 5, "times_activated_max": None})
         ),
     ]

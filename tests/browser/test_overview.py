@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from keywright import commands as c
-from keywright.model import Status
+from keywright.licensing.licenses.commands import CreateLicense
+from keywright.licensing.licenses.model import Status
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
 from tests.browser.people import asked, decide, make_users, sign_in
@@ -36,7 +36,7 @@ def slow(tmp_path: Path) -> Iterator[RunningServer]:
 
 
 def a_license(server: RunningServer, key: str) -> None:
-    decide(server, [c.CreateLicense(**asked(key=key, status=Status.ACTIVE))])
+    decide(server, [CreateLicense(**asked(key=key, status=Status.ACTIVE))])
 
 
 def wait_for_old_figures(page: Page) -> None:

@@ -9,9 +9,16 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page
 
-from keywright import commands as c
-from keywright.fields import MAX_LABEL_LENGTH, MAX_USER_AGENT_LENGTH
-from keywright.model import NameKind, Origin, Permissions, Role, Status
+from keywright.core.command import Command, Origin
+from keywright.core.parsing import MAX_LABEL_LENGTH, MAX_USER_AGENT_LENGTH
+from keywright.identity.commands import CreateUser, IssueApiKey, RefuseSignIn, StartSession
+from keywright.identity.model import Permissions, Role
+from keywright.licensing.activations.commands import Activate
+from keywright.licensing.licenses.commands import CreateLicense, UpdateLicense
+from keywright.licensing.licenses.model import Status
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.generators.commands import CreateGenerator
 from tests.browser.checks import Checks
 from tests.browser.payloads import PAYLOADS, check_untripped, set_tripwire
 from tests.browser.people import asked, decide
@@ -44,28 +51,28 @@ def hostile_server(server: RunningServer) -> RunningServer:
     return server
 
 
-def _licenses() -> Iterator[c.Command]:
-    yield c.CreateLicense(**asked(key=_KEY, status=Status.ACTIVE, product_id=1, user_id=1))
+def _licenses() -> Iterator[Command]:
+    yield CreateLicense(**asked(key=_KEY, status=Status.ACTIVE, product_id=1, user_id=1))
     for number, text in enumerate(PAYLOADS, 1):
         origin = Origin("program", "192.0.2.1", text[:MAX_USER_AGENT_LENGTH])
         meta = {text: text, "os": text}
         fields = asked(origin=origin, key=_KEY, label=text[:MAX_LABEL_LENGTH], meta_data=meta)
-        yield c.Activate(**fields)
+        yield Activate(**fields)
         if text.isprintable():
             numbers = {"order_id": number, "product_id": number, "user_id": number}
-            yield c.CreateLicense(**asked(key=text, status=Status.ACTIVE, **numbers))
+            yield CreateLicense(**asked(key=text, status=Status.ACTIVE, **numbers))
 
 
-def _names() -> Iterator[c.Command]:
+def _names() -> Iterator[Command]:
     for number, text in enumerate(_PRINTABLE, 1):
         for of_what in NameKind:
-            yield c.SaveName(**asked(kind=of_what, number=number, name=text))
-        yield c.CreateUser(**asked(name=text, role=Role.READER, password_hash="x"))
+            yield SaveName(**asked(kind=of_what, number=number, name=text))
+        yield CreateUser(**asked(name=text, role=Role.READER, password_hash="x"))
 
 
-def _access() -> Iterator[c.Command]:
+def _access() -> Iterator[Command]:
     for number, text in enumerate(_PRINTABLE):
-        yield c.IssueApiKey(
+        yield IssueApiKey(
             **asked(
                 name=text,
                 permissions=Permissions.READ,
@@ -80,24 +87,24 @@ def _access() -> Iterator[c.Command]:
             "prefix": text,
             "suffix": text[-60:].strip(),
         }
-        yield c.CreateGenerator(
+        yield CreateGenerator(
             **asked(name=text, chunks=4, chunk_length=6, expires_in_days=number + 1, **parts)
         )
 
 
-def _events() -> Iterator[c.Command]:
+def _events() -> Iterator[Command]:
     """Changes that keep what was before, and attempts to sign in."""
     for text in _PRINTABLE:
         origin = Origin("program", "192.0.2.1", text[:MAX_USER_AGENT_LENGTH])
-        yield c.UpdateLicense(**asked(key=text, changes={"key": f"{text}-2", "times_activated_max": 3}))
-        yield c.RefuseSignIn(**asked(name=text, origin=origin))
+        yield UpdateLicense(**asked(key=text, changes={"key": f"{text}-2", "times_activated_max": 3}))
+        yield RefuseSignIn(**asked(name=text, origin=origin))
 
 
-def _sessions(server: RunningServer) -> Iterator[c.Command]:
+def _sessions(server: RunningServer) -> Iterator[Command]:
     ((ada,),) = server.sql("SELECT id FROM users WHERE name = 'ada'")
     for text in PAYLOADS:
         origin = Origin("user:1", "192.0.2.1", text[:MAX_USER_AGENT_LENGTH])
-        yield c.StartSession(**asked(origin=origin, user_id=ada, token_hash=sha256(text.encode()).digest()))
+        yield StartSession(**asked(origin=origin, user_id=ada, token_hash=sha256(text.encode()).digest()))
 
 
 def opened_at(page: Page, *addresses: str) -> Iterator[str]:

@@ -7,16 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from keywright import access, keys
 from keywright.config import open_installation, read_settings
-from keywright.model import ApiKey, Event
-from keywright.storage import api_key_store, event_store
+from keywright.core import crypto
+from keywright.events import store as event_store
+from keywright.events.model import Event
+from keywright.identity import api_keys
+from keywright.identity.model import ApiKey
+from keywright.identity.store import find_api_key
 from tests.cli.conftest import Keywright
 
 
 def found_api_key(data_dir: Path, consumer_key: str) -> ApiKey | None:
     with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage, storage.read() as tx:
-        return api_key_store.find_api_key(tx, keys.hash_consumer_key(consumer_key))
+        return find_api_key(tx, crypto.hash_consumer_key(consumer_key))
 
 
 def events(data_dir: Path) -> list[Event]:
@@ -30,7 +33,7 @@ def test_an_api_key_opens_the_door_with_the_secrets_that_were_printed(
     permissions: str, keywright: Keywright
 ) -> None:
     made = keywright.json("apikey", "create", "--name", "shop", "--permissions", permissions)
-    caller = access.caller_of(
+    caller = api_keys.caller_of(
         found_api_key(keywright.data_dir, made["consumer_key"]), made["consumer_secret"]
     )
     assert (caller.api_key_id, caller.name, caller.permissions) == (made["id"], "shop", permissions)

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from keywright.cli import output
-from keywright.http import wire
+from keywright.http.v2 import wire
 from tests.cli.conftest import Keywright
 from tests.makers import NOW
 
@@ -34,7 +34,7 @@ def test_a_generator_has_what_was_said(keywright: Keywright) -> None:
 
 
 def test_a_generator_is_written_like_on_the_interface(keywright: Keywright) -> None:
-    from keywright.model import Generator
+    from keywright.provisioning.generators.model import Generator
 
     generator = Generator(1, "G", "AB", 3, 4, 5, "-", "p", "s", 6, NOW, 7, NOW, 8)
     expected = json.loads(wire.generator(generator))["data"]

@@ -7,12 +7,12 @@ from contextlib import closing
 
 import pytest
 
-from keywright import commands as c
-from keywright.batches import Batches
 from keywright.config import open_installation, read_settings
-from keywright.http import wire
-from keywright.keys import mask
-from keywright.model import LicenseRecord
+from keywright.core.crypto import mask
+from keywright.engine.executor import Batches
+from keywright.http.v2 import wire
+from keywright.licensing.activations.commands import Validate
+from keywright.licensing.activations.model import LicenseRecord
 from tests.cli.conftest import Keywright
 
 KEY = "ABCDE-FGHIJ-12345"
@@ -22,7 +22,7 @@ TOKEN = re.compile(r"\b[0-9a-f]{40}\b")
 def stored(keywright: Keywright, key: str = KEY) -> LicenseRecord:
     """The license as the operations see it."""
     with closing(open_installation(read_settings({"data_dir": keywright.data_dir}))) as storage:
-        record: LicenseRecord = Batches(storage).ask([c.Validate(key=key)])[0]
+        record: LicenseRecord = Batches(storage).ask([Validate(key=key)])[0]
     return record
 
 

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 import typer
 
-from keywright import access, errors
 from keywright.cli.program import app
 from keywright.cli.sentences import SENTENCES, sentence
-from keywright.storage import sqlite
+from keywright.core import errors
+from keywright.db import sqlite
+from keywright.identity import api_keys
 from tests.cli.conftest import Keywright, run
 from tests.makers import all_errors
 from tests.server import KEYWRIGHT, environment
@@ -245,7 +246,7 @@ def test_what_nobody_expected_is_one_sentence_unless_details_are_wanted(
     def broken(*_: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(access, "list_api_keys", broken)
+    monkeypatch.setattr(api_keys, "list_api_keys", broken)
     said = keywright.refused("apikey", "list")
     assert said.startswith("something unexpected happened (RuntimeError: boom)")
     assert said.endswith("run with KEYWRIGHT_DEBUG=1 for the details.")

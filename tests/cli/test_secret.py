@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from keywright.keys import KeyRing
+from keywright.core.crypto import KeyRing
 from tests.cli.conftest import Keywright
 from tests.server import running
 

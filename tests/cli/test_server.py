@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from keywright import __version__
-from keywright.accounts import is_setup_token
 from keywright.config import Settings, open_installation, read_settings
-from keywright.storage import ask
+from keywright.db import ask
+from keywright.identity.sessions import is_setup_token
 from tests.cli.conftest import Keywright, run
 from tests.databases import a_postgres_url, from_afar
 from tests.server import KEYWRIGHT, environment

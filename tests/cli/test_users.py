@@ -13,11 +13,14 @@ from pathlib import Path
 import pytest
 from argon2 import PasswordHasher
 
-from keywright import accounts, second_factors
-from keywright.batches import Batches
 from keywright.config import open_installation, read_settings
-from keywright.model import Event, Role, Session, User
-from keywright.storage import ask, change, event_store, people
+from keywright.db import ask, change
+from keywright.engine.executor import Batches
+from keywright.events import store as event_store
+from keywright.events.model import Event
+from keywright.identity import passwords, second_factors, sessions
+from keywright.identity.model import Role, Session, User
+from keywright.identity.store import find_user, save_new_session
 from tests.cli.conftest import Keywright
 from tests.makers import enable_second_factor
 from tests.server import KEYWRIGHT, wait_until
@@ -29,7 +32,7 @@ CREATE = ("user", "create", "ada", "--role", "administrator", "--password-stdin"
 
 def found_user(data_dir: Path, name: str) -> User | None:
     with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage, storage.read() as tx:
-        return accounts.find_user(tx, name)
+        return find_user(tx, name)
 
 
 def told(data_dir: Path) -> list[Event]:
@@ -50,17 +53,17 @@ def ada(keywright: Keywright, monkeypatch: pytest.MonkeyPatch) -> User:
 
 def sign_in(data_dir: Path, user: User) -> str:
     """The token of a session of theirs."""
-    token, now = accounts.new_session_token(), datetime.now(UTC).replace(microsecond=0)
-    session = Session(accounts.hash_session_token(token), user.id, now, now, "127.0.0.1", "")
+    token, now = sessions.new_session_token(), datetime.now(UTC).replace(microsecond=0)
+    session = Session(sessions.hash_session_token(token), user.id, now, now, "127.0.0.1", "")
     with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage:
-        change(storage, lambda tx: people.save_new_session(tx, session))
+        change(storage, lambda tx: save_new_session(tx, session))
     return token
 
 
 def is_signed_in(data_dir: Path, token: str) -> bool:
     now = datetime.now(UTC)
     with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage:
-        return ask(storage, lambda tx: accounts.find_signed_in(tx, token, now)) is not None
+        return ask(storage, lambda tx: sessions.find_signed_in(tx, token, now)) is not None
 
 
 # --- create -----------------------------------------------------------------------------------------
@@ -175,8 +178,8 @@ def test_a_new_password_takes_the_old_one_s_place_and_signs_out(
     said = keywright("user", "password", "ada", "--password-stdin")
     assert said == "The user ada has a new password, and is signed out everywhere.\n"
     user = found_user(keywright.data_dir, "ada")
-    assert accounts.check_password(user, ANOTHER)
-    assert not accounts.check_password(user, PASSWORD)
+    assert passwords.check_password(user, ANOTHER)
+    assert not passwords.check_password(user, PASSWORD)
     assert not is_signed_in(keywright.data_dir, token)
 
 
@@ -199,10 +202,10 @@ def test_a_disabled_user_is_signed_out_until_enabled_again(
     token = sign_in(keywright.data_dir, bob)
     assert "bob is disabled, and is signed out everywhere." in keywright("user", "disable", "bob")
     assert not is_signed_in(keywright.data_dir, token)
-    assert not accounts.check_password(found_user(keywright.data_dir, "bob"), PASSWORD)
+    assert not passwords.check_password(found_user(keywright.data_dir, "bob"), PASSWORD)
     assert keywright.json("user", "list")[1]["disabled_at"] is not None
     assert "bob may sign in." in keywright("user", "enable", "bob")
-    assert accounts.check_password(found_user(keywright.data_dir, "bob"), PASSWORD)
+    assert passwords.check_password(found_user(keywright.data_dir, "bob"), PASSWORD)
 
 
 def test_a_user_s_role_can_be_changed_while_an_administrator_is_left(
@@ -238,8 +241,8 @@ def test_a_link_for_the_first_administrator_is_printed_as_long_as_there_is_no_us
     assert address == "http://127.0.0.1:9000/admin/setup"
     now = datetime.now(UTC)
     with closing(open_installation(read_settings({"data_dir": keywright.data_dir}))) as storage:
-        assert ask(storage, lambda tx: accounts.is_setup_token(tx, token, now))
-        assert not ask(storage, lambda tx: accounts.is_setup_token(tx, token, now + timedelta(minutes=31)))
+        assert ask(storage, lambda tx: sessions.is_setup_token(tx, token, now))
+        assert not ask(storage, lambda tx: sessions.is_setup_token(tx, token, now + timedelta(minutes=31)))
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
     keywright(*CREATE)
     said = keywright.refused("user", "link")

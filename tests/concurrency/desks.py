@@ -8,10 +8,10 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, cast
 
-from keywright.batches import Batches
-from keywright.desk import ANSWER_WITHIN, Desk
-from keywright.errors import KeywrightError
-from keywright.storage import Reading, Storage, Writing
+from keywright.core.errors import KeywrightError
+from keywright.db import Reading, Storage, Writing
+from keywright.engine.desk import ANSWER_WITHIN, Desk
+from keywright.engine.executor import Batches
 from tests.databases import a_postgres_url
 from tests.makers import url_of
 

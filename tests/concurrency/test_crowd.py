@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from keywright.batches import Batches
-from keywright.desk import Desk
-from keywright.errors import LimitReached
-from keywright.storage import open_storage
+from keywright.core.errors import LimitReached
+from keywright.db import open_storage
+from keywright.engine.desk import Desk
+from keywright.engine.executor import Batches
 from tests.concurrency.desks import a_url
 from tests.makers import KEY_RING, activate, create, validate
 

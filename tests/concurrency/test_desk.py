@@ -8,11 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from keywright import desk as front
-from keywright.batches import Batches, Outcome
-from keywright.commands import Command, FindLicenses, JobStep, ListLicenses, Query
-from keywright.desk import MOST_AT_ONCE, Desk
-from keywright.errors import (
+from keywright.core.command import Command, Query
+from keywright.core.errors import (
     Fault,
     QueueFull,
     ShuttingDown,
@@ -20,8 +17,15 @@ from keywright.errors import (
     UnknownLicense,
     WaitedTooLong,
 )
-from keywright.model import LicenseFilter
-from keywright.storage import Writing, activation_store, change, license_store, open_storage, sqlite
+from keywright.db import Writing, change, open_storage, sqlite
+from keywright.engine import desk as front
+from keywright.engine.desk import MOST_AT_ONCE, Desk
+from keywright.engine.executor import Batches, Outcome
+from keywright.jobs.commands import JobStep
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.commands import FindLicenses, ListLicenses
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import LicenseFilter
 from tests.concurrency.desks import AnAsker, Observed, a_desk, a_url, in_a_loop, results, started, turns
 from tests.makers import (
     KEY,
@@ -441,7 +445,7 @@ async def test_what_nobody_thought_of_is_a_fault_for_each_caller_and_the_desk_go
         assert [type(one) for one in outcomes] == [Fault, Fault, Fault]
         assert {str(one) for one in outcomes} == {"RuntimeError"}
     assert {(one.name, one.message) for one in caplog.records} == {
-        ("keywright.desk", "the desk could not serve a batch")
+        ("keywright.engine.desk", "the desk could not serve a batch")
     }
     assert "RuntimeError: internals" in caplog.text
     await desk.close()

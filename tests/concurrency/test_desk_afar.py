@@ -8,9 +8,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from keywright.batches import Batches
-from keywright.errors import StoreConflict
-from keywright.storage import open_storage, session
+from keywright.core.errors import StoreConflict
+from keywright.db import open_storage, session
+from keywright.engine.executor import Batches
 from tests.concurrency.desks import Observed, a_desk, a_url, in_a_loop, results, started, turns
 from tests.databases import execute
 from tests.makers import (
@@ -106,7 +106,7 @@ async def test_waiting_in_vain_is_told_to_those_who_want_that_license_and_to_no_
     storage: Observed, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "_SESSION", session._SESSION.replace("'1s'", "'50ms'"))
-    monkeypatch.setattr("keywright.batches._LEFT_ALONE", 0)
+    monkeypatch.setattr("keywright.engine.executor._LEFT_ALONE", 0)
     storage.inner.close()
     desk = a_desk(storage)
     with closing(psycopg.connect(url)) as other:

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from keywright import desk as front
-from keywright.batches import Batches
-from keywright.desk import Desk
-from keywright.errors import Fault, RejectedByDatabase, StoreBusy
-from keywright.model import LicenseRecord
-from keywright.storage import activation_store, open_storage
+from keywright.core.errors import Fault, RejectedByDatabase, StoreBusy
+from keywright.db import open_storage
+from keywright.engine import desk as front
+from keywright.engine.desk import Desk
+from keywright.engine.executor import Batches
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.model import LicenseRecord
 from tests.concurrency.desks import a_url
 from tests.makers import KEY_RING, LATER, a_storage, activate, create, forget_answers, update
 
@@ -66,7 +67,7 @@ def test_the_second_judge_is_not_talked_round_by_another_change_in_the_batch(
     with a_url(database, tmp_path) as url, closing(open_storage(url, KEY_RING)) as storage:
         batches = Batches(storage)
         batches.change([create(limit=1)])
-        monkeypatch.setattr("keywright.rules.require_free_place", lambda license: None)
+        monkeypatch.setattr("keywright.licensing.licenses.rules.require_free_place", lambda license: None)
         outcomes = batches.change([activate(), activate(), update(order_id=5)])
         assert [type(one) for one in outcomes] == [LicenseRecord, RejectedByDatabase, LicenseRecord]
         with storage.read() as tx:

@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
-from keywright import desk as front
-from keywright.batches import Batches
-from keywright.commands import ExportStep, FindLicenses
-from keywright.errors import FateUnknown, Fault, StoreConflict, StoreUnavailable, TookTooLong
-from keywright.model import LicenseFilter
-from keywright.storage import Reading, Storage, Writing
+from keywright.core.errors import FateUnknown, Fault, StoreConflict, StoreUnavailable, TookTooLong
+from keywright.db import Reading, Storage, Writing
+from keywright.engine import desk as front
+from keywright.engine.executor import Batches
+from keywright.jobs.commands import ExportStep
+from keywright.licensing.activations.commands import FindLicenses
+from keywright.licensing.licenses.model import LicenseFilter
 from tests.concurrency.desks import Observed, a_desk, in_a_loop, results, started, turns
 from tests.makers import (
     KEY,
@@ -135,7 +136,7 @@ async def test_a_change_that_is_not_answered_is_broken_off_and_the_desk_goes_on(
     afar.go_on.clear()
     assert (await desk.change(activate())).license.times_activated == 1
     assert set(afar.interruptions) == {True}
-    assert {(one.name, one.levelno) for one in caplog.records} == {("keywright.desk", logging.ERROR)}
+    assert {(one.name, one.levelno) for one in caplog.records} == {("keywright.engine.desk", logging.ERROR)}
     assert set(caplog.messages) == {"the database has not answered for 0 s; its connections are broken"}
     assert (await desk.change(activate())).license.times_activated == 2
     await desk.close()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from keywright.batches import Batches
-from keywright.errors import IdempotencyKeyBusy, LimitReached, QueueFull, RejectedByDatabase
-from keywright.model import KeptAnswer
-from keywright.storage import Storage, open_storage
+from keywright.core.errors import IdempotencyKeyBusy, LimitReached, QueueFull, RejectedByDatabase
+from keywright.db import Storage, open_storage
+from keywright.engine.executor import Batches
+from keywright.engine.idempotency import KeptAnswer
 from tests.concurrency.desks import Observed, a_desk, a_url, in_a_loop, results, started, turns
 from tests.makers import KEY_RING, a_retry, activate, create, create_generator, generate
 

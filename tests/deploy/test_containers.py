@@ -17,7 +17,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from keywright.config import read_settings
-from keywright.http import server
+from keywright.http.server import run
 from tests.deploy.programs import is_required, program
 from tests.deploy.proxies import DEPLOY
 from tests.deploy.upstreams import an_upstream
@@ -225,7 +225,7 @@ def test_both_instances_differ_in_their_ports_only(compose: Any) -> None:
     assert (one.pop("ports"), two.pop("ports")) == (["127.0.0.1:8000:8000"], ["127.0.0.1:8001:8000"])
     assert one == two
     assert one["depends_on"] == {"postgres": {"condition": "service_healthy"}}
-    assert int(one["stop_grace_period"].removesuffix("s")) > server._GRACE
+    assert int(one["stop_grace_period"].removesuffix("s")) > run._GRACE
     build = DEPLOY / one["build"]["context"]
     assert (build / one["build"]["dockerfile"]).samefile(DOCKERFILE)
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from keywright import errors as e
 from keywright.config import read_settings
-from keywright.http import edge, problems, protocol, server
+from keywright.core import errors as e
+from keywright.http.middleware import edge
+from keywright.http.server import protocol, run
+from keywright.http.v2 import messages
 from tests.deploy.programs import program
 from tests.deploy.proxies import DEPLOY, KINDS, Certificate
 from tests.server import KEYWRIGHT
@@ -49,7 +51,7 @@ def test_the_caddyfile_is_formatted_as_caddy_does_it() -> None:
 def test_the_proxies_refuse_in_keywrights_words(file: str) -> None:
     text = (DEPLOY / file).read_text()
     for error in (e.StoreUnavailable(), e.BodyTooLarge()):
-        _, body = problems.write(error, problems.NO_SAYINGS)
+        _, body = messages.write(error, messages.NO_SAYINGS)
         assert body.decode() in text
 
 
@@ -87,7 +89,7 @@ def test_systemd_finds_the_unit_well_enclosed(unit: Path) -> None:
 
 def test_the_unit_waits_longer_than_the_server_does() -> None:
     service = read_unit()["Service"]
-    assert int(service["TimeoutStopSec"]) > server._GRACE
+    assert int(service["TimeoutStopSec"]) > run._GRACE
     assert (service["Restart"], service["KillMode"]) == ("on-failure", "mixed")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from keywright.config import read_settings
-from keywright.storage import unverified_hosts
+from keywright.db import unverified_hosts
 from tests.server import KEYWRIGHT, RunningServer, environment, running
 from tools import reference
 

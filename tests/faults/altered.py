@@ -22,11 +22,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from keywright import rules
 from keywright.cli import main
-from keywright.http import budgets, guesses
-from keywright.model import License
-from keywright.storage import session, sqlite
+from keywright.db import session, sqlite
+from keywright.http.middleware import budgets, guesses
+from keywright.licensing.activations import rules
+from keywright.licensing.licenses.model import License
 
 _RECORD = "KEYWRIGHT_TESTS_RECORD"
 _LOCK_TIMEOUT = 1.0

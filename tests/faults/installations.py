@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 import pytest
 
-from keywright.batches import Batches
-from keywright.doctor import examine
-from keywright.keys import KeyRing
-from keywright.storage import open_storage
+from keywright.core.crypto import KeyRing
+from keywright.db import open_storage
+from keywright.engine.executor import Batches
+from keywright.maintenance.doctor import examine
 from tests.databases import execute, unhurried
 from tests.makers import create
 from tests.proving import size

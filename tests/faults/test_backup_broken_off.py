@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import pytest
 from sqlalchemy.exc import SQLAlchemyError
 
-from keywright.batches import Batches
-from keywright.doctor import examine
-from keywright.errors import KeywrightError, StoreError
-from keywright.storage import database_path, open_storage
+from keywright.core.errors import KeywrightError, StoreError
+from keywright.db import database_path, open_storage
+from keywright.engine.executor import Batches
+from keywright.maintenance.doctor import examine
 from tests.databases import execute, postgres
 from tests.faults.installations import SESSIONS
 from tests.makers import KEY_RING, activate, create

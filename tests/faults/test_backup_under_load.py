@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from keywright.batches import Batches
-from keywright.doctor import examine
-from keywright.errors import KeywrightError
-from keywright.storage import database_path, open_storage
+from keywright.core.errors import KeywrightError
+from keywright.db import database_path, open_storage
+from keywright.engine.executor import Batches
+from keywright.maintenance.doctor import examine
 from tests.databases import a_postgres_url, execute
 from tests.faults.installations import KEY_RING, SECRET
 from tests.faults.load import Call, loaded

@@ -4,7 +4,8 @@ import random
 from collections import Counter
 from contextlib import closing
 
-from keywright.storage import ask, license_store, open_storage
+from keywright.db import ask, open_storage
+from keywright.licensing.licenses import store as license_store
 from tests.faults.installations import KEY_RING, Database, rounds
 from tests.faults.judge import INNOCENT, assert_right, judged
 from tests.faults.load import MIXED, Call, Programs, assert_answers_in_shape, loaded

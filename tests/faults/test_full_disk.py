@@ -13,12 +13,13 @@ import pytest
 from alembic import command
 from alembic.config import Config
 
-from keywright import access
-from keywright.batches import Batches
-from keywright.doctor import examine
-from keywright.model import Permissions
-from keywright.storage import activation_store, open_storage, sqlite
-from keywright.storage.migrate import HEAD, OLDEST_CODE, state_of_file
+from keywright.db import open_storage, sqlite
+from keywright.db.migrate import HEAD, OLDEST_CODE, state_of_file
+from keywright.engine.executor import Batches
+from keywright.identity import api_keys
+from keywright.identity.model import Permissions
+from keywright.licensing.activations import store as activation_store
+from keywright.maintenance.doctor import examine
 from tests.faults.altered import altered
 from tests.faults.disks import Disk, a_disk
 from tests.faults.judge import INNOCENT, Verdict, judged
@@ -46,7 +47,7 @@ def stock(folder: Path) -> tuple[str, str]:
     """Make a database with licenses; returns an API key for it."""
     with closing(open_storage(f"sqlite:///{folder}/keywright.db", KEY_RING)) as storage:
         Batches(storage).change([create(key) for key in KEYS])
-        issued = access.issue_api_key(storage, "a vendor", Permissions.READ_WRITE, NOW)
+        issued = api_keys.issue_api_key(storage, "a vendor", Permissions.READ_WRITE, NOW)
     return issued.consumer_key, issued.consumer_secret
 
 
@@ -255,7 +256,7 @@ def outdated(tmp_path: Path) -> Path:
     folder.mkdir()
     sqlite.create_file(folder / "keywright.db")
     config = Config()
-    config.set_main_option("script_location", "keywright.storage:migrations")
+    config.set_main_option("script_location", "keywright.db:migrations")
     with closing(sqlite.engine(folder / "keywright.db", "rw").connect()) as connection, connection.begin():
         config.attributes["connection"] = connection
         command.upgrade(config, OLDEST_CODE)

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
-from keywright.errors import StoreConflict
-from keywright.storage import Storage, change, license_store, open_storage
+from keywright.core.errors import StoreConflict
+from keywright.db import Storage, change, open_storage
+from keywright.licensing.licenses import store as license_store
 from tests.faults.altered import altered
 from tests.faults.installations import KEY_RING, Database, rounds
 from tests.faults.judge import assert_right, judged

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from keywright.batches import Batches
 from keywright.config import Settings, open_installation
-from keywright.model import LicenseFilter
-from keywright.storage import license_store
+from keywright.engine.executor import Batches
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import LicenseFilter
 from tests.databases import a_postgres_url
 from tests.http.asking import Client
 from tests.makers import create_generator, generate

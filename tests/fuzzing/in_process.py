@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 from starlette.types import Message
 
-from keywright import access
-from keywright.batches import Batches
 from keywright.config import Settings, open_installation
+from keywright.engine.executor import Batches
 from keywright.http.app import create_app
-from keywright.http.edge import Edge
-from keywright.model import Permissions
+from keywright.http.middleware.edge import Edge
+from keywright.identity import api_keys
+from keywright.identity.model import Permissions
 from tests.fuzzing.folders import a_folder
 from tests.fuzzing.of_requests import close_loop, loop
 from tests.makers import NOW, activate, create, create_generator, deactivate
@@ -94,8 +94,8 @@ class InProcess:
         return int(self._raw.execute("PRAGMA data_version").fetchone()[0])
 
     def _fill(self) -> dict[bytes, bytes]:
-        issued = access.issue_api_key(self._storage, "a test", Permissions.READ_WRITE, NOW)
-        client = access.issue_api_key(self._storage, "a program", Permissions.CLIENT, NOW)
+        issued = api_keys.issue_api_key(self._storage, "a test", Permissions.READ_WRITE, NOW)
+        client = api_keys.issue_api_key(self._storage, "a program", Permissions.CLIENT, NOW)
         decide = Batches(self._storage).change
         taken, gone, *_ = decide(
             [
@@ -137,7 +137,7 @@ class _Faults(logging.Handler):
         super().close()
 
 
-def _basic(issued: access.IssuedApiKey) -> bytes:
+def _basic(issued: api_keys.IssuedApiKey) -> bytes:
     return b"Basic " + base64.b64encode(f"{issued.consumer_key}:{issued.consumer_secret}".encode())
 
 

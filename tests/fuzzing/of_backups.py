@@ -6,9 +6,9 @@ from io import BytesIO
 
 import msgspec
 
-from keywright.errors import StoreError
-from keywright.storage.backup.container import Backup, _Writer
-from keywright.storage.backup.describing import Contents, Manifest
+from keywright.core.errors import StoreError
+from keywright.maintenance.backup.container import Backup, _Writer
+from keywright.maintenance.backup.describing import Contents, Manifest
 from tests.fuzzing.of_settings import a_file
 from tests.fuzzing.pieces import BREAK, joined, pieces
 from tests.makers import NOW

@@ -13,7 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
-from keywright.http.protocol import Protocol
+from keywright.http.server.protocol import Protocol
 from tests.fuzzing.in_process import in_process
 from tests.fuzzing.of_requests import loop
 from tests.fuzzing.pieces import BREAK, pieces

@@ -6,18 +6,21 @@ from typing import Any
 
 import msgspec
 
-from keywright import fields, generating, keys
 from keywright.cli import options
-from keywright.errors import InvalidLicenseKey, InvalidStatus, KeywrightError
-from keywright.http import generators, licenses, parameters
-from keywright.model import Status
+from keywright.core import crypto, parsing
+from keywright.core.errors import InvalidLicenseKey, InvalidStatus, KeywrightError
+from keywright.http.v2 import generators, licenses, parameters
+from keywright.licensing.licenses import keys
+from keywright.licensing.licenses.model import Status, parse_status
+from keywright.provisioning.generators import handlers as generating
+from keywright.provisioning.generators import rules
 from tests.fuzzing.pieces import object_of, text, value
 from tests.makers import KEY_RING, a_generator
 
 _MOST = {
-    fields.parse_integer: fields.MAX_ID,
-    fields.parse_limit: fields.MAX_COUNT,
-    fields.parse_days: fields.MAX_COUNT,
+    parsing.parse_integer: parsing.MAX_ID,
+    parsing.parse_limit: parsing.MAX_COUNT,
+    parsing.parse_days: parsing.MAX_COUNT,
 }
 
 
@@ -39,46 +42,46 @@ def statuses(data: bytes) -> None:
     """A status reads the same by its name and its number."""
     given = value(data)
     try:
-        status = fields.parse_status(given)
+        status = parse_status(given)
     except InvalidStatus:
         assert not (isinstance(given, str) and given.isascii() and given.upper() in Status.__members__)
         return
-    assert fields.parse_status(status.name) is fields.parse_status(int(status)) is status
+    assert parse_status(status.name) is parse_status(int(status)) is status
 
 
 def moments(data: bytes) -> None:
     """A moment is in UTC and whole seconds, and reads the same when it is written."""
     given = value(data)
     try:
-        moment = fields.parse_time(given)
+        moment = parsing.parse_time(given)
     except ValueError:
         return
     if moment is None:
         assert given in (None, "")
         return
-    written = fields.write_time(moment)
+    written = parsing.write_time(moment)
     assert (moment.tzinfo, moment.microsecond, len(written)) == (UTC, 0, 19)
-    assert fields.parse_time(written) == fields.parse_time(moment.isoformat()) == moment
+    assert parsing.parse_time(written) == parsing.parse_time(moment.isoformat()) == moment
 
 
 def texts(data: bytes) -> None:
     """A text and an object of texts can be kept by every database, and are within their bounds."""
     given = value(data)
     try:
-        found = fields.parse_text(given, fields.MAX_LABEL_LENGTH)
+        found = parsing.parse_text(given, parsing.MAX_LABEL_LENGTH)
     except ValueError:
         found = None
     if found is not None:
-        assert 1 <= len(found) <= fields.MAX_LABEL_LENGTH
+        assert 1 <= len(found) <= parsing.MAX_LABEL_LENGTH
         assert "\0" not in found.encode().decode()
     try:
-        meta = fields.parse_meta(given)
+        meta = parsing.parse_meta(given)
     except ValueError:
         return
     if meta is not None:
         written = msgspec.json.encode(meta)
-        assert len(written) <= fields.MAX_META_BYTES
-        assert fields.parse_meta(written.decode()) == fields.parse_meta(meta) == meta
+        assert len(written) <= parsing.MAX_META_BYTES
+        assert parsing.parse_meta(written.decode()) == parsing.parse_meta(meta) == meta
 
 
 def license_keys(data: bytes) -> None:
@@ -93,7 +96,7 @@ def license_keys(data: bytes) -> None:
         assert keys.normalize_key(key) == key
         assert KEY_RING.unseal_key(KEY_RING.seal_key(key, 7), 7) == key
         assert KEY_RING.fingerprint(key) != KEY_RING.fingerprint(f"{key} ")
-    shown = keys.mask(given)
+    shown = crypto.mask(given)
     assert shown.isprintable()
     assert len(shown) - 1 <= min(4, len(given) / 4)
 
@@ -115,10 +118,10 @@ def recipes(data: bytes) -> None:
         generating.require_sound(recipe, is_weak_allowed=True)
     except KeywrightError:
         return
-    drawn = [keys.generate_key(recipe) for _ in range(3)]
+    drawn = [rules.generate_key(recipe) for _ in range(3)]
     assert [keys.normalize_key(key) for key in drawn] == drawn
-    assert {len(key) for key in drawn} == {keys.key_length(recipe)}
-    assert keys.entropy_bits(recipe.charset, recipe.chunks, recipe.chunk_length) >= 0
+    assert {len(key) for key in drawn} == {rules.key_length(recipe)}
+    assert rules.entropy_bits(recipe.charset, recipe.chunks, recipe.chunk_length) >= 0
 
 
 def changes(data: bytes) -> None:
@@ -141,8 +144,8 @@ def command_options(data: bytes) -> None:
         options.parse_status,
         options.parse_label,
         options.parse_name,
-        options.changing(fields.parse_time),
-        options.changing(fields.parse_limit),
+        options.changing(parsing.parse_time),
+        options.changing(parsing.parse_limit),
     ):
         with suppress(ValueError):
             parse(given)

@@ -10,11 +10,13 @@ from urllib.parse import parse_qsl, quote
 
 from starlette.types import Message
 
-from keywright.commands import DeactivateAll
-from keywright.errors import InvalidParameters, KeywrightError
-from keywright.http import auth, licenses, limits, parameters, v2, wire
-from keywright.http.calls import Call
-from keywright.model import Origin
+from keywright.core.command import Origin
+from keywright.core.errors import InvalidParameters, KeywrightError
+from keywright.http.middleware import credentials as auth
+from keywright.http.middleware import rate_limits
+from keywright.http.v2 import licenses, parameters, routes, wire
+from keywright.http.v2.call import Call
+from keywright.licensing.activations.commands import DeactivateAll
 from tests.fuzzing.pieces import pieces, text
 from tests.makers import NOW
 
@@ -36,13 +38,13 @@ def close_loop() -> None:
 
 def paths(data: bytes) -> None:
     """Every word of a path has one meaning, which can be written; so does a route in the query."""
-    words = v2.decoded([word for word in data.split(b"/") if word])
+    words = routes.decoded([word for word in data.split(b"/") if word])
     for word in words:
-        assert v2.shown(word).encode().decode() == v2.shown(word)
-        assert v2.decoded([quote(word, safe="", errors="surrogateescape").encode()]) == [word]
-    found = v2.find_address(words)
+        assert routes.shown(word).encode().decode() == routes.shown(word)
+        assert routes.decoded([quote(word, safe="", errors="surrogateescape").encode()]) == [word]
+    found = routes.find_address(words)
     assert found is None or found[1] == "" or found[1] in words
-    below = v2.with_key_in_one(v2.words_of_rest_route(data))
+    below = routes.with_key_in_one(routes.words_of_rest_route(data))
     assert below[:1] != ["licenses"] or len(below) <= 3
 
 
@@ -89,7 +91,7 @@ def client_addresses(data: bytes) -> None:
     said = [line for line in lines if line]
     address = auth.client_address(text(peer), said, _TRUSTED)
     assert auth.client_address(text(peer), said, ()) == auth.client_address(text(peer), [], _TRUSTED)
-    limits.source_of(address)
+    rate_limits.source_of(address)
     if address != auth.client_address(text(peer), [], _TRUSTED):
         assert str(ipaddress.ip_address(address)) == address
         assert "%" not in address

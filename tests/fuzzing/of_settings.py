@@ -10,10 +10,10 @@ from psycopg.conninfo import conninfo_to_dict
 
 from keywright.config import Settings, load_secret, read_settings, settings_in_force
 from keywright.config.settings import MIN_SECRET_LENGTH
-from keywright.errors import ConfigurationError
-from keywright.keys import KeyRing
-from keywright.storage import database_path, without_password
-from keywright.storage.session import _parameters
+from keywright.core.crypto import KeyRing
+from keywright.core.errors import ConfigurationError
+from keywright.db import database_path, without_password
+from keywright.db.session import _parameters
 from tests.fuzzing.folders import a_folder
 from tests.fuzzing.pieces import text
 

@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.types import Receive
 
-from keywright import fields
-from keywright.http import auth, parameters
+from keywright.core import parsing as fields
+from keywright.http.middleware import credentials
+from keywright.http.v2 import parameters
 from tests.fuzzing.harnesses import ALL, BY_NAME, Harness
 from tests.fuzzing.pieces import BREAK
 from tests.proving import record
@@ -75,7 +76,7 @@ async def reads_the_first_part(_headers: Mapping[bytes, bytes], receive: Receive
     ("name", "module", "function", "wrong"),
     [
         ("moments", fields, "parse_time", keeps_the_offset),
-        ("client_addresses", auth, "client_address", believes_whoever_is_first),
+        ("client_addresses", credentials, "client_address", believes_whoever_is_first),
         ("bodies", parameters, "read_body", reads_the_first_part),
     ],
 )

@@ -12,14 +12,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from keywright import batches, licensing, rules
-from keywright import commands as c
-from keywright.batches import Batches
+from keywright import registry
 from keywright.cli import main
-from keywright.errors import LimitReached
-from keywright.model import License, LicenseRecord
-from keywright.storage import sqlite
-from keywright.workset import Workset
+from keywright.core.command import Command
+from keywright.core.errors import LimitReached
+from keywright.db import sqlite
+from keywright.engine import executor
+from keywright.engine.executor import Batches
+from keywright.licensing.activations import handlers as activations_handlers
+from keywright.licensing.activations.commands import Activate
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses import rules
+from keywright.licensing.licenses.model import License
+from keywright.licensing.unit_of_work import Workset
 
 
 def one_place_too_many() -> None:
@@ -49,13 +54,13 @@ def one_place_too_many_unchecked() -> None:
 def counting_from_before() -> None:
     """An activation's answer tells the counter from what was read when the batch began."""
 
-    def activate(work: Workset, command: c.Activate) -> LicenseRecord:
-        record = licensing.activate(work, command)
+    def activate(work: Workset, command: Activate) -> LicenseRecord:
+        record = activations_handlers.activate(work, command)
         before = work._before[record.license.id]
         stale = replace(record.license, times_activated=before.times_activated + 1)
         return LicenseRecord(stale, record.activations)
 
-    batches._DECISIONS[c.Activate] = activate
+    registry.HANDLERS[Activate] = activate
 
 
 def answering_before_the_commit() -> None:
@@ -63,13 +68,13 @@ def answering_before_the_commit() -> None:
     right = Batches._changed
     last = ExitStack()
 
-    def changed(self: Batches, commands: Sequence[c.Command], *, wait: float | None) -> list[Any]:
+    def changed(self: Batches, commands: Sequence[Command], *, wait: float | None) -> list[Any]:
         last.close()
-        if not any(isinstance(one, c.Activate) for one in commands):
+        if not any(isinstance(one, Activate) for one in commands):
             return right(self, commands, wait=wait)
         with ExitStack() as stack:
             tx = stack.enter_context(self._storage.write(wait=wait))
-            outcomes = batches._decide(commands, self._limits, tx)
+            outcomes = executor._decide(commands, self._limits, tx)
             last.push(stack.pop_all())
         return outcomes
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from keywright.storage import database_path
+from keywright.db import database_path
 from tests.concurrency.instances import instances
 from tests.databases import execute
 from tests.histories.doors import Door, Told, kill_and_start

@@ -11,22 +11,22 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
-from keywright import following
-from keywright.browsing import figures, finding, hunting
 from keywright.cli import main
-from keywright.commands import Command, Note
-from keywright.errors import StoreUnavailable
+from keywright.core.command import Command
+from keywright.core.errors import StoreUnavailable
+from keywright.db import Reading
+from keywright.events.commands import Note
 from keywright.http.admin import lazy_app as door
-from keywright.storage import Reading
+from keywright.search import license_pages, projector, scan, statistics
 
 MAY_COUNT = "may-count"
 
 # What is altered in them is theirs alone to know.
 _door: Any = door
-_figures: Any = figures
-_finding: Any = finding
-_following: Any = following
-_hunting: Any = hunting
+_figures: Any = statistics
+_finding: Any = license_pages
+_following: Any = projector
+_hunting: Any = scan
 _path: Any = Path
 
 
@@ -50,14 +50,14 @@ def counts_when_told() -> None:
     """Figures are old after five seconds, as few as they are; they are counted while there is a file
     ``may-count`` where the server runs.
     """
-    count, init = figures.count_figures, figures.RecentFigures.__init__
+    count, init = statistics.count_figures, statistics.RecentFigures.__init__
 
-    def count_figures(tx: Reading, now: datetime) -> figures.Figures:
+    def count_figures(tx: Reading, now: datetime) -> statistics.Figures:
         while not Path(MAY_COUNT).exists():
             sleep(0.01)
         return count(tx, now)
 
-    def old_soon(self: figures.RecentFigures, *_: Any, ask_soon: Any, **__: Any) -> None:
+    def old_soon(self: statistics.RecentFigures, *_: Any, ask_soon: Any, **__: Any) -> None:
         init(self, timedelta(seconds=5), few=-1, many=-1, ask_soon=ask_soon)
 
     _figures.count_figures = count_figures

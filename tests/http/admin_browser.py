@@ -9,12 +9,13 @@ from typing import Any, Self
 
 import httpx
 
-from keywright import commands as c
-from keywright.batches import Batches
 from keywright.config import Settings, open_installation
-from keywright.errors import KeywrightError
-from keywright.model import Origin, Role
-from keywright.storage import Reading, Storage, ask
+from keywright.core.command import Command, Origin
+from keywright.core.errors import KeywrightError
+from keywright.db import Reading, Storage, ask
+from keywright.engine.executor import Batches
+from keywright.identity.commands import CreateUser
+from keywright.identity.model import Role
 from tests.makers import a_cheap_hash
 from tests.server import RunningServer
 
@@ -34,7 +35,7 @@ def opened(server: RunningServer) -> Iterator[Storage]:
         yield storage
 
 
-def decide(server: RunningServer, *commands: c.Command) -> list[Any]:
+def decide(server: RunningServer, *commands: Command) -> list[Any]:
     """What became of each, decided beside the server; refusals and faults are raised."""
     with opened(server) as storage:
         outcomes = Batches(storage).change(commands)
@@ -63,7 +64,7 @@ def make_users(server: RunningServer, *names: str) -> None:
     decide(
         server,
         *(
-            c.CreateUser(
+            CreateUser(
                 **asked(name=name, role=ROLES.get(name, Role.READER), password_hash=a_cheap_hash(PASSWORD))
             )
             for name in new

@@ -7,9 +7,13 @@ from typing import Any
 
 import httpx
 
-from keywright import browsing, following
-from keywright import commands as c
-from keywright.model import Activation, License, Origin, Status
+from keywright import search
+from keywright.core.command import Origin
+from keywright.licensing.activations.commands import Activate
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.licenses.commands import CreateLicense
+from keywright.licensing.licenses.model import License, Status
+from keywright.search import projector
 from tests.http.admin_browser import asked, decide, look_up
 from tests.http.asking import CANARY
 from tests.server import RunningServer, wait_until
@@ -30,7 +34,7 @@ def a_key() -> str:
 def make(server: RunningServer, **fields: Any) -> License:
     """A license, active unless said otherwise."""
     defaults = {"key": a_key(), "status": Status.ACTIVE}
-    (record,) = decide(server, c.CreateLicense(**asked(**defaults | fields)))
+    (record,) = decide(server, CreateLicense(**asked(**defaults | fields)))
     license: License = record.license
     return license
 
@@ -38,14 +42,14 @@ def make(server: RunningServer, **fields: Any) -> License:
 def activate(server: RunningServer, license: License, **fields: Any) -> Activation:
     """A place on it, taken by a program at 192.0.2.77."""
     program = Origin("program", "192.0.2.77", "Studio/4.2")
-    (record,) = decide(server, c.Activate(**asked(origin=program, key=license.key) | fields))
+    (record,) = decide(server, Activate(**asked(origin=program, key=license.key) | fields))
     activation: Activation = record.activations[0]
     return activation
 
 
 def found(server: RunningServer, license: License) -> License | None:
     """The license as it stands in the database."""
-    details = look_up(server, lambda tx: browsing.get_license(tx, license.id))
+    details = look_up(server, lambda tx: search.get_license(tx, license.id))
     return None if details is None else details.license
 
 
@@ -58,7 +62,7 @@ def events(server: RunningServer, license: License) -> list[tuple[str, str, Any]
 def follow(server: RunningServer) -> None:
     """Return when everything that happened can be searched for."""
 
-    wait_until(lambda: look_up(server, following.lag).is_complete, "the search to follow the events")
+    wait_until(lambda: look_up(server, projector.lag).is_complete, "the search to follow the events")
 
 
 def where_to(answer: httpx.Response) -> str:

@@ -7,12 +7,12 @@ from time import time
 
 from starlette.responses import Response
 
-from keywright import accounts
-from keywright import errors as e
-from keywright.accounts import Right
 from keywright.cli import main
+from keywright.core import errors as e
 from keywright.http.admin import app as frame
 from keywright.http.pages.page import Area, Visit, page
+from keywright.identity.rights import Right
+from keywright.identity.store import list_users
 
 PROGRAM = (sys.executable, "-P", __file__)
 _NEVER = Event()
@@ -88,7 +88,7 @@ class Odd(Area):
 
         def pieces() -> Iterator[bytes]:
             for number in range(3):
-                yield f"{number},{len(visit.ask(accounts.list_users))}\n".encode()
+                yield f"{number},{len(visit.ask(list_users))}\n".encode()
 
         return visit.download("licenses ü.csv", pieces())
 

@@ -16,8 +16,8 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.core.failures import FailureGroup
 from schemathesis.specs.openapi import checks
 
-from keywright.http import v2
 from keywright.http.openapi.document import path_of
+from keywright.http.v2 import routes
 from tests.http.asking import Client, Reply, license_path
 from tests.http.shape import Answers
 from tests.proving import IS_LONG, size
@@ -37,7 +37,7 @@ CHECKS = [
 #: other data.
 FITTING, UNFITTING = size(28, 1_400), size(20, 1_000)
 FITTING_HEAD, UNFITTING_HEAD = size(5, 100), size(5, 100)
-OPERATIONS = [(path_of(address), method) for address in v2.ADDRESSES for method in address.methods]
+OPERATIONS = [(path_of(address), method) for address in routes.ADDRESSES for method in address.methods]
 #: What a server may hold more after all of them than before, in MiB: most of it is the database's cache.
 MOST_GROWTH = 64
 #: Made with one run of hypothesis, which remembers them.

@@ -7,12 +7,15 @@ import sys
 from collections.abc import Callable
 from datetime import datetime
 
-from keywright import fields, rules
 from keywright.cli import main
-from keywright.errors import InvalidParameters, KeywrightError, LimitReached
-from keywright.http import problems, wire
-from keywright.model import Activation, License, LicenseRecord
-from keywright.storage import answer_store
+from keywright.core import parsing
+from keywright.core.errors import InvalidParameters, KeywrightError, LimitReached
+from keywright.engine import idempotency
+from keywright.http.v2 import messages, wire
+from keywright.licensing.activations import rules as activation_rules
+from keywright.licensing.activations.model import Activation, LicenseRecord
+from keywright.licensing.licenses import rules as license_rules
+from keywright.licensing.licenses.model import License
 
 
 def one_place_too_many() -> None:
@@ -21,44 +24,44 @@ def one_place_too_many() -> None:
         if limit is not None and license.times_activated > limit:
             raise LimitReached(license.key)
 
-    rules.require_free_place = require_free_place
+    license_rules.require_free_place = require_free_place
 
 
 def reactivates_what_is_active() -> None:
-    right = rules.reactivate
+    right = activation_rules.reactivate
 
     def reactivate(license: License, activation: Activation, now: datetime) -> tuple[License, Activation]:
         if activation.deactivated_at is None:
             return license, activation
         return right(license, activation, now)
 
-    rules.reactivate = reactivate
+    activation_rules.reactivate = reactivate
 
 
 def forgets_answers() -> None:
-    answer_store.save_kept_answer = lambda *_: None
+    idempotency.save_kept_answer = lambda *_: None
 
 
 def fails_at_some_labels() -> None:
-    right = fields.parse_text
+    right = parsing.parse_text
 
     def parse_text(value: object, most: int) -> str | None:
         if isinstance(value, str) and not value.isascii():
             raise RuntimeError
         return right(value, most)
 
-    fields.parse_text = parse_text
+    parsing.parse_text = parse_text
 
 
 def complains_in_html() -> None:
-    right = problems.write
+    right = messages.write
 
-    def write(error: KeywrightError, sayings: problems.Sayings) -> tuple[int, bytes]:
+    def write(error: KeywrightError, sayings: messages.Sayings) -> tuple[int, bytes]:
         status, body = right(error, sayings)
         is_rare = isinstance(error, InvalidParameters) and len(error.reasons) > 1
         return status, b"<h1>Bad request</h1>" if is_rare else body
 
-    problems.write = write
+    messages.write = write
 
 
 def leaves_a_field_out() -> None:

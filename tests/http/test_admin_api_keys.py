@@ -7,8 +7,9 @@ from html import unescape
 import httpx
 import pytest
 
-from keywright import commands as c
-from keywright.model import NameKind
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.model import NameKind
+from keywright.search.commands import Tally
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
 from tests.server import RunningServer
 
@@ -77,7 +78,7 @@ def test_a_call_to_try_is_shown_with_them(ada: Visitor, permissions: str, call: 
 
 
 def test_an_api_key_for_programs_can_be_for_one_product(ada: Visitor) -> None:
-    decide(ada.server, c.SaveName(**asked(kind=NameKind.PRODUCT, number=4711, name="Lumen Studio")))
+    decide(ada.server, SaveName(**asked(kind=NameKind.PRODUCT, number=4711, name="Lumen Studio")))
     assert '<option value="4711">Lumen Studio</option>' in ada.get("/api-keys/new").text
     assert make(ada, "an app", "client", product_id="4711").status_code == 200
     assert "Customers' programs, Lumen Studio (4711)" in said(ada.get("/api-keys"))
@@ -125,7 +126,7 @@ def test_a_revoked_api_key_is_refused_from_then_on(ada: Visitor) -> None:
 def test_it_is_said_when_an_api_key_was_used_last(ada: Visitor) -> None:
     make(ada, "shop of use")
     number = id_of(ada, "shop of use")
-    used = c.Tally(**asked(used_api_keys={number: asked()["now"]}))
+    used = Tally(**asked(used_api_keys={number: asked()["now"]}))
     decide(ada.server, used)
     moment = asked()["now"].strftime("%Y-%m-%d")
     assert f"It was last used on {moment}" in said(ada.get(f"/api-keys/{number}/revoke"))

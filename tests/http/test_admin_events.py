@@ -7,8 +7,13 @@ from html import unescape
 
 import pytest
 
-from keywright import commands as c
-from keywright.model import NameKind, Origin, Status
+from keywright.core.command import Command, Origin
+from keywright.identity.commands import RefuseSignIn
+from keywright.licensing.activations.commands import Activate
+from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, UpdateLicense
+from keywright.licensing.licenses.model import Status
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.model import NameKind
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
 from tests.server import RunningServer, running
 
@@ -38,18 +43,18 @@ def ada(server: RunningServer) -> Iterator[Visitor]:
         yield visitor.sign_in("ada")
 
 
-def _past() -> Iterator[c.Command]:
+def _past() -> Iterator[Command]:
     """Two days in 2024, in the order in which they were."""
     program, ada = Origin("program", "192.0.2.1", ""), Origin("user:1", "192.0.2.2", "")
     shop, root = Origin("api_key:77", "192.0.2.3", ""), Origin("cli:root", "local", "")
     key = "EVENTS-LICENSE-0001"
-    yield c.SaveName(now=DAY, origin=ada, by=1, kind=NameKind.PRODUCT, number=7, name="Lumen Studio")
-    yield c.CreateLicense(now=DAY, origin=shop, key=key, status=Status.ACTIVE, product_id=7)
-    yield c.Activate(now=DAY, origin=program, key=key)
+    yield SaveName(now=DAY, origin=ada, by=1, kind=NameKind.PRODUCT, number=7, name="Lumen Studio")
+    yield CreateLicense(now=DAY, origin=shop, key=key, status=Status.ACTIVE, product_id=7)
+    yield Activate(now=DAY, origin=program, key=key)
     changes = {"status": Status.DISABLED, "product_id": None, "times_activated_max": 5}
-    yield c.UpdateLicense(now=NEXT, origin=ada, by=1, key=key, changes=changes)
-    yield c.CreateLicense(now=NEXT, origin=root, key="EVENTS-LICENSE-0002", status=Status.SOLD)
-    yield c.DeleteLicense(now=NEXT, origin=root, key="EVENTS-LICENSE-0002")
+    yield UpdateLicense(now=NEXT, origin=ada, by=1, key=key, changes=changes)
+    yield CreateLicense(now=NEXT, origin=root, key="EVENTS-LICENSE-0002", status=Status.SOLD)
+    yield DeleteLicense(now=NEXT, origin=root, key="EVENTS-LICENSE-0002")
 
 
 def rows_of(visitor: Visitor, query: str = "") -> list[str]:
@@ -188,10 +193,10 @@ def test_only_administrators_see_who_signs_in_and_from_where(ada: Visitor, name:
 
 def test_pages_are_as_full_without_what_is_not_shown(ada: Visitor, carol: Visitor) -> None:
     """However many attempts to sign in there are between two events."""
-    refused = [c.RefuseSignIn(**asked(name=f"guess {number}")) for number in range(300)]
+    refused = [RefuseSignIn(**asked(name=f"guess {number}")) for number in range(300)]
     decide(
         ada.server,
-        *(c.SaveName(**asked(kind=NameKind.PRODUCT, number=1, name=f"{one}")) for one in range(60)),
+        *(SaveName(**asked(kind=NameKind.PRODUCT, number=1, name=f"{one}")) for one in range(60)),
     )
     decide(ada.server, *refused)
     assert all("Sign-in refused" in row for row in rows_of(ada))
@@ -206,7 +211,7 @@ def test_pages_are_as_full_without_what_is_not_shown(ada: Visitor, carol: Visito
 
 def test_older_events_are_a_page_away_each_once(carol: Visitor) -> None:
     many = [
-        c.SaveName(**asked(kind=NameKind.USER, number=number, name=f"customer {number}"))
+        SaveName(**asked(kind=NameKind.USER, number=number, name=f"customer {number}"))
         for number in range(120)
     ]
     decide(carol.server, *many)
@@ -226,10 +231,8 @@ def test_texts_of_others_are_shown_as_the_texts_that_they_are(carol: Visitor) ->
     text = "<script>alert(1)</script>{{7*7}}"
     decide(
         carol.server,
-        c.SaveName(**asked(kind=NameKind.PRODUCT, number=1, name=text)),
-        c.SaveName(
-            **asked(origin=Origin(f"cli:{text}", "<b>", ""), kind=NameKind.PRODUCT, number=1, name="x")
-        ),
+        SaveName(**asked(kind=NameKind.PRODUCT, number=1, name=text)),
+        SaveName(**asked(origin=Origin(f"cli:{text}", "<b>", ""), kind=NameKind.PRODUCT, number=1, name="x")),
     )
     answer = carol.get("/events")
     assert "<script>alert" not in answer.text

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from keywright import commands as c
-from keywright.keys import UNAMBIGUOUS
-from keywright.model import NameKind
+from keywright.licensing.licenses.keys import UNAMBIGUOUS
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.generators.commands import CreateGenerator, GenerateLicenses
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
 from tests.server import RunningServer, wait_until
 
@@ -41,7 +42,7 @@ def id_of(visitor: Visitor, name: str) -> int:
 
 def a_generator(visitor: Visitor, name: str, **fields: Any) -> int:
     values = {"charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5, "separator": "-"}
-    decide(visitor.server, c.CreateGenerator(**asked(name=name, **values | fields)))
+    decide(visitor.server, CreateGenerator(**asked(name=name, **values | fields)))
     return id_of(visitor, name)
 
 
@@ -166,7 +167,7 @@ def test_only_what_is_changed_changes(ada: Visitor) -> None:
 def test_a_deleted_generator_leaves_its_licenses(ada: Visitor) -> None:
     number = a_generator(ada, "Gone")
     fields = {"generator_id": number, "amount": 2, "status": 3}
-    decide(ada.server, c.GenerateLicenses(**asked(**fields)))
+    decide(ada.server, GenerateLicenses(**asked(**fields)))
     before = ada.server.count("licenses")
     assert "The licenses that it has made stay" in said(ada.get(f"/generators/{number}/delete"))
     ada.post(f"/generators/{number}/delete")
@@ -178,7 +179,7 @@ def test_a_deleted_generator_leaves_its_licenses(ada: Visitor) -> None:
 
 def test_support_has_licenses_made_by_a_job(bob: Visitor) -> None:
     number = a_generator(bob, "For an order")
-    decide(bob.server, c.SaveName(**asked(kind=NameKind.USER, number=88, name="Larch Street Clinic")))
+    decide(bob.server, SaveName(**asked(kind=NameKind.USER, number=88, name="Larch Street Clinic")))
     form = bob.get(f"/generators/{number}/generate")
     assert '<option value="88">Larch Street Clinic</option>' in form.text
     fields = {"amount": "60", "status": "sold", "order_id": "881", "product_id": "7", "user_id": "88"}

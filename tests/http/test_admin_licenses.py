@@ -7,9 +7,13 @@ from html import escape
 
 import pytest
 
-from keywright import commands as c
-from keywright import keys
-from keywright.model import NameKind, Origin, Status
+from keywright.core import crypto
+from keywright.core.command import Origin
+from keywright.licensing.activations.commands import Deactivate
+from keywright.licensing.licenses.commands import CreateLicense, UpdateLicense
+from keywright.licensing.licenses.model import Status
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.model import NameKind
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
 from tests.http.admin_licenses import a_key, a_number, activate, events, follow, make, where_to
 from tests.http.asking import CANARY
@@ -64,7 +68,7 @@ def test_the_list_shows_a_license_with_its_key_masked(server: RunningServer, bob
     text = said(answer)
     for part in ("delivered", str(product), str(customer), str(order), "1 of 5", "never", "1 license"):
         assert part in text
-    assert keys.mask(license.key) in text
+    assert crypto.mask(license.key) in text
     assert license.key not in answer.text
     assert CANARY not in answer.text
 
@@ -74,8 +78,8 @@ def test_products_and_customers_are_shown_by_their_names(server: RunningServer, 
     make(server, product_id=product, user_id=customer)
     decide(
         server,
-        c.SaveName(**asked(kind=NameKind.PRODUCT, number=product, name="Lumen Studio")),
-        c.SaveName(**asked(kind=NameKind.USER, number=customer, name=SCRIPT)),
+        SaveName(**asked(kind=NameKind.PRODUCT, number=product, name="Lumen Studio")),
+        SaveName(**asked(kind=NameKind.USER, number=customer, name=SCRIPT)),
     )
     answer = bob.get(f"/licenses?product={product}")
     assert "Lumen Studio" in said(answer)
@@ -120,9 +124,9 @@ def test_filters_leave_out_what_does_not_match(server: RunningServer, bob: Visit
 def test_a_filter_takes_the_name_for_the_number(server: RunningServer, bob: Visitor) -> None:
     product, another, name = a_number(), a_number(), f"Product {a_number()}"
     license = make(server, product_id=product)
-    decide(server, c.SaveName(**asked(kind=NameKind.PRODUCT, number=product, name=name)))
+    decide(server, SaveName(**asked(kind=NameKind.PRODUCT, number=product, name=name)))
     assert shown(bob, f"product={name.replace(' ', '+')}") == [license.id]
-    decide(server, c.SaveName(**asked(kind=NameKind.PRODUCT, number=another, name=name)))
+    decide(server, SaveName(**asked(kind=NameKind.PRODUCT, number=another, name=name)))
     answer = bob.get(f"/licenses?product={name.replace(' ', '+')}")
     assert answer.status_code == 422
     assert f"It is the name of {product} and of {another}: type the number." in said(answer)
@@ -164,10 +168,7 @@ def test_pages_follow_one_another_without_a_gap(server: RunningServer, bob: Visi
     made = [make(server, product_id=product).id for _ in range(3)]
     decide(
         server,
-        *(
-            c.CreateLicense(**asked(key=a_key(), status=Status.ACTIVE, product_id=product))
-            for _ in range(107)
-        ),
+        *(CreateLicense(**asked(key=a_key(), status=Status.ACTIVE, product_id=product)) for _ in range(107)),
     )
     path, seen = f"/licenses?product={product}", []
     while path:
@@ -281,7 +282,7 @@ def test_the_page_of_a_license_shows_its_activations(server: RunningServer, bob:
     origin = Origin("program", "192.0.2.88", SCRIPT)
     active = activate(server, license, label=SCRIPT, origin=origin)
     ended = activate(server, license, label="laptop")
-    decide(server, c.Deactivate(**asked(key=license.key, token=ended.token)))
+    decide(server, Deactivate(**asked(key=license.key, token=ended.token)))
     answer = bob.get(f"/licenses/{license.id}")
     text = said(answer)
     for part in ("1 of 3", str(license.order_id), "laptop", "192.0.2.88", active.token[:8], "given up"):
@@ -357,7 +358,7 @@ def test_the_history_says_who_changed_what(server: RunningServer, bob: Visitor) 
 
 def test_a_long_history_goes_on_on_the_next_page(server: RunningServer, bob: Visitor) -> None:
     license = make(server)
-    changes = [c.UpdateLicense(**asked(key=license.key, changes={"order_id": one})) for one in range(60)]
+    changes = [UpdateLicense(**asked(key=license.key, changes={"order_id": one})) for one in range(60)]
     decide(server, *changes)
     answer = bob.get(f"/licenses/{license.id}/history")
     assert "Order: 58 → , now 59" in said(answer)

@@ -8,9 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
-from keywright import commands as c
 from keywright import jobs
-from keywright.model import Job, JobState, NameKind, Status
+from keywright.jobs.model import Job, JobState
+from keywright.licensing.licenses.model import Status
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.model import NameKind
 from tests.http.admin_browser import Visitor, asked, decide, look_up, make_users, said, title
 from tests.http.admin_licenses import a_number, activate, events, follow, found, make, where_to
 from tests.http.asking import CANARY
@@ -145,11 +147,11 @@ def test_who_was_sure_of_fewer_licenses_is_asked_again(server: RunningServer, bo
 def test_a_name_that_changes_hands_changes_nobody_elses_licenses(server: RunningServer, bob: Visitor) -> None:
     meant, another, name = a_number(), a_number(), f"Studio {a_number()}"
     license, others = make(server, product_id=meant), make(server, product_id=another)
-    decide(server, c.SaveName(**asked(kind=NameKind.PRODUCT, number=meant, name=name)))
+    decide(server, SaveName(**asked(kind=NameKind.PRODUCT, number=meant, name=name)))
     answer = bob.post("/licenses/bulk", scope="all", product=name, what="disable")
     assert f"Product: {name} ({meant})" in said(answer)
     for number, new_name in ((meant, None), (another, name)):
-        decide(server, c.SaveName(**asked(kind=NameKind.PRODUCT, number=number, name=new_name)))
+        decide(server, SaveName(**asked(kind=NameKind.PRODUCT, number=number, name=new_name)))
     assert start(bob, answer).done == 1
     changed = found(server, license)
     assert changed is not None

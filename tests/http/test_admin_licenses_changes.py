@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from keywright import commands as c
-from keywright.fields import write_time
+from keywright.core.parsing import write_time
 from keywright.http.admin.sections.licenses.forms import FIELDS
-from keywright.model import NameKind, Status
-from keywright.storage import license_store
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import Status
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.model import NameKind
 from tests.http.admin_browser import Visitor, asked, decide, look_up, make_users, said, title
 from tests.http.admin_licenses import a_key, a_number, activate, events, found, make, where_to
 from tests.http.asking import Client
@@ -94,7 +95,7 @@ def test_empty_fields_mean_no_limit_and_no_end(server: RunningServer, visitor: V
 
 def test_a_name_stands_for_a_number_in_the_form(server: RunningServer, visitor: Visitor) -> None:
     product, name, key = a_number(), f"Studio {a_number()}", a_key()
-    decide(server, c.SaveName(**asked(kind=NameKind.PRODUCT, number=product, name=name)))
+    decide(server, SaveName(**asked(kind=NameKind.PRODUCT, number=product, name=name)))
     where_to(visitor.post("/licenses/new", key=key, status="active", product_id=name))
     assert found_by(server, key).product_id == product
 

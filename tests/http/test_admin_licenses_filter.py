@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from keywright.model import Status
+from keywright.licensing.licenses.model import Status
 from tests.http.admin_browser import Visitor, asked, make_users, said
 from tests.http.admin_licenses import a_number, make
 from tests.server import RunningServer

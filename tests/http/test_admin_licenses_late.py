@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from keywright import commands as c
-from keywright.model import Status
+from keywright.core.command import Command
+from keywright.licensing.licenses.commands import CreateLicense
+from keywright.licensing.licenses.model import Status
 from tests.http import admin_altered
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
 from tests.http.admin_licenses import a_key, follow, make
@@ -46,8 +47,8 @@ def hurried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
             yield bob
 
 
-def _a_license(product: int, status: Status) -> c.Command:
-    return c.CreateLicense(**asked(key=a_key(), status=status, product_id=product))
+def _a_license(product: int, status: Status) -> Command:
+    return CreateLicense(**asked(key=a_key(), status=status, product_id=product))
 
 
 def goes_on(page: str) -> str | None:
@@ -99,7 +100,7 @@ def test_a_list_says_since_when_it_does_not_know_what_happened(tmp_path: Path) -
         follow(server)
         since = asked()["now"] - timedelta(hours=1)
         key = a_key()
-        decide(server, c.CreateLicense(**asked(now=since, key=key, status=Status.ACTIVE)))
+        decide(server, CreateLicense(**asked(now=since, key=key, status=Status.ACTIVE)))
         make_users(server)
         with bob_at(server) as bob:
             for path in ("/licenses?places=unused", "/licenses?places=full"):

@@ -5,8 +5,8 @@ from html import unescape
 
 import pytest
 
-from keywright import commands as c
-from keywright.model import NameKind
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.model import NameKind
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
 from tests.server import RunningServer
 
@@ -80,9 +80,9 @@ def test_there_is_no_page_for_what_has_no_name(bob: Visitor, path: str) -> None:
 def test_many_names_are_in_pages_that_lead_on_and_back(bob: Visitor) -> None:
     server = bob.server
     others = server.sql("SELECT number FROM names WHERE kind = 'user'")
-    gone = [c.SaveName(**asked(kind=NameKind.USER, number=number, name=None)) for (number,) in others]
+    gone = [SaveName(**asked(kind=NameKind.USER, number=number, name=None)) for (number,) in others]
     saved = [
-        c.SaveName(**asked(kind=NameKind.USER, number=number, name=f"customer {number}"))
+        SaveName(**asked(kind=NameKind.USER, number=number, name=f"customer {number}"))
         for number in range(1000, 1120)
     ]
     decide(server, *gone, *saved)
@@ -102,12 +102,12 @@ def test_many_names_are_in_pages_that_lead_on_and_back(bob: Visitor) -> None:
 
 def test_behind_the_last_name_the_page_says_so_and_leads_back(bob: Visitor) -> None:
     numbers = bob.server.sql("SELECT number FROM names WHERE kind = 'product'")
-    gone = [c.SaveName(**asked(kind=NameKind.PRODUCT, number=number, name=None)) for (number,) in numbers]
+    gone = [SaveName(**asked(kind=NameKind.PRODUCT, number=number, name=None)) for (number,) in numbers]
     decide(bob.server, *gone)
     page = bob.get("/names?after=1049")
     assert "No products have a name" in said(page)
     assert 'rel="prev"' not in page.text
-    decide(bob.server, c.SaveName(**asked(kind=NameKind.PRODUCT, number=1049, name="The last")))
+    decide(bob.server, SaveName(**asked(kind=NameKind.PRODUCT, number=1049, name="The last")))
     page = bob.get("/names?after=1049")
     assert "No product with a larger number has a name." in said(page)
     assert "No products have a name" not in said(page)
@@ -117,7 +117,7 @@ def test_behind_the_last_name_the_page_says_so_and_leads_back(bob: Visitor) -> N
 
 def test_readers_look_and_change_nothing(server: RunningServer) -> None:
     make_users(server)
-    decide(server, c.SaveName(**asked(kind=NameKind.PRODUCT, number=5, name="Five")))
+    decide(server, SaveName(**asked(kind=NameKind.PRODUCT, number=5, name="Five")))
     with Visitor(server) as carol:
         carol.sign_in("carol")
         page = said(carol.get("/names"))

@@ -10,8 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from keywright import commands as c
-from keywright.model import Activation, License
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.licenses.commands import UpdateLicense
+from keywright.licensing.licenses.model import License
+from keywright.provisioning.generators.commands import CreateGenerator
 from tests.concurrency.instances import instances
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
 from tests.http.admin_licenses import a_key, a_number, activate, events, found, make, where_to
@@ -42,7 +44,7 @@ def value(answer: httpx.Response) -> str:
 
 def a_generator(server: RunningServer) -> int:
     recipe = {"charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5}
-    (made,) = decide(server, c.CreateGenerator(**asked(name="Hex", **recipe)))
+    (made,) = decide(server, CreateGenerator(**asked(name="Hex", **recipe)))
     return int(made.id)
 
 
@@ -159,7 +161,7 @@ def test_what_was_refused_is_asked_anew_and_then_done_once(server: RunningServer
         assert "good for longer" in said(answer)
         assert value(answer) == fields["once"]
     earlier = {"expires_at": asked()["now"] + timedelta(days=1)}
-    decide(server, c.UpdateLicense(**asked(key=license.key, changes=earlier)))
+    decide(server, UpdateLicense(**asked(key=license.key, changes=earlier)))
     for _ in range(3):
         assert where_to(bob.post(f"{path}/extend", **fields)) == path
     assert names_of(server, license) == ["created", "updated", "updated"]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from keywright import commands as c
-from keywright.model import Permissions, Status
+from keywright.identity.model import Permissions
+from keywright.licensing.licenses.model import Status
+from keywright.provisioning.generators.commands import CreateGenerator
 from tests.http import admin_altered
 from tests.http.admin_altered import MAY_COUNT
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
@@ -55,7 +56,7 @@ def test_what_is_done_already_is_ticked_off(server: RunningServer, visitors: dic
     assert "done" not in said(visitors["ada"].get("/overview"))
     server.api_key(Permissions.READ_WRITE)
     recipe = {"name": "Hex", "charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5}
-    decide(server, c.CreateGenerator(**asked(**recipe)))
+    decide(server, CreateGenerator(**asked(**recipe)))
     assert said(visitors["ada"].get("/overview")).count(" done ") == 2
 
 

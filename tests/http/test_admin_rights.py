@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import pytest
 from starlette.responses import Response
 
-from keywright.accounts import Right, may
 from keywright.config import Settings, open_installation
 from keywright.http.admin import app as frame
 from keywright.http.admin.lazy_app import Door
 from keywright.http.admin.sections.sign_in import Entrance, Start
 from keywright.http.pages.page import EVERYBODY, Area, Visit, page
+from keywright.identity.rights import Right, may
 from tests.http.admin_browser import ROLES, Visitor, make_users, title
 from tests.server import NO_LIMITS, RunningServer, running
 

@@ -11,8 +11,8 @@ import httpx
 import pyotp
 import pytest
 
-from keywright import second_factors
 from keywright.http.pages.attempts import AT_SIGN_IN
+from keywright.identity import second_factors
 from tests.http.admin_browser import PASSWORD, Visitor, look_up, make_users, said, title
 from tests.server import NO_LIMITS, RunningServer, running
 

@@ -7,10 +7,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from keywright import accounts
-from keywright import commands as c
-from keywright.model import Role
-from keywright.storage import change, people
+from keywright.db import change
+from keywright.identity import sessions
+from keywright.identity.commands import ChangeUser, StartSession
+from keywright.identity.model import Role
+from keywright.identity.store import find_user, save_seen
 from tests.http.admin_browser import (
     PASSWORD,
     ROLES,
@@ -82,8 +83,8 @@ def test_a_wrong_password_and_an_unknown_name_get_the_same_answer(visitor: Visit
 def test_a_disabled_user_gets_that_answer_too_and_is_put_out(visitor: Visitor) -> None:
     make_users(visitor.server, "eve")
     visitor.sign_in("eve")
-    eve = look_up(visitor.server, lambda tx: accounts.find_user(tx, "eve"))
-    decide(visitor.server, c.ChangeUser(**asked(user_id=eve.id, is_disabled=True)))
+    eve = look_up(visitor.server, lambda tx: find_user(tx, "eve"))
+    decide(visitor.server, ChangeUser(**asked(user_id=eve.id, is_disabled=True)))
     assert not visitor.is_signed_in()
     answer = visitor.post("/sign-in", name="eve", password=PASSWORD)
     assert (answer.status_code, WRONG in said(answer)) == (403, True)
@@ -169,9 +170,9 @@ def test_signing_out_ends_the_session_for_whoever_has_the_token(visitor: Visitor
 
 def test_a_session_ends_when_nothing_happens(visitor: Visitor) -> None:
     visitor.sign_in("bob")
-    session = accounts.hash_session_token(visitor.token)
+    session = sessions.hash_session_token(visitor.token)
     # As if somebody had come by for the last time half an hour ago.
-    see_long_ago(visitor.server, session, accounts.SESSION_IDLE)
+    see_long_ago(visitor.server, session, sessions.SESSION_IDLE)
     assert not visitor.is_signed_in()
     answer = visitor.post("/account/password", password="x")
     assert answer.headers["location"] == "/admin/sign-in"
@@ -180,12 +181,12 @@ def test_a_session_ends_when_nothing_happens(visitor: Visitor) -> None:
 
 def test_a_session_ends_after_half_a_day_however_busy_it_is(visitor: Visitor) -> None:
     make_users(visitor.server)
-    bob = look_up(visitor.server, lambda tx: accounts.find_user(tx, "bob"))
-    for age, is_over in ((accounts.SESSION_LONGEST, True), (timedelta(hours=11), False)):
-        token = accounts.new_session_token()
-        fields = asked(user_id=bob.id, token_hash=accounts.hash_session_token(token))
+    bob = look_up(visitor.server, lambda tx: find_user(tx, "bob"))
+    for age, is_over in ((sessions.SESSION_LONGEST, True), (timedelta(hours=11), False)):
+        token = sessions.new_session_token()
+        fields = asked(user_id=bob.id, token_hash=sessions.hash_session_token(token))
         fields["now"] -= age
-        decide(visitor.server, c.StartSession(**fields))
+        decide(visitor.server, StartSession(**fields))
         see_long_ago(visitor.server, fields["token_hash"], timedelta())
         visitor.http.cookies.set("keywright", token, domain="127.0.0.1", path="/admin")
         assert visitor.is_signed_in() is not is_over
@@ -193,16 +194,16 @@ def test_a_session_ends_after_half_a_day_however_busy_it_is(visitor: Visitor) ->
 
 def test_whoever_goes_on_stays_signed_in(visitor: Visitor) -> None:
     visitor.sign_in("bob")
-    session = accounts.hash_session_token(visitor.token)
-    see_long_ago(visitor.server, session, accounts.SESSION_IDLE - timedelta(minutes=2))
+    session = sessions.hash_session_token(visitor.token)
+    see_long_ago(visitor.server, session, sessions.SESSION_IDLE - timedelta(minutes=2))
     assert visitor.is_signed_in()
     # That was noted, so that it counts from now on.
-    end_in = look_up(visitor.server, lambda tx: accounts.find_signed_in(tx, visitor.token, asked()["now"]))
+    end_in = look_up(visitor.server, lambda tx: sessions.find_signed_in(tx, visitor.token, asked()["now"]))
     for _ in range(200):
         if asked()["now"] - end_in.session.seen_at < timedelta(minutes=1):
             break
         end_in = look_up(
-            visitor.server, lambda tx: accounts.find_signed_in(tx, visitor.token, asked()["now"])
+            visitor.server, lambda tx: sessions.find_signed_in(tx, visitor.token, asked()["now"])
         )
     else:
         raise AssertionError("nobody noted that Bob is still there")
@@ -212,7 +213,7 @@ def see_long_ago(server: RunningServer, session: bytes, ago: timedelta) -> None:
     """As if the session had been seen last that long ago."""
     moment = asked()["now"] - ago
     with opened(server) as storage:
-        change(storage, lambda tx: people.save_seen(tx, session, moment))
+        change(storage, lambda tx: save_seen(tx, session, moment))
 
 
 @pytest.mark.parametrize(

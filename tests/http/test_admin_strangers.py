@@ -12,10 +12,11 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from keywright import accounts
-from keywright import commands as c
-from keywright.model import Role
-from keywright.storage import change, people
+from keywright.db import change
+from keywright.identity.commands import ChangeUser
+from keywright.identity.model import Role
+from keywright.identity.sessions import device_mark, find_signed_in, hash_session_token
+from keywright.identity.store import find_user, save_seen
 from tests.http.admin_browser import (
     PASSWORD,
     Visitor,
@@ -55,7 +56,7 @@ def from_address(server: RunningServer, address: str) -> Visitor:
 
 
 def user_number(server: RunningServer, name: str) -> int:
-    user = look_up(server, lambda tx: accounts.find_user(tx, name))
+    user = look_up(server, lambda tx: find_user(tx, name))
     return int(user.id)
 
 
@@ -182,18 +183,18 @@ def known_mark(visitor: Visitor) -> str:
 
 def test_what_makes_a_browser_known_is_good_for_one_user_and_one_password(server: RunningServer) -> None:
     make_users(server, "sue", "tim")
-    sue = look_up(server, partial(accounts.find_user, name="sue"))
-    tim = look_up(server, partial(accounts.find_user, name="tim"))
+    sue = look_up(server, partial(find_user, name="sue"))
+    tim = look_up(server, partial(find_user, name="tim"))
     with Visitor(server) as browser:
         browser.sign_in("tim")
         mark = known_mark(browser)
     with opened(server) as storage, storage.read() as tx:
-        assert mark == accounts.device_mark(tx, tim)
-        assert accounts.device_mark(tx, sue) != mark
-    decide(server, c.ChangeUser(**asked(user_id=tim.id, password_hash="another")))
-    changed = look_up(server, lambda tx: accounts.find_user(tx, "tim"))
+        assert mark == device_mark(tx, tim)
+        assert device_mark(tx, sue) != mark
+    decide(server, ChangeUser(**asked(user_id=tim.id, password_hash="another")))
+    changed = look_up(server, lambda tx: find_user(tx, "tim"))
     with opened(server) as storage, storage.read() as tx:
-        assert accounts.device_mark(tx, changed) != mark
+        assert device_mark(tx, changed) != mark
 
 
 # --- while something is under way -------------------------------------------------------------------
@@ -209,7 +210,7 @@ def test_a_form_counts_only_if_who_sent_it_still_may_when_it_has_come(
     name = "una" if "role" in change_of else "uma"
     make_users(server, name)
     number = user_number(server, name)
-    decide(server, c.ChangeUser(**asked(user_id=number, role=Role.SUPPORT)))
+    decide(server, ChangeUser(**asked(user_id=number, role=Role.SUPPORT)))
     licenses = server.count("licenses")
     with Visitor(server) as una:
         una.sign_in(name)
@@ -223,7 +224,7 @@ def test_a_form_counts_only_if_who_sent_it_still_may_when_it_has_come(
             connection.sendall(head + form[:10])
             # The server has the first half when it has answered another connection that came later.
             assert una.is_signed_in()
-            decide(server, c.ChangeUser(**asked(user_id=number, **change_of)))
+            decide(server, ChangeUser(**asked(user_id=number, **change_of)))
             connection.sendall(form[10:])
             assert answer in connection.makefile("rb").read().decode()
     assert server.count("licenses") == licenses
@@ -235,15 +236,15 @@ def test_a_page_that_asks_by_itself_keeps_nobody_signed_in(server: RunningServer
         away.sign_in("bob")
         there.sign_in("carol")
         long_ago = asked()["now"] - timedelta(minutes=5)
-        sessions = [accounts.hash_session_token(one.token) for one in (away, there)]
+        sessions = [hash_session_token(one.token) for one in (away, there)]
         with opened(server) as storage:
             for one in sessions:
-                change(storage, partial(people.save_seen, token_hash=one, now=long_ago))
+                change(storage, partial(save_seen, token_hash=one, now=long_ago))
         assert away.get("/overview/counted", **{"X-Requested-With": "keywright"}).status_code == 200
         assert there.get("/account").status_code == 200
 
         def seen(token: str) -> bool:
-            found = look_up(server, lambda tx: accounts.find_signed_in(tx, token, asked()["now"]))
+            found = look_up(server, lambda tx: find_signed_in(tx, token, asked()["now"]))
             return bool(found.session.seen_at > long_ago)
 
         # Who came later is noted later.

@@ -15,12 +15,12 @@ import pytest
 from filelock import FileLock
 
 from keywright import __version__
-from keywright import commands as c
-from keywright.keys import KeyRing
-from keywright.model import Status
-from keywright.storage import migrate
-from keywright.storage.backup import Backup
-from keywright.storage.migrate import HEAD
+from keywright.core.crypto import KeyRing
+from keywright.db import migrate
+from keywright.db.migrate import HEAD
+from keywright.licensing.licenses.commands import CreateLicense
+from keywright.licensing.licenses.model import Status
+from keywright.maintenance.backup import Backup
 from tests.databases import a_postgres_url
 from tests.http import admin_altered
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
@@ -38,7 +38,7 @@ def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         patch.setenv("PATH", f"{binaries()}{os.pathsep}{os.environ['PATH']}")
         with running(tmp_path_factory.mktemp("system") / "data", database) as server:
             make_users(server)
-            decide(server, c.CreateLicense(**asked(key="CANARY-IN-BACKUP", status=Status.ACTIVE)))
+            decide(server, CreateLicense(**asked(key="CANARY-IN-BACKUP", status=Status.ACTIVE)))
             yield server
             server.assert_consistent()
     assert_clean(server)
@@ -203,7 +203,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Visitor]:
 
 def test_what_the_doctor_finds_is_said_with_what_mends_it(alone: Visitor) -> None:
     server = alone.server
-    decide(server, c.CreateLicense(**asked(key="ODD-LICENSE", status=Status.ACTIVE)))
+    decide(server, CreateLicense(**asked(key="ODD-LICENSE", status=Status.ACTIVE)))
     with closing(sqlite3.connect(server.data_dir / "keywright.db")) as connection, connection:
         connection.execute("UPDATE licenses SET times_activated = 3, places = 5")
     alone.post("/system/examine")

@@ -6,8 +6,8 @@ from html import unescape
 
 import pytest
 
-from keywright import commands as c
-from keywright.model import Role
+from keywright.identity.commands import ChangeUser
+from keywright.identity.model import Role
 from tests.http.admin_browser import PASSWORD, Visitor, asked, decide, make_users, said, title
 from tests.http.conftest import assert_clean
 from tests.server import NO_LIMITS, RunningServer, running
@@ -141,7 +141,7 @@ def test_an_administrator_signs_others_out(ada: Visitor) -> None:
 def test_whoever_does_it_to_themselves_stays_here(ada: Visitor) -> None:
     make_users(ada.server, "tina")
     number = id_of(ada.server, "tina")
-    decide(ada.server, c.ChangeUser(**asked(user_id=number, role=Role.ADMINISTRATOR)))
+    decide(ada.server, ChangeUser(**asked(user_id=number, role=Role.ADMINISTRATOR)))
     with Visitor(ada.server) as tina, Visitor(ada.server) as elsewhere:
         tina.sign_in("tina")
         elsewhere.sign_in("tina")
@@ -157,7 +157,7 @@ def test_one_s_own_password_is_changed_by_who_knows_the_old_one_only(ada: Visito
     """Whoever finds an administrator's browser open must not have the account for good."""
     make_users(ada.server, "ulla")
     number = id_of(ada.server, "ulla")
-    decide(ada.server, c.ChangeUser(**asked(user_id=number, role=Role.ADMINISTRATOR)))
+    decide(ada.server, ChangeUser(**asked(user_id=number, role=Role.ADMINISTRATOR)))
     with Visitor(ada.server) as ulla, Visitor(ada.server) as elsewhere:
         ulla.sign_in("ulla")
         elsewhere.sign_in("ulla")

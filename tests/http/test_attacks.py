@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from keywright.model import Permissions
+from keywright.identity.model import Permissions
 from tests.http.asking import V2, Client, a_key, basic, core, license_path
 from tests.server import RunningServer, wait_until
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from keywright.http import v2
-from keywright.model import Permissions
+from keywright.http.v2 import routes
+from keywright.identity.model import Permissions
 from tests.http.asking import (
     Client,
     Reply,
@@ -160,7 +160,7 @@ def test_every_route_is_among_these() -> None:
     """With the method that each has, and HEAD where there is one."""
     served = {
         (method, "/".join(word or "*" for word in address.words))
-        for address in v2.ADDRESSES
+        for address in routes.ADDRESSES
         for method in address.methods
         if method != "OPTIONS"
     }

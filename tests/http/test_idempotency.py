@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from keywright.http.app import ANSWERS_KEPT
-from keywright.model import Permissions
+from keywright.identity.model import Permissions
 from tests.http.asking import (
     Client,
     Reply,

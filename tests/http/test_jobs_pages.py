@@ -10,10 +10,14 @@ from typing import Any
 import httpx
 import pytest
 
-from keywright import commands as c
 from keywright import jobs
-from keywright.browsing import Search
-from keywright.model import Job, JobState, NameKind, Origin
+from keywright.core.command import Origin
+from keywright.jobs.model import Job, JobState
+from keywright.licensing.licenses.commands import CreateLicense
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.generators.commands import CreateGenerator
+from keywright.search import Search
 from tests.http.admin_browser import Visitor, asked, decide, look_up, make_users, said, title
 from tests.jobs import ALL, a_change, a_generation
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
@@ -28,12 +32,10 @@ def server(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[
     with running(tmp_path_factory.mktemp("jobs") / "data", database, **NO_LIMITS) as server:
         make_users(server)
         for first in range(0, len(KEYS), 100):
-            decide(
-                server, *(c.CreateLicense(**asked(key=key, status=3)) for key in KEYS[first : first + 100])
-            )
+            decide(server, *(CreateLicense(**asked(key=key, status=3)) for key in KEYS[first : first + 100]))
         recipe = {"charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5}
-        decide(server, c.CreateGenerator(**asked(name=HOSTILE, **recipe)))
-        decide(server, c.SaveName(**asked(kind=NameKind.PRODUCT, number=7, name=HOSTILE)))
+        decide(server, CreateGenerator(**asked(name=HOSTILE, **recipe)))
+        decide(server, SaveName(**asked(kind=NameKind.PRODUCT, number=7, name=HOSTILE)))
         yield server
     assert "CANARY" not in server.log
 

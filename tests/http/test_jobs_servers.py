@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from keywright import following, jobs
-from keywright.batches import Batches
-from keywright.browsing import Search
-from keywright.keys import KeyRing
-from keywright.model import Job, JobState
-from keywright.storage import Storage, ask, open_storage
+from keywright import jobs
+from keywright.core.crypto import KeyRing
+from keywright.db import Storage, ask, open_storage
+from keywright.engine.executor import Batches
+from keywright.jobs.model import Job, JobState
+from keywright.search import Search, projector
 from tests.concurrency.instances import instances
 from tests.databases import execute, unhurried
 from tests.http.asking import Client
@@ -156,7 +156,7 @@ def test_no_program_loses_its_place_to_a_job_that_deletes_what_was_never_activat
     server: RunningServer, vendor: Vendor
 ) -> None:
     """Whoever was told that a place is theirs still has it when the job is over."""
-    wait_until(lambda: ask(vendor.storage, following.lag).is_complete, "the search to follow the events")
+    wait_until(lambda: ask(vendor.storage, projector.lag).is_complete, "the search to follow the events")
     keys = [f"KEY-{number}" for number in range(LICENSES)]
     unused = a_change("delete", search=Search(is_unused=True))
     with Client(server) as program:

@@ -10,26 +10,22 @@ from typing import Any, cast
 
 import pytest
 
-from keywright import browsing, jobs
-from keywright import commands as c
-from keywright import desk as front
-from keywright.batches import Batches
-from keywright.desk import Desk
-from keywright.errors import FateUnknown, FileGone, StoreUnavailable, UnknownJob
-from keywright.http import jobs as long_work
-from keywright.http.jobs import LongWork
+from keywright import jobs, search
+from keywright.background import job_runner as long_work
+from keywright.background.job_runner import LongWork
+from keywright.core.command import Command
+from keywright.core.errors import FateUnknown, FileGone, StoreUnavailable, UnknownJob
+from keywright.db import Reading, Storage, Writing, ask, open_storage, session
+from keywright.engine import desk as front
+from keywright.engine.desk import Desk
+from keywright.engine.executor import Batches
+from keywright.events import store as event_store
 from keywright.jobs import planning
-from keywright.model import Job, JobState, License, LicenseFilter
-from keywright.storage import (
-    Reading,
-    Storage,
-    Writing,
-    ask,
-    event_store,
-    license_store,
-    open_storage,
-    session,
-)
+from keywright.jobs.commands import HoldJob
+from keywright.jobs.model import Job, JobState
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import License, LicenseFilter
+from keywright.provisioning.generators.commands import GetGenerator
 from tests.concurrency.desks import a_desk, a_url, in_a_loop
 from tests.jobs import (
     ALL,
@@ -172,7 +168,7 @@ async def test_calls_are_answered_between_the_steps(house: House) -> None:
     job = decided(house.batches, start(a_generation(5_000)))
     answers = 0
     async with house.open() as (desk, _):
-        while (await desk.ask(c.GetGenerator(generator_id=1))) and house.job(job.id).finished_at is None:
+        while (await desk.ask(GetGenerator(generator_id=1))) and house.job(job.id).finished_at is None:
             await asyncio.gather(desk.ask(validate("KEY-1")), desk.change(update("KEY-1", user_id=answers)))
             answers += 1
     assert house.job(job.id).done == 5_000
@@ -305,20 +301,20 @@ async def test_a_claim_is_held_while_something_is_read_for_long(
 ) -> None:
     monkeypatch.setattr(long_work, "_HOLD_EVERY", 0.05)
     job = decided(house.batches, start(a_change("disable")))
-    held: list[c.Command] = []
+    held: list[Command] = []
     go_on = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def slow(*given: Any, **fields: Any) -> browsing.MatchingIds:
+    def slow(*given: Any, **fields: Any) -> search.MatchingIds:
         asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(_PATIENCE)
-        return browsing.find_matching_ids(*given, **fields)
+        return search.find_matching_ids(*given, **fields)
 
     monkeypatch.setattr(planning, "find_matching_ids", slow)
     async with house.open() as (desk, _):
         change = desk.change
 
-        async def noted(command: c.Command) -> Any:
-            if isinstance(command, c.HoldJob) and not command.is_over:
+        async def noted(command: Command) -> Any:
+            if isinstance(command, HoldJob) and not command.is_over:
                 held.append(command)
                 if len(held) == 3:
                     go_on.set()
@@ -327,7 +323,7 @@ async def test_a_claim_is_held_while_something_is_read_for_long(
         monkeypatch.setattr(desk, "change", noted)
         assert (await house.ended(job.id)).done == 120
     assert len(held) >= 3
-    assert {(one.job_id, one.by) for one in held if isinstance(one, c.HoldJob)} == {(job.id, by_user()["by"])}
+    assert {(one.job_id, one.by) for one in held if isinstance(one, HoldJob)} == {(job.id, by_user()["by"])}
 
 
 @in_a_loop

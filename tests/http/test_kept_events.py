@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from keywright.storage import database_path
+from keywright.db import database_path
 from tests.http.asking import Client
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
 

@@ -14,13 +14,13 @@ import pytest
 import uvicorn
 import uvloop
 
-from keywright.batches import Batches
 from keywright.config import Settings, open_installation
-from keywright.desk import Desk
-from keywright.http import protocol
+from keywright.engine.desk import Desk
+from keywright.engine.executor import Batches
 from keywright.http.app import create_app
-from keywright.http.server import _Server
-from keywright.storage import license_store
+from keywright.http.server import protocol
+from keywright.http.server.run import _Server
+from keywright.licensing.licenses import store as license_store
 from tests.concurrency.desks import turns
 from tests.http.asking import V2, Client, Reply, assert_refused, core, read_reply
 from tests.makers import create

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from keywright.model import Permissions
+from keywright.identity.model import Permissions
 from tests.http.asking import (
     Client,
     Reply,

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from keywright.model import Permissions
+from keywright.identity.model import Permissions
 from tests.http.asking import (
     V2,
     Client,

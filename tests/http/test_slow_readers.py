@@ -15,9 +15,9 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from keywright.config import Settings
-from keywright.http import protocol
-from keywright.http.admission import Admission, raise_descriptor_limit
-from keywright.http.protocol import Protocol
+from keywright.http.server import protocol
+from keywright.http.server.admission import Admission, raise_descriptor_limit
+from keywright.http.server.protocol import Protocol
 from tests.http.asking import V2, raw
 from tests.server import RunningServer, running, wait_until
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from keywright.following import Followed, Lag
-from keywright.http.tallies import Tallies, _rest_after
+from keywright.background.counters import Tallies, _rest_after
+from keywright.search.projector import Followed, Lag
 from tests.http.asking import Client, a_key
 from tests.http.conftest import assert_clean
 from tests.server import NO_LIMITS, RunningServer, running, wait_until

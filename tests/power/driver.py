@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 import pytest
 
-from keywright.storage import sqlite
+from keywright.db import sqlite
 from tests.power.disk import Disk
 
 Row = tuple[Any, ...]

@@ -4,10 +4,12 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from keywright import commands as c
-from keywright.batches import Outcome
-from keywright.errors import KeywrightError, Refusal, UnknownLicense
-from keywright.model import Activation, KeptAnswer, LicenseRecord
+from keywright.core.command import Command
+from keywright.core.errors import KeywrightError, Refusal, UnknownLicense
+from keywright.engine.executor import Outcome
+from keywright.engine.idempotency import KeptAnswer
+from keywright.licensing.activations.model import Activation, LicenseRecord
+from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, UpdateLicense
 
 #: Licenses with counters, limits and status; activations and whether they are active; how many events there
 #: are, and the number of the last one; calls whose answers are kept. None: there are no tables.
@@ -60,7 +62,7 @@ class Ledger:
         events = [(self._events, self._events)]
         return licenses, activations, events, [(scope,) for scope in sorted(self._scopes)]
 
-    def note(self, commands: Sequence[c.Command], outcomes: Sequence[Outcome]) -> None:
+    def note(self, commands: Sequence[Command], outcomes: Sequence[Outcome]) -> None:
         """A batch was answered."""
         for command, outcome in zip(commands, outcomes, strict=True):
             assert isinstance(outcome, Refusal) or not isinstance(outcome, KeywrightError), outcome
@@ -68,14 +70,14 @@ class Ledger:
                 self._scopes.add(command.retry.scope)
             if isinstance(outcome, LicenseRecord):
                 self._note_change(command, outcome)
-            elif isinstance(command, c.DeleteLicense) and outcome is None:
+            elif isinstance(command, DeleteLicense) and outcome is None:
                 self._note_end(command)
 
-    def _note_change(self, command: c.Command, outcome: LicenseRecord) -> None:
+    def _note_change(self, command: Command, outcome: LicenseRecord) -> None:
         license = outcome.license
         values = (license.times_activated, license.times_activated_max, license.status)
         self._licenses[license.id] = values
-        if isinstance(command, c.CreateLicense | c.UpdateLicense):
+        if isinstance(command, CreateLicense | UpdateLicense):
             self.keys[license.key] = license.id
             self._events += 1
         for activation in outcome.activations:
@@ -87,7 +89,7 @@ class Ledger:
         self._events += 1
         self.taken += is_active
 
-    def _note_end(self, command: c.DeleteLicense) -> None:
+    def _note_end(self, command: DeleteLicense) -> None:
         number = self.keys.pop(command.key)
         self.tokens.pop(number, None)
         del self._licenses[number]

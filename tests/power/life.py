@@ -7,10 +7,10 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import NamedTuple
 
-from keywright import commands as c
-from keywright.batches import Batches
-from keywright.model import LicenseFilter, Status
-from keywright.storage import license_store
+from keywright.core.command import Command
+from keywright.engine.executor import Batches
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import LicenseFilter, Status
 from tests.makers import (
     a_retry,
     a_storage,
@@ -121,13 +121,13 @@ class Life:
         storage = reading.enter_context(closing(a_storage(self._folder)))
         license_store.count_licenses(reading.enter_context(storage.read()), LicenseFilter())
 
-    def _change(self, desk: Batches, commands: list[c.Command]) -> None:
+    def _change(self, desk: Batches, commands: list[Command]) -> None:
         begun_at = len(self.operations)
         self._ledger.note(commands, desk.change(commands))
         self.commits.append(Commit(begun_at, len(self.operations), self._ledger.state))
 
-    def _command(self) -> c.Command:
-        makers: dict[Callable[[str], c.Command], float] = {
+    def _command(self) -> Command:
+        makers: dict[Callable[[str], Command], float] = {
             self._activate: 70,
             self._give_up_or_take_back: 20,
             deactivate_all: 2,
@@ -139,18 +139,18 @@ class Life:
         (make,) = self._rng.choices(list(makers), list(makers.values()))
         return make(self._rng.choice(list(self._ledger.keys)))
 
-    def _activate(self, key: str) -> c.Command:
+    def _activate(self, key: str) -> Command:
         number = self._next_call()
         retry = a_retry(f"call-{number}") if number % 3 == 0 else None
         return activate(key, label=f"place-{number}", retry=retry)
 
-    def _give_up_or_take_back(self, key: str) -> c.Command:
+    def _give_up_or_take_back(self, key: str) -> Command:
         """Some of it is refused."""
         tokens = list(self._ledger.tokens.get(self._ledger.keys[key], {"unknown": False}))
         token = self._rng.choice(tokens)
         return (deactivate if self._rng.random() < 0.6 else reactivate)(token, key)
 
-    def _limit(self, key: str) -> c.Command:
+    def _limit(self, key: str) -> Command:
         return update(key, times_activated_max=self._rng.choice((None, 5, 50, 500)), status=Status.ACTIVE)
 
     def _next_call(self) -> int:

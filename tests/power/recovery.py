@@ -7,10 +7,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from keywright import doctor
-from keywright.batches import Batches
-from keywright.errors import KeywrightError
-from keywright.model import LicenseRecord
+from keywright.core.errors import KeywrightError
+from keywright.engine.executor import Batches
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.maintenance import doctor
 from tests.makers import a_storage, activate, create
 from tests.power.ledger import EMPTY, State, active_in, state_of
 from tests.power.survivors import Files

@@ -9,10 +9,11 @@ from typing import Any, Self
 import pytest
 from sqlalchemy import text
 
-from keywright.batches import Batches
-from keywright.errors import RejectedByDatabase
-from keywright.model import LicenseRecord
-from keywright.storage import license_store, sqlite
+from keywright.core.errors import RejectedByDatabase
+from keywright.db import sqlite
+from keywright.engine.executor import Batches
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses import store as license_store
 from tests.makers import (
     a_license,
     a_retry,

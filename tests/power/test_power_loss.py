@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from keywright.storage import sqlite
+from keywright.db import sqlite
 from tests.makers import a_storage
 from tests.power.crashes import Expected, Judge, sort_of
 from tests.power.disk import Disk, Operation

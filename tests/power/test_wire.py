@@ -33,7 +33,7 @@ IN_A_CROWD = size(64, 1_000)
 #: A Keywright whose commits are not synced.
 _LAX = """
 from keywright.cli import main
-from keywright.storage import sqlite
+from keywright.db import sqlite
 
 connect = sqlite.connect
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from keywright.storage import database_path
+from keywright.db import database_path
 
 ROOT = Path(__file__).parents[2]
 _BEGIN = {"sqlite": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}

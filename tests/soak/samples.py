@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import psutil
 
-from keywright.storage import database_path
+from keywright.db import database_path
 from tests.server import RunningServer
 
 MIB = 1024 * 1024

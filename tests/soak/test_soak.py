@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+from keywright.engine import idempotency
+from keywright.engine.idempotency import KeptAnswer
 from keywright.http.app import ANSWERS_KEPT
-from keywright.model import KeptAnswer
-from keywright.storage import answer_store
 from tests.http.asking import Client
 from tests.proving import IS_LONG, PART, record
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
@@ -89,7 +89,7 @@ def keep_answers(server: RunningServer, age: timedelta) -> None:
     moment = datetime.now(UTC).replace(microsecond=0) - age
     with server._storage() as storage, storage.write() as tx:
         for _ in range(OLD_ANSWERS):
-            answer_store.save_kept_answer(
+            idempotency.save_kept_answer(
                 tx, secrets.token_bytes(32), KeptAnswer(b"x" * 32, 200, b"{}" * 400), moment
             )
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
-from keywright.model import KeptAnswer
-from keywright.storage import Storage, answer_store, open_storage
+from keywright.db import Storage, open_storage
+from keywright.engine import idempotency
+from keywright.engine.idempotency import KeptAnswer
 from tests.makers import KEY_RING, NOW, url_of
 from tests.proving import record
 from tests.soak.reader import a_reader
@@ -32,7 +33,7 @@ class Written(NamedTuple):
         for _ in range(pieces):
             with self.storage.write() as tx:
                 answer = KeptAnswer(b"x" * 32, 200, b"x" * size)
-                answer_store.save_kept_answer(tx, secrets.token_bytes(32), answer, NOW)
+                idempotency.save_kept_answer(tx, secrets.token_bytes(32), answer, NOW)
             largest = max(largest, wal_mib(self.url))
         return largest
 

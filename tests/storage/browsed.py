@@ -5,11 +5,13 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from keywright.browsing import Order, Page, Search, find_page
-from keywright.model import Activation, License, Status
-from keywright.storage import Reading, Storage, Writing, following, license_store
-from keywright.storage.many import inserting
-from keywright.storage.schema import marks
+from keywright.db import Reading, Storage, Writing
+from keywright.db.bulk import inserting
+from keywright.db.schema import marks
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import License, Status
+from keywright.search import Order, Page, Search, find_page, terms_store
 from tests.makers import NOW, a_license
 
 LABELS = ("laptop", "laptop 2", "lap", "ördner", "z\U0010ffff", "z\U0010ffffa", "\ud7ff", "\ue000x", "l")
@@ -137,9 +139,9 @@ def insert_marks(tx: Writing, records: Iterable[Activation]) -> None:
         {"term": term, "license_id": one.license_id, "activation_id": one.id}
         for one in records
         for term in (
-            following.token_term(one.token),
-            following.label_term(one.label or ""),
-            following.address_term(one.ip_address),
+            terms_store.token_term(one.token),
+            terms_store.label_term(one.label or ""),
+            terms_store.address_term(one.ip_address),
         )
     ]
     _INSERT_MARKS.execute(tx.connection, values)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from keywright.batches import Batches
-from keywright.keys import KeyRing
-from keywright.storage import Storage, open_storage
+from keywright.core.crypto import KeyRing
+from keywright.db import Storage, open_storage
+from keywright.engine.executor import Batches
 from tests.databases import KINDS, a_postgres_url, make_sqlite_file
 from tests.makers import KEY_RING, url_of
 from tests.storage.unlucky import Unlucky

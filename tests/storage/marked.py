@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlalchemy import select
 
-from keywright import following
-from keywright.batches import Batches
-from keywright.commands import Follow, Tally
-from keywright.following import Followed, Lag
-from keywright.storage import Reading, Storage, ask
-from keywright.storage.schema import activations, daily_counts, events, licenses, marks
+from keywright.db import Reading, Storage, ask
+from keywright.db.schema import activations, daily_counts, events, licenses, marks
+from keywright.engine.executor import Batches
+from keywright.search import projector
+from keywright.search.commands import Follow, Tally
+from keywright.search.projector import Followed, Lag
 from tests.makers import NOW, an_origin
 
 #: A term, a license's number, an activation's number.
@@ -46,7 +46,7 @@ def follow_all(batches: Batches, limit: int = 500) -> int:
 
 
 def lag(storage: Storage) -> Lag:
-    return ask(storage, following.lag)
+    return ask(storage, projector.lag)
 
 
 def found_marks(storage: Storage) -> list[Mark]:

@@ -19,12 +19,23 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from keywright import access, accounts, browsing, jobs
-from keywright import commands as c
-from keywright.batches import Batches
-from keywright.keys import hash_consumer_key
-from keywright.model import LicenseFilter, NameKind, Permissions, Role, Status
-from keywright.storage import Storage, ask, event_store
+from keywright import jobs, search
+from keywright.core.crypto import hash_consumer_key
+from keywright.db import Storage, ask
+from keywright.engine.executor import Batches
+from keywright.engine.health import CheckStore
+from keywright.events import store as event_store
+from keywright.identity import api_keys, sessions
+from keywright.identity.commands import FindApiKey
+from keywright.identity.model import Permissions, Role
+from keywright.identity.store import list_users
+from keywright.jobs.commands import ForgetPieces
+from keywright.licensing.activations.commands import FindLicenses, ListLicenses
+from keywright.licensing.licenses.model import LicenseFilter, Status
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import list_names
+from keywright.provisioning.generators.commands import GetGenerator, ListGenerators
+from keywright.search.commands import Follow, Tally
 from tests.jobs import by_user, cancel, make_orderer, worked_through
 from tests.makers import (
     LATER,
@@ -89,9 +100,9 @@ def live(storage: Storage) -> None:
     ours = LicenseFilter(product_id=2, order_id=1, user_id=3)
     for question in (
         [validate("a"), validate("a", one), validate("d")],
-        [c.FindLicenses(where=LicenseFilter(status=Status.ACTIVE), after_id=0, limit=5)],
-        [c.ListLicenses(where=ours, page=1, per_page=2)],
-        [c.ListGenerators(), c.GetGenerator(generator_id=1), c.CheckStore()],
+        [FindLicenses(where=LicenseFilter(status=Status.ACTIVE), after_id=0, limit=5)],
+        [ListLicenses(where=ours, page=1, per_page=2)],
+        [ListGenerators(), GetGenerator(generator_id=1), CheckStore()],
     ):
         batches.ask(question)
     _follow(storage)
@@ -102,10 +113,10 @@ def live(storage: Storage) -> None:
 
 
 def _administer(storage: Storage) -> None:
-    issued = access.issue_api_key(storage, "shop", Permissions.READ, NOW)
-    Batches(storage).ask([c.FindApiKey(consumer_key_hash=hash_consumer_key(issued.consumer_key))])
-    access.list_api_keys(storage)
-    access.revoke_api_key(storage, issued.api_key.id, LATER)
+    issued = api_keys.issue_api_key(storage, "shop", Permissions.READ, NOW)
+    Batches(storage).ask([FindApiKey(consumer_key_hash=hash_consumer_key(issued.consumer_key))])
+    api_keys.list_api_keys(storage)
+    api_keys.revoke_api_key(storage, issued.api_key.id, LATER)
     batches = Batches(storage)
     batches.change([create_user("alice"), create_user("bob", Role.SUPPORT)])
     for command in (
@@ -115,22 +126,22 @@ def _administer(storage: Storage) -> None:
     ):
         batches.change(command)
     with storage.read() as tx:
-        accounts.find_signed_in(tx, TOKEN, NOW)
-        accounts.list_users(tx)
-        accounts.list_names(tx, NameKind.PRODUCT, after=-1, limit=9)
+        sessions.find_signed_in(tx, TOKEN, NOW)
+        list_users(tx)
+        list_names(tx, NameKind.PRODUCT, after=-1, limit=9)
 
 
 def _follow(storage: Storage) -> None:
     batches = Batches(storage)
     origin = an_origin(actor="keywright")
-    tally = c.Tally(now=NOW, origin=origin, validations=3, refused={"a": 2}, used_api_keys={1: LATER})
+    tally = Tally(now=NOW, origin=origin, validations=3, refused={"a": 2}, used_api_keys={1: LATER})
     batches.change([tally])
-    while not batches.change([c.Follow(now=NOW, origin=origin, limit=100)])[0].lag.is_complete:
+    while not batches.change([Follow(now=NOW, origin=origin, limit=100)])[0].lag.is_complete:
         pass
     with storage.read() as tx:
-        browsing.overview(tx, NOW)
-        browsing.find_page(tx, browsing.Search(is_full=True), cursor=None, limit=9, now=NOW)
-        browsing.interpret(tx, TOKEN)
+        search.overview(tx, NOW)
+        search.find_page(tx, search.Search(is_full=True), cursor=None, limit=9, now=NOW)
+        search.interpret(tx, TOKEN)
 
 
 def _work(storage: Storage) -> None:
@@ -138,14 +149,14 @@ def _work(storage: Storage) -> None:
     batches = Batches(storage)
     for order in (
         jobs.Generate(generator_id=1, amount=2, status=3),
-        jobs.Change(what=jobs.What.RAISE_LIMIT, amount=1, search=browsing.Search()),
-        jobs.Export(search=browsing.Search()),
+        jobs.Change(what=jobs.What.RAISE_LIMIT, amount=1, search=search.Search()),
+        jobs.Export(search=search.Search()),
     ):
         job = worked_through(batches, storage, order)
     list(jobs.read_file(partial(ask, storage), job.id))
     with storage.read() as tx:
         jobs.list_jobs(tx, before_id=None, limit=9)
-    batches.change([cancel(job.id), c.ForgetPieces(**by_user(), job_id=job.id)])
+    batches.change([cancel(job.id), ForgetPieces(**by_user(), job_id=job.id)])
 
 
 def as_json(value: Any) -> Any:

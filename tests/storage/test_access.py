@@ -4,23 +4,25 @@ from typing import Any
 
 import pytest
 
-from keywright import access, keys
-from keywright.batches import Batches
-from keywright.commands import FindApiKey, IssueApiKey, RevokeApiKey
-from keywright.errors import CredentialsInvalid, UnknownApiKey
-from keywright.model import Caller, Permissions
-from keywright.storage import Storage, event_store
+from keywright.core import crypto
+from keywright.core.errors import CredentialsInvalid, UnknownApiKey
+from keywright.db import Storage
+from keywright.engine.executor import Batches
+from keywright.events import store as event_store
+from keywright.identity import api_keys
+from keywright.identity.commands import FindApiKey, IssueApiKey, RevokeApiKey
+from keywright.identity.model import Caller, Permissions
 from tests.makers import LATER, NOW, an_origin
 
 
 def caller_with(storage: Storage, consumer_key: str, consumer_secret: str) -> Caller:
     """Who calls with these, found as the interface finds them."""
-    query = FindApiKey(consumer_key_hash=keys.hash_consumer_key(consumer_key))
-    return access.caller_of(Batches(storage).ask([query])[0], consumer_secret)
+    query = FindApiKey(consumer_key_hash=crypto.hash_consumer_key(consumer_key))
+    return api_keys.caller_of(Batches(storage).ask([query])[0], consumer_secret)
 
 
 def test_an_issued_api_key_is_known_by_its_two_halves(storage: Storage) -> None:
-    issued = access.issue_api_key(storage, "shop", Permissions.CLIENT, NOW, product_id=5)
+    issued = api_keys.issue_api_key(storage, "shop", Permissions.CLIENT, NOW, product_id=5)
     caller = caller_with(storage, issued.consumer_key, issued.consumer_secret)
     assert caller == Caller(issued.api_key.id, "shop", Permissions.CLIENT, 5)
     assert issued.consumer_key.endswith(issued.api_key.hint)
@@ -28,32 +30,32 @@ def test_an_issued_api_key_is_known_by_its_two_halves(storage: Storage) -> None:
 
 
 def test_halves_of_two_api_keys_do_not_fit_together(storage: Storage) -> None:
-    one, other = (access.issue_api_key(storage, name, Permissions.READ, NOW) for name in "ab")
+    one, other = (api_keys.issue_api_key(storage, name, Permissions.READ, NOW) for name in "ab")
     with pytest.raises(CredentialsInvalid):
         caller_with(storage, one.consumer_key, other.consumer_secret)
 
 
 def test_a_revoked_api_key_is_no_key_and_stays_in_the_list(storage: Storage) -> None:
-    issued = access.issue_api_key(storage, "shop", Permissions.READ, NOW)
-    access.revoke_api_key(storage, issued.api_key.id, LATER)
+    issued = api_keys.issue_api_key(storage, "shop", Permissions.READ, NOW)
+    api_keys.revoke_api_key(storage, issued.api_key.id, LATER)
     with pytest.raises(CredentialsInvalid):
         caller_with(storage, issued.consumer_key, issued.consumer_secret)
-    assert [(one.name, one.revoked_at) for one in access.list_api_keys(storage)] == [("shop", LATER)]
+    assert [(one.name, one.revoked_at) for one in api_keys.list_api_keys(storage)] == [("shop", LATER)]
 
 
 def test_an_api_key_is_revoked_once(storage: Storage) -> None:
-    issued = access.issue_api_key(storage, "shop", Permissions.READ, NOW)
-    access.revoke_api_key(storage, issued.api_key.id, NOW)
+    issued = api_keys.issue_api_key(storage, "shop", Permissions.READ, NOW)
+    api_keys.revoke_api_key(storage, issued.api_key.id, NOW)
     for number in (issued.api_key.id, 99):
         with pytest.raises(UnknownApiKey):
-            access.revoke_api_key(storage, number, LATER)
+            api_keys.revoke_api_key(storage, number, LATER)
 
 
 def test_who_gave_and_ended_access_is_known_and_no_secret_is(storage: Storage) -> None:
     origin = an_origin(actor="cli:root")
-    issued = access.issue_api_key(storage, "shop", Permissions.CLIENT, NOW, product_id=5, origin=origin)
-    access.revoke_api_key(storage, issued.api_key.id, LATER, origin=origin)
-    access.issue_api_key(storage, "other", Permissions.READ, NOW)
+    issued = api_keys.issue_api_key(storage, "shop", Permissions.CLIENT, NOW, product_id=5, origin=origin)
+    api_keys.revoke_api_key(storage, issued.api_key.id, LATER, origin=origin)
+    api_keys.issue_api_key(storage, "other", Permissions.READ, NOW)
     with storage.read() as tx:
         created, revoked, other = reversed(event_store.list_events(tx, 0, limit=9))
     number = issued.api_key.id
@@ -70,7 +72,7 @@ def test_who_gave_and_ended_access_is_known_and_no_secret_is(storage: Storage) -
 
 
 def test_the_commands_do_the_same(storage: Storage) -> None:
-    secrets = access.new_secrets()
+    secrets = api_keys.new_secrets()
     fields: dict[str, Any] = {"now": NOW, "origin": an_origin(), "name": "shop"}
     issue = IssueApiKey(**fields, permissions=Permissions.READ, **secrets.hashed())
     (api_key,) = Batches(storage).change([issue])

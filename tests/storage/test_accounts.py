@@ -9,19 +9,35 @@ from typing import Any
 
 import pytest
 
-from keywright import accounts
-from keywright.accounts import SESSION_IDLE, SESSION_LONGEST, SignedIn, hash_session_token
-from keywright.batches import Batches
-from keywright.errors import (
-    LastAdministrator,
-    SetupOver,
-    UnknownLicense,
-    UnknownUser,
-    UserExists,
+from keywright.core.crypto import KeyRing
+from keywright.core.errors import LastAdministrator, SetupOver, UnknownLicense, UnknownUser, UserExists
+from keywright.db import Reading, Storage, Writing, ask, change
+from keywright.engine.executor import Batches
+from keywright.events import store as event_store
+from keywright.events.model import Event
+from keywright.identity.model import Role, Session, User
+from keywright.identity.sessions import (
+    SESSION_IDLE,
+    SESSION_LONGEST,
+    SETUP_TIME,
+    SignedIn,
+    find_signed_in,
+    hash_session_token,
+    is_setup_token,
+    setup_token,
 )
-from keywright.keys import KeyRing
-from keywright.model import Event, License, NameKind, Role, Session, User
-from keywright.storage import Reading, Storage, Writing, ask, change, event_store, license_store, people
+from keywright.identity.store import (
+    find_session,
+    find_user,
+    find_user_by_id,
+    has_users,
+    list_users,
+    save_new_session,
+)
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import License
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import list_names, names_of
 from tests.makers import (
     KEY,
     KEY_RING,
@@ -58,13 +74,13 @@ def told(storage: Storage) -> list[tuple[str, Any]]:
 
 
 def signed_in(storage: Storage, now: datetime = NOW, token: str = TOKEN) -> SignedIn | None:
-    return ask(storage, lambda tx: accounts.find_signed_in(tx, token, now))
+    return ask(storage, lambda tx: find_signed_in(tx, token, now))
 
 
 def save_sessions(storage: Storage, sessions: list[Session]) -> None:
     def save(tx: Writing) -> None:
         for one in sessions:
-            people.save_new_session(tx, one)
+            save_new_session(tx, one)
 
     change(storage, save)
 
@@ -90,34 +106,34 @@ def bob(alice: User, batches: Batches) -> User:
 
 def test_a_user_is_found_by_name_and_by_number(storage: Storage, alice: User, bob: User) -> None:
     with storage.read() as tx:
-        assert accounts.list_users(tx) == [alice, bob]
-        assert accounts.find_user(tx, "bob") == accounts.find_user_by_id(tx, bob.id) == bob
-        assert accounts.find_user_by_id(tx, 99) is None
+        assert list_users(tx) == [alice, bob]
+        assert find_user(tx, "bob") == find_user_by_id(tx, bob.id) == bob
+        assert find_user_by_id(tx, 99) is None
         for name in ("Bob", "bo", "", "bob\0", "\udc80"):
-            assert accounts.find_user(tx, name) is None
+            assert find_user(tx, name) is None
     assert (bob.role, bob.created_at, bob.disabled_at, bob.signed_in_at) == (Role.READER, NOW, None, None)
     assert told(storage)[1] == ("user.created", {"user_id": bob.id, "user": "bob", "role": "reader"})
 
 
 def test_there_are_users_from_the_first_one_on(storage: Storage, batches: Batches) -> None:
-    assert not ask(storage, accounts.has_users)
+    assert not ask(storage, has_users)
     (user,) = batches.change([create_user("bob", Role.READER)])
-    assert ask(storage, accounts.has_users)
+    assert ask(storage, has_users)
     batches.change([change_user(user.id, is_disabled=True)])
-    assert ask(storage, accounts.has_users)
+    assert ask(storage, has_users)
 
 
 def test_a_name_is_given_once(storage: Storage, batches: Batches, alice: User) -> None:
     outcomes = batches.change([create_user("alice", Role.READER), create_user("bob"), create_user("bob")])
     assert [type(one) for one in outcomes] == [UserExists, User, UserExists]
-    assert len(ask(storage, accounts.list_users)) == 2
+    assert len(ask(storage, list_users)) == 2
 
 
 def test_the_first_administrator_is_made_once(storage: Storage, batches: Batches) -> None:
     first = [create_user(name, only_first=True) for name in ("alice", "bob")]
     outcomes = batches.change(first)
     assert [type(one) for one in outcomes] == [User, SetupOver]
-    assert [one.name for one in ask(storage, accounts.list_users)] == ["alice"]
+    assert [one.name for one in ask(storage, list_users)] == ["alice"]
     assert [name for name, _ in told(storage)] == ["user.created"]
 
 
@@ -132,7 +148,7 @@ def test_of_two_first_administrators_at_once_one_is_made(open_again: Opener) -> 
     with ThreadPoolExecutor(len(storages)) as threads:
         outcomes = list(threads.map(make, range(len(storages))))
     assert sorted(type(one).__name__ for one in outcomes) == ["SetupOver"] * 3 + ["User"]
-    assert len(ask(storages[0], accounts.list_users)) == 1
+    assert len(ask(storages[0], list_users)) == 1
 
 
 def test_what_is_changed_is_changed_and_told_and_nothing_else(
@@ -145,7 +161,7 @@ def test_what_is_changed_is_changed_and_told_and_nothing_else(
     batches.change([change_user(bob.id, is_disabled=True, now=LATER)])
     batches.change([change_user(bob.id, is_disabled=True), change_user(bob.id, role=Role.SUPPORT)])
     with storage.read() as tx:
-        found = accounts.find_user_by_id(tx, bob.id)
+        found = find_user_by_id(tx, bob.id)
     assert found is not None
     assert (found.role, found.password_hash, found.disabled_at) == (Role.SUPPORT, "$argon2id$ new", LATER)
     (enabled,) = batches.change([change_user(bob.id, is_disabled=False)])
@@ -180,7 +196,7 @@ def test_somebody_who_may_administer_is_left(
     batches.change([change_user(bob.id, role=Role.ADMINISTRATOR)])
     assert isinstance(batches.change([change_user(alice.id, **changes)])[0], User)
     with storage.read() as tx:
-        left = [one.name for one in accounts.list_users(tx) if one.role is Role.ADMINISTRATOR]
+        left = [one.name for one in list_users(tx) if one.role is Role.ADMINISTRATOR]
     assert "bob" in left
 
 
@@ -209,7 +225,7 @@ def test_of_two_administrators_who_demote_each_other_at_once_one_is_left(open_ag
             outcomes = list(threads.map(demote, range(len(storages))))
         assert sorted(type(one).__name__ for one in outcomes) == ["LastAdministrator", "User"], again
         with storages[0].read() as tx:
-            users = accounts.list_users(tx)
+            users = list_users(tx)
         assert [one.role for one in users].count(Role.ADMINISTRATOR) == 1
         Batches(storages[0]).change([change_user(one.id, role=Role.ADMINISTRATOR) for one in users])
 
@@ -218,19 +234,19 @@ def test_of_two_administrators_who_demote_each_other_at_once_one_is_left(open_ag
 
 
 def is_good(storage: Storage, token: str, now: datetime) -> bool:
-    return ask(storage, lambda tx: accounts.is_setup_token(tx, token, now))
+    return ask(storage, lambda tx: is_setup_token(tx, token, now))
 
 
 @pytest.fixture
 def token(storage: Storage) -> str:
     """A setup token of now."""
-    return ask(storage, lambda tx: accounts.setup_token(tx, NOW))
+    return ask(storage, lambda tx: setup_token(tx, NOW))
 
 
 def test_the_link_is_good_for_thirty_minutes(storage: Storage, token: str) -> None:
-    for after in (timedelta(), SECOND, accounts.SETUP_TIME - SECOND, -MINUTE + SECOND):
+    for after in (timedelta(), SECOND, SETUP_TIME - SECOND, -MINUTE + SECOND):
         assert is_good(storage, token, NOW + after)
-    for after in (accounts.SETUP_TIME, timedelta(days=365), -MINUTE):
+    for after in (SETUP_TIME, timedelta(days=365), -MINUTE):
         assert not is_good(storage, token, NOW + after)
 
 
@@ -264,7 +280,7 @@ def test_another_installation_s_link_is_not_good(storage: Storage) -> None:
             return KeyRing(b"another secret, also 32 bytes ok")
 
     with storage.read() as tx:
-        other = accounts.setup_token(Elsewhere(tx.connection, KEY_RING), NOW)
+        other = setup_token(Elsewhere(tx.connection, KEY_RING), NOW)
     assert not is_good(storage, other, NOW)
 
 
@@ -272,7 +288,7 @@ def test_the_link_is_good_as_long_as_there_is_no_user(storage: Storage, token: s
     batches.change([create_user("bob", Role.READER, only_first=True)])
     assert not is_good(storage, token, NOW)
     with pytest.raises(SetupOver):
-        ask(storage, lambda tx: accounts.setup_token(tx, NOW))
+        ask(storage, lambda tx: setup_token(tx, NOW))
 
 
 # --- sessions ---------------------------------------------------------------------------------------
@@ -374,8 +390,8 @@ def test_who_signs_in_clears_away_the_sessions_that_are_over(
     save_sessions(storage, sessions)
     batches.change([start_session(alice.id)])
     with storage.read() as tx:
-        there = [people.find_session(tx, one.token_hash) for one in sessions]
-        assert people.find_session(tx, hash_session_token("old")) is None
+        there = [find_session(tx, one.token_hash) for one in sessions]
+        assert find_session(tx, hash_session_token("old")) is None
     assert there == [None, None, sessions[2]]
 
 
@@ -444,12 +460,12 @@ def test_a_number_has_the_name_that_was_saved_last(storage: Storage, batches: Ba
     batches.change([save_name(user, 7, "Anna"), save_name(product, 7, "Writer"), save_name(user, 8, "Bo")])
     batches.change([save_name(user, 8, None), save_name(user, 9, None), save_name(user, 7, "Anna")])
     with storage.read() as tx:
-        assert accounts.names_of(tx, product, [7, 0, 7, 5]) == {0: "Product 0", 7: "Writer"}
-        assert accounts.names_of(tx, user, range(300)) == {7: "Anna"}
-        assert accounts.names_of(tx, user, []) == {}
-        first = accounts.list_names(tx, product, after=-1, limit=2)
+        assert names_of(tx, product, [7, 0, 7, 5]) == {0: "Product 0", 7: "Writer"}
+        assert names_of(tx, user, range(300)) == {7: "Anna"}
+        assert names_of(tx, user, []) == {}
+        first = list_names(tx, product, after=-1, limit=2)
         assert list(first.items()) == [(0, "Product 0"), (7, "Writer")]
-        assert accounts.list_names(tx, product, after=7, limit=2) == {2**63 - 1: f"Product {2**63 - 1}"}
+        assert list_names(tx, product, after=7, limit=2) == {2**63 - 1: f"Product {2**63 - 1}"}
     assert told(storage)[3:] == [
         ("name.saved", {"kind": "user", "number": 7, "name": [None, "Anna"]}),
         ("name.saved", {"kind": "product", "number": 7, "name": ["Product 7", "Writer"]}),
@@ -482,11 +498,11 @@ def beside(storage: Storage) -> Iterator[Storage]:
 def test_another_object_on_the_same_database_sees_what_is_acknowledged(
     storage: Storage, beside: Storage, batches: Batches
 ) -> None:
-    assert ask(beside, accounts.list_users) == []
+    assert ask(beside, list_users) == []
     (user,) = batches.change([create_user()])
-    assert ask(beside, accounts.list_users) == [user]
+    assert ask(beside, list_users) == [user]
     with storage.read() as one, beside.read() as other:
-        assert accounts.list_users(one) == accounts.list_users(other)
+        assert list_users(one) == list_users(other)
     assert Batches(beside).change([create_user("bob", only_first=True)])[0].code == "user.setup_over"
 
 
@@ -494,4 +510,4 @@ def test_another_object_needs_no_right_to_make_tables_and_stays_open_when_the_fi
     storage: Storage, beside: Storage, alice: User
 ) -> None:
     storage.close()
-    assert ask(beside, accounts.list_users) == [alice]
+    assert ask(beside, list_users) == [alice]

@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from keywright import access
-from keywright.batches import Batches
-from keywright.doctor import examine
-from keywright.errors import ConfigurationError, StoreError
-from keywright.keys import KeyRing
-from keywright.model import Permissions
-from keywright.storage import Storage, database_path, open_storage
-from keywright.storage.backup import Backup, Made, make_backup, restore
-from keywright.storage.backup.container import write
-from keywright.storage.sqlite import connect
+from keywright.core.crypto import KeyRing
+from keywright.core.errors import ConfigurationError, StoreError
+from keywright.db import Storage, database_path, open_storage
+from keywright.db.sqlite import connect
+from keywright.engine.executor import Batches
+from keywright.identity import api_keys
+from keywright.identity.model import Permissions
+from keywright.maintenance.backup import Backup, Made, make_backup, restore
+from keywright.maintenance.backup.container import write
+from keywright.maintenance.doctor import examine
 from tests.databases import a_postgres_url, execute
 from tests.makers import (
     KEY_RING,
@@ -482,7 +482,7 @@ def test_no_license_key_and_no_secret_stands_in_a_backup(
     batches.change(
         [create(f"{canary}-{n}", retry=a_retry(str(n), write=as_answer)) for n in range(size(100, 1_000))]
     )
-    issued = access.issue_api_key(storage, "shop", Permissions.READ, NOW)
+    issued = api_keys.issue_api_key(storage, "shop", Permissions.READ, NOW)
     back_up(url, file)
     everything = {"backup": file.read_bytes()}
     with closing(Backup(file)) as found, (tmp_path / "payload").open("wb") as output:

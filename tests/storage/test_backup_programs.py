@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from keywright.batches import Batches
-from keywright.errors import ConfigurationError, StoreError, StoreUnavailable
-from keywright.storage import Storage, open_storage
-from keywright.storage.backup import Backup
+from keywright.core.errors import ConfigurationError, StoreError, StoreUnavailable
+from keywright.db import Storage, open_storage
+from keywright.engine.executor import Batches
+from keywright.maintenance.backup import Backup
 from tests.databases import a_postgres_url, execute
 from tests.makers import KEY_RING, activate, create
 from tests.storage.test_backup import back_up, bring_back

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from keywright.batches import Batches
-from keywright.errors import StoreError
-from keywright.storage import open_storage
-from keywright.storage.sqlite import SqliteStorage, connect
+from keywright.core.errors import StoreError
+from keywright.db import open_storage
+from keywright.db.sqlite import SqliteStorage, connect
+from keywright.engine.executor import Batches
 from tests.makers import KEY_RING, a_storage, activate, create, url_of
 from tests.proving import record
 from tests.storage.test_backup import back_up, bring_back, check
@@ -25,7 +25,7 @@ FILLING = 24 << 20
 WRITER = """
 import sys
 from pathlib import Path
-from keywright.storage.sqlite import connect
+from keywright.db.sqlite import connect
 connection = connect(Path(sys.argv[1]), "rw")
 print("ready", flush=True)
 while True:

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from keywright import commands as c
-from keywright.batches import Batches
-from keywright.errors import (
+from keywright.core.command import Command, Query
+from keywright.core.errors import (
     AlreadyActivated,
     Fault,
     LicenseDisabled,
@@ -23,16 +22,17 @@ from keywright.errors import (
     UnknownLicense,
     UnknownToken,
 )
-from keywright.model import (
-    ActivationSource,
-    Event,
-    LicenseFilter,
-    LicensePage,
-    LicenseRecord,
-    RecordLimits,
-    Status,
-)
-from keywright.storage import Storage, activation_store, event_store, license_store
+from keywright.db import Storage
+from keywright.engine.executor import Batches
+from keywright.engine.health import CheckStore
+from keywright.events import store as event_store
+from keywright.events.model import Event
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.commands import FindLicenses, ListLicenses
+from keywright.licensing.activations.model import ActivationSource, LicensePage, LicenseRecord, RecordLimits
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.commands import LicenseCommand
+from keywright.licensing.licenses.model import LicenseFilter, Status
 from tests.makers import (
     KEY,
     LATER,
@@ -54,7 +54,7 @@ from tests.storage.conftest import EVERY_ISOLATION
 
 DATABASES = EVERY_ISOLATION
 ANY = LicenseFilter()
-ABOUT_ONE_LICENSE: list[Callable[..., c.LicenseCommand]] = [
+ABOUT_ONE_LICENSE: list[Callable[..., LicenseCommand]] = [
     activate,
     lambda key, **fields: reactivate(TOKEN, key, **fields),
     lambda key, **fields: deactivate(TOKEN, key, **fields),
@@ -64,7 +64,7 @@ ABOUT_ONE_LICENSE: list[Callable[..., c.LicenseCommand]] = [
 ]
 
 
-def do(batches: Batches, command: c.Command) -> Any:
+def do(batches: Batches, command: Command) -> Any:
     """The outcome of a command that is alone in its batch."""
     return batches.change([command])[0]
 
@@ -186,7 +186,7 @@ def test_a_token_is_refused_in_the_order_of_the_contract(batches: Batches) -> No
 
 
 @pytest.mark.parametrize("make", ABOUT_ONE_LICENSE)
-def test_an_unknown_key_is_refused(batches: Batches, make: Callable[..., c.LicenseCommand]) -> None:
+def test_an_unknown_key_is_refused(batches: Batches, make: Callable[..., LicenseCommand]) -> None:
     outcome = do(batches, make("unknown"))
     assert isinstance(outcome, UnknownLicense)
     assert outcome.key == "unknown"
@@ -195,7 +195,7 @@ def test_an_unknown_key_is_refused(batches: Batches, make: Callable[..., c.Licen
 @pytest.mark.parametrize("make", ABOUT_ONE_LICENSE)
 @pytest.mark.parametrize("product_id", [None, 6])
 def test_a_license_of_another_product_is_unknown_to_a_client(
-    batches: Batches, storage: Storage, make: Callable[..., c.LicenseCommand], product_id: int | None
+    batches: Batches, storage: Storage, make: Callable[..., LicenseCommand], product_id: int | None
 ) -> None:
     batches.change([create(product_id=product_id), activate()])
     before = stored(storage)
@@ -314,10 +314,10 @@ def test_lists_come_with_all_activations(batches: Batches) -> None:
     batches.change([activate("key 1"), activate("key 3"), deactivate_all("key 3")])
     piece, page, odd, beyond = batches.ask(
         [
-            c.FindLicenses(where=ANY, after_id=1, limit=2),
-            c.ListLicenses(where=ANY, page=2, per_page=2),
-            c.ListLicenses(where=LicenseFilter(product_id=1), page=1, per_page=9),
-            c.ListLicenses(where=ANY, page=3, per_page=3),
+            FindLicenses(where=ANY, after_id=1, limit=2),
+            ListLicenses(where=ANY, page=2, per_page=2),
+            ListLicenses(where=LicenseFilter(product_id=1), page=1, per_page=9),
+            ListLicenses(where=ANY, page=3, per_page=3),
         ]
     )
     assert [(one.license.key, len(one.activations)) for one in piece] == [("key 1", 1), ("key 2", 0)]
@@ -328,7 +328,7 @@ def test_lists_come_with_all_activations(batches: Batches) -> None:
 
 
 def test_the_store_answers(batches: Batches) -> None:
-    assert batches.ask([c.CheckStore()]) == [None]
+    assert batches.ask([CheckStore()]) == [None]
 
 
 def test_each_change_leaves_an_event_and_a_refusal_leaves_none(batches: Batches, storage: Storage) -> None:
@@ -388,7 +388,7 @@ def test_what_nobody_thought_of_is_a_fault_that_tells_its_cause_to_the_log_alone
     outcome = do(batches, update(no_such_field="secret"))
     assert type(outcome) is Fault
     assert "secret" not in str(outcome)
-    assert isinstance(batches.ask([c.Query()])[0], Fault)
+    assert isinstance(batches.ask([Query()])[0], Fault)
     assert [(one.levelname, one.message) for one in caplog.records] == [
         ("ERROR", "could not UpdateLicense"),
         ("ERROR", "could not Query"),

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from sqlalchemy import func, select
 
-from keywright import commands as c
-from keywright.batches import Batches
-from keywright.errors import (
+from keywright.core.command import Command
+from keywright.core.errors import (
     AlreadyActivated,
     LicenseDisabled,
     LicenseExpired,
@@ -29,10 +28,16 @@ from keywright.errors import (
     UnknownLicense,
     UnknownToken,
 )
-from keywright.model import Activation, License, LicenseFilter, Status
-from keywright.storage import Reading, Storage, activation_store, ask, license_store
-from keywright.storage.postgres import PostgresStorage
-from keywright.storage.schema import events
+from keywright.db import Reading, Storage, ask
+from keywright.db.postgres import PostgresStorage
+from keywright.db.schema import events
+from keywright.engine.executor import Batches
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.commands import Activate, Deactivate, DeactivateAll, Reactivate
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, UpdateLicense
+from keywright.licensing.licenses.model import License, LicenseFilter, Status
 from tests.databases import a_postgres_url
 from tests.makers import (
     KEY_RING,
@@ -92,19 +97,19 @@ class Model:
     def decide(self, command: Any, new_token: str | None) -> Said:
         """What the command answers; ``new_token`` is what an activation drew."""
         decisions: dict[type, Callable[..., Said]] = {
-            c.Activate: self.activate,
-            c.Reactivate: self.reactivate,
-            c.Deactivate: self.deactivate,
-            c.DeactivateAll: self.deactivate_all,
-            c.UpdateLicense: self.update,
-            c.DeleteLicense: self.delete,
+            Activate: self.activate,
+            Reactivate: self.reactivate,
+            Deactivate: self.deactivate,
+            DeactivateAll: self.deactivate_all,
+            UpdateLicense: self.update,
+            DeleteLicense: self.delete,
         }
         one = self.sold.get(command.key)
-        if type(command) is c.CreateLicense:
+        if type(command) is CreateLicense:
             return self.create(one, command)
         return UnknownLicense if one is None else decisions[type(command)](one, command, new_token)
 
-    def create(self, one: Sold | None, command: c.CreateLicense) -> Said:
+    def create(self, one: Sold | None, command: CreateLicense) -> Said:
         if one is not None:
             return LicenseKeyTaken
         limit, expires_at = command.times_activated_max, command.expires_at
@@ -112,7 +117,7 @@ class Model:
         self.events += 1
         return 0, 0
 
-    def activate(self, one: Sold, command: c.Activate, new_token: str | None) -> Said:
+    def activate(self, one: Sold, command: Activate, new_token: str | None) -> Said:
         refusal = one.refusal(command.now) or (LimitReached if one.is_full() else None)
         if refusal is not None:
             return refusal
@@ -121,7 +126,7 @@ class Model:
         self.events += 1
         return one.said(1)
 
-    def reactivate(self, one: Sold, command: c.Reactivate, _: object) -> Said:
+    def reactivate(self, one: Sold, command: Reactivate, _: object) -> Said:
         if refusal := one.refusal(command.now):
             return refusal
         if command.token not in one.tokens:
@@ -134,7 +139,7 @@ class Model:
         self.events += 1
         return one.said(1)
 
-    def deactivate(self, one: Sold, command: c.Deactivate, _: object) -> Said:
+    def deactivate(self, one: Sold, command: Deactivate, _: object) -> Said:
         if not one.tokens.get(command.token):
             return TokenNotActive
         one.tokens[command.token] = False
@@ -149,7 +154,7 @@ class Model:
         self.events += len(ended)
         return one.said(len(ended))
 
-    def update(self, one: Sold, command: c.UpdateLicense, _: object) -> Said:
+    def update(self, one: Sold, command: UpdateLicense, _: object) -> Said:
         changes = command.changes
         new_key = changes.get("key", command.key)
         if new_key != command.key and new_key in self.sold:
@@ -162,7 +167,7 @@ class Model:
         self.events += 1
         return one.said(0)
 
-    def delete(self, _one: object, command: c.DeleteLicense, _: object) -> Said:
+    def delete(self, _one: object, command: DeleteLicense, _: object) -> Said:
         del self.sold[command.key]
         self.events += 1
         return None
@@ -196,7 +201,7 @@ CHANGES = st.fixed_dictionaries(
 )
 
 
-def commands(tokens: list[str]) -> st.SearchStrategy[c.Command]:
+def commands(tokens: list[str]) -> st.SearchStrategy[Command]:
     """Any command; about the license and the tokens that there are more often than about others."""
     token = st.sampled_from([*tokens[-12:], TOKEN])
     return st.one_of(
@@ -231,7 +236,7 @@ class BatchesAgainstModel(RuleBasedStateMachine):
         batch = data.draw(st.lists(commands(self.tokens), min_size=1, max_size=20))
         for command, outcome in zip(batch, self.batches.change(batch), strict=True):
             token = None
-            if type(command) is c.Activate and not isinstance(outcome, Exception):
+            if type(command) is Activate and not isinstance(outcome, Exception):
                 token = outcome.activations[0].token
                 self.tokens.append(token)
             assert said(outcome) == self.model.decide(command, token), command

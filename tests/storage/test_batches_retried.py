@@ -5,10 +5,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from keywright.batches import Batches
-from keywright.errors import IdempotencyKeyReused, LicenseKeyTaken, LimitReached
-from keywright.model import KeptAnswer, LicenseRecord
-from keywright.storage import Storage, answer_store, license_store
+from keywright.core.errors import IdempotencyKeyReused, LicenseKeyTaken, LimitReached
+from keywright.db import Storage
+from keywright.engine import idempotency
+from keywright.engine.executor import Batches
+from keywright.engine.idempotency import KeptAnswer
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses import store as license_store
 from tests.makers import (
     KEY,
     LATER,
@@ -90,7 +93,7 @@ def test_a_refusal_is_kept_only_for_callers_whose_refusals_are_kept(
     by_stranger, by_api_key = replace(a_retry("stranger"), keeps_refusals=False), a_retry("api key")
     batches.change([activate("no", retry=by_stranger), activate("no", by=7, retry=by_api_key)])
     with storage.write() as tx:
-        assert set(answer_store.lock_kept_answers(tx, [by_stranger.scope, by_api_key.scope])) == {
+        assert set(idempotency.lock_kept_answers(tx, [by_stranger.scope, by_api_key.scope])) == {
             by_api_key.scope
         }
     batches.change([create("no")])

@@ -6,10 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from keywright import commands as c
-from keywright import generating
-from keywright.batches import Batches
-from keywright.errors import (
+from keywright.core.command import Command, Query
+from keywright.core.errors import (
     AlreadyActivated,
     Fault,
     LicenseInactive,
@@ -21,8 +19,14 @@ from keywright.errors import (
     UnknownLicense,
     UnknownToken,
 )
-from keywright.model import LicenseFilter, LicenseRecord, Status
-from keywright.storage import Storage, activation_store, event_store, license_store
+from keywright.db import Storage
+from keywright.engine.executor import Batches
+from keywright.events import store as event_store
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import LicenseFilter, Status
+from keywright.provisioning.generators import handlers as generating
 from tests.concurrency.desks import Observed
 from tests.makers import (
     KEY,
@@ -158,7 +162,7 @@ def test_one_command_that_nobody_thought_of_does_not_hurt_its_neighbours(batches
 
 def test_one_question_that_nobody_thought_of_does_not_hurt_its_neighbours(batches: Batches) -> None:
     batches.change([create("a"), create("b")])
-    unanswerable = c.Query()
+    unanswerable = Query()
     outcomes = batches.ask([validate("a"), unanswerable, validate("b")])
     assert [said(one) for one in outcomes] == [(1, 0, 0), Fault, (2, 0, 0)]
     assert [said(one) for one in batches.ask([unanswerable, validate("b")])] == [Fault, (2, 0, 0)]
@@ -245,7 +249,7 @@ def test_one_rejected_command_costs_a_batch_two_transactions_for_each_halving(
 ) -> None:
     observed = Observed(storage)
     batches = Batches(cast(Storage, observed))
-    commands: list[c.Command] = [create(f"key {n}") for n in range(128)]
+    commands: list[Command] = [create(f"key {n}") for n in range(128)]
     commands[place] = create("bad", order_id=2**63)
     outcomes = batches.change(commands)
     kinds = [LicenseRecord] * 128

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keywright.browsing import MatchingIds, Order, Page, Search, find_matching_ids, find_page, hunting
-from keywright.model import License, Status
-from keywright.storage import Storage, activation_store, ask, license_store, open_storage
+from keywright.db import Storage, ask, open_storage
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import License, Status
+from keywright.search import MatchingIds, Order, Page, Search, find_matching_ids, find_page, scan
 from tests.databases import KINDS, a_postgres_url
 from tests.makers import KEY_RING, NOW, a_license, url_of
 from tests.proving import size
@@ -116,11 +118,11 @@ examples = settings(
 @contextmanager
 def sized(sizes: Sizes) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hunting, "_SHORTEST_STEP", sizes.shortest)
-        patch.setattr(hunting, "_LONGEST_STEP", sizes.longest)
-        patch.setattr(hunting, "MOST_COUNTED", sizes.few)
-        patch.setattr(hunting, "_MOST_PASSED", sizes.passed)
-        patch.setattr(hunting, "_MOST_PASSED_BY_EXPIRY", sizes.passed)
+        patch.setattr(scan, "_SHORTEST_STEP", sizes.shortest)
+        patch.setattr(scan, "_LONGEST_STEP", sizes.longest)
+        patch.setattr(scan, "MOST_COUNTED", sizes.few)
+        patch.setattr(scan, "_MOST_PASSED", sizes.passed)
+        patch.setattr(scan, "_MOST_PASSED_BY_EXPIRY", sizes.passed)
         yield
 
 
@@ -175,7 +177,7 @@ def test_a_total_is_what_matches_or_at_most_that(shelf: Shelf, search: Search, s
 def test_counts_by_status_that_are_known_are_the_totals_of_long_lists(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hunting, "MOST_COUNTED", 5)
+    monkeypatch.setattr(scan, "MOST_COUNTED", 5)
 
     def total(search: Search) -> tuple[int | None, bool]:
         page = shelf.find_page(search, by_status={3: 500, 4: 60})

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
-from keywright.browsing import Figures, Overview, RecentFigures, count_figures, overview
-from keywright.browsing import figures as of_figures
-from keywright.model import Status
-from keywright.storage import Reading, Storage, Writing, activation_store, ask, event_store, license_store
-from keywright.storage.many import inserting
-from keywright.storage.schema import daily_counts, limit_refusals
+from keywright.db import Reading, Storage, Writing, ask
+from keywright.db.bulk import inserting
+from keywright.db.schema import daily_counts, limit_refusals
+from keywright.events import store as event_store
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import Status
+from keywright.search import Figures, Overview, RecentFigures, count_figures, overview
+from keywright.search import statistics as of_figures
 from tests.makers import NOW, a_license, an_event
 from tests.storage.browsed import Marked, insert, many_marked
 from tests.storage.conftest import Opener

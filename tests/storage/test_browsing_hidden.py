@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from keywright.browsing import EventPage, EventRecord, list_events, overview, records
-from keywright.storage import Storage, ask, event_store
+from keywright.db import Storage, ask
+from keywright.events import store as event_store
+from keywright.search import EventPage, EventRecord, details, list_events, overview
 from tests.makers import NOW, an_event
 
 NAMES = ("user.signed_in", "license.created", "user.created", "users.no", "user_created", "user")
@@ -53,7 +54,7 @@ def test_all_pages_together_are_all_but_what_is_left_out(
     step: int,
     budget: float,
 ) -> None:
-    monkeypatch.setattr(records, "_STEP", step)
+    monkeypatch.setattr(details, "_STEP", step)
     pages = list(all_pages(storage, 7, budget=budget, **asked))
     for page in pages:
         assert page.is_incomplete == (page.before_id is not None and len(page.events) < 7)

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event
 
-from keywright.batches import Batches
-from keywright.browsing import Order, Search, find_page
-from keywright.model import LicenseRecord
-from keywright.storage import Storage, license_store
-from keywright.storage.many import is_postgres
+from keywright.db import Storage
+from keywright.db.bulk import is_postgres
+from keywright.engine.executor import Batches
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses import store as license_store
+from keywright.search import Order, Search, find_page
 from tests.databases import execute
 from tests.makers import NOW, activate, create, deactivate, deactivate_all, reactivate
 from tests.storage.browsed import many_marked

@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from keywright.browsing import EventPage, LicenseDetails, get_license, list_events, records
-from keywright.model import Event
-from keywright.storage import Storage, activation_store, ask, event_store, license_store
+from keywright.db import Storage, ask
+from keywright.events import store as event_store
+from keywright.events.model import Event
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.licenses import store as license_store
+from keywright.search import EventPage, LicenseDetails, get_license, list_events
+from keywright.search import details as records
 from tests.makers import NOW, a_license, an_activation, an_event
 
 # --- a license ------------------------------------------------------------------------------------

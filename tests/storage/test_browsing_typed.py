@@ -2,10 +2,12 @@
 
 import pytest
 
-from keywright.batches import Batches
-from keywright.browsing import Search, find_page, interpret
-from keywright.model import LicenseRecord, NameKind
-from keywright.storage import Storage, ask, people
+from keywright.db import Storage, ask
+from keywright.engine.executor import Batches
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import save_name
+from keywright.search import Search, find_page, interpret
 from tests.makers import NOW, a_license, activate, an_origin, create
 from tests.storage.browsed import Marked, insert, insert_marks
 
@@ -115,7 +117,7 @@ def test_a_name_that_was_given_to_a_number_is_found(storage: Storage) -> None:
             ],
         )
         for kind, number in ((NameKind.USER, 9), (NameKind.USER, 10), (NameKind.PRODUCT, 17)):
-            people.save_name(tx, kind, number, "Grace Hopper")
+            save_name(tx, kind, number, "Grace Hopper")
     found = ask(storage, lambda tx: interpret(tx, " Grace Hopper "))
     # Customer 10 has no license.
     assert [(one.kind, one.search) for one in found] == [
@@ -128,6 +130,6 @@ def test_a_name_that_was_given_to_a_number_is_found(storage: Storage) -> None:
 def test_a_customer_who_is_called_by_their_number_is_found_once(storage: Storage) -> None:
     with storage.write() as tx:
         insert(tx, [Marked(a_license(id=1, key="A", user_id=9), frozenset())])
-        people.save_name(tx, NameKind.USER, 9, "9")
+        save_name(tx, NameKind.USER, 9, "9")
     found = ask(storage, lambda tx: interpret(tx, "9"))
     assert [one.kind for one in found] == ["customer"]

@@ -15,10 +15,9 @@ import psycopg
 import pytest
 from sqlalchemy.dialects import postgresql
 
-from keywright import access
-from keywright import commands as c
-from keywright.batches import Batches
-from keywright.errors import (
+from keywright.core.command import Command
+from keywright.core.crypto import KeyRing
+from keywright.core.errors import (
     LicenseKeyTaken,
     LimitReached,
     LockTimeout,
@@ -27,20 +26,19 @@ from keywright.errors import (
     Unavailable,
     UserExists,
 )
-from keywright.keys import KeyRing
-from keywright.model import KeptAnswer, LicenseFilter, LicenseRecord, Permissions, User
-from keywright.storage import (
-    Storage,
-    Writing,
-    activation_store,
-    change,
-    event_store,
-    license_store,
-    queries,
-    session,
-)
-from keywright.storage.again import MOST_REPEATS
-from keywright.storage.postgres import PostgresStorage
+from keywright.db import Storage, Writing, change, session
+from keywright.db.postgres import PostgresStorage
+from keywright.db.retry import MOST_REPEATS
+from keywright.engine.executor import Batches
+from keywright.engine.idempotency import KeptAnswer
+from keywright.events import store as event_store
+from keywright.identity import api_keys
+from keywright.identity.model import Permissions, User
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import LicenseFilter
+from keywright.licensing.licenses.store import LICENSES_LOCKED
 from tests.databases import execute
 from tests.makers import (
     KEY,
@@ -91,7 +89,7 @@ def at_once(one: Callable[[], Any], other: Callable[[], Any]) -> list[Any]:
         return list(pool.map(begin, (one, other)))
 
 
-def surely(batches: Batches, commands: list[c.Command]) -> list[Any]:
+def surely(batches: Batches, commands: list[Command]) -> list[Any]:
     """What becomes of these commands; on a busy machine some may be told to come again, and do."""
     outcomes = batches.change(commands)
     while left := [number for number, one in enumerate(outcomes) if isinstance(one, Unavailable)]:
@@ -101,7 +99,7 @@ def surely(batches: Batches, commands: list[c.Command]) -> list[Any]:
     return outcomes
 
 
-def changed_at_once(pair: Pair, one: list[c.Command], other: list[c.Command]) -> list[list[Any]]:
+def changed_at_once(pair: Pair, one: list[Command], other: list[Command]) -> list[list[Any]]:
     """What both get that give these commands at the same moment."""
     return at_once(partial(pair[0].change, one), partial(pair[1].change, other))
 
@@ -116,7 +114,7 @@ def counter(storage: Storage, key: str = KEY) -> int:
 
 def test_licenses_are_locked_in_the_order_of_their_numbers() -> None:
     dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-    statement = str(queries.LICENSES_LOCKED._at_once.compile(dialect=dialect))
+    statement = str(LICENSES_LOCKED._at_once.compile(dialect=dialect))
     assert statement.endswith("ORDER BY licenses.id FOR UPDATE")
 
 
@@ -170,7 +168,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     shorter = session._SESSION.replace("'lock_timeout', '1s'", "'lock_timeout', '50ms'")
     assert shorter != session._SESSION
     monkeypatch.setattr(session, "_SESSION", shorter)
-    monkeypatch.setattr("keywright.batches._LEFT_ALONE", 0)
+    monkeypatch.setattr("keywright.engine.executor._LEFT_ALONE", 0)
 
 
 @contextmanager
@@ -369,7 +367,7 @@ def test_the_same_call_at_two_at_once_has_one_effect_and_one_answer(pair: Pair, 
 
     for n in range(15):
         retry = a_retry(f"call {n}", write=write)
-        call: list[c.Command] = [activate(retry=retry)]
+        call: list[Command] = [activate(retry=retry)]
         outcomes = [one for some in changed_at_once(pair, call, call) for one in some]
         kept = [one for one in outcomes if isinstance(one, KeptAnswer)]
         (first,) = (one for one in outcomes if isinstance(one, LicenseRecord))
@@ -430,9 +428,9 @@ def test_of_two_users_of_one_name_made_at_once_one_is_refused(open_again: Opener
 
 def test_an_api_key_is_revoked_by_one_and_known_as_such_to_the_other(open_again: Opener) -> None:
     one, other = open_again(), open_again()
-    issued = access.issue_api_key(one, "shop", Permissions.READ, NOW)
-    access.revoke_api_key(other, issued.api_key.id, LATER)
-    assert [key.revoked_at for key in access.list_api_keys(one)] == [LATER]
+    issued = api_keys.issue_api_key(one, "shop", Permissions.READ, NOW)
+    api_keys.revoke_api_key(other, issued.api_key.id, LATER)
+    assert [key.revoked_at for key in api_keys.list_api_keys(one)] == [LATER]
 
 
 def test_a_reader_is_not_held_up_by_those_who_write(storage: Storage, open_again: Opener) -> None:

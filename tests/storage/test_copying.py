@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from keywright import access
-from keywright.accounts import hash_session_token
-from keywright.batches import Batches
-from keywright.errors import StoreError
-from keywright.model import NameKind, Permissions, Role
-from keywright.storage import Storage, copy, open_storage, people
-from keywright.storage.schema import metadata
+from keywright.core.errors import StoreError
+from keywright.db import Storage, open_storage
+from keywright.db.schema import metadata
+from keywright.engine.executor import Batches
+from keywright.identity import api_keys
+from keywright.identity.model import Permissions, Role
+from keywright.identity.sessions import hash_session_token
+from keywright.identity.store import find_session
+from keywright.maintenance.copying import copy
+from keywright.provisioning.catalog.model import NameKind
 from tests.databases import a_postgres_url
 from tests.makers import (
     KEY_RING,
@@ -50,7 +53,7 @@ def fill(storage: Storage) -> None:
     batches.change([activate("A", label="Anna's “laptop” \\", meta_data={"os": "linux"}), activate("A")])
     batches.change([deactivate_all("A"), delete("gone"), activate("A", retry=a_retry("once"))])
     batches.change([generate(1, 2_100)])
-    access.issue_api_key(storage, "shop", Permissions.READ_WRITE, NOW)
+    api_keys.issue_api_key(storage, "shop", Permissions.READ_WRITE, NOW)
     batches.change([create_user(), create_user("ada", Role.READER), start_session(1)])
     batches.change([enable_second_factor(2)])
     batches.change([save_name(NameKind.PRODUCT, 7, "Writer"), save_name(NameKind.USER, 7, "Anna")])
@@ -82,7 +85,7 @@ def test_every_row_is_copied_and_the_numbers_go_on(urls: dict[str, str], source:
         assert contents(new) == before
         assert said == {name: len(rows) for name, rows in before.items()}
         with new.read() as tx:
-            assert people.find_session(tx, hash_session_token(TOKEN)) is None
+            assert find_session(tx, hash_session_token(TOKEN)) is None
         batches = Batches(new)
         (record,) = batches.ask([validate("A")])
         assert next(one.label for one in record.activations) == "Anna's “laptop” \\"
@@ -91,7 +94,7 @@ def test_every_row_is_copied_and_the_numbers_go_on(urls: dict[str, str], source:
         assert record.activations[0].id > max(row["id"] for row in before["activations"])
         assert made.license.id > max(row["id"] for row in before["licenses"])
         assert generator.id == 2
-        assert access.issue_api_key(new, "other", Permissions.READ, NOW).api_key.id == 2
+        assert api_keys.issue_api_key(new, "other", Permissions.READ, NOW).api_key.id == 2
 
 
 def test_nothing_is_copied_where_something_is_already(urls: dict[str, str]) -> None:

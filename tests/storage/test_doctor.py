@@ -6,11 +6,12 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
-from keywright import doctor
-from keywright.batches import Batches
-from keywright.doctor import Examined, Finding
-from keywright.model import RecordLimits
-from keywright.storage import Storage, event_store
+from keywright.db import Storage
+from keywright.engine.executor import Batches
+from keywright.events import store as event_store
+from keywright.licensing.activations.model import RecordLimits
+from keywright.maintenance import doctor
+from keywright.maintenance.doctor import Examined, Finding
 from tests.makers import (
     NOW,
     activate,

@@ -4,11 +4,13 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from keywright import browsing
-from keywright.batches import Batches
-from keywright.storage import Reading, Storage, ask, change, event_store, measuring
-from keywright.storage.browsing import event_number_at
-from keywright.storage.migrate import HEAD
+from keywright import search
+from keywright.db import Reading, Storage, ask, change
+from keywright.db.migrate import HEAD
+from keywright.engine.executor import Batches
+from keywright.events import store as event_store
+from keywright.maintenance import measuring
+from keywright.search.store import event_number_at
 from tests.makers import NOW, TOKEN, an_event, create_user, start_session
 
 MIDNIGHT = datetime(2026, 1, 15, tzinfo=UTC)
@@ -23,8 +25,8 @@ def of_day(storage: Storage, day: date, **asked: Any) -> list[datetime]:
     found, before = list[datetime](), None
     while True:
 
-        def question(tx: Reading, before: int | None = before) -> browsing.EventPage:
-            return browsing.list_events(tx, day=day, before_id=before, limit=3, **asked)
+        def question(tx: Reading, before: int | None = before) -> search.EventPage:
+            return search.list_events(tx, day=day, before_id=before, limit=3, **asked)
 
         page = ask(storage, question)
         found += [one.event.at for one in page.events]
@@ -69,7 +71,7 @@ def test_kinds_and_people_can_be_asked_for_by_their_beginning(storage: Storage) 
     happened(storage, NOW, name="name.saved", actor="client")
 
     def names(**asked: Any) -> list[str]:
-        page = ask(storage, lambda tx: browsing.list_events(tx, **asked, limit=9))
+        page = ask(storage, lambda tx: search.list_events(tx, **asked, limit=9))
         return sorted(one.event.name for one in page.events)
 
     assert names(name="license.") == ["license.created"]

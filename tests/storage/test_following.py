@@ -7,11 +7,14 @@ import pytest
 from sqlalchemy import delete as deleted_from
 from sqlalchemy import select
 
-from keywright.batches import Batches
-from keywright.model import Activation
-from keywright.storage import Storage, Writing, activation_store, ask, change, event_store, license_store
-from keywright.storage.following import label_term, newest_event
-from keywright.storage.schema import events, limit_refusals
+from keywright.db import Storage, Writing, ask, change
+from keywright.db.schema import events, limit_refusals
+from keywright.engine.executor import Batches
+from keywright.events import store as event_store
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.licenses import store as license_store
+from keywright.search.terms_store import label_term, newest_event
 from tests.makers import (
     LATER,
     NOW,

@@ -7,9 +7,9 @@ from contextlib import closing, contextmanager
 
 import psycopg
 
-from keywright.batches import Batches
-from keywright.following import Followed
-from keywright.storage import Storage
+from keywright.db import Storage
+from keywright.engine.executor import Batches
+from keywright.search.projector import Followed
 from tests.databases import execute
 from tests.makers import activate, create
 from tests.storage.marked import assert_followed, follow_all, followed, found_marks, lag

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from keywright.batches import Batches
-from keywright.storage import Storage
+from keywright.db import Storage
+from keywright.engine.executor import Batches
 from tests.storage.conftest import ISOLATED
 from tests.storage.marked import assert_followed, follow, follow_all
 from tests.storage.test_batches_model import BatchesAgainstModel, a_file, on_a_server

@@ -11,11 +11,11 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from keywright.batches import Batches
-from keywright.commands import Command
-from keywright.errors import StoreBusy
-from keywright.storage import Storage, ask
-from keywright.storage.following import Positions, find_positions
+from keywright.core.command import Command
+from keywright.core.errors import StoreBusy
+from keywright.db import Storage, ask
+from keywright.engine.executor import Batches
+from keywright.search.terms_store import Positions, find_positions
 from tests.makers import a_storage, activate, create, deactivate_all, delete, update
 from tests.server import wait_until
 from tests.storage.conftest import Opener
@@ -83,8 +83,8 @@ def test_who_follows_waits_for_no_other_process(tmp_path: Path) -> None:
 
 _FOLLOWER = """
 import sys
-from keywright.batches import Batches
-from keywright.storage import open_storage
+from keywright.engine.executor import Batches
+from keywright.db import open_storage
 from tests.makers import KEY_RING
 from tests.storage.marked import follow
 batches = Batches(open_storage(sys.argv[1], KEY_RING))

@@ -5,11 +5,14 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from keywright import commands as c
-from keywright.batches import Batches
-from keywright.errors import GeneratorTooWeak, InvalidParameters, UnknownGenerator
-from keywright.model import LicenseFilter, LicenseSource, Status
-from keywright.storage import Storage, event_store, license_store
+from keywright.core.command import Command
+from keywright.core.errors import GeneratorTooWeak, InvalidParameters, UnknownGenerator
+from keywright.db import Storage
+from keywright.engine.executor import Batches
+from keywright.events import store as event_store
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import LicenseFilter, LicenseSource, Status
+from keywright.provisioning.generators.commands import GetGenerator, ListGenerators
 from tests.makers import (
     LATER,
     a_generator,
@@ -40,7 +43,7 @@ def test_a_generator_is_made_as_it_was_asked_for(batches: Batches) -> None:
     recipe = {"separator": "-", "prefix": "P", "suffix": "S", "times_activated_max": 3, "expires_in_days": 9}
     (made,) = batches.change([create_generator(by=4, **recipe)])
     assert made == a_generator(created_by=4, **recipe)
-    assert batches.ask([c.GetGenerator(generator_id=1), c.ListGenerators()]) == [made, (made,)]
+    assert batches.ask([GetGenerator(generator_id=1), ListGenerators()]) == [made, (made,)]
 
 
 def test_a_generator_changes_in_the_fields_that_are_named(batches: Batches) -> None:
@@ -48,7 +51,7 @@ def test_a_generator_changes_in_the_fields_that_are_named(batches: Batches) -> N
     command = replace(update_generator(1, prefix="P"), now=LATER, by=4)
     (changed,) = batches.change([command])
     assert changed == replace(made, prefix="P", updated_at=LATER, updated_by=4)
-    assert batches.ask([c.GetGenerator(generator_id=1)]) == [changed]
+    assert batches.ask([GetGenerator(generator_id=1)]) == [changed]
 
 
 def test_what_becomes_of_a_generator_is_told(batches: Batches, storage: Storage) -> None:
@@ -68,16 +71,16 @@ def test_a_deleted_generator_leaves_its_licenses(batches: Batches, storage: Stor
     batches.change([create_generator()])
     batches.change([generate(1, 2)])
     assert batches.change([delete_generator(1)]) == [None]
-    assert batches.ask([c.ListGenerators()]) == [()]
+    assert batches.ask([ListGenerators()]) == [()]
     assert license_count(storage) == 2
 
 
 @pytest.mark.parametrize("command", [update_generator(7, prefix="P"), delete_generator(7), generate(7, 1)])
-def test_an_unknown_generator_is_refused(batches: Batches, command: c.Command) -> None:
+def test_an_unknown_generator_is_refused(batches: Batches, command: Command) -> None:
     (outcome,) = batches.change([command])
     assert isinstance(outcome, UnknownGenerator)
     assert outcome.generator_id == 7
-    assert isinstance(batches.ask([c.GetGenerator(generator_id=7)])[0], UnknownGenerator)
+    assert isinstance(batches.ask([GetGenerator(generator_id=7)])[0], UnknownGenerator)
 
 
 def test_keys_that_could_be_guessed_are_refused_unless_forced(batches: Batches) -> None:

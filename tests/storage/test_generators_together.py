@@ -4,9 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec.structs import replace
 
-from keywright.batches import Batches
-from keywright.errors import UnknownGenerator
-from keywright.storage import Storage, generator_store
+from keywright.core.errors import UnknownGenerator
+from keywright.db import Storage
+from keywright.engine.executor import Batches
+from keywright.provisioning.generators import store as generator_store
 from tests.makers import create_generator, delete_generator, update_generator
 from tests.server import wait_until
 from tests.storage.conftest import Opener

@@ -7,16 +7,21 @@ from typing import Any
 
 import pytest
 
-from keywright import rules
-from keywright.batches import Batches
-from keywright.commands import Command, FindLicenses, Query, ValidateAlone
-from keywright.errors import UnknownToken
-from keywright.http import wire
-from keywright.model import Activation, LicenseFilter, LicenseRecord, RecordLimits
-from keywright.reporting import TakesLong
-from keywright.storage import Storage, Writing, activation_store, change, event_store, license_store
-from keywright.storage.many import is_postgres
-from keywright.storage.schema import pruned_activations
+from keywright.core.command import Command, Query
+from keywright.core.errors import UnknownToken
+from keywright.db import Storage, Writing, change
+from keywright.db.bulk import is_postgres
+from keywright.db.schema import pruned_activations
+from keywright.engine.executor import Batches
+from keywright.events import store as event_store
+from keywright.http.v2 import wire
+from keywright.licensing.activations import rules
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.commands import FindLicenses, ValidateAlone
+from keywright.licensing.activations.model import Activation, LicenseRecord, RecordLimits
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import LicenseFilter
+from keywright.licensing.queries import TakesLong
 from tests.databases import execute
 from tests.makers import (
     NOW,

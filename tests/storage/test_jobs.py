@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from keywright import commands as c
 from keywright import jobs
-from keywright.batches import Batches
-from keywright.browsing import Search
-from keywright.errors import (
+from keywright.core.errors import (
     InvalidParameters,
     JobOver,
     Refusal,
@@ -20,12 +17,17 @@ from keywright.errors import (
     UnknownGenerator,
     UnknownJob,
 )
-from keywright.fields import MAX_COUNT
+from keywright.core.parsing import MAX_COUNT
+from keywright.db import Storage, ask
+from keywright.engine.executor import Batches
 from keywright.jobs import MOST_SELECTED, MOST_UNFINISHED
+from keywright.jobs.model import Claim, JobState
 from keywright.jobs.planning import KEYS_AT_ONCE, LICENSES_AT_ONCE
-from keywright.model import Claim, JobState, License, LicenseFilter, LicenseSource, Status
-from keywright.rules import END_OF_TIME
-from keywright.storage import Storage, ask, license_store
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.commands import ExtendLicense, RaiseLimit
+from keywright.licensing.licenses.model import License, LicenseFilter, LicenseSource, Status
+from keywright.licensing.licenses.rules import END_OF_TIME
+from keywright.search import Search
 from tests.jobs import (
     ACTOR,
     BY,
@@ -547,6 +549,6 @@ def test_one_license_can_be_extended_and_its_limit_raised_by_a_command(
         "by": BY,
         "key": "KEY-1",
     }
-    batches.change([c.ExtendLicense(**fields, days=1), c.RaiseLimit(**fields, places=2)])
+    batches.change([ExtendLicense(**fields, days=1), RaiseLimit(**fields, places=2)])
     (license,) = licenses(storage)
     assert (license.expires_at, license.times_activated_max) == (NOW + DAY, 3)

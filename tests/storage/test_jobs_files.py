@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from keywright import commands as c
 from keywright import jobs
-from keywright.batches import Batches
-from keywright.browsing import Search, find_page
-from keywright.errors import FileGone, UnknownJob
+from keywright.core.errors import FileGone, UnknownJob
+from keywright.db import Storage, ask
+from keywright.db.schema import job_pieces
+from keywright.engine.executor import Batches
+from keywright.jobs.commands import ForgetPieces
+from keywright.jobs.model import Job, JobState
 from keywright.jobs.planning import ROWS_AT_ONCE
-from keywright.model import Job, JobState, NameKind, Status
-from keywright.storage import Storage, ask
-from keywright.storage.schema import job_pieces
+from keywright.licensing.licenses.model import Status
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.model import NameKind
+from keywright.search import Search, find_page
 from tests.jobs import (
     ALL,
     Work,
@@ -80,11 +83,11 @@ def pieces(storage: Storage) -> list[tuple[int, int]]:
 def forget(batches: Batches, storage: Storage, before: Any) -> None:
     """What a server does now and then."""
     while (job_id := ask(storage, lambda tx: jobs.find_job_to_forget(tx, before))) is not None:
-        decided(batches, c.ForgetPieces(**by_user(), job_id=job_id))
+        decided(batches, ForgetPieces(**by_user(), job_id=job_id))
 
 
 def name(batches: Batches, kind: NameKind, number: int, name: str) -> None:
-    decided(batches, c.SaveName(**by_user(), kind=kind, number=number, name=name))
+    decided(batches, SaveName(**by_user(), kind=kind, number=number, name=name))
 
 
 def test_a_row_says_what_is_known_of_a_license(batches: Batches, storage: Storage) -> None:
@@ -298,7 +301,7 @@ def test_a_file_that_goes_while_it_is_read_ends_too_early_and_has_no_gap(
     job = exported(storage)
     reading = jobs.read_file(lambda question: ask(storage, question), job.id)
     file = next(reading) + next(reading)
-    assert decided(batches, c.ForgetPieces(**by_user(), job_id=job.id)) == 20
+    assert decided(batches, ForgetPieces(**by_user(), job_id=job.id)) == 20
     file += b"".join(until_gone(reading))
     assert [row["license_key"] for row in parsed(file)] == [f"KEY-{n:05d}" for n in range(5 * ROWS_AT_ONCE)]
 

@@ -5,14 +5,14 @@ from datetime import datetime, timedelta
 import pytest
 from sqlalchemy import insert
 
-from keywright import commands as c
 from keywright import jobs
-from keywright.batches import Batches
-from keywright.errors import UnknownJob
+from keywright.core.errors import UnknownJob
+from keywright.db import Storage, ask
+from keywright.db.schema import jobs as table
+from keywright.engine.executor import Batches
 from keywright.jobs import MOST_UNFINISHED
-from keywright.model import Job, JobState
-from keywright.storage import Storage, ask
-from keywright.storage.schema import jobs as table
+from keywright.jobs.commands import ForgetJobs, ForgetPieces
+from keywright.jobs.model import Job, JobState
 from tests.jobs import ALL, a_change, by_user, cancel, decided, events_of, make_orderer, start, worked_through
 from tests.makers import LATER, NOW, create
 
@@ -34,7 +34,7 @@ def test_the_page_before_one_has_the_next_jobs_latest_first(batches: Batches, st
 
 def forget(batches: Batches, before: datetime) -> int:
     """How many were forgotten at once."""
-    number: int = decided(batches, c.ForgetJobs(**by_user(), before=before))
+    number: int = decided(batches, ForgetJobs(**by_user(), before=before))
     return number
 
 
@@ -74,7 +74,7 @@ def test_a_job_stays_as_long_as_it_has_a_file(batches: Batches, storage: Storage
     job = worked_through(batches, storage, jobs.Export(search=ALL))
     assert not has_old(storage)
     assert forget(batches, SOON) == 0
-    decided(batches, c.ForgetPieces(**by_user(), job_id=job.id))
+    decided(batches, ForgetPieces(**by_user(), job_id=job.id))
     assert forget(batches, SOON) == 1
 
 

@@ -10,12 +10,16 @@ from typing import Any
 import pytest
 
 from keywright import jobs
-from keywright.batches import Batches
-from keywright.browsing import Search
-from keywright.errors import UnknownLicense
+from keywright.core.errors import UnknownLicense
+from keywright.db import Storage, ask
+from keywright.engine.executor import Batches
+from keywright.jobs.model import JobState
 from keywright.jobs.planning import LICENSES_AT_ONCE, ROWS_AT_ONCE
-from keywright.model import JobState, License, LicenseFilter, LicenseRecord, Status
-from keywright.storage import Storage, activation_store, ask, license_store
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import License, LicenseFilter, Status
+from keywright.search import Search
 from tests.jobs import Work, a_change, decided, events_of, make_orderer, start
 from tests.makers import NOW, activate, create, deactivate_all, delete, update
 from tests.storage.conftest import Opener

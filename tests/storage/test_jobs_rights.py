@@ -3,12 +3,15 @@
 import pytest
 from sqlalchemy import delete
 
-from keywright.batches import Batches
+from keywright.db import Storage, ask, change
+from keywright.db.schema import users
+from keywright.engine.executor import Batches
+from keywright.identity.model import Role
 from keywright.jobs import Export, Order
+from keywright.jobs.model import JobState
 from keywright.jobs.planning import LICENSES_AT_ONCE, ROWS_AT_ONCE
-from keywright.model import JobState, LicenseFilter, Role
-from keywright.storage import Storage, ask, change, license_store
-from keywright.storage.schema import users
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import LicenseFilter
 from tests.jobs import ALL, BY, Work, a_change, a_generation, decided, events_of, make_orderer, start
 from tests.makers import NOW, change_user, create, create_generator
 

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import psycopg
 
-from keywright.storage import open_storage
+from keywright.db import open_storage
 from tests.databases import a_postgres_url, execute
 from tests.makers import KEY_RING
 from tests.server import wait_until

@@ -16,15 +16,16 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, create_engine, inspect
 
-from keywright.errors import StoreUnavailable
-from keywright.model import LicenseFilter
-from keywright.storage import Storage, license_store, migrations
-from keywright.storage.migrate import HEAD, state_of_file
-from keywright.storage.schema import metadata
+from keywright.core.errors import StoreUnavailable
+from keywright.db import Storage, migrations
+from keywright.db.migrate import HEAD, state_of_file
+from keywright.db.schema import metadata
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import LicenseFilter
 from tests.makers import KEY, a_license, a_storage
 
 # The package's function of this name hides the module.
-MIGRATE = sys.modules["keywright.storage.migrate"]
+MIGRATE = sys.modules["keywright.db.migrate"]
 SCRIPTS = Path(next(iter(migrations.__path__)))
 #: What a later version could bring: a column and a filled table.
 LATER = "9000"

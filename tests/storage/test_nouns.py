@@ -7,29 +7,27 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from keywright import fields
-from keywright.errors import RejectedByDatabase, StoreConflict
-from keywright.keys import MAX_KEY_LENGTH
-from keywright.model import (
-    Activation,
-    KeptAnswer,
-    License,
-    LicenseFilter,
-    LicenseSource,
-    Permissions,
-    Role,
-    Status,
+from keywright.core import parsing
+from keywright.core.errors import RejectedByDatabase, StoreConflict
+from keywright.db import Storage
+from keywright.engine import idempotency
+from keywright.engine.idempotency import KeptAnswer
+from keywright.events import store as event_store
+from keywright.identity.model import Permissions, Role
+from keywright.identity.store import (
+    find_api_key,
+    find_user,
+    list_api_keys,
+    revoke_api_key,
+    save_new_api_key,
+    save_new_user,
 )
-from keywright.storage import (
-    Storage,
-    activation_store,
-    answer_store,
-    api_key_store,
-    event_store,
-    generator_store,
-    license_store,
-    people,
-)
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.keys import MAX_KEY_LENGTH
+from keywright.licensing.licenses.model import License, LicenseFilter, LicenseSource, Status
+from keywright.provisioning.generators import store as generator_store
 from tests.makers import (
     KEY,
     LATER,
@@ -50,15 +48,15 @@ TAKEN = (RejectedByDatabase, StoreConflict)
 FULL_LICENSE = a_license(
     id=2**62,
     key="Schlüssel/🔑 " + "x" * 200,
-    order_id=fields.MAX_ID,
+    order_id=parsing.MAX_ID,
     product_id=0,
     user_id=7,
     expires_at=datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC),
-    valid_for_days=fields.MAX_COUNT,
+    valid_for_days=parsing.MAX_COUNT,
     source=LicenseSource.GENERATOR,
     status=Status.DISABLED,
     times_activated=3,
-    times_activated_max=fields.MAX_COUNT,
+    times_activated_max=parsing.MAX_COUNT,
     created_at=datetime(1, 1, 1, tzinfo=UTC),
     created_by=1,
     updated_at=LATER,
@@ -66,7 +64,7 @@ FULL_LICENSE = a_license(
 )
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=255)
-numbers = st.none() | st.integers(0, fields.MAX_ID)
+numbers = st.none() | st.integers(0, parsing.MAX_ID)
 moments = st.datetimes(timezones=st.just(UTC)).map(lambda moment: moment.replace(microsecond=0))
 any_license = st.builds(
     a_license,
@@ -76,10 +74,10 @@ any_license = st.builds(
     product_id=numbers,
     user_id=numbers,
     expires_at=st.none() | moments,
-    valid_for_days=st.none() | st.integers(0, fields.MAX_COUNT),
+    valid_for_days=st.none() | st.integers(0, parsing.MAX_COUNT),
     status=st.sampled_from(Status),
     times_activated=st.integers(0, 1),
-    times_activated_max=st.none() | st.integers(1, fields.MAX_COUNT),
+    times_activated_max=st.none() | st.integers(1, parsing.MAX_COUNT),
     created_at=moments,
 )
 any_activation = st.builds(
@@ -292,45 +290,45 @@ def test_a_generator_is_found_changed_and_deleted_by_its_number(storage: Storage
 def test_an_api_key_is_found_by_its_hash_until_it_is_revoked(storage: Storage) -> None:
     client = an_api_key(permissions=Permissions.CLIENT, product_id=5, secret_hash=b"\x01" * 32)
     with storage.write() as tx:
-        client = replace(client, id=api_key_store.save_new_api_key(tx, client, "a" * 64))
-        assert api_key_store.find_api_key(tx, "a" * 64) == client
-        assert api_key_store.find_api_key(tx, "b" * 64) is None
-        assert api_key_store.revoke_api_key(tx, client.id, LATER)
-        assert not api_key_store.revoke_api_key(tx, client.id, NOW)
-        assert not api_key_store.revoke_api_key(tx, 99, NOW)
-        assert api_key_store.find_api_key(tx, "a" * 64) is None
-        assert api_key_store.list_api_keys(tx) == [replace(client, revoked_at=LATER)]
+        client = replace(client, id=save_new_api_key(tx, client, "a" * 64))
+        assert find_api_key(tx, "a" * 64) == client
+        assert find_api_key(tx, "b" * 64) is None
+        assert revoke_api_key(tx, client.id, LATER)
+        assert not revoke_api_key(tx, client.id, NOW)
+        assert not revoke_api_key(tx, 99, NOW)
+        assert find_api_key(tx, "a" * 64) is None
+        assert list_api_keys(tx) == [replace(client, revoked_at=LATER)]
 
 
 def test_a_user_is_found_by_name_and_has_it_alone(storage: Storage) -> None:
     alice = a_user(role=Role.SUPPORT)
     with storage.write() as tx:
-        alice = replace(alice, id=people.save_new_user(tx, alice))
-        assert people.find_user(tx, "alice") == alice
-        assert people.find_user(tx, "bob") is None
+        alice = replace(alice, id=save_new_user(tx, alice))
+        assert find_user(tx, "alice") == alice
+        assert find_user(tx, "bob") is None
     with pytest.raises(TAKEN), storage.write() as tx:
-        people.save_new_user(tx, alice)
+        save_new_user(tx, alice)
 
 
 def test_a_kept_answer_is_found_by_its_scope_until_it_is_forgotten(storage: Storage) -> None:
     old, new = KeptAnswer(b"d" * 32, 200, b'{"a":1}'), KeptAnswer(b"e" * 32, 404, b"")
     with storage.write() as tx:
-        answer_store.save_kept_answer(tx, b"1" * 32, old, NOW)
-        answer_store.save_kept_answer(tx, b"2" * 32, new, LATER)
-        assert answer_store.lock_kept_answers(tx, [b"1" * 32, b"2" * 32, b"3" * 32]) == {
+        idempotency.save_kept_answer(tx, b"1" * 32, old, NOW)
+        idempotency.save_kept_answer(tx, b"2" * 32, new, LATER)
+        assert idempotency.lock_kept_answers(tx, [b"1" * 32, b"2" * 32, b"3" * 32]) == {
             b"1" * 32: old,
             b"2" * 32: new,
         }
-        assert answer_store.delete_kept_answers(tx, NOW) == 0
-        assert answer_store.delete_kept_answers(tx, LATER) == 1
-        assert answer_store.lock_kept_answers(tx, [b"1" * 32, b"2" * 32]) == {b"2" * 32: new}
+        assert idempotency.delete_kept_answers(tx, NOW) == 0
+        assert idempotency.delete_kept_answers(tx, LATER) == 1
+        assert idempotency.lock_kept_answers(tx, [b"1" * 32, b"2" * 32]) == {b"2" * 32: new}
 
 
 def test_a_call_has_one_kept_answer(storage: Storage) -> None:
     with storage.write() as tx:
-        answer_store.save_kept_answer(tx, b"1" * 32, KeptAnswer(b"d" * 32, 200, b""), NOW)
+        idempotency.save_kept_answer(tx, b"1" * 32, KeptAnswer(b"d" * 32, 200, b""), NOW)
     with pytest.raises(TAKEN), storage.write() as tx:
-        answer_store.save_kept_answer(tx, b"1" * 32, KeptAnswer(b"e" * 32, 404, b""), LATER)
+        idempotency.save_kept_answer(tx, b"1" * 32, KeptAnswer(b"e" * 32, 404, b""), LATER)
 
 
 def test_a_key_of_the_greatest_length_fits(storage: Storage) -> None:

@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from keywright import access, doctor
-from keywright.batches import Batches
-from keywright.commands import ForgetEvents
-from keywright.errors import KeywrightError
-from keywright.model import Permissions
-from keywright.retention import Forgotten
-from keywright.storage import Storage, ask, change, event_store, old_events
-from keywright.storage.schema import events
+from keywright.core.errors import KeywrightError
+from keywright.db import Storage, ask, change
+from keywright.db.schema import events
+from keywright.engine.executor import Batches
+from keywright.events import store as event_store
+from keywright.identity import api_keys
+from keywright.identity.model import Permissions
+from keywright.maintenance import doctor, old_events
+from keywright.maintenance.commands import ForgetEvents
+from keywright.maintenance.retention import Forgotten
 from tests.makers import (
     NOW,
     activate,
@@ -140,7 +142,7 @@ def test_only_calls_without_a_secret_are_a_license_s_own(
     storage: Storage, batches: Batches, fields: dict[str, Any], kept: int
 ) -> None:
     for permissions in (Permissions.READ_WRITE, Permissions.CLIENT):
-        access.issue_api_key(storage, "a key", permissions, NOW)
+        api_keys.issue_api_key(storage, "a key", permissions, NOW)
     happened(storage, 1, [0] * 30, **fields)
     follow_all(batches)
     forget_all(batches)

@@ -12,11 +12,12 @@ from typing import Self
 
 import pytest
 
-from keywright.batches import Batches
-from keywright.errors import StoreBusy
-from keywright.model import LicenseFilter
-from keywright.storage import license_store, sqlite
-from keywright.storage.sqlite import SqliteStorage
+from keywright.core.errors import StoreBusy
+from keywright.db import sqlite
+from keywright.db.sqlite import SqliteStorage
+from keywright.engine.executor import Batches
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import LicenseFilter
 from tests.makers import KEY, KEY_RING, a_license, a_storage, create
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +27,7 @@ ANY = LicenseFilter()
 OPEN = """
 import sys
 from pathlib import Path
-from keywright.batches import Batches
+from keywright.engine.executor import Batches
 from keywright.errors import StoreBusy
 from keywright.model import LicenseFilter
 from tests.makers import a_license, a_storage, create

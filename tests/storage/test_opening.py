@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from keywright.errors import ConfigurationError, StoreError, StoreUnavailable
-from keywright.keys import KeyRing
-from keywright.storage import database_path, license_store, open_storage, sqlite
-from keywright.storage.migrate import HEAD, state_of_file
+from keywright.core.crypto import KeyRing
+from keywright.core.errors import ConfigurationError, StoreError, StoreUnavailable
+from keywright.db import database_path, open_storage, sqlite
+from keywright.db.migrate import HEAD, state_of_file
+from keywright.licensing.licenses import store as license_store
 from tests.makers import KEY, KEY_RING, a_license, a_storage, url_of
 
 OTHER_RING = KeyRing(b"another secret, also 32 bytes ok")

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import event
 
-from keywright import reporting
-from keywright.batches import Batches
-from keywright.model import LicenseFilter
-from keywright.reporting import KNOWN_FOR, Pages
-from keywright.storage import Reading, Storage
+from keywright.db import Reading, Storage
+from keywright.engine.executor import Batches
+from keywright.licensing import queries as reporting
+from keywright.licensing.licenses.model import LicenseFilter
+from keywright.licensing.queries import _MOST_LISTS, KNOWN_FOR, Pages
 from tests.makers import create, delete
 
 ANY = LicenseFilter()
@@ -142,4 +142,4 @@ def test_only_so_many_lists_are_remembered(storage: Storage) -> None:
         for number in range(200):
             assert pages.total(tx, LicenseFilter(product_id=number)) == 12
             assert len(keys(tx, pages, 11, 1, LicenseFilter(product_id=number))) == 1
-    assert len(pages._lists) == reporting._MOST_LISTS
+    assert len(pages._lists) == _MOST_LISTS

@@ -8,12 +8,14 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import Table, select
 
-from keywright import commands as c
-from keywright import privacy
-from keywright.batches import Batches
-from keywright.model import Activation, Event, NameKind
-from keywright.storage import Storage, ask
-from keywright.storage.schema import activations, events, licenses, marks, names
+from keywright.db import Storage, ask
+from keywright.db.schema import activations, events, licenses, marks, names
+from keywright.engine.executor import Batches
+from keywright.events.model import Event
+from keywright.licensing.activations.model import Activation
+from keywright.maintenance import personal_data
+from keywright.maintenance.commands import EraseCustomer, ForgetAddresses
+from keywright.provisioning.catalog.model import NameKind
 from tests.jobs import decided, events_of
 from tests.makers import (
     NOW,
@@ -59,13 +61,13 @@ def forget(batches: Batches, storage: Storage, *, after_days: int = 90) -> int:
     before, after, steps = NOW + 100 * DAY - after_days * DAY, (0, ""), 0
     while True:
         steps += 1
-        places = ask(storage, partial(privacy.find_old_places, before=before, after=after, limit=3))
-        command = c.ForgetAddresses(
+        places = ask(storage, partial(personal_data.find_old_places, before=before, after=after, limit=3))
+        command = ForgetAddresses(
             now=NOW + 100 * DAY, origin=an_origin(), before=before, places=tuple(places.found)
         )
         looked_at = decided(batches, command)
         if places.after is None and not looked_at:
-            assert not ask(storage, lambda tx: privacy.has_old_events(tx, before))
+            assert not ask(storage, lambda tx: personal_data.has_old_events(tx, before))
             return steps
         after = places.after or after
 
@@ -114,7 +116,7 @@ def test_of_old_events_the_address_is_forgotten_whatever_the_clock_said_between(
 def test_many_are_forgotten_in_small_steps(
     batches: Batches, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(privacy, "AT_ONCE", 4)
+    monkeypatch.setattr(personal_data, "AT_ONCE", 4)
     batches.change([create("KEY")])
     for _ in range(10):
         activated(batches, "KEY")
@@ -131,10 +133,10 @@ def test_a_place_that_was_taken_again_meanwhile_is_left_as_it_is(batches: Batche
     token = activated(batches, "KEY").token
     batches.change([deactivate(token, "KEY")])
     before = NOW + DAY
-    places = ask(storage, lambda tx: privacy.find_old_places(tx, before, after=(0, ""), limit=9))
+    places = ask(storage, lambda tx: personal_data.find_old_places(tx, before, after=(0, ""), limit=9))
     assert places.found == [(1, token)]
     batches.change([reactivate(token, "KEY", now=NOW + 2 * DAY)])
-    command = c.ForgetAddresses(now=before, origin=an_origin(), before=before, places=tuple(places.found))
+    command = ForgetAddresses(now=before, origin=an_origin(), before=before, places=tuple(places.found))
     decided(batches, command)
     assert records(batches)[token].ip_address == THEIRS.ip_address
 
@@ -160,9 +162,7 @@ def dora(batches: Batches) -> None:
 
 def erase(batches: Batches) -> int:
     steps = 1
-    while not decided(
-        batches, c.EraseCustomer(now=NOW, origin=an_origin(actor="cli:root"), user_id=CUSTOMER)
-    ):
+    while not decided(batches, EraseCustomer(now=NOW, origin=an_origin(actor="cli:root"), user_id=CUSTOMER)):
         steps += 1
     return steps
 
@@ -171,7 +171,7 @@ def erase(batches: Batches) -> int:
 def test_of_an_erased_customer_nothing_is_left_but_licenses_and_counters(
     batches: Batches, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(privacy, "AT_ONCE", 2)
+    monkeypatch.setattr(personal_data, "AT_ONCE", 2)
     query = select(licenses)
     before = ask(storage, lambda tx: tx.connection.execute(query).all())
     tokens = records(batches, "D-1").keys()
@@ -207,7 +207,7 @@ def test_an_erasure_is_written_down_once(batches: Batches, storage: Storage) -> 
 
 @pytest.mark.usefixtures("dora")
 def test_a_customer_gets_all_that_is_stored_about_them(batches: Batches, storage: Storage) -> None:
-    found = ask(storage, lambda tx: privacy.find_customer_data(tx, CUSTOMER))
+    found = ask(storage, lambda tx: personal_data.find_customer_data(tx, CUSTOMER))
     assert found.name == "Dora D. CANARY"
     assert [one.details for one in found.namings] == [
         {"kind": "user", "number": CUSTOMER, "name": [None, "Dora CANARY"]},

@@ -13,13 +13,21 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Engine, create_engine
 
-from keywright.batches import Batches
-from keywright.errors import ConfigurationError, StoreConflict, StoreError, StoreUnavailable, TokenNotActive
-from keywright.keys import KeyRing
-from keywright.model import LicenseRecord
-from keywright.storage import Storage, activation_store, has_database, license_store, migrations, open_storage
-from keywright.storage.migrate import HEAD
-from keywright.storage.schema import metadata
+from keywright.core.crypto import KeyRing
+from keywright.core.errors import (
+    ConfigurationError,
+    StoreConflict,
+    StoreError,
+    StoreUnavailable,
+    TokenNotActive,
+)
+from keywright.db import Storage, has_database, migrations, open_storage
+from keywright.db.migrate import HEAD
+from keywright.db.schema import metadata
+from keywright.engine.executor import Batches
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses import store as license_store
 from tests.databases import a_postgres_url, execute, postgres
 from tests.makers import (
     KEY,
@@ -98,7 +106,7 @@ def test_alembic_finds_no_difference_either(url: str) -> None:
 
 MIGRATE = """
 import sys
-from keywright.storage import open_storage
+from keywright.db import open_storage
 from tests.makers import KEY_RING
 print("ready", flush=True)
 sys.stdin.readline()

@@ -11,10 +11,12 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, inspect
 
-from keywright.batches import Batches
-from keywright.storage import Storage, api_key_store, event_store, migrations, people
-from keywright.storage.migrate import OLDEST_CODE
-from keywright.storage.schema import metadata
+from keywright.db import Storage, migrations
+from keywright.db.migrate import OLDEST_CODE
+from keywright.db.schema import metadata
+from keywright.engine.executor import Batches
+from keywright.events import store as event_store
+from keywright.identity.store import find_user, list_api_keys
 from tests.makers import a_retry, activate, validate
 from tests.storage.conftest import Opener
 from tests.storage.recording import as_json, main
@@ -99,6 +101,6 @@ def test_this_release_reads_what_the_previous_one_wrote(connection: Connection, 
     (again,) = batches.change([activate("a", retry=a_retry("call"))])
     assert again.status == 200
     with storage.read() as tx:
-        assert people.find_user(tx, "alice") is not None
-        assert [one.name for one in api_key_store.list_api_keys(tx)] == ["shop"]
+        assert find_user(tx, "alice") is not None
+        assert [one.name for one in list_api_keys(tx)] == ["shop"]
         assert len(event_store.list_events(tx, 1, limit=99)) == 8

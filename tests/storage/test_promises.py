@@ -4,12 +4,16 @@ from typing import Any
 
 import pytest
 
-from keywright import rules
-from keywright.batches import Batches
-from keywright.errors import LimitReached, RejectedByDatabase, StoreConflict
-from keywright.model import LicenseFilter, LicenseRecord
-from keywright.storage import Storage, activation_store, event_store, license_store
-from keywright.storage.schema import licenses
+from keywright.core.errors import LimitReached, RejectedByDatabase, StoreConflict
+from keywright.db import Storage
+from keywright.db.schema import licenses
+from keywright.engine.executor import Batches
+from keywright.events import store as event_store
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses import rules
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import LicenseFilter
 from tests.makers import (
     KEY,
     KEY_RING,

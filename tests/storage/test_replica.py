@@ -7,11 +7,11 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from keywright.batches import Batches
-from keywright.errors import ConfigurationError, StoreUnavailable
-from keywright.model import LicenseRecord
-from keywright.storage import open_storage
-from keywright.storage.postgres import PostgresStorage
+from keywright.core.errors import ConfigurationError, StoreUnavailable
+from keywright.db import open_storage
+from keywright.db.postgres import PostgresStorage
+from keywright.engine.executor import Batches
+from keywright.licensing.activations.model import LicenseRecord
 from tests.makers import KEY_RING, activate, create, validate
 from tests.server import wait_until
 from tools.postgres import FAST, PostgresServer

@@ -10,26 +10,20 @@ from threading import Event as Signal
 import pytest
 from sqlalchemy import select, update
 
-from keywright.batches import Batches
-from keywright.doctor import examine
-from keywright.errors import KeywrightError, LicenseKeyTaken, StoreConflict, StoreError, StoreUnavailable
-from keywright.keys import KeyRing
-from keywright.model import LicenseFilter
-from keywright.storage import (
-    Storage,
-    activation_store,
-    ask,
-    change,
-    copy,
-    jobs,
-    license_store,
-    open_storage,
-    sealed,
-)
-from keywright.storage.resealing import Resealed, reseal
-from keywright.storage.rotating import Progress, begin, find_progress, finish
-from keywright.storage.schema import licenses
-from keywright.storage.secret_marks import Marks, find_marks
+from keywright.core.crypto import KeyRing
+from keywright.core.errors import KeywrightError, LicenseKeyTaken, StoreConflict, StoreError, StoreUnavailable
+from keywright.db import Storage, ask, change, open_storage, sealed
+from keywright.db.schema import licenses
+from keywright.db.secret_marks import Marks, find_marks
+from keywright.engine.executor import Batches
+from keywright.jobs import store as jobs
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import LicenseFilter
+from keywright.maintenance.copying import copy
+from keywright.maintenance.doctor import examine
+from keywright.maintenance.resealing import Resealed, reseal
+from keywright.maintenance.rotation import Progress, begin, find_progress, finish
 from tests.databases import a_postgres_url
 from tests.makers import (
     KEY_RING,

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from sqlalchemy import Column, LargeBinary, select
 
-from keywright.storage import Storage, change, jobs, sealed
-from keywright.storage.schema import BLIND_INDEX, PLAIN_HASH, SEALED, metadata
+from keywright.db import Storage, change, sealed
+from keywright.db.schema import BLIND_INDEX, PLAIN_HASH, SEALED, metadata
+from keywright.jobs import store as jobs
 from tests.makers import KEY_RING
 from tests.storage.test_copying import fill
 

@@ -8,14 +8,15 @@ import pyotp
 import pytest
 from sqlalchemy import select
 
-from keywright import accounts, second_factors
-from keywright import commands as c
-from keywright.batches import Batches
-from keywright.errors import UnknownUser
-from keywright.model import Session
-from keywright.second_factors import MOST_FAILURES, hash_recovery_code
-from keywright.storage import Storage, ask
-from keywright.storage.schema import second_factors as table
+from keywright.core.errors import UnknownUser
+from keywright.db import Storage, ask
+from keywright.db.schema import second_factors as table
+from keywright.engine.executor import Batches
+from keywright.identity import second_factors, sessions
+from keywright.identity.commands import DisableSecondFactor, RenewRecoveryCodes
+from keywright.identity.model import Session
+from keywright.identity.second_factors import MOST_FAILURES, hash_recovery_code
+from keywright.identity.store import find_user_by_id
 from tests.jobs import decided, events_of
 from tests.makers import (
     NOW,
@@ -42,18 +43,18 @@ def code(at: datetime = NOW) -> str:
     return pyotp.TOTP(SECRET_OF_APP).at(at)
 
 
-def disable(**fields: Any) -> c.DisableSecondFactor:
+def disable(**fields: Any) -> DisableSecondFactor:
     given: dict[str, Any] = {"now": NOW, "origin": an_origin(), "user_id": ALICE}
-    return c.DisableSecondFactor(**given | fields)
+    return DisableSecondFactor(**given | fields)
 
 
-def renew(code: str, hashes: tuple[bytes, ...], now: datetime) -> c.RenewRecoveryCodes:
-    return c.RenewRecoveryCodes(now=now, origin=an_origin(), user_id=ALICE, code=code, code_hashes=hashes)
+def renew(code: str, hashes: tuple[bytes, ...], now: datetime) -> RenewRecoveryCodes:
+    return RenewRecoveryCodes(now=now, origin=an_origin(), user_id=ALICE, code=code, code_hashes=hashes)
 
 
 def sign_in(batches: Batches, code: str | None, now: datetime = NOW + 10 * STEP) -> Session | None:
     """The session that begins with this code; None where it does not."""
-    command = start_session(ALICE, accounts.new_session_token(), code=code, now=now)
+    command = start_session(ALICE, sessions.new_session_token(), code=code, now=now)
     return decided(batches, command)  # type: ignore[no-any-return]
 
 
@@ -203,7 +204,7 @@ def test_with_a_new_second_factor_the_session_has_another_token_and_the_others_e
         decided(batches, start_session(ALICE, token))
     assert decided(batches, enable_second_factor(ALICE))
     with storage.read() as tx:
-        found = [accounts.find_signed_in(tx, token, NOW) for token in (TOKEN, "another", "new")]
+        found = [sessions.find_signed_in(tx, token, NOW) for token in (TOKEN, "another", "new")]
     assert [one is not None for one in found] == [False, False, True]
 
 
@@ -242,7 +243,7 @@ def test_a_ticket_is_good_for_its_user_browser_password_and_five_minutes(
             return second_factors.find_ticket_user(tx, ticket, browser, now) is not None
 
     with storage.read() as tx:
-        user = accounts.find_user_by_id(tx, ALICE)
+        user = find_user_by_id(tx, ALICE)
         assert user is not None
         ticket = second_factors.new_ticket(tx, user, "b", NOW)
     assert find(ticket)

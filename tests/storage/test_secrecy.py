@@ -11,13 +11,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update as update_table
 
-from keywright import access, accounts
-from keywright.batches import Batches
-from keywright.errors import LicenseKeyTaken, RejectedByDatabase, StoreConflict
-from keywright.model import KeptAnswer, LicenseRecord, Permissions
-from keywright.storage import Storage, answer_store, database_path, license_store
-from keywright.storage.schema import kept_answers
-from keywright.storage.sqlite import copy
+from keywright.core.errors import LicenseKeyTaken, RejectedByDatabase, StoreConflict
+from keywright.db import Storage, database_path
+from keywright.db.schema import kept_answers
+from keywright.db.sqlite import copy
+from keywright.engine import idempotency
+from keywright.engine.executor import Batches
+from keywright.engine.idempotency import KeptAnswer
+from keywright.identity import api_keys, passwords, sessions
+from keywright.identity.model import Permissions
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses import store as license_store
 from tests.databases import execute, postgres
 from tests.makers import (
     KEY_RING,
@@ -145,20 +149,20 @@ def test_no_generated_key_stands_in_the_database(batches: Batches, everything: E
 def test_a_kept_answer_is_sealed_for_its_call(storage: Storage, everything: Everything, canary: str) -> None:
     body = json.dumps({"licenseKey": f"{canary}-1", "activationData": {"token": canary}}).encode()
     with storage.write() as tx:
-        answer_store.save_kept_answer(tx, b"1" * 32, KeptAnswer(b"d" * 32, 200, body), NOW)
+        idempotency.save_kept_answer(tx, b"1" * 32, KeptAnswer(b"d" * 32, 200, body), NOW)
     assert found_in(everything(), canary) == []
     with storage.write() as tx:
         tx._connection.execute(update_table(kept_answers).values(scope=b"2" * 32))
     with pytest.raises(ValueError, match="another place"), storage.write() as tx:
-        answer_store.lock_kept_answers(tx, [b"2" * 32])
+        idempotency.lock_kept_answers(tx, [b"2" * 32])
 
 
 def test_no_credential_and_no_password_stands_in_the_database(
     storage: Storage, everything: Everything
 ) -> None:
-    issued = access.issue_api_key(storage, "shop", Permissions.READ, NOW)
-    password, token = "correct horse battery staple", accounts.new_session_token()
-    user = create_user(password_hash=accounts.hash_password(password))
+    issued = api_keys.issue_api_key(storage, "shop", Permissions.READ, NOW)
+    password, token = "correct horse battery staple", sessions.new_session_token()
+    user = create_user(password_hash=passwords.hash_password(password))
     # People type their passwords into the wrong field.
     Batches(storage).change([user, start_session(1, token), refuse_sign_in(password)])
     files = everything()

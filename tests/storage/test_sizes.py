@@ -8,9 +8,12 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import event
 
-from keywright.model import KeptAnswer
-from keywright.storage import Reading, Storage, activation_store, answer_store, license_store, open_storage
-from keywright.storage.many import MOST_NAMED, MOST_ROWS
+from keywright.db import Reading, Storage, open_storage
+from keywright.db.bulk import MOST_NAMED, MOST_ROWS
+from keywright.engine import idempotency
+from keywright.engine.idempotency import KeptAnswer
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.licenses import store as license_store
 from tests.databases import KINDS, a_postgres_url
 from tests.makers import KEY_RING, NOW, a_license, an_activation, url_of
 
@@ -48,7 +51,7 @@ def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
                 ],
             )
             for n in range(1, 321):
-                answer_store.save_kept_answer(tx, scope(n), KeptAnswer(scope(n), 200, b""), NOW)
+                idempotency.save_kept_answer(tx, scope(n), KeptAnswer(scope(n), 200, b""), NOW)
         yield storage
 
 
@@ -137,7 +140,7 @@ def test_any_number_of_kept_answers_is_found_at_once(many: Storage) -> None:
     with many.write() as tx:
         for size in SIZES:
             numbers = range(1, size + 1)
-            found = answer_store.lock_kept_answers(tx, [scope(n) for n in numbers])
+            found = idempotency.lock_kept_answers(tx, [scope(n) for n in numbers])
             assert {one: answer.request_digest for one, answer in found.items()} == {
                 scope(n): scope(n) for n in numbers
             }

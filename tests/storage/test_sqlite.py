@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from keywright.batches import Batches
-from keywright.commands import CheckStore
-from keywright.errors import StoreBusy, StoreUnavailable
-from keywright.model import LicenseFilter
-from keywright.storage import Reading, license_store, sqlite
-from keywright.storage.sqlite import SqliteStorage
+from keywright.core.errors import StoreBusy, StoreUnavailable
+from keywright.db import Reading, sqlite
+from keywright.db.sqlite import SqliteStorage
+from keywright.engine.executor import Batches
+from keywright.engine.health import CheckStore
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import LicenseFilter
 from tests.makers import (
     KEY,
     TOKEN,

@@ -6,9 +6,10 @@ from functools import partial
 
 from sqlalchemy import select
 
-from keywright.batches import Batches
-from keywright.storage import Storage, api_key_store, ask, change
-from keywright.storage.schema import limit_refusals
+from keywright.db import Storage, ask, change
+from keywright.db.schema import limit_refusals
+from keywright.engine.executor import Batches
+from keywright.identity.store import list_api_keys, save_new_api_key
 from tests.makers import LATER, NOW, an_api_key, create
 from tests.storage.conftest import EVERY_ISOLATION, Opener
 from tests.storage.marked import day, found_counts, tally
@@ -66,12 +67,12 @@ def test_a_refusal_after_thirty_days_counts_from_one(batches: Batches, storage: 
 
 def test_when_an_api_key_was_used_last_only_moves_forward(batches: Batches, storage: Storage) -> None:
     for name in "xy":
-        issue = partial(api_key_store.save_new_api_key, api_key=an_api_key(), consumer_key_hash=name)
+        issue = partial(save_new_api_key, api_key=an_api_key(), consumer_key_hash=name)
         change(storage, issue)
-    first, second = (one.id for one in ask(storage, api_key_store.list_api_keys))
+    first, second = (one.id for one in ask(storage, list_api_keys))
 
     def used_at() -> list[datetime | None]:
-        return [one.last_used_at for one in ask(storage, api_key_store.list_api_keys)]
+        return [one.last_used_at for one in ask(storage, list_api_keys)]
 
     assert used_at() == [None, None]
     batches.change([tally(used_api_keys={second: LATER, 99: NOW})])

@@ -5,9 +5,10 @@ from contextlib import closing
 
 import pytest
 
-from keywright.errors import StoreConflict
-from keywright.model import LicenseFilter
-from keywright.storage import Storage, license_store
+from keywright.core.errors import StoreConflict
+from keywright.db import Storage
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import LicenseFilter
 from tests.makers import KEY_RING
 from tests.storage.conftest import ISOLATED
 from tests.storage.unlucky import Unlucky

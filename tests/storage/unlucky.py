@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection
 
-from keywright.keys import KeyRing
-from keywright.storage import Reading, Writing
-from keywright.storage.postgres import PostgresStorage
+from keywright.core.crypto import KeyRing
+from keywright.db import Reading, Writing
+from keywright.db.postgres import PostgresStorage
 
 _SEQUENCES = ("license_numbers", "activation_numbers")
 

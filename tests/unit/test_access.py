@@ -2,9 +2,10 @@
 
 import pytest
 
-from keywright import access, keys
-from keywright.errors import CredentialsInvalid
-from keywright.model import Caller, Permissions
+from keywright.core import crypto
+from keywright.core.errors import CredentialsInvalid
+from keywright.identity import api_keys
+from keywright.identity.model import Caller, Permissions
 from tests.makers import an_api_key
 
 CONSUMER_SECRET = "cs_" + "0" * 40
@@ -16,22 +17,22 @@ def test_the_right_secret_makes_the_caller() -> None:
         name="shop",
         permissions=Permissions.CLIENT,
         product_id=3,
-        secret_hash=keys.hash_consumer_secret(CONSUMER_SECRET),
+        secret_hash=crypto.hash_consumer_secret(CONSUMER_SECRET),
     )
-    caller = access.caller_of(api_key, CONSUMER_SECRET)
+    caller = api_keys.caller_of(api_key, CONSUMER_SECRET)
     assert caller == Caller(api_key_id=7, name="shop", permissions=Permissions.CLIENT, product_id=3)
 
 
 @pytest.mark.parametrize("sent", ["", CONSUMER_SECRET[:-1], CONSUMER_SECRET + "0", CONSUMER_SECRET.upper()])
 def test_another_secret_is_invalid(sent: str) -> None:
-    api_key = an_api_key(secret_hash=keys.hash_consumer_secret(CONSUMER_SECRET))
+    api_key = an_api_key(secret_hash=crypto.hash_consumer_secret(CONSUMER_SECRET))
     with pytest.raises(CredentialsInvalid):
-        access.caller_of(api_key, sent)
+        api_keys.caller_of(api_key, sent)
 
 
 def test_no_secret_fits_an_unknown_api_key() -> None:
     with pytest.raises(CredentialsInvalid):
-        access.caller_of(None, CONSUMER_SECRET)
+        api_keys.caller_of(None, CONSUMER_SECRET)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,6 @@ def test_no_secret_fits_an_unknown_api_key() -> None:
 def test_permissions_allow_what_the_contract_says(
     permissions: Permissions, read: bool, write: bool, core: bool
 ) -> None:
-    assert access.may_read(permissions) is read
-    assert access.may_write(permissions) is write
-    assert access.may_call_core(permissions) is core
+    assert api_keys.may_read(permissions) is read
+    assert api_keys.may_write(permissions) is write
+    assert api_keys.may_call_core(permissions) is core

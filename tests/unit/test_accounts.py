@@ -8,13 +8,13 @@ import pytest
 from argon2 import PasswordHasher, extract_parameters
 from argon2.profiles import RFC_9106_LOW_MEMORY
 
-from keywright import accounts
-from keywright.accounts import Right
-from keywright.model import Role, User
+from keywright.identity import passwords, sessions
+from keywright.identity.model import Role, User
+from keywright.identity.rights import Right, may
 from tests.makers import NOW, a_session, a_user
 
 PASSWORD = "correct horse battery"
-HASH = accounts.hash_password(PASSWORD)
+HASH = passwords.hash_password(PASSWORD)
 
 
 # --- rights -----------------------------------------------------------------------------------------
@@ -29,7 +29,7 @@ HASH = accounts.hash_password(PASSWORD)
     ],
 )
 def test_each_role_has_its_rights_and_no_others(role: Role, rights: set[Right]) -> None:
-    assert {right for right in Right if accounts.may(role, right)} == rights
+    assert {right for right in Right if may(role, right)} == rights
 
 
 # --- passwords --------------------------------------------------------------------------------------
@@ -51,12 +51,12 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_password_too_long_for_anybody_is_wrong_at_once() -> None:
     costly = "\u0301" * 400_000 + "\u0316" * 400_000
-    assert not accounts.check_password(a_user(password_hash=HASH), costly)
-    assert not accounts.check_password(None, costly)
+    assert not passwords.check_password(a_user(password_hash=HASH), costly)
+    assert not passwords.check_password(None, costly)
     with pytest.raises(ValueError, match="at most 1,024 characters"):
-        accounts.hash_password(costly)
+        passwords.hash_password(costly)
     longest = "x" * 1024
-    assert accounts.check_password(a_user(password_hash=accounts.hash_password(longest)), longest)
+    assert passwords.check_password(a_user(password_hash=passwords.hash_password(longest)), longest)
 
 
 def test_a_password_is_kept_as_argon2id_with_a_salt_of_its_own() -> None:
@@ -65,14 +65,14 @@ def test_a_password_is_kept_as_argon2id_with_a_salt_of_its_own() -> None:
     assert replace(found, parallelism=4) == RFC_9106_LOW_MEMORY
     # Hashing keeps one processor busy.
     assert found.parallelism == 1
-    assert accounts.hash_password(PASSWORD) != HASH
+    assert passwords.hash_password(PASSWORD) != HASH
 
 
 def test_only_the_password_lets_its_user_in() -> None:
     alice = a_user(password_hash=HASH)
-    assert accounts.check_password(alice, PASSWORD)
+    assert passwords.check_password(alice, PASSWORD)
     for wrong in ("", "correct horse batter", f"{PASSWORD} ", PASSWORD.upper()):
-        assert not accounts.check_password(alice, wrong)
+        assert not passwords.check_password(alice, wrong)
 
 
 @pytest.mark.parametrize(
@@ -87,39 +87,39 @@ def test_only_the_password_lets_its_user_in() -> None:
 def test_an_unknown_and_a_disabled_user_are_as_much_work_as_a_wrong_password(
     user: User | None, password: str, verified: list[str]
 ) -> None:
-    assert not accounts.check_password(user, password)
+    assert not passwords.check_password(user, password)
     (expected,) = verified
     assert extract_parameters(expected) == extract_parameters(HASH)
 
 
 def test_a_hash_that_is_none_lets_nobody_in() -> None:
-    assert not accounts.check_password(a_user(password_hash="$argon2id$"), PASSWORD)
+    assert not passwords.check_password(a_user(password_hash="$argon2id$"), PASSWORD)
 
 
 def test_it_does_not_matter_how_a_keyboard_composes_a_password() -> None:
-    alice = a_user(password_hash=accounts.hash_password("Gru\u0308n ﬁndet Ruhe"))
-    assert accounts.check_password(alice, "Gr\u00fcn findet Ruhe")
+    alice = a_user(password_hash=passwords.hash_password("Gru\u0308n ﬁndet Ruhe"))
+    assert passwords.check_password(alice, "Gr\u00fcn findet Ruhe")
 
 
 def test_a_password_may_be_any_text() -> None:
     odd = "\udc80 and \0 and 🔑"
-    assert accounts.check_password(a_user(password_hash=accounts.hash_password(odd)), odd)
+    assert passwords.check_password(a_user(password_hash=passwords.hash_password(odd)), odd)
 
 
 # --- sessions ---------------------------------------------------------------------------------------
 
 
 def test_a_token_has_256_random_bits_and_can_stand_in_a_cookie() -> None:
-    tokens = {accounts.new_session_token() for _ in range(100)}
+    tokens = {sessions.new_session_token() for _ in range(100)}
     assert len(tokens) == 100
     assert all(len(one) == 43 and one.replace("-", "").replace("_", "").isalnum() for one in tokens)
 
 
 def test_a_token_is_kept_as_its_sha_256() -> None:
-    assert accounts.hash_session_token("abc") == hashlib.sha256(b"abc").digest()
-    assert len(accounts.hash_session_token("\udc80")) == 32
+    assert sessions.hash_session_token("abc") == hashlib.sha256(b"abc").digest()
+    assert len(sessions.hash_session_token("\udc80")) == 32
 
 
 @pytest.mark.parametrize(("seconds", "is_time"), [(0, False), (59, False), (60, True), (-60, True)])
 def test_that_somebody_came_by_is_written_down_once_a_minute(seconds: int, is_time: bool) -> None:
-    assert accounts.is_to_be_seen(a_session(), NOW + timedelta(seconds=seconds)) is is_time
+    assert sessions.is_to_be_seen(a_session(), NOW + timedelta(seconds=seconds)) is is_time

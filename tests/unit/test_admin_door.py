@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from keywright.background.counters import Tallies
 from keywright.config import Settings
-from keywright.errors import QueueFull
+from keywright.core.errors import QueueFull
 from keywright.http.admin.lazy_app import Door
-from keywright.http.tallies import Tallies
-from keywright.storage import generator_store
+from keywright.provisioning.generators import store as generator_store
 from tests.makers import a_storage
 
 

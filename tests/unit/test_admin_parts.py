@@ -6,9 +6,10 @@ import pytest
 from jinja2 import UndefinedError
 from markupsafe import Markup
 
-from keywright.accounts import Right
 from keywright.http.pages.render import allows, bars_of, browser_of, environment, state_of, url
-from keywright.model import Role, Status
+from keywright.identity.model import Role
+from keywright.identity.rights import Right
+from keywright.licensing.licenses.model import Status
 from tests.makers import LATER, NOW, a_license, a_user
 
 STATICS = dict.fromkeys(("admin.css", "admin.js", "mark.svg"), "/x")

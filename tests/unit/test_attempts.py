@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from keywright.errors import RateLimited
+from keywright.core.errors import RateLimited
 from keywright.http.pages.attempts import AT_SIGN_IN, Attempts, sources_of
 
 

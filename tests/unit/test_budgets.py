@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from keywright import errors as e
+from keywright.background.counters import Tallies
 from keywright.config import Settings
-from keywright.http.addresses import Addresses
-from keywright.http.auth import Network
-from keywright.http.budgets import ADDRESS_BURST, LICENSE_BURST, Budgets
-from keywright.http.calls import Call
-from keywright.http.guesses import Guesses
-from keywright.http.tallies import Tallies
-from keywright.model import Caller, Permissions
+from keywright.core import errors as e
+from keywright.http.middleware.budgets import ADDRESS_BURST, LICENSE_BURST, Budgets
+from keywright.http.middleware.client_address import Addresses
+from keywright.http.middleware.credentials import Network
+from keywright.http.middleware.guesses import Guesses
+from keywright.http.v2.call import Call
+from keywright.identity.model import Caller, Permissions
 
 NOTHING: Any = None
 PEER = "192.0.2.1"

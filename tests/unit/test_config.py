@@ -16,8 +16,8 @@ from keywright.config import (
     settings_in_force,
     without_password,
 )
-from keywright.errors import ConfigurationError
-from keywright.storage import database_path
+from keywright.core.errors import ConfigurationError
+from keywright.db import database_path
 
 LONG = "a secret of thirty-two characters"
 BAD_VALUES = {

@@ -2,9 +2,9 @@
 
 import pytest
 
-from keywright.errors import ConfigurationError
-from keywright.storage import unverified_hosts
-from keywright.storage.session import Session
+from keywright.core.errors import ConfigurationError
+from keywright.db import unverified_hosts
+from keywright.db.session import Session
 
 
 @pytest.mark.parametrize(

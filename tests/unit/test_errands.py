@@ -7,7 +7,7 @@ from queue import Queue
 
 import pytest
 
-from keywright.errors import NoSuchAddress
+from keywright.core.errors import NoSuchAddress
 from keywright.http.admin.backups import Backups, pieces_of
 from keywright.http.admin.tasks import Errand, Errands, State
 from tests.makers import NOW

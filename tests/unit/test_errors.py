@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import keywright
-from keywright import errors
-from keywright.errors import KeywrightError
-from keywright.http import problems
+from keywright.core import errors
+from keywright.core.errors import KeywrightError
+from keywright.http.v2 import messages
 from tests.makers import KEY, NOW, TOKEN, all_errors
 
 PACKAGE = Path(keywright.__file__).parent
@@ -131,32 +131,32 @@ def test_the_tree_lists_every_class_of_the_module_parents_first() -> None:
 
 
 def test_every_error_that_is_raised_has_its_answer_over_http() -> None:
-    assert errors_made() - NOT_OVER_HTTP - set(problems.PROBLEMS) == set()
+    assert errors_made() - NOT_OVER_HTTP - set(messages.PROBLEMS) == set()
 
 
 def test_every_leaf_of_the_tree_has_its_answer_over_http() -> None:
     leaves = {one for one in ALL if not one.__subclasses__()}
-    assert leaves - NOT_OVER_HTTP - set(problems.PROBLEMS) == set()
+    assert leaves - NOT_OVER_HTTP - set(messages.PROBLEMS) == set()
 
 
 def test_no_call_of_the_interface_can_meet_what_has_no_answer_over_http() -> None:
-    starting = {PACKAGE / "http" / name for name in ("listening.py", "server.py", "workers.py")}
+    starting = {PACKAGE / "http" / "server" / name for name in ("listening.py", "run.py", "workers.py")}
     # The pages have sentences of their own.
     pages = set((PACKAGE / "http" / "admin").rglob("*.py"))
     sources = set((PACKAGE / "http").rglob("*.py")) - starting - pages
     made = {one for source in sources for one in errors_made_in(source)}
     assert made & NOT_OVER_HTTP == set()
-    assert NOT_OVER_HTTP & set(problems.PROBLEMS) == set()
+    assert NOT_OVER_HTTP & set(messages.PROBLEMS) == set()
 
 
 def test_every_answer_is_for_an_error_that_is_raised() -> None:
-    assert set(problems.PROBLEMS) - errors_made() == set()
+    assert set(messages.PROBLEMS) - errors_made() == set()
 
 
-@pytest.mark.parametrize("kind", problems.PROBLEMS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", messages.PROBLEMS, ids=lambda kind: kind.__name__)
 def test_every_error_can_be_said_with_its_own_facts(kind: type[KeywrightError]) -> None:
-    problem = problems.PROBLEMS[kind]
-    status, written = problems.write(an_error(kind), {})
+    problem = messages.PROBLEMS[kind]
+    status, written = messages.write(an_error(kind), {})
     body = json.loads(written)
     assert 400 <= status <= 599
     assert (status, body["code"]) == (problem.status, problem.code)
@@ -166,7 +166,7 @@ def test_every_error_can_be_said_with_its_own_facts(kind: type[KeywrightError]) 
 
 
 def test_an_error_without_an_answer_of_its_own_is_a_fault_of_ours() -> None:
-    status, written = problems.write(errors.StoreError("internals"), {})
+    status, written = messages.write(errors.StoreError("internals"), {})
     assert status == 500
     assert b"internals" not in written
 

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keywright import fields
-from keywright.errors import InvalidStatus
-from keywright.model import Status
+from keywright.core import parsing
+from keywright.core.errors import InvalidStatus
+from keywright.licensing.licenses.model import Status, parse_status
 
 MOMENTS = st.datetimes(timezones=st.just(UTC)).map(lambda moment: moment.replace(microsecond=0))
 
 
-@given(st.integers(0, fields.MAX_ID))
+@given(st.integers(0, parsing.MAX_ID))
 def test_an_integer_may_be_a_number_or_digits(number: int) -> None:
-    assert fields.parse_integer(number) == fields.parse_integer(str(number)) == number
+    assert parsing.parse_integer(number) == parsing.parse_integer(str(number)) == number
 
 
-@pytest.mark.parametrize("parse", [fields.parse_integer, fields.parse_limit, fields.parse_days])
+@pytest.mark.parametrize("parse", [parsing.parse_integer, parsing.parse_limit, parsing.parse_days])
 def test_null_is_no_number_and_the_empty_text_is_refused(parse: Callable[[object], int | None]) -> None:
     assert parse(None) is None
     with pytest.raises(ValueError, match="must be an integer"):
@@ -29,9 +29,9 @@ def test_null_is_no_number_and_the_empty_text_is_refused(parse: Callable[[object
 
 @pytest.mark.parametrize("value", [2**63, str(2**63), -1, "-1", "9" * 19, "9" * 20])
 def test_an_integer_is_from_0_to_what_a_64_bit_column_holds(value: object) -> None:
-    assert fields.parse_integer(2**63 - 1) == fields.parse_integer(str(2**63 - 1)) == 2**63 - 1
+    assert parsing.parse_integer(2**63 - 1) == parsing.parse_integer(str(2**63 - 1)) == 2**63 - 1
     with pytest.raises(ValueError, match="must be an integer from 0 to 9223372036854775807"):
-        fields.parse_integer(value)
+        parsing.parse_integer(value)
 
 
 @pytest.mark.parametrize(
@@ -59,21 +59,21 @@ def test_an_integer_is_from_0_to_what_a_64_bit_column_holds(value: object) -> No
 )
 def test_nothing_else_is_bent_into_an_integer(value: object) -> None:
     with pytest.raises(ValueError, match="must be an integer"):
-        fields.parse_integer(value)
+        parsing.parse_integer(value)
 
 
 def test_digits_may_begin_with_zeros() -> None:
-    assert fields.parse_integer("007") == 7
+    assert parsing.parse_integer("007") == 7
 
 
-@pytest.mark.parametrize("parse", [fields.parse_limit, fields.parse_days])
+@pytest.mark.parametrize("parse", [parsing.parse_limit, parsing.parse_days])
 def test_limits_and_days_end_at_31_bits(parse: Callable[[object], int | None]) -> None:
     assert parse(2**31 - 1) == parse(str(2**31 - 1)) == 2**31 - 1
     with pytest.raises(ValueError, match="from 0 to 2147483647"):
         parse(2**31)
 
 
-@pytest.mark.parametrize("parse", [fields.parse_limit, fields.parse_days])
+@pytest.mark.parametrize("parse", [parsing.parse_limit, parsing.parse_days])
 def test_a_limit_of_0_is_no_limit_and_0_days_are_none(parse: Callable[[object], int | None]) -> None:
     assert parse(0) is None
     assert parse("0") is None
@@ -84,7 +84,7 @@ def test_a_limit_of_0_is_no_limit_and_0_days_are_none(parse: Callable[[object], 
 def test_a_status_is_its_number_or_its_name_in_any_case(status: Status) -> None:
     name = status.name
     for value in (int(status), str(int(status)), name, name.lower(), name.title(), f" {name} "):
-        assert fields.parse_status(value) is status
+        assert parse_status(value) is status
 
 
 @pytest.mark.parametrize(
@@ -93,12 +93,12 @@ def test_a_status_is_its_number_or_its_name_in_any_case(status: Status) -> None:
 )
 def test_nothing_else_is_a_status(value: object) -> None:
     with pytest.raises(InvalidStatus):
-        fields.parse_status(value)
+        parse_status(value)
 
 
 @given(MOMENTS)
 def test_a_time_that_was_written_reads_as_the_same_moment(moment: datetime) -> None:
-    assert fields.parse_time(fields.write_time(moment)) == moment
+    assert parsing.parse_time(parsing.write_time(moment)) == moment
 
 
 @given(MOMENTS, st.integers(-23 * 60, 23 * 60))
@@ -107,11 +107,11 @@ def test_the_offset_of_an_iso_8601_time_is_honoured(moment: datetime, minutes: i
         local = moment.astimezone(timezone(timedelta(minutes=minutes)))
     except OverflowError:
         return
-    assert fields.parse_time(local.isoformat()) == moment
+    assert parsing.parse_time(local.isoformat()) == moment
 
 
 def test_a_time_is_written_without_an_offset_and_with_a_four_digit_year() -> None:
-    assert fields.write_time(datetime(99, 1, 2, 3, 4, 5, tzinfo=UTC)) == "0099-01-02 03:04:05"
+    assert parsing.write_time(datetime(99, 1, 2, 3, 4, 5, tzinfo=UTC)) == "0099-01-02 03:04:05"
 
 
 @pytest.mark.parametrize(
@@ -139,12 +139,12 @@ def test_a_time_is_written_without_an_offset_and_with_a_four_digit_year() -> Non
     ],
 )
 def test_a_time_has_one_of_three_formats(text: str, moment: datetime) -> None:
-    assert fields.parse_time(text) == moment.replace(tzinfo=UTC)
+    assert parsing.parse_time(text) == moment.replace(tzinfo=UTC)
 
 
 @pytest.mark.parametrize("value", [None, ""])
 def test_a_time_may_be_left_out(value: object) -> None:
-    assert fields.parse_time(value) is None
+    assert parsing.parse_time(value) is None
 
 
 @pytest.mark.parametrize(
@@ -187,35 +187,35 @@ def test_a_time_may_be_left_out(value: object) -> None:
 )
 def test_nothing_else_is_a_time(value: object) -> None:
     with pytest.raises(ValueError, match="must be YYYY-MM-DD HH:MM:SS"):
-        fields.parse_time(value)
+        parsing.parse_time(value)
 
 
 def test_a_text_is_kept_as_it_is_up_to_its_limit() -> None:
-    assert fields.parse_text(" Büro\n🔑 ", 255) == " Büro\n🔑 "
-    assert fields.parse_text("🔑" * 255, fields.MAX_LABEL_LENGTH) == "🔑" * 255
+    assert parsing.parse_text(" Büro\n🔑 ", 255) == " Büro\n🔑 "
+    assert parsing.parse_text("🔑" * 255, parsing.MAX_LABEL_LENGTH) == "🔑" * 255
     with pytest.raises(ValueError, match="at most 255 characters"):
-        fields.parse_text("a" * 256, fields.MAX_LABEL_LENGTH)
+        parsing.parse_text("a" * 256, parsing.MAX_LABEL_LENGTH)
 
 
 @pytest.mark.parametrize(("value", "text"), [(None, None), ("", None), (0, "0"), (7, "7")])
 def test_a_text_may_be_left_out_or_be_a_number(value: object, text: str | None) -> None:
-    assert fields.parse_text(value, 255) == text
+    assert parsing.parse_text(value, 255) == text
 
 
 @pytest.mark.parametrize("value", [True, 1.5, [], {}, ["a"], b"a", "a\x00b", "\ud800", 10**300])
 def test_nothing_else_is_a_text(value: object) -> None:
     with pytest.raises(ValueError, match="must be a text"):
-        fields.parse_text(value, 255)
+        parsing.parse_text(value, 255)
 
 
 @pytest.mark.parametrize("value", [None, "", {}, "{}"])
 def test_meta_may_be_left_out_or_empty(value: object) -> None:
-    assert fields.parse_meta(value) is None
+    assert parsing.parse_meta(value) is None
 
 
 @pytest.mark.parametrize("value", [{"os": "linux", "": ""}, '{"os": "linux", "": ""}'])
 def test_meta_is_an_object_of_texts_or_the_json_of_one(value: object) -> None:
-    assert fields.parse_meta(value) == {"os": "linux", "": ""}
+    assert parsing.parse_meta(value) == {"os": "linux", "": ""}
 
 
 @pytest.mark.parametrize(
@@ -240,22 +240,22 @@ def test_meta_is_an_object_of_texts_or_the_json_of_one(value: object) -> None:
 )
 def test_nothing_else_is_meta(value: object) -> None:
     with pytest.raises(ValueError, match="must be an object whose values are texts"):
-        fields.parse_meta(value)
+        parsing.parse_meta(value)
 
 
 @pytest.mark.parametrize("value", [{"os": "\x00"}, {"\x00": "os"}, {"os": "\ud800"}, '{"os": "\\u0000"}'])
 def test_meta_has_only_what_every_database_can_store(value: object) -> None:
     with pytest.raises(ValueError, match="null characters"):
-        fields.parse_meta(value)
+        parsing.parse_meta(value)
 
 
 def test_meta_has_at_most_4_kib_as_json() -> None:
-    room = fields.MAX_META_BYTES - len(json.dumps({"m": ""}, separators=(",", ":")))
-    assert fields.parse_meta({"m": "x" * room}) == {"m": "x" * room}
+    room = parsing.MAX_META_BYTES - len(json.dumps({"m": ""}, separators=(",", ":")))
+    assert parsing.parse_meta({"m": "x" * room}) == {"m": "x" * room}
     with pytest.raises(ValueError, match="at most 4096 bytes"):
-        fields.parse_meta({"m": "x" * (room + 1)})
+        parsing.parse_meta({"m": "x" * (room + 1)})
     with pytest.raises(ValueError, match="at most 4096 bytes"):
-        fields.parse_meta({"m": "é" * (room // 2 + 1)})
+        parsing.parse_meta({"m": "é" * (room // 2 + 1)})
 
 
 @given(st.text())
@@ -264,7 +264,7 @@ def test_what_is_storable_is_what_utf_8_can_write_without_null_characters(text: 
         is_utf_8 = bool(text.encode()) or not text
     except UnicodeEncodeError:
         is_utf_8 = False
-    assert fields.is_storable(text) == (is_utf_8 and "\x00" not in text)
+    assert parsing.is_storable(text) == (is_utf_8 and "\x00" not in text)
 
 
 @pytest.mark.parametrize(
@@ -280,6 +280,6 @@ def test_what_is_storable_is_what_utf_8_can_write_without_null_characters(text: 
     ],
 )
 def test_an_address_is_kept_whole_or_as_its_network_or_not_at_all(address: str, short: str) -> None:
-    assert fields.keep_address(address, "full") == address
-    assert fields.keep_address(address, "short") == short
-    assert fields.keep_address(address, "none") == ""
+    assert parsing.keep_address(address, "full") == address
+    assert parsing.keep_address(address, "short") == short
+    assert parsing.keep_address(address, "none") == ""

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message
 
-from keywright.errors import BodyTooLarge, MalformedJson, QueueFull
-from keywright.http import intake
-from keywright.http.intake import Intake
-from keywright.http.parameters import parse_body
+from keywright.core.errors import BodyTooLarge, MalformedJson, QueueFull
+from keywright.http.middleware import intake
+from keywright.http.middleware.intake import Intake
+from keywright.http.v2.parameters import parse_body
 
 MIB = 1024 * 1024
 

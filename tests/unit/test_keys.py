@@ -14,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from keywright import keys
-from keywright.errors import GeneratorTooWeak, InvalidLicenseKey
-from keywright.generating import require_sound
-from keywright.keys import KeyRing
+from keywright.core import crypto
+from keywright.core.crypto import KeyRing
+from keywright.core.errors import GeneratorTooWeak, InvalidLicenseKey
+from keywright.licensing.licenses import keys
+from keywright.provisioning.generators import rules
+from keywright.provisioning.generators.handlers import require_sound
 from tests.makers import KEY, KEY_RING, SECRET, a_generator
 
 #: Every text that can be stored: no lone surrogates.
@@ -213,7 +215,7 @@ def test_normalizing_twice_changes_nothing_more(text: str) -> None:
 
 @given(TEXTS)
 def test_a_mask_never_shows_more_than_a_quarter_of_a_key(key: str) -> None:
-    shown = keys.mask(key)
+    shown = crypto.mask(key)
     assert shown[0] == "…"
     assert key.endswith(shown[1:]) or set(shown[1:]) == {"?"} or set(shown[1:]) == {"?"}
     assert len(shown) - 1 <= min(4, len(key) / 4)
@@ -232,45 +234,45 @@ def test_a_mask_never_shows_more_than_a_quarter_of_a_key(key: str) -> None:
     ],
 )
 def test_a_mask_shows_the_end_of_a_key(key: str, masked: str) -> None:
-    assert keys.mask(key) == masked
+    assert crypto.mask(key) == masked
 
 
 def test_tokens_and_credentials_have_160_random_bits_in_lower_case_hex() -> None:
-    assert re.fullmatch("[0-9a-f]{40}", keys.new_token())
-    assert re.fullmatch("ck_[0-9a-f]{40}", keys.new_consumer_key())
-    assert re.fullmatch("cs_[0-9a-f]{40}", keys.new_consumer_secret())
-    assert len({keys.new_token() for _ in range(1000)}) == 1000
+    assert re.fullmatch("[0-9a-f]{40}", crypto.new_token())
+    assert re.fullmatch("ck_[0-9a-f]{40}", crypto.new_consumer_key())
+    assert re.fullmatch("cs_[0-9a-f]{40}", crypto.new_consumer_secret())
+    assert len({crypto.new_token() for _ in range(1000)}) == 1000
 
 
 def test_consumer_keys_are_hashed_as_woocommerce_hashes_them() -> None:
     # hash_hmac('sha256', $consumer_key, 'wc-api') in PHP; made here with:
     # printf %s ck_0123456789abcdef0123456789abcdef01234567 | openssl dgst -sha256 -hmac wc-api
-    hashed = keys.hash_consumer_key("ck_0123456789abcdef0123456789abcdef01234567")
+    hashed = crypto.hash_consumer_key("ck_0123456789abcdef0123456789abcdef01234567")
     assert hashed == "4ffbd479cad9f24fb43a1516cb436a9dad0e2e23ef491464e29c2d81dae32edd"
 
 
 def test_consumer_secrets_are_kept_as_sha_256() -> None:
     # FIPS 180-2, appendix B.1.
     expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert keys.hash_consumer_secret("abc").hex() == expected
+    assert crypto.hash_consumer_secret("abc").hex() == expected
 
 
 def test_a_generated_key_follows_the_recipe() -> None:
     recipe = a_generator(prefix="P.", suffix=".S", separator="-", chunks=3, chunk_length=5)
-    for key in [keys.generate_key(recipe) for _ in range(50)]:
+    for key in [rules.generate_key(recipe) for _ in range(50)]:
         assert re.fullmatch(r"P\.[0-9A-F]{5}-[0-9A-F]{5}-[0-9A-F]{5}\.S", key)
-        assert len(key) == keys.key_length(recipe)
+        assert len(key) == rules.key_length(recipe)
 
 
 def test_a_recipe_without_trimmings_makes_bare_runs() -> None:
     recipe = a_generator(separator=None, chunks=2, chunk_length=3, charset="x")
-    assert keys.generate_key(recipe) == "xxxxxx"
-    assert keys.key_length(recipe) == 6
+    assert rules.generate_key(recipe) == "xxxxxx"
+    assert rules.key_length(recipe) == 6
 
 
 def test_every_character_of_the_charset_comes_up() -> None:
     recipe = a_generator(charset="ab", chunks=1, chunk_length=100)
-    assert set(keys.generate_key(recipe)) == {"a", "b"}
+    assert set(rules.generate_key(recipe)) == {"a", "b"}
 
 
 @pytest.mark.parametrize(
@@ -287,7 +289,7 @@ def test_every_character_of_the_charset_comes_up() -> None:
 def test_entropy_counts_distinct_characters_only(
     charset: str, chunks: int, chunk_length: int, bits: float
 ) -> None:
-    assert keys.entropy_bits(charset, chunks, chunk_length) == pytest.approx(bits)
+    assert rules.entropy_bits(charset, chunks, chunk_length) == pytest.approx(bits)
 
 
 def test_keys_that_could_be_guessed_are_those_below_64_bits() -> None:
@@ -301,8 +303,8 @@ def test_keys_that_could_be_guessed_are_those_below_64_bits() -> None:
 @pytest.mark.parametrize("field", ["charset", "separator", "prefix", "suffix"])
 @pytest.mark.parametrize("bad", ["\n", "a\x00", "\x9f", "\ud800"])
 def test_a_recipe_with_control_characters_makes_no_keys(field: str, bad: str) -> None:
-    assert keys.is_drawable(a_generator(**{field: bad})) is False
-    assert keys.is_drawable(a_generator(**{field: "é🔑"})) is True
+    assert rules.is_drawable(a_generator(**{field: bad})) is False
+    assert rules.is_drawable(a_generator(**{field: "é🔑"})) is True
 
 
 @pytest.mark.parametrize(
@@ -319,7 +321,7 @@ def test_a_recipe_with_control_characters_makes_no_keys(field: str, bad: str) ->
     ],
 )
 def test_a_recipe_makes_no_keys_with_white_space_at_an_end(fields: dict[str, str], is_drawable: bool) -> None:
-    assert keys.is_drawable(a_generator(**fields)) is is_drawable
+    assert rules.is_drawable(a_generator(**fields)) is is_drawable
 
 
 parts = st.none() | st.text(st.sampled_from("ab \n\u3000"), max_size=3)
@@ -332,9 +334,9 @@ def test_what_a_drawable_recipe_makes_is_a_key_as_it_is(
     recipe = a_generator(
         charset=charset, prefix=prefix, suffix=suffix, separator=separator, chunks=chunks, chunk_length=2
     )
-    made = [keys.generate_key(recipe) for _ in range(10)]
-    assert {len(key) for key in made} == {keys.key_length(recipe)}
-    if keys.is_drawable(recipe):
+    made = [rules.generate_key(recipe) for _ in range(10)]
+    assert {len(key) for key in made} == {rules.key_length(recipe)}
+    if rules.is_drawable(recipe):
         assert [keys.normalize_key(key) for key in made] == made
 
 

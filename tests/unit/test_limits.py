@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keywright.errors import RateLimited, TooManyChanges
-from keywright.http.limits import RateLimit, site_of, source_of
+from keywright.core.errors import RateLimited, TooManyChanges
+from keywright.http.middleware.rate_limits import RateLimit, site_of, source_of
 
 NOW = 1_000_000.0
 

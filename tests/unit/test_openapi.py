@@ -6,15 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from keywright import errors as e
 from keywright.config import Settings
-from keywright.http import v2, wire
+from keywright.core import errors as e
 from keywright.http.openapi import examples
 from keywright.http.openapi.document import build, path_of
 from keywright.http.openapi.operations import OPERATIONS
 from keywright.http.openapi.refusals import WHEN
 from keywright.http.openapi.responses import STATUSES, errors_of
-from keywright.http.problems import PROBLEMS
+from keywright.http.v2 import routes, wire
+from keywright.http.v2.messages import PROBLEMS
 
 DOCUMENT = build(Settings())
 SCHEMAS = DOCUMENT["components"]["schemas"]
@@ -37,17 +37,20 @@ def test_every_address_and_method_is_in_the_document_and_no_other() -> None:
         for method in item
         if method != "parameters"
     }
-    assert said == {(path_of(address), method) for address in v2.ADDRESSES for method in address.methods}
+    assert said == {(path_of(address), method) for address in routes.ADDRESSES for method in address.methods}
 
 
 def test_every_operation_is_described_and_no_other() -> None:
-    actions = {one.operation for address in v2.ADDRESSES for one in address.actions.values()}
+    actions = {one.operation for address in routes.ADDRESSES for one in address.actions.values()}
     assert actions == set(OPERATIONS) == set(examples.SUCCESSES)
 
 
 def test_every_problem_is_the_answer_of_some_operation() -> None:
     met = {
-        one for address in v2.ADDRESSES for method in address.methods for one in errors_of(address, method)
+        one
+        for address in routes.ADDRESSES
+        for method in address.methods
+        for one in errors_of(address, method)
     }
     assert met == set(PROBLEMS) - NEVER
 
@@ -57,8 +60,8 @@ def test_every_problem_is_described() -> None:
     assert set(STATUSES) == {problem.status for problem in PROBLEMS.values()}
 
 
-@pytest.mark.parametrize("address", v2.ADDRESSES, ids=path_of)
-def test_the_statuses_of_an_operation_are_those_of_its_errors(address: v2.Address) -> None:
+@pytest.mark.parametrize("address", routes.ADDRESSES, ids=path_of)
+def test_the_statuses_of_an_operation_are_those_of_its_errors(address: routes.Address) -> None:
     for method in address.methods:
         responses = DOCUMENT["paths"][path_of(address)][method.lower()]["responses"]
         statuses = {str(PROBLEMS[one].status) for one in errors_of(address, method)}
@@ -121,7 +124,7 @@ def test_an_installation_gets_its_own_addresses() -> None:
     assert "wp-json" not in json.dumps(built["paths"])
 
 
-@pytest.mark.parametrize("address", v2.ADDRESSES, ids=path_of)
-def test_the_parameters_of_an_operation_are_those_that_it_knows(address: v2.Address) -> None:
+@pytest.mark.parametrize("address", routes.ADDRESSES, ids=path_of)
+def test_the_parameters_of_an_operation_are_those_that_it_knows(address: routes.Address) -> None:
     for action in address.actions.values():
         assert {field.name for field in OPERATIONS[action.operation].takes} == action.takes

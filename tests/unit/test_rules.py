@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keywright import rules
-from keywright.errors import (
+from keywright.core.errors import (
     AlreadyActivated,
     LicenseDisabled,
     LicenseExpired,
@@ -19,7 +18,10 @@ from keywright.errors import (
     Refusal,
     TokenNotActive,
 )
-from keywright.model import Activation, Status
+from keywright.licensing.activations import rules as activation_rules
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.licenses import rules as license_rules
+from keywright.licensing.licenses.model import Status
 from tests.makers import KEY, LATER, NOW, TOKEN, a_deactivated_activation, a_license, an_activation
 
 SECOND = timedelta(seconds=1)
@@ -40,23 +42,23 @@ def refusal_in_order(
 
 
 def test_activate_takes_one_place() -> None:
-    license = rules.activate(a_license(times_activated=2, times_activated_max=3), LATER)
+    license = activation_rules.activate(a_license(times_activated=2, times_activated_max=3), LATER)
     assert license == a_license(times_activated=3, times_activated_max=3, updated_at=LATER)
 
 
 def test_activate_needs_a_free_place() -> None:
     with pytest.raises(LimitReached) as refusal:
-        rules.activate(a_license(times_activated=3, times_activated_max=3), NOW)
+        activation_rules.activate(a_license(times_activated=3, times_activated_max=3), NOW)
     assert refusal.value.key == KEY
 
 
 def test_a_license_without_a_limit_has_always_a_free_place() -> None:
-    assert rules.activate(a_license(times_activated=10**9), NOW).times_activated == 10**9 + 1
+    assert activation_rules.activate(a_license(times_activated=10**9), NOW).times_activated == 10**9 + 1
 
 
 def test_a_limit_that_was_lowered_below_what_is_taken_has_no_free_place() -> None:
     with pytest.raises(LimitReached):
-        rules.activate(a_license(times_activated=5, times_activated_max=3), NOW)
+        activation_rules.activate(a_license(times_activated=5, times_activated_max=3), NOW)
 
 
 @pytest.mark.parametrize(("expired", "status", "full"), list(product((False, True), Status, (False, True))))
@@ -69,10 +71,10 @@ def test_activate_refuses_in_the_order_of_the_contract(expired: bool, status: St
     )
     expected = refusal_in_order(expired=expired, status=status, full=full)
     if expected is None:
-        assert rules.activate(license, NOW).times_activated == 1
+        assert activation_rules.activate(license, NOW).times_activated == 1
     else:
         with pytest.raises(expected):
-            rules.activate(license, NOW)
+            activation_rules.activate(license, NOW)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_a_refusal_of_a_license_names_its_key(
     status: Status, refused: type[LicenseInactive | LicenseDisabled]
 ) -> None:
     with pytest.raises(refused) as refusal:
-        rules.require_usable(a_license(status=status), NOW)
+        license_rules.require_usable(a_license(status=status), NOW)
     assert refusal.value.key == KEY
 
 
@@ -102,14 +104,14 @@ def test_reactivate_refuses_in_the_order_of_the_contract(
     record = an_activation() if active else a_deactivated_activation()
     expected = refusal_in_order(expired=expired, status=status, active=active, full=full)
     if expected is None:
-        assert rules.reactivate(license, record, NOW)[0].times_activated == 1
+        assert activation_rules.reactivate(license, record, NOW)[0].times_activated == 1
     else:
         with pytest.raises(expected):
-            rules.reactivate(license, record, NOW)
+            activation_rules.reactivate(license, record, NOW)
 
 
 def test_reactivate_takes_the_place_back_under_the_same_token() -> None:
-    license, record = rules.reactivate(
+    license, record = activation_rules.reactivate(
         a_license(times_activated=1, times_activated_max=2), a_deactivated_activation(), LATER
     )
     assert license == a_license(times_activated=2, times_activated_max=2, updated_at=LATER)
@@ -119,37 +121,37 @@ def test_reactivate_takes_the_place_back_under_the_same_token() -> None:
 def test_reactivate_needs_a_free_place() -> None:
     full = a_license(times_activated=1, times_activated_max=1)
     with pytest.raises(LimitReached):
-        rules.reactivate(full, a_deactivated_activation(), NOW)
+        activation_rules.reactivate(full, a_deactivated_activation(), NOW)
 
 
 def test_an_active_record_cannot_be_reactivated() -> None:
     with pytest.raises(AlreadyActivated) as refusal:
-        rules.reactivate(a_license(times_activated=1), an_activation(), NOW)
+        activation_rules.reactivate(a_license(times_activated=1), an_activation(), NOW)
     assert refusal.value.token == TOKEN
 
 
 def test_deactivate_gives_up_one_place() -> None:
-    license, record = rules.deactivate(a_license(times_activated=2), an_activation(), LATER)
+    license, record = activation_rules.deactivate(a_license(times_activated=2), an_activation(), LATER)
     assert license == a_license(times_activated=1, deactivated_records=1, updated_at=LATER)
     assert record == an_activation(updated_at=LATER, deactivated_at=LATER)
 
 
 def test_a_deactivated_record_cannot_be_deactivated_again() -> None:
     with pytest.raises(TokenNotActive) as refusal:
-        rules.deactivate(a_license(), a_deactivated_activation(), NOW)
+        activation_rules.deactivate(a_license(), a_deactivated_activation(), NOW)
     assert refusal.value.token == TOKEN
 
 
 @pytest.mark.parametrize("status", Status)
 def test_deactivation_works_in_any_status_and_after_the_expiry(status: Status) -> None:
     license = a_license(status=status, expires_at=NOW, times_activated=1)
-    assert rules.deactivate(license, an_activation(), LATER)[0].times_activated == 0
-    assert rules.deactivate_all(license, [an_activation()], LATER)[0].times_activated == 0
+    assert activation_rules.deactivate(license, an_activation(), LATER)[0].times_activated == 0
+    assert activation_rules.deactivate_all(license, [an_activation()], LATER)[0].times_activated == 0
 
 
 def test_deactivate_all_gives_up_every_place_and_reports_only_the_records_it_ended() -> None:
     records = [an_activation(id=1), a_deactivated_activation(id=2), an_activation(id=3)]
-    license, ended = rules.deactivate_all(a_license(times_activated=2), records, LATER)
+    license, ended = activation_rules.deactivate_all(a_license(times_activated=2), records, LATER)
     assert license == a_license(times_activated=0, deactivated_records=2, updated_at=LATER)
     assert [one.id for one in ended] == [1, 3]
     assert all(one.deactivated_at == one.updated_at == LATER for one in ended)
@@ -158,57 +160,60 @@ def test_deactivate_all_gives_up_every_place_and_reports_only_the_records_it_end
 @pytest.mark.parametrize("records", [[], [a_deactivated_activation()]])
 def test_deactivate_all_needs_an_active_record(records: list[Activation]) -> None:
     with pytest.raises(NothingActive) as refusal:
-        rules.deactivate_all(a_license(), records, NOW)
+        activation_rules.deactivate_all(a_license(), records, NOW)
     assert refusal.value.key == KEY
 
 
 def test_a_license_expires_exactly_at_expires_at() -> None:
     license = a_license(expires_at=NOW)
-    assert not rules.is_expired(license, NOW - SECOND)
-    assert rules.is_expired(license, NOW)
-    rules.require_usable(license, NOW - SECOND)
+    assert not license_rules.is_expired(license, NOW - SECOND)
+    assert license_rules.is_expired(license, NOW)
+    license_rules.require_usable(license, NOW - SECOND)
     with pytest.raises(LicenseExpired) as refusal:
-        rules.require_usable(license, NOW)
+        license_rules.require_usable(license, NOW)
     assert refusal.value.expires_at == NOW
 
 
 def test_a_license_without_expires_at_never_expires() -> None:
-    assert not rules.is_expired(a_license(), rules.END_OF_TIME)
+    assert not license_rules.is_expired(a_license(), license_rules.END_OF_TIME)
 
 
 @pytest.mark.parametrize("status", [Status.SOLD, Status.DELIVERED, Status.ACTIVE])
 def test_sold_delivered_and_active_licenses_can_be_used(status: Status) -> None:
-    rules.require_usable(a_license(status=status), NOW)
+    license_rules.require_usable(a_license(status=status), NOW)
 
 
 def test_the_first_activation_turns_valid_for_into_expires_at() -> None:
-    license = rules.activate(a_license(valid_for_days=30), NOW)
+    license = activation_rules.activate(a_license(valid_for_days=30), NOW)
     assert license.expires_at == NOW + timedelta(days=30)
     assert license.valid_for_days == 30
 
 
 def test_later_activations_leave_expires_at_alone() -> None:
-    once = rules.activate(a_license(valid_for_days=30), NOW)
-    assert rules.activate(once, LATER).expires_at == NOW + timedelta(days=30)
-    again, _ = rules.reactivate(once, a_deactivated_activation(), LATER)
+    once = activation_rules.activate(a_license(valid_for_days=30), NOW)
+    assert activation_rules.activate(once, LATER).expires_at == NOW + timedelta(days=30)
+    again, _ = activation_rules.reactivate(once, a_deactivated_activation(), LATER)
     assert again.expires_at == NOW + timedelta(days=30)
 
 
 def test_an_expires_at_that_was_given_wins_over_valid_for() -> None:
-    license = rules.activate(a_license(valid_for_days=30, expires_at=LATER), NOW)
+    license = activation_rules.activate(a_license(valid_for_days=30, expires_at=LATER), NOW)
     assert license.expires_at == LATER
 
 
 def test_the_end_of_time_is_its_last_second() -> None:
     with pytest.raises(OverflowError):
-        rules.END_OF_TIME + SECOND
+        license_rules.END_OF_TIME + SECOND
 
 
 def test_valid_for_reaches_the_end_of_time_and_not_beyond() -> None:
-    left = (rules.END_OF_TIME - NOW).days
-    assert rules.expiry_after(NOW, left) == NOW + timedelta(days=left)
-    assert rules.expiry_after(NOW, left + 1) == rules.END_OF_TIME
-    assert rules.activate(a_license(valid_for_days=2**31 - 1), NOW).expires_at == rules.END_OF_TIME
+    left = (license_rules.END_OF_TIME - NOW).days
+    assert license_rules.expiry_after(NOW, left) == NOW + timedelta(days=left)
+    assert license_rules.expiry_after(NOW, left + 1) == license_rules.END_OF_TIME
+    assert (
+        activation_rules.activate(a_license(valid_for_days=2**31 - 1), NOW).expires_at
+        == license_rules.END_OF_TIME
+    )
 
 
 @given(
@@ -217,26 +222,26 @@ def test_valid_for_reaches_the_end_of_time_and_not_beyond() -> None:
 )
 def test_no_number_of_days_leads_beyond_the_end_of_time(now: datetime, days: int) -> None:
     now = now.replace(microsecond=0)
-    expiry = rules.expiry_after(now, days)
-    assert now <= expiry <= rules.END_OF_TIME
-    assert expiry == rules.END_OF_TIME or expiry - now == timedelta(days=days)
+    expiry = license_rules.expiry_after(now, days)
+    assert now <= expiry <= license_rules.END_OF_TIME
+    assert expiry == license_rules.END_OF_TIME or expiry - now == timedelta(days=days)
 
 
 def test_validation_reports_every_record_deactivated_ones_included() -> None:
     records = (an_activation(id=1), a_deactivated_activation(id=2))
-    assert rules.validate(records, None) == records
-    assert rules.validate((), None) == ()
+    assert activation_rules.validate(records, None) == records
+    assert activation_rules.validate((), None) == ()
 
 
 def test_validation_with_a_token_reports_that_active_record_alone() -> None:
     records = [an_activation(id=1, token="a" * 40), an_activation(id=2, token="b" * 40)]
-    assert rules.validate(records, "b" * 40) == (records[1],)
+    assert activation_rules.validate(records, "b" * 40) == (records[1],)
 
 
 @pytest.mark.parametrize("records", [[], [a_deactivated_activation()], [an_activation(token="b" * 40)]])
 def test_validation_with_a_token_needs_an_active_record_with_it(records: list[Activation]) -> None:
     with pytest.raises(TokenNotActive) as refusal:
-        rules.validate(records, TOKEN)
+        activation_rules.validate(records, TOKEN)
     assert refusal.value.token == TOKEN
 
 
@@ -245,7 +250,7 @@ def test_remaining_activations_are_the_limit_less_what_is_taken(
     limit: int | None, taken: int, left: int | None
 ) -> None:
     license = a_license(times_activated=taken, times_activated_max=limit)
-    assert rules.remaining_activations(license) == left
+    assert license_rules.remaining_activations(license) == left
 
 
 def test_records_are_in_the_order_in_which_they_were_made_and_of_one_second_in_that_of_their_numbers() -> (
@@ -256,11 +261,15 @@ def test_records_are_in_the_order_in_which_they_were_made_and_of_one_second_in_t
         an_activation(id=4, created_at=NOW),
         an_activation(id=1, created_at=LATER),
     ]
-    assert sorted(reversed(records), key=rules.by_age) == records
+    assert sorted(reversed(records), key=activation_rules.by_age) == records
 
 
 def test_records_are_kept_for_a_day_and_at_most_ten_thousand_and_a_mebibyte_is_listed() -> None:
-    numbers = (rules.KEPT_FOR, rules.MOST_KEPT_RECORDS, rules.MOST_LISTED_BYTES)
+    numbers = (
+        activation_rules.KEPT_FOR,
+        activation_rules.MOST_KEPT_RECORDS,
+        activation_rules.MOST_LISTED_BYTES,
+    )
     assert numbers == (timedelta(days=1), 10_000, 2**20)
 
 
@@ -282,17 +291,19 @@ def test_a_hundred_deactivated_records_are_kept_or_twice_the_limit_where_that_is
     records: int, limit: int | None, surplus: tuple[int, int]
 ) -> None:
     license = a_license(deactivated_records=records, times_activated_max=limit)
-    assert rules.surplus(license, 100) == surplus
+    assert activation_rules.surplus(license, 100) == surplus
 
 
 def test_a_license_without_a_limit_keeps_as_few_records_as_asked_for() -> None:
-    assert rules.surplus(a_license(deactivated_records=3), 1) == (0, 2)
+    assert activation_rules.surplus(a_license(deactivated_records=3), 1) == (0, 2)
 
 
 @pytest.mark.parametrize(("records", "left"), [(3, 2), (1, 0), (0, 0)])
 def test_a_record_that_is_taken_back_is_no_longer_counted_as_deactivated(records: int, left: int) -> None:
     license = a_license(deactivated_records=records)
-    assert rules.reactivate(license, a_deactivated_activation(), NOW)[0].deactivated_records == left
+    assert (
+        activation_rules.reactivate(license, a_deactivated_activation(), NOW)[0].deactivated_records == left
+    )
 
 
 def test_active_records_are_listed_before_the_latest_deactivated_ones_and_the_oldest_stands_on_top() -> None:
@@ -303,7 +314,7 @@ def test_active_records_are_listed_before_the_latest_deactivated_ones_and_the_ol
         an_activation(id=4),
         a_deactivated_activation(id=5, deactivated_at=LATER),
     ]
-    chosen = [[one.id for one in rules.listed(records, most, 10**6)] for most in range(7)]
+    chosen = [[one.id for one in activation_rules.listed(records, most, 10**6)] for most in range(7)]
     assert chosen == [[], [2], [4, 2], [4, 5, 2], [1, 4, 5, 2], [1, 3, 4, 5, 2], [1, 3, 4, 5, 2]]
 
 
@@ -318,5 +329,5 @@ def test_active_records_are_listed_before_the_latest_deactivated_ones_and_the_ol
 )
 def test_records_are_listed_while_their_bytes_fit(fields: dict[str, Any], size: int) -> None:
     records = [an_activation(id=1, **fields), an_activation(id=2, **fields), an_activation(id=3, **fields)]
-    assert len(rules.listed(records, 9, 2 * size)) == 2
-    assert len(rules.listed(records, 9, 2 * size - 1)) == 1
+    assert len(activation_rules.listed(records, 9, 2 * size)) == 2
+    assert len(activation_rules.listed(records, 9, 2 * size - 1)) == 1

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from keywright import rules
-from keywright.errors import LicenseExpired, LimitReached, NothingActive, Refusal
-from keywright.model import Activation, License, Status
+from keywright.core.errors import LicenseExpired, LimitReached, NothingActive, Refusal
+from keywright.licensing.activations import rules
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.licenses.model import License, Status
 from tests.makers import NOW, a_license, an_activation
 
 LIMITS = st.none() | st.integers(1, 4)

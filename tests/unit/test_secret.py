@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from keywright.config import Settings, has_database, load_secret, open_installation
-from keywright.errors import ConfigurationError, StoreError
+from keywright.core.errors import ConfigurationError, StoreError
 from tests.server import environment
 
 LONG = "a secret of thirty-two characters"

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from keywright.http.sending import MOST_DELAYED, Brake
+from keywright.http.middleware.sending import MOST_DELAYED, Brake
 
 
 def test_answers_to_limited_callers_are_delayed_but_only_so_many_at_a_time() -> None:

@@ -15,8 +15,8 @@ from keywright.cli.options import (
     with_installation,
     with_installation_made,
 )
-from keywright.fields import write_time
-from keywright.model import ApiKey, Permissions
+from keywright.core.parsing import write_time
+from keywright.identity.model import ApiKey, Permissions
 
 app = typer.Typer(name="apikey", no_args_is_help=True, help="Give programs access to the API, and end it.")
 
@@ -43,7 +43,7 @@ def create(
     and validate, with --product-id only licenses of that product; this one may be inside a program that
     you give away.
     """
-    from keywright import access
+    from keywright.identity import api_keys as access
 
     if product_id is not None and permissions is not Permissions.CLIENT:
         raise WrongUsage("--product-id goes with --permissions client only")
@@ -63,7 +63,7 @@ def create(
 @with_installation
 def list_api_keys(here: Installation, as_json: AsJson = False) -> None:
     """List the API keys, revoked ones included, oldest first."""
-    from keywright import access
+    from keywright.identity import api_keys as access
 
     api_keys = access.list_api_keys(here.storage)
     if as_json:
@@ -81,7 +81,7 @@ def revoke(
     api_key_id: Annotated[int, typer.Argument(metavar="ID", min=1, help="The API key's number.")],
 ) -> None:
     """End an API key at once and for good."""
-    from keywright import access
+    from keywright.identity import api_keys as access
 
     access.revoke_api_key(here.storage, api_key_id, here.now, origin=here.origin)
     output.print_line(f"API key {api_key_id} is revoked.")

@@ -15,13 +15,13 @@ from keywright.cli import output
 from keywright.cli.doctor import doctor
 from keywright.cli.installation import opened
 from keywright.cli.options import ConfigFile, DatabaseUrl, DataDir, WrongUsage, command
-from keywright.errors import ConfigurationError
-from keywright.fields import write_time
+from keywright.core.errors import ConfigurationError
+from keywright.core.parsing import write_time
 
 if TYPE_CHECKING:
     from keywright.config import Settings
-    from keywright.keys import KeyRing
-    from keywright.storage.backup import Backup, Manifest
+    from keywright.core.crypto import KeyRing
+    from keywright.maintenance.backup import Backup, Manifest
 
 _EVERY = 0.2
 _KINDS = {"sqlite": "an SQLite database", "postgresql": "a PostgreSQL database"}
@@ -73,7 +73,7 @@ def backup(
     A PostgreSQL database needs pg_dump, at least of the server's version.
     """
     from keywright.config import find_secret, has_database, load_key_ring, load_secret, read_settings
-    from keywright.storage.backup import make_backup
+    from keywright.maintenance.backup import make_backup
 
     began = monotonic()
     settings = read_settings({"data_dir": data_dir, "database_url": database_url}, config)
@@ -138,7 +138,7 @@ def restore(
     made the backup.
     """
     from keywright.config import make_data_dir, read_settings
-    from keywright.storage import backup as backups
+    from keywright.maintenance import backup as backups
 
     settings = read_settings({"data_dir": data_dir, "database_url": database_url}, config)
     url = settings.database_url_in_force
@@ -215,7 +215,7 @@ def _secret_for(found: "Backup", settings: "Settings", *, is_unsigned: bool) -> 
     it may be unsigned: what such a backup is signed with proves nothing.
     """
     from keywright.config import load_key_ring
-    from keywright.keys import KeyRing
+    from keywright.core.crypto import KeyRing
 
     file = settings.secret_file.absolute()
     if settings.secret is not None or file.exists():
@@ -272,14 +272,14 @@ def _examine(options: dict[str, object], config: Path | None) -> None:
 
 
 def _database(settings: "Settings") -> str:
-    from keywright.storage import database_path, without_password
+    from keywright.db import database_path, without_password
 
     path = database_path(settings.database_url_in_force)
     return without_password(settings.database_url_in_force) if path is None else str(path.absolute())
 
 
 def _as_it_was(manifest: "Manifest") -> str:
-    from keywright.storage.backup import in_words
+    from keywright.maintenance.backup import in_words
 
     return f"as it was at {write_time(manifest.made_at)} (UTC): {in_words(manifest.contents)}"
 

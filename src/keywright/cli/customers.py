@@ -6,12 +6,12 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from keywright import commands as c
-from keywright import fields
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import command, with_installation
-from keywright.fields import write_time
+from keywright.core import parsing
+from keywright.core.parsing import write_time
+from keywright.maintenance.commands import EraseCustomer
 
 app = typer.Typer(
     name="customer",
@@ -22,7 +22,7 @@ app = typer.Typer(
 _Number = Annotated[
     int,
     typer.Argument(
-        metavar="ID", parser=fields.parse_integer, help="The customer's number in your shop (user_id)."
+        metavar="ID", parser=parsing.parse_integer, help="The customer's number in your shop (user_id)."
     ),
 ]
 
@@ -33,8 +33,8 @@ def export(here: Installation, user_id: _Number) -> None:
     """Print everything that is stored about a customer, as JSON: their name, and their licenses with whole
     license keys, activations and events.
     """
-    from keywright.privacy import find_customer_data
-    from keywright.storage import ask
+    from keywright.db import ask
+    from keywright.maintenance.personal_data import find_customer_data
 
     found = ask(here.storage, lambda tx: find_customer_data(tx, user_id))
     output.print_json({"user_id": user_id} | _plain(found))
@@ -57,7 +57,7 @@ def erase(
     if not is_sure:
         question = f"Erase the name, addresses, user agents, labels and meta data of customer {user_id}?"
         typer.confirm(question, abort=True, err=True)
-    while not here.change(c.EraseCustomer, user_id=user_id):
+    while not here.change(EraseCustomer, user_id=user_id):
         pass
     output.print_line(f"What told of customer {user_id} is erased.")
     output.print_line(

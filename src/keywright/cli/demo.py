@@ -4,13 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from keywright import access
-from keywright import commands as c
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.config import Settings, open_installation
-from keywright.keys import UNAMBIGUOUS
-from keywright.model import ApiKey, LicenseFilter, LicenseRecord, LicenseSource, Permissions, Status
+from keywright.identity import api_keys as access
+from keywright.identity.model import ApiKey, Permissions
+from keywright.licensing.activations.commands import FindLicenses
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses.keys import UNAMBIGUOUS
+from keywright.licensing.licenses.model import LicenseFilter, LicenseSource, Status
+from keywright.provisioning.generators.commands import CreateGenerator, GenerateLicenses
 
 _API_KEY_NAME = "demo"
 _PLACES = 3
@@ -83,7 +86,7 @@ def print_management_call(demo: Demo, api_url: str, another: str) -> None:
 
 
 def _first_license(here: Installation) -> LicenseRecord | None:
-    found: tuple[LicenseRecord, ...] = here.ask(c.FindLicenses(where=LicenseFilter(), after_id=0, limit=1))
+    found: tuple[LicenseRecord, ...] = here.ask(FindLicenses(where=LicenseFilter(), after_id=0, limit=1))
     return found[0] if found else None
 
 
@@ -92,7 +95,7 @@ def _fill(here: Installation) -> Demo:
         here.storage, _API_KEY_NAME, Permissions.READ_WRITE, here.now, origin=here.origin
     )
     generator = here.change(
-        c.CreateGenerator,
+        CreateGenerator,
         by=issued.api_key.id,
         name="Demo",
         charset=UNAMBIGUOUS,
@@ -102,7 +105,7 @@ def _fill(here: Installation) -> Demo:
         times_activated_max=_PLACES,
     )
     records: tuple[LicenseRecord, ...] = here.change(
-        c.GenerateLicenses,
+        GenerateLicenses,
         by=issued.api_key.id,
         generator_id=generator.id,
         amount=1,

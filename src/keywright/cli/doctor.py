@@ -11,7 +11,7 @@ from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, command, with_installation
 
 if TYPE_CHECKING:
-    from keywright.doctor import Examined, Finding
+    from keywright.maintenance.doctor import Examined, Finding
 
 _EVERY = 1.0
 
@@ -41,7 +41,7 @@ def doctor(
 
     Status 0: nothing is wrong, or everything was mended; there may be warnings. Status 1: something is wrong.
     """
-    from keywright.doctor import Examined, examine
+    from keywright.maintenance.doctor import Examined, examine
 
     warnings = _warn(here, is_silent=as_json)
     began, said_at, seen = monotonic(), monotonic(), Examined()
@@ -81,7 +81,7 @@ def _line(finding: "Finding", *, is_mended: bool) -> str:
 def _warn(here: Installation, *, is_silent: bool) -> list[str]:
     """Say what is risky about the settings, and whether a server has met a proxy that they do not name."""
     from keywright.config import risks
-    from keywright.doctor import proxy_warnings
+    from keywright.maintenance.doctor import proxy_warnings
 
     warnings = risks(here.settings) + proxy_warnings(here.storage, here.now)
     for warning in () if is_silent else warnings:

@@ -4,8 +4,6 @@ from typing import Annotated
 
 import typer
 
-from keywright import commands as c
-from keywright import fields
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import (
@@ -19,8 +17,17 @@ from keywright.cli.options import (
     with_installation,
     with_installation_made,
 )
-from keywright.keys import UNAMBIGUOUS
-from keywright.model import Generator, LicenseRecord, Status
+from keywright.core import parsing
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses.keys import UNAMBIGUOUS
+from keywright.licensing.licenses.model import Status
+from keywright.provisioning.generators.commands import (
+    CreateGenerator,
+    DeleteGenerator,
+    GenerateLicenses,
+    ListGenerators,
+)
+from keywright.provisioning.generators.model import Generator
 
 app = typer.Typer(
     name="generator", no_args_is_help=True, help="Make licenses in numbers, with keys after a recipe."
@@ -33,7 +40,7 @@ Id = Annotated[int, typer.Argument(metavar="ID", min=1, help="The generator's nu
 
 
 def _text(text: str) -> str | None:
-    found = fields.parse_text(text, _MAX_TEXT)
+    found = parsing.parse_text(text, _MAX_TEXT)
     if found is not None and not found.isprintable():
         raise ValueError("must not contain control characters")
     return found
@@ -70,7 +77,7 @@ _Max = Annotated[
     typer.Option(
         "--max",
         metavar="N",
-        parser=fields.parse_limit,
+        parser=parsing.parse_limit,
         help="How many places its licenses have. Without it: no limit.",
     ),
 ]
@@ -78,7 +85,7 @@ _ExpiresIn = Annotated[
     int | None,
     typer.Option(
         metavar="DAYS",
-        parser=fields.parse_days,
+        parser=parsing.parse_days,
         help="Let its licenses end so many days after their first activation.",
     ),
 ]
@@ -113,7 +120,7 @@ def create(
     Left alone, it makes keys of 150 random bits, such as RT7KA-2M3WX-… with six groups.
     """
     generator: Generator = here.change(
-        c.CreateGenerator,
+        CreateGenerator,
         name=name,
         charset=charset,
         chunks=chunks,
@@ -136,7 +143,7 @@ def create(
 @with_installation
 def list_generators(here: Installation, as_json: AsJson = False) -> None:
     """List the generators, oldest first."""
-    generators: tuple[Generator, ...] = here.ask(c.ListGenerators())
+    generators: tuple[Generator, ...] = here.ask(ListGenerators())
     if as_json:
         output.print_json_array(map(output.generator_json, generators))
         return
@@ -165,7 +172,7 @@ def generate(
 ) -> None:
     """Make licenses with a generator, all or none, and print their keys, one a line."""
     records: tuple[LicenseRecord, ...] = here.change(
-        c.GenerateLicenses,
+        GenerateLicenses,
         generator_id=generator_id,
         amount=amount,
         status=status,
@@ -184,7 +191,7 @@ def generate(
 @with_installation
 def delete(here: Installation, generator_id: Id) -> None:
     """Delete a generator; the licenses that it made stay."""
-    here.change(c.DeleteGenerator, generator_id=generator_id)
+    here.change(DeleteGenerator, generator_id=generator_id)
     output.print_line(f"Generator {generator_id} is deleted. The licenses that it made stay.")
 
 

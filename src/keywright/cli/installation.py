@@ -10,14 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keywright import commands as c
-from keywright.errors import ConfigurationError, KeywrightError
-from keywright.model import LicenseRecord, Origin
+from keywright.core.command import Command, Origin, Query
+from keywright.core.errors import ConfigurationError, KeywrightError
+from keywright.licensing.activations.commands import ValidateAlone
+from keywright.licensing.activations.model import LicenseRecord
 
 if TYPE_CHECKING:
     from keywright.config import Settings
-    from keywright.doctor import Finding
-    from keywright.storage import Storage
+    from keywright.db import Storage
+    from keywright.maintenance.doctor import Finding
 
 #: Commands come from the machine that the database is on.
 _HERE = "127.0.0.1"
@@ -31,7 +32,7 @@ class Installation:
 
     def __init__(self, storage: "Storage", settings: "Settings") -> None:
         # Imported here, like everything slow, so that --help and completion need not wait for it.
-        from keywright.batches import Batches
+        from keywright.engine.executor import Batches
 
         self.storage = storage
         self.settings = settings
@@ -39,23 +40,23 @@ class Installation:
         self._batches = Batches(storage, settings.record_limits)
         self.now = datetime.now(UTC).replace(microsecond=0)
 
-    def change(self, command: Callable[..., c.Command], **fields: Any) -> Any:
+    def change(self, command: Callable[..., Command], **fields: Any) -> Any:
         """Decide a command that has these fields; what it changed is durable then."""
         return _value(self._batches.change([command(now=self.now, origin=self.origin, **fields)]))
 
-    def ask(self, query: c.Query) -> Any:
+    def ask(self, query: Query) -> Any:
         """The answer to a question."""
         return _value(self._batches.ask([query]))
 
     def mend(self, finding: "Finding") -> None:
         """Mend what the doctor found."""
-        from keywright.doctor import mend
+        from keywright.maintenance.doctor import mend
 
         mend(self.storage, finding, self.now, self.origin)
 
     def get_license(self, key: str) -> LicenseRecord:
         """The license with this key, and the activations that an answer lists. Raises ``UnknownLicense``."""
-        record: LicenseRecord = self.ask(c.ValidateAlone(key=key))
+        record: LicenseRecord = self.ask(ValidateAlone(key=key))
         return record
 
 

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from keywright import commands as c
-from keywright import fields, keys
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import (
@@ -27,8 +25,20 @@ from keywright.cli.options import (
     with_installation,
     with_installation_made,
 )
-from keywright.model import Activation, Event, LicenseFilter, LicensePage, LicenseRecord, Status
-from keywright.storage import event_store
+from keywright.core import crypto, parsing
+from keywright.events.model import Event
+from keywright.licensing.activations.commands import (
+    Activate,
+    Deactivate,
+    DeactivateAll,
+    FindLicenses,
+    ListLicenses,
+    Reactivate,
+)
+from keywright.licensing.activations.model import Activation, LicensePage, LicenseRecord
+from keywright.licensing.licenses import keys
+from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, UpdateLicense
+from keywright.licensing.licenses.model import LicenseFilter, Status
 
 app = typer.Typer(name="license", no_args_is_help=True, help="Make, show, change and activate licenses.")
 
@@ -39,43 +49,45 @@ _PIECE = 500
 _Max = Annotated[
     int | None,
     typer.Option(
-        "--max", metavar="N", parser=fields.parse_limit, help="How many places it has; 0: no limit."
+        "--max", metavar="N", parser=parsing.parse_limit, help="How many places it has; 0: no limit."
     ),
 ]
 _ExpiresAt = Annotated[
     datetime | None,
     typer.Option(
         metavar="TIME",
-        parser=fields.parse_time,
+        parser=parsing.parse_time,
         help="When it ends: 2030-12-31, '2030-12-31 18:00:00' (both UTC), or 2030-12-31T18:00:00+01:00.",
     ),
 ]
 _ValidFor = Annotated[
     int | None,
     typer.Option(
-        metavar="DAYS", parser=fields.parse_days, help="Let it end so many days after its first activation."
+        metavar="DAYS", parser=parsing.parse_days, help="Let it end so many days after its first activation."
     ),
 ]
 
 _NewMax = Annotated[
     Change | None,
     typer.Option(
-        "--max", metavar="N", parser=changing(fields.parse_limit), help="How many places, or none: no limit."
+        "--max", metavar="N", parser=changing(parsing.parse_limit), help="How many places, or none: no limit."
     ),
 ]
 _NewExpiresAt = Annotated[
     Change | None,
-    typer.Option(metavar="TIME", parser=changing(fields.parse_time), help="When it ends, or none."),
+    typer.Option(metavar="TIME", parser=changing(parsing.parse_time), help="When it ends, or none."),
 ]
 _NewValidFor = Annotated[
     Change | None,
     typer.Option(
-        metavar="DAYS", parser=changing(fields.parse_days), help="Days after the first activation, or none."
+        metavar="DAYS", parser=changing(parsing.parse_days), help="Days after the first activation, or none."
     ),
 ]
 _NewNumber = Annotated[
     Change | None,
-    typer.Option(metavar="ID", parser=changing(fields.parse_integer), help="A number in your shop, or none."),
+    typer.Option(
+        metavar="ID", parser=changing(parsing.parse_integer), help="A number in your shop, or none."
+    ),
 ]
 
 
@@ -107,7 +119,7 @@ def create(
     """
     _refuse_two_ends(expires_at, valid_for)
     record: LicenseRecord = here.change(
-        c.CreateLicense,
+        CreateLicense,
         key=key or keys.new_license_key(),
         status=status,
         order_id=order_id,
@@ -124,6 +136,8 @@ def create(
 @with_installation
 def show(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
     """Show a license, its activations and what happened to it lately."""
+    from keywright.events import store as event_store
+
     record = here.get_license(key)
     with here.storage.read() as tx:
         events = event_store.list_events(tx, record.license.id, limit=_LATEST_EVENTS)
@@ -173,7 +187,7 @@ def list_licenses(
         records = _all(here, where, limit)
         output.print_json_array(map(output.record_json, records))
         return
-    query = c.ListLicenses(where=where, page=1, per_page=limit or _ROWS_OF_A_TABLE)
+    query = ListLicenses(where=where, page=1, per_page=limit or _ROWS_OF_A_TABLE)
     page: LicensePage = here.ask(query)
     of_shop = [name for name in _OF_SHOP if any(_number_of(name, one) is not None for one in page.records)]
     columns = ("id", "license key", "status", "activations", "expires at", *of_shop)
@@ -227,7 +241,7 @@ def update(
     _refuse_two_ends(changes.get("expires_at"), changes.get("valid_for_days"))
     if "expires_at" in changes:
         changes.setdefault("valid_for_days", None)
-    record: LicenseRecord = here.change(c.UpdateLicense, key=key, changes=changes)
+    record: LicenseRecord = here.change(UpdateLicense, key=key, changes=changes)
     _print_license(here, record, f"License {record.license.id} is changed.", as_json=as_json)
 
 
@@ -246,12 +260,12 @@ def delete(
     """
     if not is_sure:
         license = here.get_license(key).license
-        what = f"license {license.id} ({keys.mask(key)})"
+        what = f"license {license.id} ({crypto.mask(key)})"
         records = license.times_activated + license.deactivated_records
         active = f"{license.times_activated} of them active"
         question = f"Delete {what} and its {records} activations, {active}?"
         typer.confirm(question, abort=True, err=True)
-    here.change(c.DeleteLicense, key=key)
+    here.change(DeleteLicense, key=key)
     output.print_line("The license and its activations are deleted.")
 
 
@@ -274,9 +288,9 @@ def activate(
         raise WrongUsage("Give either --token or --label: a place that is taken back keeps its label")
     record: LicenseRecord
     if token is None:
-        record = here.change(c.Activate, key=key, label=label)
+        record = here.change(Activate, key=key, label=label)
     else:
-        record = here.change(c.Reactivate, key=key, token=token)
+        record = here.change(Reactivate, key=key, token=token)
     if as_json:
         output.print_json(output.activated_json(record))
         return
@@ -309,9 +323,9 @@ def deactivate(
         raise WrongUsage("Give either --token or --all")
     record: LicenseRecord
     if token is None:
-        record = here.change(c.DeactivateAll, key=key)
+        record = here.change(DeactivateAll, key=key)
     else:
-        record = here.change(c.Deactivate, key=key, token=token)
+        record = here.change(Deactivate, key=key, token=token)
     if as_json:
         output.print_json(output.activated_json(record, is_many=is_all))
         return
@@ -328,7 +342,7 @@ def _all(here: Installation, where: LicenseFilter, limit: int | None) -> Iterato
     """The matching licenses, read piece by piece: any number of them needs the memory of one piece."""
     after, left = 0, sys.maxsize if limit is None else limit
     while left:
-        query = c.FindLicenses(where=where, after_id=after, limit=min(_PIECE, left))
+        query = FindLicenses(where=where, after_id=after, limit=min(_PIECE, left))
         piece: tuple[LicenseRecord, ...] = here.ask(query)
         if not piece:
             return
@@ -356,7 +370,7 @@ def _license_row(
     here: Installation, record: LicenseRecord, of_shop: list[str], *, show_keys: bool
 ) -> tuple[object, ...]:
     one = record.license
-    key = one.key if show_keys else keys.mask(one.key)
+    key = one.key if show_keys else crypto.mask(one.key)
     state = (output.status_name(one), output.places(one), output.expiry(one, here.now))
     return (one.id, key, *state, *(_number_of(name, record) for name in of_shop))
 
@@ -364,14 +378,14 @@ def _license_row(
 def _activation_row(one: Activation) -> tuple[object, ...]:
     ended = one.deactivated_at
     since = one.updated_at or one.created_at
-    state = f"active since {fields.write_time(since)}"
+    state = f"active since {parsing.write_time(since)}"
     return (
         one.id,
         one.token,
         one.label,
-        state if ended is None else f"given up at {fields.write_time(ended)}",
+        state if ended is None else f"given up at {parsing.write_time(ended)}",
     )
 
 
 def _event_row(one: Event) -> tuple[object, ...]:
-    return (fields.write_time(one.at), one.name, one.activation_id, one.actor, one.ip_address or None)
+    return (parsing.write_time(one.at), one.name, one.activation_id, one.actor, one.ip_address or None)

@@ -10,11 +10,12 @@ import msgspec
 import typer
 from rich.markup import escape
 
-from keywright import fields
 from keywright.cli.installation import opened
-from keywright.errors import InvalidLicenseKey, InvalidStatus
-from keywright.keys import normalize_key
-from keywright.model import Status
+from keywright.core import parsing
+from keywright.core.errors import InvalidLicenseKey, InvalidStatus
+from keywright.licensing.licenses import model as licenses_model
+from keywright.licensing.licenses.keys import normalize_key
+from keywright.licensing.licenses.model import Status
 
 _PANEL = "Which installation"
 
@@ -126,7 +127,7 @@ def parse_key(text: str) -> str:
 def parse_status(text: str) -> Status:
     """A status by name or number."""
     try:
-        return fields.parse_status(text)
+        return licenses_model.parse_status(text)
     except InvalidStatus:
         names = ", ".join(status.name.lower() for status in Status)
         raise ValueError(f"must be one of {names}") from None
@@ -134,12 +135,12 @@ def parse_status(text: str) -> Status:
 
 def parse_label(text: str) -> str | None:
     """What a place is called."""
-    return fields.parse_text(text, fields.MAX_LABEL_LENGTH)
+    return parsing.parse_text(text, parsing.MAX_LABEL_LENGTH)
 
 
 def parse_name(text: str) -> str:
     """What a person calls an API key, a generator or a user."""
-    return fields.parse_name(text)
+    return parsing.parse_name(text)
 
 
 Key = Annotated[str, typer.Argument(metavar="KEY", parser=parse_key, help="The license key.")]
@@ -149,13 +150,13 @@ StatusOption = Annotated[
 ]
 OrderId = Annotated[
     int | None,
-    typer.Option(metavar="ID", parser=fields.parse_integer, help="The order's number in your shop."),
+    typer.Option(metavar="ID", parser=parsing.parse_integer, help="The order's number in your shop."),
 ]
 ProductId = Annotated[
     int | None,
-    typer.Option(metavar="ID", parser=fields.parse_integer, help="The product's number in your shop."),
+    typer.Option(metavar="ID", parser=parsing.parse_integer, help="The product's number in your shop."),
 ]
 UserId = Annotated[
     int | None,
-    typer.Option(metavar="ID", parser=fields.parse_integer, help="The customer's number in your shop."),
+    typer.Option(metavar="ID", parser=parsing.parse_integer, help="The customer's number in your shop."),
 ]

@@ -6,10 +6,14 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from keywright.fields import write_time
-from keywright.http import wire
-from keywright.model import ApiKey, Event, Generator, License, LicenseRecord, Status, User
-from keywright.rules import is_expired
+from keywright.core.parsing import write_time
+from keywright.events.model import Event
+from keywright.http.v2 import wire
+from keywright.identity.model import ApiKey, User
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.licenses.rules import is_expired
+from keywright.provisioning.generators.model import Generator
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,7 +10,7 @@ import typer.main
 from keywright.cli import api_keys, backup, customers, doctor, generators, licenses, secret, server, users
 from keywright.cli.options import epilog, paragraphs
 from keywright.cli.sentences import sentence
-from keywright.errors import KeywrightError
+from keywright.core.errors import KeywrightError
 
 app = typer.Typer(
     name="keywright",

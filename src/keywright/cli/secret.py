@@ -10,12 +10,12 @@ import typer
 
 from keywright.cli import output
 from keywright.cli.options import ConfigFile, DatabaseUrl, DataDir, command
-from keywright.errors import ConfigurationError, StoreError
+from keywright.core.errors import ConfigurationError, StoreError
 
 if TYPE_CHECKING:
     from keywright.config import Settings
-    from keywright.storage.resealing import Resealed
-    from keywright.storage.rotating import Progress
+    from keywright.maintenance.resealing import Resealed
+    from keywright.maintenance.rotation import Progress
 
 app = typer.Typer(name="secret", no_args_is_help=True, help="Change the secret.")
 
@@ -43,28 +43,28 @@ def rotate(
     Backups from before need the previous secret: it is kept beside the new one until you delete it.
     """
     from keywright.config import has_database, load_key_ring, read_settings, take_new_secret
-    from keywright.storage import rotating
+    from keywright.maintenance import rotation
 
     settings = read_settings({"data_dir": data_dir, "database_url": database_url}, config)
     if not has_database(settings):
         raise ConfigurationError(f"there is no installation in {settings.data_dir.absolute()}.")
     progress = _look(settings)
-    if progress in (rotating.Progress.NONE, rotating.Progress.PREPARED):
+    if progress in (rotation.Progress.NONE, rotation.Progress.PREPARED):
         take_new = partial(take_new_secret, settings)
-        rotating.begin(settings.database_url_in_force, load_key_ring(settings), take_new)
+        rotation.begin(settings.database_url_in_force, load_key_ring(settings), take_new)
         output.print_line("Everything is written with the new secret from now on. The server can be started.")
-    if is_begun_only and progress is not rotating.Progress.FINISHED:
+    if is_begun_only and progress is not rotation.Progress.FINISHED:
         output.print_line("Say `keywright secret rotate` to seal anew what is there, beside the server.")
         return
-    if progress is not rotating.Progress.FINISHED:
+    if progress is not rotation.Progress.FINISHED:
         _reseal(settings)
     _say_finished(settings)
 
 
 def _look(settings: "Settings") -> "Progress":
     from keywright.config import load_key_ring
-    from keywright.storage import open_storage
-    from keywright.storage.rotating import find_progress
+    from keywright.db import open_storage
+    from keywright.maintenance.rotation import find_progress
 
     key_ring = load_key_ring(settings)
     with closing(open_storage(settings.database_url_in_force, key_ring)) as storage:
@@ -73,9 +73,9 @@ def _look(settings: "Settings") -> "Progress":
 
 def _reseal(settings: "Settings") -> None:
     from keywright.config import load_key_ring
-    from keywright.storage import open_storage
-    from keywright.storage.resealing import reseal
-    from keywright.storage.rotating import finish
+    from keywright.db import open_storage
+    from keywright.maintenance.resealing import reseal
+    from keywright.maintenance.rotation import finish
 
     began = said_at = monotonic()
 

@@ -16,7 +16,7 @@ import typer
 from keywright import __version__
 from keywright.cli import output
 from keywright.cli.options import AsJson, ConfigFile, DatabaseUrl, DataDir, command
-from keywright.errors import ConfigurationError, SetupOver, Unavailable
+from keywright.core.errors import ConfigurationError, SetupOver, Unavailable
 
 if TYPE_CHECKING:
     from keywright.config import Settings
@@ -73,10 +73,9 @@ def serve(
     It makes what is missing: the data directory, the secret, the database. After an update, it brings
     the database up to date, and keeps a copy of what was there. Logs go to standard error.
     """
-    from keywright import logs
-    from keywright.config import open_installation, read_settings, risks
-    from keywright.http.server import serve as serve_until_stopped
-    from keywright.http.server import serve_with_workers
+    from keywright.config import logs, open_installation, read_settings, risks
+    from keywright.http.server.run import serve as serve_until_stopped
+    from keywright.http.server.run import serve_with_workers
 
     given = {"host": host, "port": port, "workers": workers}
     settings = read_settings(given | {"data_dir": data_dir, "database_url": database_url}, config)
@@ -149,7 +148,7 @@ def copy(
     is not in the copy.
     """
     from keywright.config import has_database, open_copy, open_installation, read_settings, without_password
-    from keywright.storage import copy as copy_database
+    from keywright.maintenance.copying import copy as copy_database
 
     settings = read_settings({"data_dir": data_dir, "database_url": database_url}, config)
     if not has_database(settings):
@@ -240,14 +239,14 @@ def _print_next_steps(api_url: str, line: Callable[[str], str], curl: str) -> No
 
 def _setup_token(settings: "Settings") -> str | None:
     """What the link for the first administrator ends with; None when there are users."""
-    from keywright import accounts
     from keywright.config import open_installation
-    from keywright.storage import ask
+    from keywright.db import ask
+    from keywright.identity import sessions
 
     now = datetime.now(UTC)
     # The server's own storage is the server's alone.
     with suppress(SetupOver, Unavailable), closing(open_installation(settings)) as storage:
-        return ask(storage, lambda tx: accounts.setup_token(tx, now))
+        return ask(storage, lambda tx: sessions.setup_token(tx, now))
     return None
 
 
@@ -260,7 +259,7 @@ def _line_for(data_dir: str | None, database_url: str | None, config: Path | Non
 
 
 def _database_in_words(settings: "Settings") -> str:
-    from keywright.storage import database_path, without_password
+    from keywright.db import database_path, without_password
 
     path = database_path(settings.database_url_in_force)
     return without_password(settings.database_url_in_force) if path is None else str(path.absolute())

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from keywright import commands as c
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import (
@@ -16,9 +15,10 @@ from keywright.cli.options import (
     with_installation,
     with_installation_made,
 )
-from keywright.errors import UnknownUser
-from keywright.fields import write_time
-from keywright.model import Role, User
+from keywright.core.errors import UnknownUser
+from keywright.core.parsing import write_time
+from keywright.identity.commands import ChangeUser, CreateUser, DisableSecondFactor
+from keywright.identity.model import Role, User
 
 app = typer.Typer(
     name="user",
@@ -50,7 +50,7 @@ def create(
     administrator: everything. support: look at licenses, and change them. reader: look.
     """
     password_hash = _new_password_hash(is_from_stdin=is_from_stdin)
-    here.change(c.CreateUser, name=name, role=role, password_hash=password_hash)
+    here.change(CreateUser, name=name, role=role, password_hash=password_hash)
     output.print_line(f"The user {name} ({role.value}) is made.")
 
 
@@ -58,10 +58,10 @@ def create(
 @with_installation
 def list_users(here: Installation, as_json: AsJson = False) -> None:
     """List the users, disabled ones included, oldest first."""
-    from keywright import accounts
-    from keywright.storage import ask
+    from keywright.db import ask
+    from keywright.identity import store as identity_store
 
-    users = ask(here.storage, accounts.list_users)
+    users = ask(here.storage, identity_store.list_users)
     if as_json:
         output.print_json_array(map(output.user_json, users))
         return
@@ -123,7 +123,7 @@ def reset_second_factor(here: Installation, *, name: _Name) -> None:
     The password alone is enough then, until another one is set up.
     """
     user = _get_user(here, name)
-    here.change(c.DisableSecondFactor, user_id=user.id)
+    here.change(DisableSecondFactor, user_id=user.id)
     output.print_line(f"The second factor of {name} is turned off, and {name} is signed out everywhere.")
 
 
@@ -134,42 +134,42 @@ def link(here: Installation) -> None:
 
     It is good for 30 minutes, and as long as there is no user.
     """
-    from keywright import accounts
-    from keywright.storage import ask
+    from keywright.db import ask
+    from keywright.identity import sessions
 
-    token = ask(here.storage, lambda tx: accounts.setup_token(tx, here.now))
+    token = ask(here.storage, lambda tx: sessions.setup_token(tx, here.now))
     settings = here.settings
     host, port = settings.admin_host_and_port or (settings.host, settings.port)
     output.print_setup_link(_base_url(host, port), token)
 
 
 def _get_user(here: Installation, name: str) -> User:
-    from keywright import accounts
-    from keywright.storage import ask
+    from keywright.db import ask
+    from keywright.identity.store import find_user
 
-    user = ask(here.storage, lambda tx: accounts.find_user(tx, name))
+    user = ask(here.storage, lambda tx: find_user(tx, name))
     if user is None:
         raise UnknownUser
     return user
 
 
 def _change(here: Installation, user: User, **changes: Any) -> None:
-    here.change(c.ChangeUser, user_id=user.id, **changes)
+    here.change(ChangeUser, user_id=user.id, **changes)
 
 
 def _new_password_hash(*, is_from_stdin: bool) -> str:
-    from keywright import accounts
+    from keywright.identity import passwords
 
     password = _read_password() if is_from_stdin else _ask_password()
-    if len(password) < accounts.MIN_PASSWORD_LENGTH:
+    if len(password) < passwords.MIN_PASSWORD_LENGTH:
         raise WrongUsage(
-            f"A password has at least {accounts.MIN_PASSWORD_LENGTH} characters; this one has fewer"
+            f"A password has at least {passwords.MIN_PASSWORD_LENGTH} characters; this one has fewer"
         )
-    if len(password) > accounts.MAX_PASSWORD_LENGTH:
+    if len(password) > passwords.MAX_PASSWORD_LENGTH:
         raise WrongUsage(
-            f"A password has at most {accounts.MAX_PASSWORD_LENGTH:,} characters; this one has more"
+            f"A password has at most {passwords.MAX_PASSWORD_LENGTH:,} characters; this one has more"
         )
-    return accounts.hash_password(password)
+    return passwords.hash_password(password)
 
 
 def _read_password() -> str:

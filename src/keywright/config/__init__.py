@@ -24,7 +24,7 @@ from keywright.config.sources import (
     settings_in_force,
 )
 from keywright.config.values import Network
-from keywright.storage import without_password
+from keywright.db import without_password
 
 __all__ = [
     "Network",

@@ -6,12 +6,12 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from keywright import storage
+from keywright import db
 from keywright.config.settings import MIN_SECRET_LENGTH, Settings
-from keywright.errors import ConfigurationError
-from keywright.keys import KeyRing
-from keywright.storage import Storage, open_storage
-from keywright.storage.rotating import is_unfinished
+from keywright.core.crypto import KeyRing
+from keywright.core.errors import ConfigurationError
+from keywright.db import Storage, open_storage
+from keywright.maintenance.rotation import is_unfinished
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ def make_data_dir(settings: Settings) -> None:
 
 def has_database(settings: Settings) -> bool:
     """Whether the database was made already. Raises ``StoreUnavailable`` when its server does not answer."""
-    return storage.has_database(settings.database_url_in_force)
+    return db.has_database(settings.database_url_in_force)
 
 
 def load_secret(settings: Settings) -> bytes:

@@ -3,7 +3,7 @@
 import ipaddress
 
 from keywright.config.settings import Settings
-from keywright.storage import database_path, unverified_hosts
+from keywright.db import database_path, unverified_hosts
 
 
 def risks(settings: Settings) -> list[str]:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from keywright.config.installation import find_secret, load_key_ring, with_previous_secret, write_secret
 from keywright.config.settings import Settings
-from keywright.errors import ConfigurationError
-from keywright.keys import KeyRing
+from keywright.core.crypto import KeyRing
+from keywright.core.errors import ConfigurationError
 
 
 def take_new_secret(settings: Settings) -> KeyRing:

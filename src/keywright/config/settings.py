@@ -19,8 +19,8 @@ from keywright.config.values import (
     read_url,
     trim,
 )
-from keywright.fields import IpAddresses
-from keywright.model import RecordLimits
+from keywright.core.parsing import IpAddresses
+from keywright.licensing.activations.model import RecordLimits
 
 PREFIX = "KEYWRIGHT_"
 MIN_SECRET_LENGTH = 32

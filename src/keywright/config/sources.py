@@ -13,8 +13,8 @@ from pydantic import SecretStr, ValidationError
 from pydantic_settings import EnvSettingsSource
 
 from keywright.config.settings import PREFIX, Settings
-from keywright.errors import ConfigurationError
-from keywright.storage import without_password
+from keywright.core.errors import ConfigurationError
+from keywright.db import without_password
 
 #: Read from the current directory when no other file is named.
 DEFAULT_FILE = "keywright.toml"

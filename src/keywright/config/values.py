@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, SecretStr
 
-from keywright.fields import parse_integer
+from keywright.core.parsing import parse_integer
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d{1,5})?")
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):([0-9]{1,5})")

@@ -11,21 +11,22 @@ from functools import partial
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from keywright.batches import Batches
-from keywright.commands import ForgetAnswers, ForgetEvents
+from keywright.background.counters import looked_after
+from keywright.background.job_runner import working_on_jobs
 from keywright.config import Settings
-from keywright.desk import Desk
-from keywright.errors import KeywrightError
+from keywright.core.command import Origin
+from keywright.core.errors import KeywrightError
+from keywright.db import Storage
+from keywright.engine.desk import Desk
+from keywright.engine.executor import Batches
+from keywright.engine.idempotency import ForgetAnswers
 from keywright.http import health
 from keywright.http.admin.lazy_app import Door
-from keywright.http.edge import Edge
-from keywright.http.jobs import working_on_jobs
-from keywright.http.listening import Address, is_at
+from keywright.http.middleware.edge import Edge
 from keywright.http.pages.urls import BASE
-from keywright.http.tallies import looked_after
-from keywright.model import Origin
-from keywright.retention import Forgotten
-from keywright.storage import Storage
+from keywright.http.server.listening import Address, is_at
+from keywright.maintenance.commands import ForgetEvents
+from keywright.maintenance.retention import Forgotten
 
 #: How long the answers to calls with an idempotency key are kept, and how often old ones go.
 ANSWERS_KEPT = timedelta(hours=48)

@@ -5,10 +5,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from keywright import errors as e
-from keywright.commands import CheckStore
-from keywright.http import problems, reference, wire
-from keywright.http.protocol import IS_LEAVING
+from keywright.core import errors as e
+from keywright.engine.health import CheckStore
+from keywright.http import reference
+from keywright.http.server.protocol import IS_LEAVING
+from keywright.http.v2 import messages, wire
 
 _JSON = "application/json; charset=UTF-8"
 
@@ -44,8 +45,8 @@ async def fault(_request: Request, _error: Exception) -> Response:
 
 
 def _refusal(error: e.KeywrightError) -> Response:
-    status, body = problems.write(error, {})
-    headers = {name.decode(): value.decode() for name, value in problems.headers(error)}
+    status, body = messages.write(error, {})
+    headers = {name.decode(): value.decode() for name, value in messages.headers(error)}
     return Response(body, status, headers, media_type=_JSON)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from keywright.errors import QueueFull
+from keywright.core.errors import QueueFull
 
 Result = TypeVar("Result")
 

@@ -6,8 +6,8 @@ another server process can go on where one ended.
 """
 
 from keywright.jobs.claims import Claims
-from keywright.jobs.deciding import CLAIM, DECISIONS, MOST_UNFINISHED
 from keywright.jobs.files import COLUMNS, defused, file_name, has_file, read_file
+from keywright.jobs.handlers import CLAIM, DECISIONS, MOST_UNFINISHED
 from keywright.jobs.orders import (
     MOST_GENERATED,
     MOST_SELECTED,
@@ -21,7 +21,7 @@ from keywright.jobs.orders import (
     start,
 )
 from keywright.jobs.planning import Plan
-from keywright.storage.jobs import (
+from keywright.jobs.store import (
     find_job,
     find_job_to_forget,
     has_old_jobs,

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from time import monotonic
 
-from keywright.jobs.deciding import CLAIM
-from keywright.model import Claim
+from keywright.jobs.handlers import CLAIM
+from keywright.jobs.model import Claim
 
 
 class Claims:

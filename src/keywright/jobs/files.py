@@ -10,13 +10,15 @@ from functools import partial
 from itertools import chain
 from typing import Protocol, TypeVar
 
-from keywright.accounts import names_of
-from keywright.browsing import Search
-from keywright.errors import FileGone, UnknownJob
+from keywright.core.errors import FileGone, UnknownJob
+from keywright.db import Reading
 from keywright.jobs import orders
-from keywright.model import Job, JobState, License, NameKind, Status
-from keywright.storage import Reading
-from keywright.storage.jobs import find_job, find_piece, has_pieces
+from keywright.jobs.model import Job, JobState
+from keywright.jobs.store import find_job, find_piece, has_pieces
+from keywright.licensing.licenses.model import License, Status
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import names_of
+from keywright.search import Search
 
 Answer = TypeVar("Answer")
 

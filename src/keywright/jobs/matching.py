@@ -5,11 +5,11 @@ on living meanwhile.
 from collections.abc import Collection, Set
 from datetime import datetime
 
-from keywright.browsing import Search
-from keywright.model import License
-from keywright.rules import expiry_after
-from keywright.storage import Reading
-from keywright.storage.following import list_states
+from keywright.db import Reading
+from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.rules import expiry_after
+from keywright.search import Search
+from keywright.search.terms_store import list_states
 
 #: Of these, a license has the number that is asked for: the field of a license by that of a search.
 _NUMBERS = {

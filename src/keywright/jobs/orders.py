@@ -5,11 +5,13 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from keywright import commands as c
-from keywright.browsing import Search
-from keywright.errors import InvalidParameters
-from keywright.fields import MAX_COUNT, MAX_ID
-from keywright.model import Job, Origin, Status
+from keywright.core.command import Origin
+from keywright.core.errors import InvalidParameters
+from keywright.core.parsing import MAX_COUNT, MAX_ID
+from keywright.jobs.commands import StartJob
+from keywright.jobs.model import Job
+from keywright.licensing.licenses.model import Status
+from keywright.search import Search
 
 MOST_GENERATED = 1_000_000
 MOST_SELECTED = 10_000
@@ -85,15 +87,15 @@ class Parameters(msgspec.Struct, frozen=True):
     last_license_id: int
 
 
-def start(order: Order, *, total: int | None = None, **command_fields: Any) -> c.StartJob:
+def start(order: Order, *, total: int | None = None, **command_fields: Any) -> StartJob:
     """The command that has an order carried out. ``total`` is how many licenses it is about, where that was
     counted.
     """
     parameters = msgspec.to_builtins(order)
-    return c.StartJob(kind=_KIND_OF[type(order)], parameters=parameters, total=total, **command_fields)
+    return StartJob(kind=_KIND_OF[type(order)], parameters=parameters, total=total, **command_fields)
 
 
-def order_in(command: c.StartJob) -> Order:
+def order_in(command: StartJob) -> Order:
     """The order that is given. Raises ``InvalidParameters``."""
     if command.kind not in KINDS:
         raise InvalidParameters({"kind": "there is no such kind of job"})

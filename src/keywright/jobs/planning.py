@@ -4,13 +4,23 @@ from collections import deque
 from datetime import datetime
 from typing import Any
 
-from keywright import commands as c
-from keywright.browsing import find_matching_ids
+from keywright.db import Reading
 from keywright.jobs import files, matching, orders
+from keywright.jobs.commands import ChangeStep, ExportStep, GenerateStep, JobStep
+from keywright.jobs.model import Job
 from keywright.jobs.orders import Change, Export, Generate, What
-from keywright.model import Job, License, Status
-from keywright.storage import Reading
-from keywright.storage.jobs import find_licenses_by_id
+from keywright.jobs.store import find_licenses_by_id
+from keywright.licensing.activations.commands import DeactivateAll
+from keywright.licensing.licenses.commands import (
+    DeleteLicense,
+    ExtendLicense,
+    LicenseCommand,
+    RaiseLimit,
+    UpdateLicense,
+)
+from keywright.licensing.licenses.model import License, Status
+from keywright.provisioning.generators.commands import GenerateLicenses
+from keywright.search import find_matching_ids
 
 #: How much a step does: some milliseconds of work, because others wait that long (see decision 019).
 KEYS_AT_ONCE = 25
@@ -37,7 +47,7 @@ class Plan:
         #: Where the next ones are looked for; None when there are no more.
         self._after: int | None = job.position
 
-    def next_step(self, tx: Reading, job: Job, now: datetime) -> c.JobStep:
+    def next_step(self, tx: Reading, job: Job, now: datetime) -> JobStep:
         """What is to be done with the job as it stands."""
         fields = {
             "now": now,
@@ -58,22 +68,22 @@ class Plan:
     def _size(self, usual: int) -> int:
         return max(1, usual >> self._halvings)
 
-    def _change_step(self, tx: Reading, order: Change, fields: dict[str, Any]) -> c.ChangeStep:
+    def _change_step(self, tx: Reading, order: Change, fields: dict[str, Any]) -> ChangeStep:
         numbers = self._next_ids(tx, order, fields, self._size(LICENSES_AT_ONCE))
         found = find_licenses_by_id(tx, numbers)
         share = {name: fields[name] for name in ("now", "origin", "by")}
         changes = tuple(
             (number, _share(order, found[number], share) if number in found else None) for number in numbers
         )
-        return c.ChangeStep(**fields, changes=changes)
+        return ChangeStep(**fields, changes=changes)
 
-    def _export_step(self, tx: Reading, order: Export, fields: dict[str, Any]) -> c.ExportStep:
+    def _export_step(self, tx: Reading, order: Export, fields: dict[str, Any]) -> ExportStep:
         found = find_licenses_by_id(tx, self._next_ids(tx, order, fields, self._size(ROWS_AT_ONCE)))
         if order.search is not None:
             lost = matching.not_any_more(tx, order.search, found.values(), self._ordered_at)
             found = {number: one for number, one in found.items() if number not in lost}
         licenses = sorted(found.values(), key=lambda one: one.id)
-        return c.ExportStep(**fields, piece=files.rows_of(tx, licenses), amount=len(licenses))
+        return ExportStep(**fields, piece=files.rows_of(tx, licenses), amount=len(licenses))
 
     def _next_ids(self, tx: Reading, order: Change | Export, fields: dict[str, Any], limit: int) -> list[int]:
         """The next licenses, in the order of their numbers; how far they go is added to the fields."""
@@ -101,9 +111,9 @@ class Plan:
         self._after = None if is_end else found.after_id
 
 
-def _generate_step(order: Generate, job: Job, fields: dict[str, Any], size: int) -> c.GenerateStep:
+def _generate_step(order: Generate, job: Job, fields: dict[str, Any], size: int) -> GenerateStep:
     amount = min(size, order.amount - job.done)
-    generate = c.GenerateLicenses(
+    generate = GenerateLicenses(
         now=fields["now"],
         origin=fields["origin"],
         by=fields["by"],
@@ -114,23 +124,23 @@ def _generate_step(order: Generate, job: Job, fields: dict[str, Any], size: int)
         product_id=order.product_id,
         user_id=order.user_id,
     )
-    return c.GenerateStep(**fields, generate=generate, is_last=job.done + amount >= order.amount)
+    return GenerateStep(**fields, generate=generate, is_last=job.done + amount >= order.amount)
 
 
-def _share(order: Change, license: License, fields: dict[str, Any]) -> c.LicenseCommand:
+def _share(order: Change, license: License, fields: dict[str, Any]) -> LicenseCommand:
     """What the order asks of one license."""
     fields = fields | {"key": license.key}
     amount = order.amount or 0
     match order.what:
         case What.EXTEND:
-            return c.ExtendLicense(**fields, days=amount, is_from_now=order.is_from_now)
+            return ExtendLicense(**fields, days=amount, is_from_now=order.is_from_now)
         case What.RAISE_LIMIT:
-            return c.RaiseLimit(**fields, places=amount)
+            return RaiseLimit(**fields, places=amount)
         case What.DEACTIVATE_ALL:
-            return c.DeactivateAll(**fields)
+            return DeactivateAll(**fields)
         case What.DELETE:
-            return c.DeleteLicense(**fields)
+            return DeleteLicense(**fields)
         case What.SET_LIMIT:
-            return c.UpdateLicense(**fields, changes={"times_activated_max": order.amount})
+            return UpdateLicense(**fields, changes={"times_activated_max": order.amount})
         case What.SET_STATUS | What.DISABLE | What.ENABLE:
-            return c.UpdateLicense(**fields, changes={"status": _NEW_STATUS.get(order.what, amount)})
+            return UpdateLicense(**fields, changes={"status": _NEW_STATUS.get(order.what, amount)})

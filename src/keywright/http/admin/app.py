@@ -19,8 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette_admin.auth import AdminUser, BaseAuthProvider
 from starlette_admin.base import BaseAdmin
 
-from keywright.browsing import RecentFigures
-from keywright.errors import Fault, KeywrightError, MethodNotAllowed, NoSuchAddress, QueueFull
+from keywright.core.errors import Fault, KeywrightError, MethodNotAllowed, NoSuchAddress, QueueFull
 from keywright.http.admin.lazy_app import Door
 from keywright.http.admin.sections.account import MAY, Account
 from keywright.http.admin.sections.api_keys import ApiKeys
@@ -40,6 +39,7 @@ from keywright.http.pages.page import Area, Visit
 from keywright.http.pages.session import Visitor
 from keywright.http.pages.static_files import Statics
 from keywright.http.pages.urls import BASE
+from keywright.search import RecentFigures
 
 #: What the menu shows, from top to bottom.
 AREAS: tuple[type[Area], ...] = (

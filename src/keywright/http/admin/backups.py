@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from keywright.errors import NoSuchAddress
+from keywright.core.errors import NoSuchAddress
 
 _NAME = re.compile(r"keywright-(?P<day>\d{8})-(?P<time>\d{6})\.tar", re.ASCII)
 #: How the name of a copy goes on and ends, see ``storage.migrate``.

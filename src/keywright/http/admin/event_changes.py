@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from keywright.fields import parse_time
-from keywright.model import Event, Status
+from keywright.core.parsing import parse_time
+from keywright.events.model import Event
+from keywright.licensing.licenses.model import Status
 
 #: What is shown of one side: a text, or a moment, which pages write in the reader's zone.
 Shown = str | datetime

@@ -12,12 +12,16 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from keywright import accounts
-from keywright.accounts import Right
-from keywright.browsing import EventRecord
+from keywright.db import Reading
+from keywright.events.model import Event
 from keywright.http.admin.event_changes import Difference, differences
-from keywright.model import Event, NameKind, User
-from keywright.storage import Reading, api_key_store
+from keywright.identity import rights
+from keywright.identity.model import User
+from keywright.identity.rights import Right
+from keywright.identity.store import list_api_keys, list_users
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import names_of
+from keywright.search import EventRecord
 
 #: What each event is called, with the facts that its details hold; after the noun that it is about.
 EVENTS: dict[str, dict[str, str]] = {
@@ -172,7 +176,7 @@ def hidden_from(reader: User) -> str | None:
     """How the names of events begin that are not for them: who signs in, and who may, is what administrators
     look at. None where there are none.
     """
-    return None if accounts.may(reader.role, Right.ADMINISTER) else _ABOUT_USERS
+    return None if rights.may(reader.role, Right.ADMINISTER) else _ABOUT_USERS
 
 
 def tell(record: EventRecord, names: Names = Names(), reader: User | None = None) -> Told:  # noqa: B008
@@ -201,10 +205,10 @@ def find_names(tx: Reading, events: Iterable[Event]) -> Names:
     )
     has_users = any(one.actor.startswith("user:") for one in happened)
     return Names(
-        users={one.id: one.name for one in accounts.list_users(tx)} if has_users else {},
-        api_keys={one.id: one.name for one in api_key_store.list_api_keys(tx)} if has_api_keys else {},
-        products=accounts.names_of(tx, NameKind.PRODUCT, numbers[NameKind.PRODUCT]),
-        customers=accounts.names_of(tx, NameKind.USER, numbers[NameKind.USER]),
+        users={one.id: one.name for one in list_users(tx)} if has_users else {},
+        api_keys={one.id: one.name for one in list_api_keys(tx)} if has_api_keys else {},
+        products=names_of(tx, NameKind.PRODUCT, numbers[NameKind.PRODUCT]),
+        customers=names_of(tx, NameKind.USER, numbers[NameKind.USER]),
     )
 
 

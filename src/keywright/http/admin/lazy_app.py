@@ -18,19 +18,20 @@ from typing import Any, TypeVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from keywright.commands import Command, StartJob
+from keywright.background.counters import Tallies
+from keywright.background.job_runner import LongWork
 from keywright.config import Settings
-from keywright.desk import Desk
-from keywright.errors import FateUnknown, KeywrightError, QueueFull, Unavailable
-from keywright.http.edge import MAX_ADDRESS
-from keywright.http.intake import Intake
-from keywright.http.jobs import LongWork
+from keywright.core.command import Command
+from keywright.core.errors import FateUnknown, KeywrightError, QueueFull, Unavailable
+from keywright.db import Reading, Storage, ask
+from keywright.engine.desk import Desk
+from keywright.http.middleware.edge import MAX_ADDRESS
+from keywright.http.middleware.intake import Intake
 from keywright.http.pages.page_lock import Turns
 from keywright.http.pages.urls import BASE
-from keywright.http.protocol import is_gone
 from keywright.http.rooms import Room
-from keywright.http.tallies import Tallies
-from keywright.storage import Reading, Storage, ask
+from keywright.http.server.protocol import is_gone
+from keywright.jobs.commands import StartJob
 
 #: How many pages are under way at once. Only one of them works; the others wait, for the desk for instance.
 _THREADS = 3

@@ -4,10 +4,10 @@ from typing import Any
 
 from keywright import __version__
 from keywright.config import Settings
-from keywright.http import v2
 from keywright.http.openapi import examples, inputs, responses, sharing
 from keywright.http.openapi.operations import ADDRESSES, GROUPS, OPERATIONS
 from keywright.http.openapi.schemas import Schema, schemas
+from keywright.http.v2 import routes
 
 _INTRODUCTION = """\
 Keywright decides whether a program may run: its license key is activated, validated, deactivated and \
@@ -101,7 +101,7 @@ _ID: Schema = {
 def build(settings: Settings) -> dict[str, Any]:
     """The document for an installation with these settings. Takes some milliseconds: keep it."""
     base = f"/{settings.api_root}/{settings.namespace}/v2"
-    paths = {path_of(address): _path(address, settings) for address in v2.ADDRESSES}
+    paths = {path_of(address): _path(address, settings) for address in routes.ADDRESSES}
     return {
         "openapi": "3.1.1",
         "info": {
@@ -123,7 +123,7 @@ def build(settings: Settings) -> dict[str, Any]:
     }
 
 
-def path_of(address: v2.Address) -> str:
+def path_of(address: routes.Address) -> str:
     """The address as a path template."""
     name = "{key}" if address.words[0] == "licenses" else "{id}"
     return "".join(f"/{name if word is None else word}" for word in address.words)
@@ -138,7 +138,7 @@ def _introduction(settings: Settings, base: str) -> str:
     )
 
 
-def _path(address: v2.Address, settings: Settings) -> Schema:
+def _path(address: routes.Address, settings: Settings) -> Schema:
     item: Schema = {}
     if None in address.words:
         item["parameters"] = [_KEY if address.words[0] == "licenses" else _ID]
@@ -150,7 +150,7 @@ def _path(address: v2.Address, settings: Settings) -> Schema:
     return item
 
 
-def _operation(address: v2.Address, method: str, settings: Settings) -> Schema:
+def _operation(address: routes.Address, method: str, settings: Settings) -> Schema:
     action = address.actions[method]
     said = OPERATIONS[action.operation]
     parameters = inputs.query_parameters(said.takes)
@@ -172,13 +172,13 @@ def _operation(address: v2.Address, method: str, settings: Settings) -> Schema:
     }
 
 
-def _operation_id(address: v2.Address, method: str, action: v2.Action) -> str:
+def _operation_id(address: routes.Address, method: str, action: routes.Action) -> str:
     """The operation's name; with the method where another one does the same."""
     first = next(name for name, one in address.actions.items() if one is action)
     return action.operation if method == first else f"{action.operation}_by_{method.lower()}"
 
 
-def _about_address(address: v2.Address, method: str, settings: Settings) -> Schema:
+def _about_address(address: routes.Address, method: str, settings: Settings) -> Schema:
     """HEAD and OPTIONS."""
     name = "_".join(word or "one" for word in address.words)
     operation: Schema = {"operationId": f"{method.lower()}_{name}", "tags": [ADDRESSES]}
@@ -199,6 +199,6 @@ def _about_address(address: v2.Address, method: str, settings: Settings) -> Sche
     return operation | {"responses": responses.responses(address, method)}
 
 
-def _security(address: v2.Address, settings: Settings) -> list[Schema]:
+def _security(address: routes.Address, settings: Settings) -> list[Schema]:
     is_open = address.is_core and not settings.require_api_key
     return [{}, *_API_KEY] if is_open else _API_KEY

@@ -6,18 +6,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from keywright import errors as e
-from keywright.http import problems, v2, wire
+from keywright.core import errors as e
 from keywright.http.openapi import inputs
-from keywright.model import (
-    Activation,
-    ActivationSource,
-    Generator,
-    License,
-    LicenseRecord,
-    LicenseSource,
-    Status,
-)
+from keywright.http.v2 import messages, routes, wire
+from keywright.licensing.activations.model import Activation, ActivationSource, LicenseRecord
+from keywright.licensing.licenses.model import License, LicenseSource, Status
+from keywright.provisioning.generators.model import Generator
 
 KEY = "KW7Q-2MXD-94TB-VH3C"
 TOKEN = inputs.TOKEN.example
@@ -139,9 +133,9 @@ def instance(kind: type[e.KeywrightError]) -> e.KeywrightError:
     return _BY_TYPE.get(kind) or kind()
 
 
-def refusal(kind: type[e.KeywrightError], sayings: problems.Sayings) -> Any:
+def refusal(kind: type[e.KeywrightError], sayings: messages.Sayings) -> Any:
     """The body of this error, as an operation with these sayings writes it."""
-    return _decoded(problems.write(instance(kind), sayings)[1])
+    return _decoded(messages.write(instance(kind), sayings)[1])
 
 
 def successes(operation: str) -> dict[str, Any]:
@@ -149,7 +143,7 @@ def successes(operation: str) -> dict[str, Any]:
     return {name: _decoded(body) for name, body in SUCCESSES[operation].items()}
 
 
-def methods(address: v2.Address) -> Any:
+def methods(address: routes.Address) -> Any:
     """The answer to OPTIONS."""
     return _decoded(wire.success({"methods": address.methods}))
 

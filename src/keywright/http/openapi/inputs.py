@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from keywright.fields import MAX_COUNT, MAX_ID, MAX_LABEL_LENGTH, MAX_META_BYTES
+from keywright.core.parsing import MAX_COUNT, MAX_ID, MAX_LABEL_LENGTH, MAX_META_BYTES
 from keywright.http.openapi.schemas import Schema, meaning
-from keywright.keys import MAX_KEY_LENGTH
-from keywright.model import Status
+from keywright.licensing.licenses.keys import MAX_KEY_LENGTH
+from keywright.licensing.licenses.model import Status
 
 _NO_NULL_CHARACTER = r"^[^\u0000]*$"
 _NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]*$"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from keywright import errors as e
+from keywright.core import errors as e
 from keywright.http.openapi import inputs
 from keywright.http.openapi.inputs import Field
 from keywright.http.openapi.refusals import Errors

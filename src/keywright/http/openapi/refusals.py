@@ -1,6 +1,6 @@
 """When each error is the answer, in words; what it is answered with stands in ``problems``."""
 
-from keywright import errors as e
+from keywright.core import errors as e
 
 Errors = tuple[type[e.KeywrightError], ...]
 

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from keywright import errors as e
-from keywright.http import problems, v2
+from keywright.core import errors as e
 from keywright.http.openapi import examples
 from keywright.http.openapi.operations import OPERATIONS
 from keywright.http.openapi.refusals import ANY_BODY, ANY_CALL, ANY_CHANGE, ANY_REQUEST, WHEN, Errors
 from keywright.http.openapi.schemas import Schema, failure, success
-from keywright.http.problems import PROBLEMS
+from keywright.http.v2 import messages, routes
+from keywright.http.v2.messages import PROBLEMS
 
 #: The names of the statuses (RFC 9110, RFC 6585).
 STATUSES = {
@@ -83,7 +83,7 @@ HEADERS: dict[str, Schema] = {
 _OF_A_PAGE = ("X-WP-Total", "X-WP-TotalPages", "Link")
 
 
-def errors_of(address: v2.Address, method: str) -> Errors:
+def errors_of(address: routes.Address, method: str) -> Errors:
     """Every error that this method can meet at this address."""
     found = ANY_REQUEST
     if None in address.words:
@@ -100,11 +100,11 @@ def errors_of(address: v2.Address, method: str) -> Errors:
     return found
 
 
-def responses(address: v2.Address, method: str) -> Schema:
+def responses(address: routes.Address, method: str) -> Schema:
     """The responses of this method at this address, success first."""
     action = address.actions.get("GET" if method == "HEAD" else method)
     answers = {"200": _options(address) if action is None else _success(action)}
-    sayings = problems.NO_SAYINGS if action is None else action.sayings
+    sayings = messages.NO_SAYINGS if action is None else action.sayings
     changes = action is not None and action.changes
     for status, errors in _by_status(errors_of(address, method)).items():
         answers[str(status)] = _refusals(status, errors, sayings, may_be_kept=changes)
@@ -113,7 +113,7 @@ def responses(address: v2.Address, method: str) -> Schema:
     return answers
 
 
-def _success(action: v2.Action) -> Schema:
+def _success(action: routes.Action) -> Schema:
     operation = OPERATIONS[action.operation]
     written = examples.successes(action.operation)
     named = {name.replace(" ", "_"): {"summary": name, "value": one} for name, one in written.items()}
@@ -125,14 +125,14 @@ def _success(action: v2.Action) -> Schema:
     return _response(operation.answer, headers, success(operation.data), named)
 
 
-def _options(address: v2.Address) -> Schema:
+def _options(address: routes.Address) -> Schema:
     methods = {"type": "array", "items": {"type": "string"}, "description": "As in `Allow`."}
     data = {"type": "object", "required": ["methods"], "properties": {"methods": methods}}
     named = {"methods": {"summary": "methods", "value": examples.methods(address)}}
     return _response("The methods.", _headers(*_ALWAYS, "Allow"), success(data), named)
 
 
-def _refusals(status: int, errors: Errors, sayings: problems.Sayings, *, may_be_kept: bool) -> Schema:
+def _refusals(status: int, errors: Errors, sayings: messages.Sayings, *, may_be_kept: bool) -> Schema:
     """One status with all its errors, an example for each."""
     bodies = {one: examples.refusal(one, sayings) for one in errors}
     named: dict[str, Any] = {}
@@ -147,7 +147,7 @@ def _refusals(status: int, errors: Errors, sayings: problems.Sayings, *, may_be_
 
 
 def _own_headers(errors: Errors) -> list[str]:
-    found = [name for one in errors for name, _ in problems.headers(examples.instance(one))]
+    found = [name for one in errors for name, _ in messages.headers(examples.instance(one))]
     sent = {name.decode() for name in found}
     return [name for name in HEADERS if name.lower() in sent]
 

@@ -8,11 +8,12 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 from msgspec import UnsetType
 
-from keywright.fields import MAX_COUNT, MAX_ID, MAX_LABEL_LENGTH, MAX_USER_AGENT_LENGTH
-from keywright.http.problems import PROBLEMS
-from keywright.http.wire import ActivationOut, GeneratorOut, LicenseOut
-from keywright.keys import MAX_KEY_LENGTH
-from keywright.model import ActivationSource, LicenseSource, Status
+from keywright.core.parsing import MAX_COUNT, MAX_ID, MAX_LABEL_LENGTH, MAX_USER_AGENT_LENGTH
+from keywright.http.v2.messages import PROBLEMS
+from keywright.http.v2.wire import ActivationOut, GeneratorOut, LicenseOut
+from keywright.licensing.activations.model import ActivationSource
+from keywright.licensing.licenses.keys import MAX_KEY_LENGTH
+from keywright.licensing.licenses.model import LicenseSource, Status
 
 Schema = dict[str, Any]
 

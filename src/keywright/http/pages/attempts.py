@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from threading import Lock
 from time import monotonic
 
-from keywright.errors import RateLimited
-from keywright.http.limits import RateLimit, site_of, source_of
+from keywright.core.errors import RateLimited
+from keywright.http.middleware.rate_limits import RateLimit, site_of, source_of
 
 #: How many attempts to sign in may fail in a minute: from one address, from the network around it, and under
 #: one name; of browsers that are known for a user, this many instead. And how many codes of one user.

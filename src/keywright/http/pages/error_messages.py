@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from keywright import errors as e
-from keywright.fields import write_time
+from keywright.core import errors as e
+from keywright.core.parsing import write_time
 
 
 class Said(NamedTuple):

@@ -5,9 +5,9 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
-from keywright.errors import MalformedForm
-from keywright.fields import is_storable
-from keywright.http.intake import Intake
+from keywright.core.errors import MalformedForm
+from keywright.core.parsing import is_storable
+from keywright.http.middleware.intake import Intake
 
 #: The most fields of a query or a form; a page of a list has far fewer boxes to tick.
 _MOST_FIELDS = 1000

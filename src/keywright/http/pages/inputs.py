@@ -4,8 +4,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TypeVar
 
-from keywright.errors import KeywrightError, NoSuchAddress
-from keywright.fields import MAX_ID
+from keywright.core.errors import KeywrightError, NoSuchAddress
+from keywright.core.parsing import MAX_ID
 from keywright.http.pages.error_messages import say
 from keywright.http.pages.forms import Form
 

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import msgspec
 from starlette.responses import Response
 
-from keywright.commands import Command, Retry
-from keywright.errors import IdempotencyKeyBusy, KeywrightError
+from keywright.core.command import Command, Retry
+from keywright.core.errors import IdempotencyKeyBusy, KeywrightError
+from keywright.engine.idempotency import KeptAnswer
 from keywright.http.pages.page import Visit
-from keywright.model import KeptAnswer
 
 #: The field with the form's own value.
 FIELD = "once"

@@ -20,17 +20,17 @@ from starlette.responses import (
 from starlette_admin.routing import route
 from starlette_admin.views import CustomView
 
-from keywright.accounts import Right, may
-from keywright.commands import Command
-from keywright.errors import Fault, KeywrightError
-from keywright.http import problems
+from keywright.core.command import Command, Origin
+from keywright.core.errors import Fault, KeywrightError
+from keywright.db import Reading
 from keywright.http.pages import flash, forms
 from keywright.http.pages.error_messages import Said, say
 from keywright.http.pages.forms import Form
 from keywright.http.pages.session import SCRIPT, Visitor, is_form_ours
 from keywright.http.pages.urls import BASE
-from keywright.model import Origin, Session, User
-from keywright.storage import Reading
+from keywright.http.v2 import messages
+from keywright.identity.model import Session, User
+from keywright.identity.rights import Right, may
 
 if TYPE_CHECKING:
     from keywright.http.admin.app import Frame
@@ -226,7 +226,7 @@ class Visit:
     def refused(self, error: KeywrightError) -> Response:
         """A page that says the error in a sentence."""
         response = self.say(say(error))
-        for name, value in problems.headers(error):
+        for name, value in messages.headers(error):
             if name in (b"retry-after", b"allow"):
                 response.headers[name.decode()] = value.decode()
         return response

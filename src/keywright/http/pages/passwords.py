@@ -3,11 +3,11 @@
 from collections.abc import MutableMapping
 from threading import Lock
 
-from keywright import accounts
-from keywright.accounts import MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH
 from keywright.http.pages.forms import Form
 from keywright.http.pages.page import Visit
-from keywright.model import User
+from keywright.identity import passwords
+from keywright.identity.model import User
+from keywright.identity.passwords import MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH
 
 #: Hashing takes 64 MiB and a processor, on purpose: a crowd at the door must not slow the calls down.
 _ONE_AT_A_TIME = Lock()
@@ -16,13 +16,13 @@ _ONE_AT_A_TIME = Lock()
 def is_right(visit: Visit, user: User | None, password: str) -> bool:
     """Whether the user may sign in with this password; as much work for nobody."""
     with visit.aside(), _ONE_AT_A_TIME:
-        return accounts.check_password(user, password)
+        return passwords.check_password(user, password)
 
 
 def hashed(visit: Visit, password: str) -> str:
     """What is kept of a password."""
     with visit.aside(), _ONE_AT_A_TIME:
-        return accounts.hash_password(password)
+        return passwords.hash_password(password)
 
 
 def new_password(form: Form, errors: MutableMapping[str, str]) -> str:

@@ -9,12 +9,14 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import Response
 
-from keywright import __version__, keys
-from keywright.accounts import Right, may
-from keywright.fields import write_time
+from keywright import __version__
+from keywright.core import crypto
+from keywright.core.parsing import write_time
 from keywright.http.pages.urls import BASE
-from keywright.model import License, Status, User
-from keywright.rules import is_expired
+from keywright.identity.model import User
+from keywright.identity.rights import Right, may
+from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.licenses.rules import is_expired
 
 _TEMPLATES = Path(__file__).parents[1] / "admin" / "templates"
 THEMES = ("light", "dark", "system")
@@ -44,7 +46,7 @@ def environment(statics: Mapping[str, str]) -> Environment:
         Right=Right,
         version=__version__,
     )
-    made.filters.update(browser=browser_of, mask=keys.mask, utc=write_time, iso=_iso, number=_number)
+    made.filters.update(browser=browser_of, mask=crypto.mask, utc=write_time, iso=_iso, number=_number)
     return made
 
 

@@ -13,15 +13,16 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from keywright import accounts
-from keywright.accounts import SignedIn
-from keywright.commands import SeeSession
 from keywright.config import Settings
-from keywright.fields import MAX_USER_AGENT_LENGTH, keep_address
-from keywright.http import auth
+from keywright.core.command import Origin
+from keywright.core.parsing import MAX_USER_AGENT_LENGTH, keep_address
+from keywright.http.middleware import credentials
 from keywright.http.pages.cookies import parse_cookies
 from keywright.http.pages.urls import BASE
-from keywright.model import Origin, Role, User
+from keywright.identity import sessions
+from keywright.identity.commands import SeeSession
+from keywright.identity.model import Role, User
+from keywright.identity.sessions import SignedIn
 
 if TYPE_CHECKING:
     from keywright.http.admin.lazy_app import Door
@@ -46,7 +47,7 @@ class Visitor:
         peer = request.client.host if request.client else ""
         hops = [value for name, value in request.scope["headers"] if name == b"x-forwarded-for"]
         self.now = datetime.now(UTC).replace(microsecond=0)
-        self.address = auth.client_address(peer, hops, trusted)
+        self.address = credentials.client_address(peer, hops, trusted)
         self._kept_address = keep_address(self.address, settings.ip_addresses)
         self.user_agent = headers.get("user-agent", "")[:MAX_USER_AGENT_LENGTH]
         self.is_secure = _is_secure(request, peer, trusted)
@@ -66,10 +67,10 @@ class Visitor:
         """Find out who is signed in with the token, and note that they are there. In a thread only."""
         if not self.token:
             return
-        self.signed_in = found = door.ask(lambda tx: accounts.find_signed_in(tx, self.token, self.now))
+        self.signed_in = found = door.ask(lambda tx: sessions.find_signed_in(tx, self.token, self.now))
         if found is None or self._is_unattended:
             return
-        if accounts.is_to_be_seen(found.session, self.now):
+        if sessions.is_to_be_seen(found.session, self.now):
             door.change_soon(
                 SeeSession(
                     now=self.now, origin=self.origin, by=found.user.id, token_hash=found.session.token_hash
@@ -112,7 +113,7 @@ class Visitor:
 
     def take_new_token(self, token: str | None = None) -> None:
         """From now on, another token: what anybody knew of the last one is worth nothing."""
-        self.token, self.is_token_new = token or accounts.new_session_token(), True
+        self.token, self.is_token_new = token or sessions.new_session_token(), True
         self.signed_in = None
 
     def be_known(self, mark: str) -> None:
@@ -168,9 +169,9 @@ def _port_of(scheme: str) -> int | None:
     return {"http": 80, "https": 443}.get(scheme)
 
 
-def _is_secure(request: Request, peer: str, trusted: Sequence[auth.Network]) -> bool:
+def _is_secure(request: Request, peer: str, trusted: Sequence[credentials.Network]) -> bool:
     """Whether the browser's connection is encrypted, as far as we know or a trusted proxy says."""
     if request.url.scheme == "https":
         return True
     forwarded = request.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
-    return forwarded == "https" and auth.is_trusted(peer, trusted)
+    return forwarded == "https" and credentials.is_trusted(peer, trusted)

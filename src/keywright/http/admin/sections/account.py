@@ -2,13 +2,14 @@
 
 from starlette.responses import Response
 
-from keywright import accounts
-from keywright.accounts import MIN_PASSWORD_LENGTH, Right
-from keywright.commands import ChangeUser, EndSession
 from keywright.http.pages.attempts import Attempts
 from keywright.http.pages.page import Area, Visit, page
 from keywright.http.pages.passwords import hashed, is_right, new_password
-from keywright.model import Role, Session
+from keywright.identity import sessions
+from keywright.identity.commands import ChangeUser, EndSession
+from keywright.identity.model import Role, Session
+from keywright.identity.passwords import MIN_PASSWORD_LENGTH
+from keywright.identity.rights import Right
 
 #: What each role may do, as its owner is told.
 MAY: dict[Role, str] = {
@@ -69,7 +70,7 @@ class Account(Area):
 
 
 def _sessions(visit: Visit) -> list[Session]:
-    return visit.ask(lambda tx: accounts.list_sessions(tx, visit.user.id, visit.now))
+    return visit.ask(lambda tx: sessions.list_sessions(tx, visit.user.id, visit.now))
 
 
 def _page(visit: Visit, errors: dict[str, str]) -> Response:

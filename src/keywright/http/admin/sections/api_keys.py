@@ -5,17 +5,20 @@ from shlex import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from keywright import access, fields
-from keywright.accounts import Right, names_of
-from keywright.commands import IssueApiKey, RevokeApiKey
 from keywright.config import Settings
-from keywright.errors import UnknownApiKey
-from keywright.fields import write_time
+from keywright.core import parsing
+from keywright.core.errors import UnknownApiKey
+from keywright.core.parsing import write_time
 from keywright.http.admin.sections.names import choices
 from keywright.http.pages.inputs import Inputs, number_of, one_of
 from keywright.http.pages.page import Area, Visit, page
-from keywright.model import ApiKey, NameKind, Permissions
-from keywright.storage import api_key_store
+from keywright.identity import api_keys as access
+from keywright.identity.commands import IssueApiKey, RevokeApiKey
+from keywright.identity.model import ApiKey, Permissions
+from keywright.identity.rights import Right
+from keywright.identity.store import list_api_keys
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import names_of
 
 #: What each permission lets its bearer do, in a few words and in a sentence.
 PERMISSIONS: dict[Permissions, tuple[str, str]] = {
@@ -49,7 +52,7 @@ class ApiKeys(Area):
     @page("")
     def browse(self, visit: Visit) -> Response:
         """Every API key, those in force first, the newest first."""
-        api_keys = visit.ask(api_key_store.list_api_keys)
+        api_keys = visit.ask(list_api_keys)
         api_keys.sort(key=lambda one: (one.revoked_at is not None, -one.id))
         numbers = {one.product_id for one in api_keys if one.product_id is not None}
         products = visit.ask(lambda tx: names_of(tx, NameKind.PRODUCT, numbers))
@@ -60,9 +63,9 @@ class ApiKeys(Area):
         """Make one, and show its secrets: now, and never again."""
         inputs = Inputs(visit.form)
         if visit.is_post:
-            name = inputs.need("name", fields.parse_name, "")
+            name = inputs.need("name", parsing.parse_name, "")
             permissions = inputs.need("permissions", one_of(Permissions), Permissions.READ)
-            product_id = inputs.read("product_id", fields.parse_integer)
+            product_id = inputs.read("product_id", parsing.parse_integer)
             if product_id is not None and permissions is not Permissions.CLIENT:
                 inputs.errors["product_id"] = "Only an API key for customers' programs has a product."
             if not inputs.errors:
@@ -116,7 +119,7 @@ def _issued(visit: Visit, name: str, permissions: Permissions, product_id: int |
 
 def _get(visit: Visit, number: int) -> ApiKey:
     """The API key in force with this number. Raises ``UnknownApiKey``."""
-    for one in visit.ask(api_key_store.list_api_keys):
+    for one in visit.ask(list_api_keys):
         if one.id == number and one.revoked_at is None:
             return one
     raise UnknownApiKey

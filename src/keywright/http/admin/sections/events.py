@@ -6,13 +6,15 @@ from typing import Any
 
 from starlette.responses import Response
 
-from keywright import accounts, browsing, fields
-from keywright.accounts import Right
-from keywright.browsing import EventRecord
+from keywright import search
+from keywright.core import parsing
+from keywright.db import Reading
 from keywright.http.admin import event_text as happenings
 from keywright.http.pages.page import Area, Visit, page
-from keywright.model import ApiKey, User
-from keywright.storage import Reading, api_key_store
+from keywright.identity.model import ApiKey, User
+from keywright.identity.rights import Right
+from keywright.identity.store import list_api_keys, list_users
+from keywright.search import EventRecord
 
 _ON_A_PAGE = 50
 _MAX_TEXT = 80
@@ -39,7 +41,7 @@ class Events(Area):
         """The newest events that match, or those before one."""
         asked, hidden = _asked(visit.query), happenings.hidden_from(visit.user)
         found = visit.ask(
-            lambda tx: browsing.list_events(
+            lambda tx: search.list_events(
                 tx,
                 **asked,
                 without=hidden,
@@ -69,7 +71,7 @@ _LINKS = {"job_id": ("/jobs", Right.LOOK), "user_id": ("/users", Right.ADMINISTE
 def _links(visit: Visit, found: Sequence[EventRecord]) -> dict[int, str]:
     """Where each event leads that leads anywhere, by its number. Licenses may be gone."""
     numbers = {one.event.license_id for one in found} - {0}
-    there = visit.ask(lambda tx: browsing.licenses_there(tx, numbers))
+    there = visit.ask(lambda tx: search.licenses_there(tx, numbers))
     links = {one.id: f"/licenses/{one.event.license_id}" for one in found if one.event.license_id in there}
     for one in found:
         for name, number in (one.event.details or {}).items():
@@ -120,8 +122,8 @@ def _beginning(named: Mapping[str, str]) -> str:
 
 def _who(tx: Reading, chosen: str | None, *, is_all_shown: bool) -> list[tuple[str, list[tuple[str, str]]]]:
     """Who can be asked for; and who is, if that is somebody else."""
-    users: Sequence[User] = accounts.list_users(tx)
-    api_keys: Sequence[ApiKey] = api_key_store.list_api_keys(tx)
+    users: Sequence[User] = list_users(tx)
+    api_keys: Sequence[ApiKey] = list_api_keys(tx)
     groups = [
         ("Users", [(f"user:{one.id}", one.name) for one in users]),
         ("API keys", [(f"api_key:{one.id}", one.name) for one in api_keys]),
@@ -135,7 +137,7 @@ def _who(tx: Reading, chosen: str | None, *, is_all_shown: bool) -> list[tuple[s
 
 def _number(text: str) -> int | None:
     try:
-        return fields.parse_integer(text) if text else None
+        return parsing.parse_integer(text) if text else None
     except ValueError:
         return None
 

@@ -9,17 +9,23 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from keywright import fields, generating, jobs, keys
-from keywright.accounts import Right
-from keywright.commands import CreateGenerator, DeleteGenerator, UpdateGenerator
-from keywright.errors import GeneratorTooWeak, InvalidParameters
+from keywright import jobs
+from keywright.core import parsing
+from keywright.core.errors import GeneratorTooWeak, InvalidParameters
 from keywright.http.admin.sections.names import choices
 from keywright.http.pages.error_messages import counted, say
 from keywright.http.pages.inputs import Inputs, number_of
 from keywright.http.pages.once import Landing, change_once
 from keywright.http.pages.page import Area, Visit, page
-from keywright.model import Generator, NameKind, Status
-from keywright.storage import generator_store
+from keywright.identity.rights import Right
+from keywright.licensing.licenses import keys
+from keywright.licensing.licenses.model import Status, parse_status
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.generators import handlers as generating
+from keywright.provisioning.generators import rules
+from keywright.provisioning.generators import store as generator_store
+from keywright.provisioning.generators.commands import CreateGenerator, DeleteGenerator, UpdateGenerator
+from keywright.provisioning.generators.model import Generator
 
 _EXAMPLES = 5
 _MAX_TEXT = 255
@@ -158,14 +164,14 @@ class Generators(Area):
 
 def sample(generator: Generator, *, amount: int) -> Sample:
     """So many keys of a generator, and how hard they are to guess."""
-    drawn = tuple(keys.generate_key(generator) for _ in range(amount))
+    drawn = tuple(rules.generate_key(generator) for _ in range(amount))
     return Sample(drawn, strength_of(generator))
 
 
 def strength_of(generator: Generator) -> Strength:
     """How hard a generator's keys are to guess."""
-    bits = keys.entropy_bits(generator.charset, generator.chunks, generator.chunk_length)
-    if bits < keys.MIN_ENTROPY_BITS:
+    bits = rules.entropy_bits(generator.charset, generator.chunks, generator.chunk_length)
+    if bits < rules.MIN_ENTROPY_BITS:
         return Strength(bits, "weak", "bad")
     if bits < _VERY_GOOD_BITS:
         return Strength(bits, "good", "good")
@@ -179,16 +185,16 @@ def _get(visit: Visit) -> Generator:
 
 
 def _text(text: str) -> str | None:
-    return fields.parse_text(text, _MAX_TEXT)
+    return parsing.parse_text(text, _MAX_TEXT)
 
 
 def _count(text: str) -> int | None:
     try:
-        number = fields.parse_integer(text, fields.MAX_COUNT)
+        number = parsing.parse_integer(text, parsing.MAX_COUNT)
     except ValueError:
         number = 0
     if not number:
-        raise ValueError(f"must be a whole number from 1 to {fields.MAX_COUNT}")
+        raise ValueError(f"must be a whole number from 1 to {parsing.MAX_COUNT}")
     return number
 
 
@@ -200,8 +206,8 @@ def _read(inputs: Inputs) -> dict[str, Any]:
         "chunks": inputs.need("chunks", _count, 0),
         "chunk_length": inputs.need("chunk_length", _count, 0),
         **{name: inputs.read(name, _text, is_trimmed=False) for name in ("separator", "prefix", "suffix")},
-        "times_activated_max": inputs.read("times_activated_max", fields.parse_limit),
-        "expires_in_days": inputs.read("expires_in_days", fields.parse_days),
+        "times_activated_max": inputs.read("times_activated_max", parsing.parse_limit),
+        "expires_in_days": inputs.read("expires_in_days", parsing.parse_days),
     }
 
 
@@ -225,7 +231,7 @@ def _is_to_be_saved(visit: Visit, inputs: Inputs, drawn: Sample | None) -> bool:
     if "preview" in visit.form:
         inputs.errors.pop("name", None)
         return False
-    is_weak = drawn is not None and drawn.strength.bits < keys.MIN_ENTROPY_BITS
+    is_weak = drawn is not None and drawn.strength.bits < rules.MIN_ENTROPY_BITS
     if drawn is not None and is_weak and not inputs.ticked("is_weak_allowed"):
         inputs.errors["is_weak_allowed"] = say(GeneratorTooWeak(drawn.strength.bits)).sentence
     return not inputs.errors
@@ -255,16 +261,16 @@ def _order(inputs: Inputs, generator: Generator) -> jobs.Generate:
     return jobs.Generate(
         generator_id=generator.id,
         amount=inputs.need("amount", _amount, 1),
-        status=inputs.need("status", fields.parse_status, Status.ACTIVE),
-        order_id=inputs.read("order_id", fields.parse_integer),
-        product_id=inputs.read("product_id", fields.parse_integer),
-        user_id=inputs.read("user_id", fields.parse_integer),
+        status=inputs.need("status", parse_status, Status.ACTIVE),
+        order_id=inputs.read("order_id", parsing.parse_integer),
+        product_id=inputs.read("product_id", parsing.parse_integer),
+        user_id=inputs.read("user_id", parsing.parse_integer),
     )
 
 
 def _amount(text: str) -> int | None:
     try:
-        number = fields.parse_integer(text.replace(",", ""), jobs.MOST_GENERATED)
+        number = parsing.parse_integer(text.replace(",", ""), jobs.MOST_GENERATED)
     except ValueError:
         number = 0
     if not number:

@@ -5,19 +5,24 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from keywright import accounts, jobs
-from keywright.accounts import Right
-from keywright.browsing import Search
-from keywright.commands import CancelJob, FetchFile
-from keywright.errors import UnknownJob
-from keywright.http.jobs import FILES_KEPT, JOBS_KEPT
+from keywright import jobs
+from keywright.background.job_runner import FILES_KEPT, JOBS_KEPT
+from keywright.core.errors import UnknownJob
+from keywright.db import Reading
 from keywright.http.pages.error_messages import counted
 from keywright.http.pages.inputs import number_of
 from keywright.http.pages.page import Area, Visit, page
 from keywright.http.pages.render import url
+from keywright.identity.rights import Right
+from keywright.identity.store import find_user_by_id
 from keywright.jobs import Change, Export, Generate, What
-from keywright.model import Job, JobState, NameKind, Status
-from keywright.storage import Reading, generator_store
+from keywright.jobs.commands import CancelJob, FetchFile
+from keywright.jobs.model import Job, JobState
+from keywright.licensing.licenses.model import Status
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import names_of
+from keywright.provisioning.generators import store as generator_store
+from keywright.search import Search
 
 _PER_PAGE = 25
 _TONES = {
@@ -142,7 +147,7 @@ def _get(visit: Visit) -> Shown:
 
 def _shown(tx: Reading, job: Job) -> Shown:
     order = jobs.order_of(job)
-    user = accounts.find_user_by_id(tx, job.created_by)
+    user = find_user_by_id(tx, job.created_by)
     return Shown(
         job=job,
         title=_title(tx, order),
@@ -217,7 +222,7 @@ def _numbers_in_words(tx: Reading, given: Search | Generate) -> list[str]:
     words = []
     for kind, name_kind, number in kinds:
         if number is not None:
-            name = accounts.names_of(tx, name_kind, [number]).get(number)
+            name = names_of(tx, name_kind, [number]).get(number)
             words.append(f"{kind} {number}" if name is None else f"{kind} {name} ({number})")
     if given.order_id is not None:
         words.append(f"order {given.order_id}")

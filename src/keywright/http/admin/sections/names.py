@@ -4,13 +4,14 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from keywright import accounts, fields
-from keywright.accounts import Right
-from keywright.commands import SaveName
-from keywright.errors import NoSuchAddress
+from keywright.core import parsing
+from keywright.core.errors import NoSuchAddress
 from keywright.http.pages.inputs import Inputs, number_of
 from keywright.http.pages.page import Area, Visit, page
-from keywright.model import NameKind
+from keywright.identity.rights import Right
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import list_names, names_of, page_of_names_before
 
 _ON_A_PAGE = 50
 #: So many are offered where a number is typed.
@@ -35,7 +36,7 @@ KINDS = {
 
 def choices(visit: Visit, kind: NameKind) -> dict[int, str]:
     """Names to be offered where a number is typed, by number; the first of many."""
-    return visit.ask(lambda tx: accounts.list_names(tx, kind, after=-1, limit=_MOST_OFFERED))
+    return visit.ask(lambda tx: list_names(tx, kind, after=-1, limit=_MOST_OFFERED))
 
 
 class Names(Area):
@@ -62,8 +63,8 @@ class Names(Area):
         kind = _kind(visit)
         inputs = Inputs(visit.form)
         if visit.is_post:
-            number = inputs.need("number", fields.parse_integer, 0)
-            name = inputs.need("name", fields.parse_name, "")
+            number = inputs.need("number", parsing.parse_integer, 0)
+            name = inputs.need("name", parsing.parse_name, "")
             if not inputs.errors:
                 return _saved(visit, kind, number or 0, name)
         return _form(visit, kind, inputs, None, visit.form.get("name", ""))
@@ -74,7 +75,7 @@ class Names(Area):
         kind, number = _kind(visit), number_of(visit.path["number"])
         inputs, name = Inputs(visit.form), _name_of(visit, kind, number)
         if visit.is_post:
-            name = inputs.need("name", fields.parse_name, "")
+            name = inputs.need("name", parsing.parse_name, "")
             if not inputs.errors:
                 return _saved(visit, kind, number, name)
         return _form(visit, kind, inputs, number, name)
@@ -104,7 +105,7 @@ def _kind(visit: Visit) -> Kind:
 
 def _name_of(visit: Visit, kind: Kind, number: int) -> str:
     """The number's name. Raises ``NoSuchAddress`` where it has none."""
-    name = visit.ask(lambda tx: accounts.names_of(tx, kind.kind, [number])).get(number)
+    name = visit.ask(lambda tx: names_of(tx, kind.kind, [number])).get(number)
     if name is None:
         raise NoSuchAddress
     return name
@@ -117,7 +118,7 @@ def _saved(visit: Visit, kind: Kind, number: int, name: str) -> Response:
 
 def _list(visit: Visit, kind: Kind) -> Response:
     after = _number_in(visit.query.get("after", ""))
-    names = visit.ask(lambda tx: accounts.list_names(tx, kind.kind, after=after, limit=_ON_A_PAGE + 1))
+    names = visit.ask(lambda tx: list_names(tx, kind.kind, after=after, limit=_ON_A_PAGE + 1))
     shown = dict(list(names.items())[:_ON_A_PAGE])
     return visit.page(
         "names/list.html",
@@ -134,12 +135,12 @@ def _list(visit: Visit, kind: Kind) -> Response:
 
 def _first(visit: Visit, kind: Kind) -> dict[int, str]:
     """The name of the smallest number that has one."""
-    return visit.ask(lambda tx: accounts.list_names(tx, kind.kind, after=-1, limit=1))
+    return visit.ask(lambda tx: list_names(tx, kind.kind, after=-1, limit=1))
 
 
 def _before(visit: Visit, kind: Kind, after: int) -> int:
     """After which number the page begins that comes before this one; -1 is the first page."""
-    return visit.ask(lambda tx: accounts.page_of_names_before(tx, kind.kind, number=after, limit=_ON_A_PAGE))
+    return visit.ask(lambda tx: page_of_names_before(tx, kind.kind, number=after, limit=_ON_A_PAGE))
 
 
 def _form(visit: Visit, kind: Kind, inputs: Inputs, number: int | None, name: str) -> Response:
@@ -161,7 +162,7 @@ def _slug(kind: Kind) -> str:
 def _number_in(text: str) -> int:
     """The number in the address; -1 for what is none."""
     try:
-        number = fields.parse_integer(text)
+        number = parsing.parse_integer(text)
     except ValueError:
         return -1
     return -1 if number is None else number

@@ -5,14 +5,16 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from keywright import browsing, following
-from keywright.accounts import Right
-from keywright.browsing import Overview
-from keywright.following import Lag
+from keywright import search
+from keywright.db import Reading
 from keywright.http.admin import event_text as happenings
 from keywright.http.pages.page import Area, Visit, page
-from keywright.model import Status
-from keywright.storage import Reading, api_key_store, generator_store
+from keywright.identity.rights import Right
+from keywright.identity.store import list_api_keys
+from keywright.licensing.licenses.model import Status
+from keywright.provisioning.generators import store as generator_store
+from keywright.search import Overview, projector
+from keywright.search.projector import Lag
 
 
 class Begun(NamedTuple):
@@ -66,12 +68,12 @@ class Home(Area):
 
 def _look(tx: Reading, visit: Visit) -> Shown:
     hidden = happenings.hidden_from(visit.user)
-    found = browsing.overview(tx, visit.now, visit.frame.figures, without=hidden)
+    found = search.overview(tx, visit.now, visit.frame.figures, without=hidden)
     events = [one.event for one in found.latest_events]
     names = happenings.find_names(tx, events)
-    there = browsing.licenses_there(tx, {one.license_id for one in events} - {0})
+    there = search.licenses_there(tx, {one.license_id for one in events} - {0})
     begun = None
     if not found.total:
-        in_force = any(one.revoked_at is None for one in api_key_store.list_api_keys(tx))
+        in_force = any(one.revoked_at is None for one in list_api_keys(tx))
         begun = Begun(bool(generator_store.list_generators(tx)), in_force)
-    return Shown(found, names, there, following.lag(tx), begun)
+    return Shown(found, names, there, projector.lag(tx), begun)

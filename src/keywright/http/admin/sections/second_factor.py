@@ -5,14 +5,14 @@ from typing import Any
 from markupsafe import Markup
 from starlette.responses import Response
 
-from keywright import accounts, second_factors
-from keywright.accounts import Right
-from keywright.commands import DisableSecondFactor, EnableSecondFactor, RenewRecoveryCodes
 from keywright.http.pages.attempts import Attempts
 from keywright.http.pages.page import Area, Visit, page
 from keywright.http.pages.passwords import is_right
-from keywright.model import User
-from keywright.second_factors import MOST_FAILURES
+from keywright.identity import second_factors, sessions
+from keywright.identity.commands import DisableSecondFactor, EnableSecondFactor, RenewRecoveryCodes
+from keywright.identity.model import User
+from keywright.identity.rights import Right
+from keywright.identity.second_factors import MOST_FAILURES
 
 #: How often a user's own password or code may be wrong in a minute.
 _MOST_ATTEMPTS = 10
@@ -52,7 +52,7 @@ class SecondFactors(Area):
             **self._change(visit),
             secret=secret,
             code_hashes=_hashes(codes),
-            **_new_session(visit, token := accounts.new_session_token()),
+            **_new_session(visit, token := sessions.new_session_token()),
         )
         if not visit.change(command):
             return _page(visit, {"code": _WRONG}, secret)
@@ -75,7 +75,7 @@ class SecondFactors(Area):
         change = self._change(visit)
         if not is_right(visit, visit.user, visit.form.raw("password")):
             return _page(visit, {"password": "This is not your password."})
-        token = accounts.new_session_token()
+        token = sessions.new_session_token()
         if not visit.change(DisableSecondFactor(**change, **_new_session(visit, token))):
             return _page(visit, {"disabling_code": wrong_code(visit, visit.user)})
         self._is_right(visit)
@@ -123,7 +123,7 @@ def _hashes(codes: list[str]) -> tuple[bytes, ...]:
 
 def _new_session(visit: Visit, token: str) -> dict[str, Any]:
     """That the session goes on with this token."""
-    return {"session": visit.session.token_hash, "new_session": accounts.hash_session_token(token)}
+    return {"session": visit.session.token_hash, "new_session": sessions.hash_session_token(token)}
 
 
 def _go_on(visit: Visit, token: str) -> None:

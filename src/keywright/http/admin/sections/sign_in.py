@@ -7,11 +7,9 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from keywright import accounts, second_factors
-from keywright.accounts import MIN_PASSWORD_LENGTH, Right
-from keywright.commands import CreateUser, EndSession, RefuseSignIn, StartSession
-from keywright.errors import SetupOver, UnknownUser
-from keywright.fields import MAX_NAME_LENGTH, parse_name
+from keywright.core.errors import SetupOver, UnknownUser
+from keywright.core.parsing import MAX_NAME_LENGTH, parse_name
+from keywright.db import Reading
 from keywright.http.admin.sections.second_factor import is_recovery_code, wrong_code
 from keywright.http.pages import render as parts
 from keywright.http.pages.attempts import AT_SIGN_IN, Attempts, sources_of
@@ -19,8 +17,12 @@ from keywright.http.pages.error_messages import counted
 from keywright.http.pages.page import EVERYBODY, Area, Visit, page
 from keywright.http.pages.passwords import hashed, is_right, new_password
 from keywright.http.pages.urls import BASE
-from keywright.model import Role, User
-from keywright.storage import Reading
+from keywright.identity import second_factors, sessions
+from keywright.identity.commands import CreateUser, EndSession, RefuseSignIn, StartSession
+from keywright.identity.model import Role, User
+from keywright.identity.passwords import MIN_PASSWORD_LENGTH
+from keywright.identity.rights import Right
+from keywright.identity.store import find_user, has_users
 
 #: How long nobody else's password is looked at after a wrong one, in seconds: strangers shall not have a
 #: processor all the time.
@@ -132,7 +134,7 @@ class Entrance(Area):
     def setup(self, visit: Visit) -> Response:
         """Make the first administrator, and sign in as that."""
         token = visit.form.get("token", visit.query.get("token", ""))
-        if not visit.ask(lambda tx: accounts.is_setup_token(tx, token, visit.now)):
+        if not visit.ask(lambda tx: sessions.is_setup_token(tx, token, visit.now)):
             return self._no_setup(visit)
         errors: dict[str, str] = {}
         name = visit.form.get("name", "")
@@ -162,15 +164,15 @@ class Entrance(Area):
         return response
 
     def _no_setup(self, visit: Visit) -> Response:
-        if visit.ask(accounts.has_users):
+        if visit.ask(has_users):
             return visit.back("/sign-in", "Keywright is set up already. Sign in instead.", is_bad=True)
         return visit.page("no_setup.html", status=403)
 
 
 def _find(tx: Reading, name: str) -> tuple[User | None, str]:
     """The user of this name, and what a browser shows in which they have signed in."""
-    user = accounts.find_user(tx, name)
-    return user, "" if user is None else accounts.device_mark(tx, user)
+    user = find_user(tx, name)
+    return user, "" if user is None else sessions.device_mark(tx, user)
 
 
 def _name(visit: Visit) -> str:
@@ -190,7 +192,7 @@ def _form(visit: Visit, wish: str, *, name: str = "", error: str = "", status: i
         wish=wish,
         name=name,
         error=error,
-        has_users=visit.ask(accounts.has_users),
+        has_users=visit.ask(has_users),
     )
 
 
@@ -224,13 +226,13 @@ def _is_signed_in(visit: Visit, user: User | None, code: str | None = None) -> b
     """
     if user is None:
         return False
-    token = accounts.new_session_token()
+    token = sessions.new_session_token()
     start = StartSession(
         now=visit.now,
         origin=visit.visitor.origin_of(user),
         by=user.id,
         user_id=user.id,
-        token_hash=accounts.hash_session_token(token),
+        token_hash=sessions.hash_session_token(token),
         password_hash=user.password_hash,
         code=code,
     )
@@ -240,7 +242,7 @@ def _is_signed_in(visit: Visit, user: User | None, code: str | None = None) -> b
     except UnknownUser:
         return False
     visit.visitor.take_new_token(token)
-    visit.visitor.be_known(visit.ask(lambda tx: accounts.device_mark(tx, user)))
+    visit.visitor.be_known(visit.ask(lambda tx: sessions.device_mark(tx, user)))
     return True
 
 

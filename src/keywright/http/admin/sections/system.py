@@ -15,17 +15,19 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from keywright import accounts, following
-from keywright.accounts import Right
-from keywright.commands import Note
 from keywright.config import Settings, child_environment
-from keywright.errors import KeywrightError, NoSuchAddress
+from keywright.core.command import Origin
+from keywright.core.errors import KeywrightError, NoSuchAddress
+from keywright.db import Reading, database_path, without_password
+from keywright.events.commands import Note
 from keywright.http.admin.backups import Backups, media_type_of, pieces_of, require_readable
 from keywright.http.admin.lazy_app import Door
 from keywright.http.admin.tasks import Errand, Errands, State
 from keywright.http.pages.page import Area, Visit, page
-from keywright.model import Origin
-from keywright.storage import Reading, database_path, measuring, without_password
+from keywright.identity.rights import Right
+from keywright.identity.sessions import SESSION_IDLE, SESSION_LONGEST
+from keywright.maintenance import measuring
+from keywright.search import projector
 
 _BACKUP, _EXAMINATION = "backup", "examination"
 _PROGRAM = (sys.executable, "-c", "from keywright.cli import main; main()")
@@ -188,11 +190,11 @@ def _not_done(visit: Visit, sentence: str, problem: OSError) -> Response:
     return visit.back("/system", f"{sentence}: {problem.strerror or problem}.", is_bad=True)
 
 
-def _measured(tx: Reading, now: datetime) -> tuple[measuring.Measured, following.Lag, int]:
+def _measured(tx: Reading, now: datetime) -> tuple[measuring.Measured, projector.Lag, int]:
     sessions = measuring.count_sessions(
-        tx, seen_after=now - accounts.SESSION_IDLE, created_after=now - accounts.SESSION_LONGEST
+        tx, seen_after=now - SESSION_IDLE, created_after=now - SESSION_LONGEST
     )
-    return measuring.measure(tx), following.lag(tx), sessions
+    return measuring.measure(tx), projector.lag(tx), sessions
 
 
 def _backup_ended(door: Door, origin: Origin, by: int, file: Path, errand: Errand) -> None:

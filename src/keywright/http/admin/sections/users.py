@@ -2,16 +2,19 @@
 
 from starlette.responses import Response
 
-from keywright import accounts, fields, second_factors
-from keywright.accounts import MIN_PASSWORD_LENGTH, Right
-from keywright.commands import ChangeUser, CreateUser, DisableSecondFactor, EndSession
-from keywright.errors import UnknownUser, UserExists
+from keywright.core import parsing
+from keywright.core.errors import UnknownUser, UserExists
 from keywright.http.admin.sections.account import MAY
 from keywright.http.pages.error_messages import Said, say
 from keywright.http.pages.inputs import Inputs, number_of, one_of
 from keywright.http.pages.page import Area, Visit, page
 from keywright.http.pages.passwords import hashed, new_password
-from keywright.model import Role, User
+from keywright.identity import rights, second_factors, sessions
+from keywright.identity.commands import ChangeUser, CreateUser, DisableSecondFactor, EndSession
+from keywright.identity.model import Role, User
+from keywright.identity.passwords import MIN_PASSWORD_LENGTH
+from keywright.identity.rights import Right
+from keywright.identity.store import find_user_by_id, list_users
 
 #: Whoever finds an administrator's browser open must not have the account for good.
 _YOUR_OWN = Said(
@@ -37,7 +40,7 @@ class Users(Area):
     @page("")
     def browse(self, visit: Visit) -> Response:
         """Every user, disabled ones last."""
-        users = visit.ask(accounts.list_users)
+        users = visit.ask(list_users)
         users.sort(key=lambda one: (one.disabled_at is not None, one.name.casefold()))
         with_factor = visit.ask(second_factors.list_users_with_factor)
         return visit.page("users/list.html", users=users, with_factor=with_factor)
@@ -47,7 +50,7 @@ class Users(Area):
         """Let somebody sign in."""
         inputs = Inputs(visit.form)
         if visit.is_post:
-            name = inputs.need("name", fields.parse_name, "")
+            name = inputs.need("name", parsing.parse_name, "")
             role = inputs.need("role", one_of(Role), Role.READER)
             password = new_password(visit.form, inputs.errors)
             if not inputs.errors and (made := _made(visit, inputs, name, role, password)) is not None:
@@ -132,7 +135,7 @@ class Users(Area):
     def end_sessions(self, visit: Visit) -> Response:
         """Sign a user out everywhere; oneself, everywhere else."""
         user = _get(visit)
-        for session in visit.ask(lambda tx: accounts.list_sessions(tx, user.id, visit.now)):
+        for session in visit.ask(lambda tx: sessions.list_sessions(tx, user.id, visit.now)):
             if session.token_hash != visit.session.token_hash:
                 visit.change(EndSession(**visit.command_fields(), token_hash=session.token_hash))
         return _done(visit, user, f"{user.name} is signed out {_everywhere(visit, user)}.")
@@ -141,7 +144,7 @@ class Users(Area):
 def _get(visit: Visit) -> User:
     """The user that the address names. Raises ``UnknownUser``."""
     number = number_of(visit.path["id"])
-    user = visit.ask(lambda tx: accounts.find_user_by_id(tx, number))
+    user = visit.ask(lambda tx: find_user_by_id(tx, number))
     if user is None:
         raise UnknownUser
     return user
@@ -167,7 +170,7 @@ def _page(visit: Visit, user: User, errors: dict[str, str]) -> Response:
         "users/show.html",
         status=422 if errors else 200,
         person=user,
-        sessions=visit.ask(lambda tx: accounts.list_sessions(tx, user.id, visit.now)),
+        sessions=visit.ask(lambda tx: sessions.list_sessions(tx, user.id, visit.now)),
         mine=visit.session.token_hash,
         has_factor=visit.ask(lambda tx: second_factors.has_factor(tx, user.id)),
         errors=errors,
@@ -178,7 +181,7 @@ def _page(visit: Visit, user: User, errors: dict[str, str]) -> Response:
 
 def _done(visit: Visit, user: User, said: str) -> Response:
     # Whoever has taken the right from themselves may not see this page any more.
-    is_here = visit.ask(lambda tx: accounts.find_user_by_id(tx, visit.user.id))
-    if is_here is None or not accounts.may(is_here.role, Right.ADMINISTER):
+    is_here = visit.ask(lambda tx: find_user_by_id(tx, visit.user.id))
+    if is_here is None or not rights.may(is_here.role, Right.ADMINISTER):
         return visit.back("/account", said)
     return visit.back(f"/users/{user.id}", said)

@@ -7,18 +7,19 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from keywright import browsing, jobs
-from keywright.accounts import Right
-from keywright.browsing import Page, Search
-from keywright.errors import MalformedForm
-from keywright.fields import MAX_ID, parse_limit
+from keywright import jobs
+from keywright import search as browsing
+from keywright.core.errors import MalformedForm
+from keywright.core.parsing import MAX_ID, parse_limit
+from keywright.db import Reading
 from keywright.http.admin.sections.licenses import filter as licenses_filter
 from keywright.http.admin.sections.licenses.filter import Chip, Filter
 from keywright.http.admin.sections.licenses.forms import parse_positive
 from keywright.http.pages.once import Landing, change_once
 from keywright.http.pages.page import Visit, page
+from keywright.identity.rights import Right
 from keywright.jobs import What
-from keywright.storage import Reading
+from keywright.search import Page, Search
 
 #: What can be done, as it is said on a button.
 OFFERED: Final = {

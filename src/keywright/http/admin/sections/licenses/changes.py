@@ -4,19 +4,24 @@ from typing import Any
 
 from starlette.responses import Response
 
-from keywright import browsing, keys
-from keywright import commands as c
-from keywright.accounts import Right
-from keywright.browsing import LicenseDetails
-from keywright.errors import LicenseKeyTaken, Refusal, UnknownLicense
-from keywright.fields import write_time
+from keywright import search
+from keywright.core import crypto
+from keywright.core.command import Command
+from keywright.core.errors import LicenseKeyTaken, Refusal, UnknownLicense
+from keywright.core.parsing import write_time
 from keywright.http.admin.sections.licenses import forms
 from keywright.http.admin.sections.licenses.filter import offered_names
 from keywright.http.admin.sections.licenses.forms import get_license
 from keywright.http.pages.error_messages import counted, say
 from keywright.http.pages.once import Landing, change_once
 from keywright.http.pages.page import Visit, page
-from keywright.model import License, LicenseRecord, Status
+from keywright.identity.rights import Right
+from keywright.licensing.activations.commands import Deactivate, DeactivateAll
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses import keys
+from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, ExtendLicense, UpdateLicense
+from keywright.licensing.licenses.model import License, Status
+from keywright.search import LicenseDetails
 
 _UNCHANGED = "Nothing was changed."
 _ACTIVATED_MEANWHILE = "Its activations have changed since you were asked, so please look once more."
@@ -34,7 +39,7 @@ class Changes:
         values, errors = visit.ask(lambda tx: forms.parse(tx, texts, needed=("key", "status")))
         if not errors:
             try:
-                return change_once(visit, c.CreateLicense(**visit.command_fields(), **values), _made)
+                return change_once(visit, CreateLicense(**visit.command_fields(), **values), _made)
             except LicenseKeyTaken as refusal:
                 errors["key"] = say(refusal).sentence
         return _form(visit, texts, errors)
@@ -65,7 +70,7 @@ class Changes:
             is_from_now = visit.form.get("begin", "") == "now"
             try:
                 days = forms.parse_positive(visit.form.get("days", ""))
-                command = c.ExtendLicense(
+                command = ExtendLicense(
                     **visit.command_fields(), key=license.key, days=days, is_from_now=is_from_now
                 )
                 return change_once(visit, command, _extended)
@@ -109,10 +114,10 @@ class Changes:
         places = f"{found.active}/{found.total}"
         is_as_said = visit.form.get("places", places) == places
         if visit.is_post and is_as_said:
-            visit.change(c.DeleteLicense(**visit.command_fields(), key=found.license.key))
+            visit.change(DeleteLicense(**visit.command_fields(), key=found.license.key))
             return visit.back("/licenses", "The license is deleted.")
         return visit.confirm(
-            f"Delete the license {keys.mask(found.license.key)}?",
+            f"Delete the license {crypto.mask(found.license.key)}?",
             _what_goes(found) if is_as_said else [_ACTIVATED_MEANWHILE, *_what_goes(found)],
             button="Delete it for good",
             back=f"/licenses/{found.license.id}",
@@ -124,7 +129,7 @@ class Changes:
         """Give up one place."""
         license = get_license(visit)
         token = visit.form.get("token", "")
-        command = c.Deactivate(**visit.command_fields(), key=license.key, token=token)
+        command = Deactivate(**visit.command_fields(), key=license.key, token=token)
         return _done(visit, license, command, "The place is free again.")
 
     @page("/{id:number}/deactivate-all", methods=("GET", "POST"), right=Right.CHANGE)
@@ -133,12 +138,12 @@ class Changes:
         found = _details(visit)
         license = found.license
         if visit.is_post:
-            command = c.DeactivateAll(**visit.command_fields(), key=license.key)
+            command = DeactivateAll(**visit.command_fields(), key=license.key)
             return _done(visit, license, command, "All places are free again.")
         return visit.confirm(
             "Deactivate all?",
             [
-                f"The license {keys.mask(license.key)} has {counted(found.active, 'active place')}; all of "
+                f"The license {crypto.mask(license.key)} has {counted(found.active, 'active place')}; all of "
                 "them are given up.",
                 "Programs that run with it stop at their next validation; they may take a place again.",
             ],
@@ -177,11 +182,11 @@ def _update(visit: Visit, license: License, changes: dict[str, Any], said: str) 
     back = f"/licenses/{license.id}"
     if all(getattr(license, name) == value for name, value in changes.items()):
         return visit.back(back, _UNCHANGED)
-    visit.change(c.UpdateLicense(**visit.command_fields(), key=license.key, changes=changes))
+    visit.change(UpdateLicense(**visit.command_fields(), key=license.key, changes=changes))
     return visit.back(back, said)
 
 
-def _done(visit: Visit, license: License, command: c.Command, said: str) -> Response:
+def _done(visit: Visit, license: License, command: Command, said: str) -> Response:
     """Do it; what is refused is said on the license's page."""
     try:
         return change_once(visit, command, lambda _: Landing(f"/licenses/{license.id}", said))
@@ -192,7 +197,7 @@ def _done(visit: Visit, license: License, command: c.Command, said: str) -> Resp
 
 
 def _details(visit: Visit) -> LicenseDetails:
-    found = visit.ask(lambda tx: browsing.get_license(tx, visit.path["id"]))
+    found = visit.ask(lambda tx: search.get_license(tx, visit.path["id"]))
     if found is None:
         raise UnknownLicense(str(visit.path["id"]))
     return found
@@ -209,7 +214,7 @@ def _of_limit(license: License, limit: int | None) -> str:
 
 
 def _what_goes(found: LicenseDetails) -> list[str]:
-    said = [f"The license {keys.mask(found.license.key)} goes for good. This cannot be undone."]
+    said = [f"The license {crypto.mask(found.license.key)} goes for good. This cannot be undone."]
     if found.total:
         active = f", {found.active:,} of them active" if found.active else ", none of them active"
         said.append(f"{counted(found.total, 'activation')}{active}, go with it.")

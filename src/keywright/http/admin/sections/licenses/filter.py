@@ -10,13 +10,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from keywright import accounts, fields
-from keywright.browsing import Interpretation, Order, Search
-from keywright.errors import InvalidStatus
+from keywright.core import parsing
+from keywright.core.errors import InvalidStatus
+from keywright.db import Reading
 from keywright.http.pages import render as parts
 from keywright.http.pages.urls import BASE
-from keywright.model import License, NameKind, Status
-from keywright.storage import Reading, people
+from keywright.licensing.licenses.model import License, Status, parse_status
+from keywright.provisioning.catalog import store as catalog_store
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import find_numbers, list_names
+from keywright.search import Interpretation, Order, Search
 
 #: The names in addresses and forms, in the order in which they are said.
 NAMES = ("found", "status", "product", "customer", "order", "expiring", "places", "sort")
@@ -118,24 +121,24 @@ def names_of(tx: Reading, licenses: Iterable[License], search: Search | None = N
     products = {one.product_id for one in shown if one.product_id is not None}
     customers = {one.user_id for one in shown if one.user_id is not None}
     return {
-        "product": accounts.names_of(tx, NameKind.PRODUCT, products),
-        "customer": accounts.names_of(tx, NameKind.USER, customers),
+        "product": catalog_store.names_of(tx, NameKind.PRODUCT, products),
+        "customer": catalog_store.names_of(tx, NameKind.USER, customers),
     }
 
 
 def offered_names(tx: Reading) -> Names:
     """Names that are offered where one can be typed."""
     return {
-        "product": accounts.list_names(tx, NameKind.PRODUCT, after=-1, limit=_MOST_OFFERED),
-        "customer": accounts.list_names(tx, NameKind.USER, after=-1, limit=_MOST_OFFERED),
+        "product": list_names(tx, NameKind.PRODUCT, after=-1, limit=_MOST_OFFERED),
+        "customer": list_names(tx, NameKind.USER, after=-1, limit=_MOST_OFFERED),
     }
 
 
 def read_number(tx: Reading, kind: NameKind, text: str) -> int | None:
     """A number of the vendor's shop, also by the name that it was given. Raises ``ValueError``."""
     if text.isascii() and text.isdigit():
-        return fields.parse_integer(text)
-    numbers = people.find_numbers(tx, kind, text)
+        return parsing.parse_integer(text)
+    numbers = find_numbers(tx, kind, text)
     if not numbers:
         raise ValueError("is neither a number nor a name that you have given to one")
     if len(numbers) > 1:
@@ -184,11 +187,11 @@ def _read_order(_tx: Reading, text: str) -> dict[str, Any]:
 
 _READ: dict[str, Callable[[Reading, str], dict[str, Any]]] = {
     "found": _unseal,
-    "status": lambda _tx, text: {"status": fields.parse_status(text)},
+    "status": lambda _tx, text: {"status": parse_status(text)},
     "product": lambda tx, text: {"product_id": read_number(tx, NameKind.PRODUCT, text)},
     "customer": lambda tx, text: {"user_id": read_number(tx, NameKind.USER, text)},
-    "order": lambda _tx, text: {"order_id": fields.parse_integer(text)},
-    "expiring": lambda _tx, text: {"expiring_within_days": fields.parse_integer(text, fields.MAX_COUNT)},
+    "order": lambda _tx, text: {"order_id": parsing.parse_integer(text)},
+    "expiring": lambda _tx, text: {"expiring_within_days": parsing.parse_integer(text, parsing.MAX_COUNT)},
     "places": _read_places,
     "sort": _read_order,
 }

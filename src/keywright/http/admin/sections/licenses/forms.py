@@ -3,14 +3,17 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
-from keywright import browsing, fields, keys
-from keywright.errors import Refusal, UnknownLicense
+from keywright import search
+from keywright.core import parsing
+from keywright.core.errors import Refusal, UnknownLicense
+from keywright.db import Reading
 from keywright.http.admin.sections.licenses.filter import read_number
 from keywright.http.pages.error_messages import say
 from keywright.http.pages.forms import Form
 from keywright.http.pages.page import Visit
-from keywright.model import License, NameKind, Status
-from keywright.storage import Reading
+from keywright.licensing.licenses import keys
+from keywright.licensing.licenses.model import License, Status, parse_status
+from keywright.provisioning.catalog.model import NameKind
 
 #: The fields of a form, by the names they have in ``License``.
 FIELDS = (
@@ -29,20 +32,20 @@ _TWO_ENDS = "Leave this empty where there is a date."
 
 _PARSE: dict[str, Callable[[Reading, str], Any]] = {
     "key": lambda _tx, text: keys.normalize_key(text),
-    "status": lambda _tx, text: fields.parse_status(text),
-    "times_activated_max": lambda _tx, text: fields.parse_limit(text),
-    "expires_at": lambda _tx, text: fields.parse_time(text),
-    "valid_for_days": lambda _tx, text: fields.parse_days(text),
+    "status": lambda _tx, text: parse_status(text),
+    "times_activated_max": lambda _tx, text: parsing.parse_limit(text),
+    "expires_at": lambda _tx, text: parsing.parse_time(text),
+    "valid_for_days": lambda _tx, text: parsing.parse_days(text),
     "product_id": lambda tx, text: read_number(tx, NameKind.PRODUCT, text),
     "user_id": lambda tx, text: read_number(tx, NameKind.USER, text),
-    "order_id": lambda _tx, text: fields.parse_integer(text),
+    "order_id": lambda _tx, text: parsing.parse_integer(text),
 }
 
 
 def get_license(visit: Visit) -> License:
     """The license that the page is about, by the number in its path. Raises ``UnknownLicense``."""
     license_id = visit.path["id"]
-    found = visit.ask(lambda tx: browsing.get_license(tx, license_id))
+    found = visit.ask(lambda tx: search.get_license(tx, license_id))
     if found is None:
         raise UnknownLicense(str(license_id))
     return found.license
@@ -97,9 +100,9 @@ def parse(
 
 def parse_positive(text: str) -> int:
     """A number of days or places, from 1. Raises ``ValueError``."""
-    number = fields.parse_limit(text) if text else None
+    number = parsing.parse_limit(text) if text else None
     if number is None:
-        raise ValueError(f"must be an integer from 1 to {fields.MAX_COUNT}")
+        raise ValueError(f"must be an integer from 1 to {parsing.MAX_COUNT}")
     return number
 
 

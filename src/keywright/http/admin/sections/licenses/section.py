@@ -5,12 +5,9 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from keywright import browsing, following
-from keywright.accounts import Right
-from keywright.browsing import Interpretation, LicenseDetails, Page, Search
-from keywright.commands import ShowKey
-from keywright.errors import UnknownLicense
-from keywright.following import Lag
+from keywright import search as browsing
+from keywright.core.errors import UnknownLicense
+from keywright.db import Reading
 from keywright.http.admin import event_text as happenings
 from keywright.http.admin.sections.licenses import filter as licenses_filter
 from keywright.http.admin.sections.licenses.bulk import OFFERED, Bulk
@@ -18,8 +15,11 @@ from keywright.http.admin.sections.licenses.changes import Changes
 from keywright.http.admin.sections.licenses.filter import USUAL_DAYS, Filter, Names
 from keywright.http.admin.sections.licenses.forms import get_license
 from keywright.http.pages.page import Area, Visit, page
-from keywright.model import License, Status
-from keywright.storage import Reading
+from keywright.identity.rights import Right
+from keywright.licensing.licenses.commands import ShowKey
+from keywright.licensing.licenses.model import License, Status
+from keywright.search import Interpretation, LicenseDetails, Page, Search, projector
+from keywright.search.projector import Lag
 
 #: How many licenses, events, and licenses of something that was looked for are on a page.
 _PER_PAGE = 50
@@ -138,7 +138,7 @@ def _list(tx: Reading, visit: Visit) -> Listed:
             by_status=_by_status(tx, visit, asked.search),
         )
     names = licenses_filter.names_of(tx, found.licenses, asked.search)
-    return Listed(asked, found, names, licenses_filter.offered_names(tx), following.lag(tx))
+    return Listed(asked, found, names, licenses_filter.offered_names(tx), projector.lag(tx))
 
 
 def _expiring_options(asked: Filter) -> list[tuple[str, str]]:
@@ -168,7 +168,7 @@ def _by_status(tx: Reading, visit: Visit, search: Search) -> Mapping[int, int] |
 def _look_for(tx: Reading, visit: Visit, text: str) -> tuple[list[Possible], Names, Lag]:
     possible = [_possible(tx, visit, one) for one in browsing.interpret(tx, text)]
     licenses = [license for one in possible for license in one.licenses]
-    return possible, licenses_filter.names_of(tx, licenses), following.lag(tx)
+    return possible, licenses_filter.names_of(tx, licenses), projector.lag(tx)
 
 
 def _possible(tx: Reading, visit: Visit, meant: Interpretation) -> Possible:

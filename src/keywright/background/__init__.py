@@ -1,0 +1,1 @@
+"""Loops that run when nothing is asked: counters, the projector, the job runner, clean-up."""

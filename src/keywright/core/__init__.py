@@ -1,0 +1,1 @@
+"""Errors, commands, parsing and cryptography: no driver, no clock, no environment."""

@@ -1,0 +1,127 @@
+"""License keys and tokens: make, normalize, fingerprint, mask, seal.
+
+Three secrets derive from one (HKDF-SHA-256, RFC 5869): one finds a license by its key (HMAC-SHA-256),
+one keeps the key unreadable at rest (AES-256-GCM, NIST SP 800-38D, random 96-bit nonce), one signs what
+strangers bring back (HMAC-SHA-256). None of them is ever in the database.
+"""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+_NONCE_BYTES = 12
+_MIN_SECRET_BYTES = 16
+
+
+class KeyRing:
+    """Fingerprints, seals and signs with one installation's secret. Safe to share between threads.
+
+    While the secret is rotated, the previous one is known, too: both find and unseal.
+    """
+
+    def __init__(self, secret: bytes, previous: bytes | None = None) -> None:
+        """Take the installation's secret, at least 16 bytes; raises ``ValueError`` below that."""
+        if len(secret) < _MIN_SECRET_BYTES:
+            raise ValueError(f"the secret must have at least {_MIN_SECRET_BYTES} bytes")
+        self._finding = _derive(secret, b"keywright v1 find a license by its key")
+        self._sealing = AESGCM(_derive(secret, b"keywright v1 seal"))
+        self._signing = _derive(secret, b"keywright v1 sign")
+        #: Tells, without giving the secret away, whether a database was written with this secret.
+        self.secret_mark = _derive(secret, b"keywright v1 which secret is this")[:8].hex()
+        self._previous = None if previous is None or previous == secret else KeyRing(previous)
+        #: Each secret by itself, the current one first.
+        self.rings: tuple[KeyRing, ...] = (self,)
+        if self._previous is not None:
+            self.rings = (KeyRing(secret), self._previous)
+
+    def find_ring(self, secret_mark: str | None) -> "KeyRing | None":
+        """The secret with this mark by itself."""
+        return next((one for one in self.rings if one.secret_mark == secret_mark), None)
+
+    def fingerprint(self, text: str) -> bytes:
+        """The 32 bytes under which this exact text is found; equal only for equal texts."""
+        return hmac.digest(self._finding, text.encode(), "sha256")
+
+    def fingerprints(self, texts: Iterable[str]) -> dict[bytes, str]:
+        """Each text by every fingerprint under which it may be found."""
+        if self._previous is None:
+            return {self.fingerprint(text): text for text in texts}
+        return {ring.fingerprint(text): text for text in texts for ring in self.rings}
+
+    def sign(self, purpose: str, text: str) -> bytes:
+        """32 bytes that only this installation can make for this text, with a key of this purpose's own:
+        what is signed for one purpose is no signature for another. Compare with ``hmac.compare_digest``.
+        """
+        key = _derive(self._signing, purpose.encode())
+        return hmac.digest(key, text.encode(errors="surrogatepass"), "sha256")
+
+    def seal(self, plain: bytes, bound_to: bytes) -> bytes:
+        """Encrypt; only ``unseal`` with the same ``bound_to`` reads it again. Adds 28 bytes."""
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        return nonce + self._sealing.encrypt(nonce, plain, bound_to)
+
+    def unseal(self, sealed: bytes, bound_to: bytes) -> bytes:
+        """Decrypt what ``seal`` made; raises ``ValueError`` for anything else or another place."""
+        try:
+            return self._sealing.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], bound_to)
+        except InvalidTag:
+            if self._previous is not None:
+                return self._previous.unseal(sealed, bound_to)
+            raise ValueError("sealed with another secret, for another place, or damaged") from None
+
+    def seal_key(self, key: str, license_id: int) -> bytes:
+        """Seal a license key so that it can be read in this license only."""
+        return self.seal(key.encode(), license_place(license_id))
+
+    def unseal_key(self, sealed: bytes, license_id: int) -> str:
+        """Read a license key that was sealed for this license; raises ``ValueError``."""
+        return self.unseal(sealed, license_place(license_id)).decode()
+
+
+def mask(key: str) -> str:
+    """What may be shown of a key in a log: at most the last four characters, never over a quarter."""
+    shown = min(4, len(key) // 4)
+    end = key[len(key) - shown :]
+    return f"…{end if end.isprintable() else '?' * shown}"
+
+
+def new_token() -> str:
+    """A new activation token: 40 lower-case hex characters, 160 random bits."""
+    return secrets.token_hex(20)
+
+
+def new_consumer_key() -> str:
+    """A new consumer key: ``ck_`` and 160 random bits in hex."""
+    return f"ck_{secrets.token_hex(20)}"
+
+
+def new_consumer_secret() -> str:
+    """A new consumer secret: ``cs_`` and 160 random bits in hex."""
+    return f"cs_{secrets.token_hex(20)}"
+
+
+def hash_consumer_key(consumer_key: str) -> str:
+    """Hex HMAC-SHA-256 under the text ``wc-api``: how WooCommerce and its plugins store consumer keys,
+    so that keys which are already inside shipped programs can be taken over.
+    """
+    return hmac.digest(b"wc-api", consumer_key.encode(), "sha256").hex()
+
+
+def hash_consumer_secret(consumer_secret: str) -> bytes:
+    """SHA-256; a slow hash has nothing to add to 160 random bits."""
+    return hashlib.sha256(consumer_secret.encode()).digest()
+
+
+def _derive(secret: bytes, purpose: bytes) -> bytes:
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose).derive(secret)
+
+
+def license_place(license_id: int) -> bytes:
+    """The place that a license's sealed key is bound to."""
+    return b"license:%d" % license_id

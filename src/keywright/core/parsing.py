@@ -1,0 +1,139 @@
+"""What may stand in a field: from the texts and numbers that people and programs send to values.
+
+Each ``parse_`` takes what came in (a JSON value or a text) and returns the value, or raises
+``ValueError`` with a short reason that can be shown ("must be …").
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Literal
+
+import msgspec
+
+#: The largest order, product and user number: what a signed 64-bit column holds.
+MAX_ID = 2**63 - 1
+#: The largest limit and number of days.
+MAX_COUNT = 2**31 - 1
+MAX_NAME_LENGTH = 200
+MAX_LABEL_LENGTH = 255
+MAX_META_BYTES = 4096
+MAX_USER_AGENT_LENGTH = 512
+
+#: How much of an IP address is kept: all of it, the network of a /24 (IPv4) or a /48 (IPv6), or nothing.
+IpAddresses = Literal["full", "short", "none"]
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+# Neither has an hour 24: not every Python reads it.
+_TIME_FORMAT = re.compile(r"\d{4}-\d{2}-\d{2}( (?!24)\d{2}:\d{2}(:\d{2})?)?", re.ASCII)
+_ISO_8601 = re.compile(
+    r"\d{4}-\d{2}-\d{2}T(?!24)\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)?", re.ASCII | re.I
+)
+_FRACTION = re.compile(r"[.,]\d+")
+
+
+def parse_integer(value: object, most: int = MAX_ID) -> int | None:
+    """An integer from 0 to ``most``, also written as digits; None stays None."""
+    if value is None:
+        return None
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,19}", value):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise ValueError(f"must be an integer from 0 to {most}")
+    return value
+
+
+def parse_limit(value: object) -> int | None:
+    """A limit of activations; 0 and None are no limit."""
+    return parse_integer(value, MAX_COUNT) or None
+
+
+def parse_days(value: object) -> int | None:
+    """A number of days; 0 and None are none."""
+    return parse_integer(value, MAX_COUNT) or None
+
+
+def parse_time(value: object) -> datetime | None:
+    """A moment: ``YYYY-MM-DD HH:MM[:SS]``, ``YYYY-MM-DD`` (that day at 00:00:00), or ISO 8601 with ``T``.
+
+    An offset of ISO 8601 is honoured; without one it is UTC. Fractions of a second are dropped. None and the
+    empty text are None.
+    """
+    if value is None or value == "":
+        return None
+    text = value.strip().upper() if isinstance(value, str) else ""
+    if _TIME_FORMAT.fullmatch(text) or _ISO_8601.fullmatch(text):
+        try:
+            moment = datetime.fromisoformat(_FRACTION.sub("", text))
+            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        except (ValueError, OverflowError):
+            pass
+    raise ValueError("must be YYYY-MM-DD HH:MM:SS, YYYY-MM-DD, or ISO 8601")
+
+
+def parse_text(value: object, most: int) -> str | None:
+    """A text of at most ``most`` characters; None and empty are None."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or len(value) > most or not is_storable(value):
+        raise ValueError(f"must be a text of at most {most} characters, without null characters")
+    return value
+
+
+def parse_name(text: str) -> str:
+    """What a person calls an API key, a generator, a user, a product: white space around it is cut off."""
+    name = parse_text(text.strip(), MAX_NAME_LENGTH)
+    if name is None or not name.isprintable():
+        raise ValueError(f"must have 1 to {MAX_NAME_LENGTH} characters, and no control characters")
+    return name
+
+
+def parse_meta(value: object) -> Mapping[str, str] | None:
+    """An object of texts, also written as JSON, of at most 4 KiB as JSON; None and empty are None."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        try:
+            value = msgspec.json.decode(value)
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            value = None
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        raise ValueError("must be an object whose values are texts")
+    if not all(is_storable(name) and is_storable(text) for name, text in value.items()):
+        raise ValueError("must not contain null characters")
+    if len(msgspec.json.encode(value)) > MAX_META_BYTES:
+        raise ValueError(f"must be at most {MAX_META_BYTES} bytes as JSON")
+    return value or None
+
+
+def is_storable(text: str) -> bool:
+    """Whether every database keeps this text as it is: valid Unicode without U+0000."""
+    return _UNSTORABLE.search(text) is None
+
+
+def write_time(moment: datetime) -> str:
+    """``YYYY-MM-DD HH:MM:SS`` in UTC: the one format of the wire and of the terminal."""
+    return moment.isoformat(" ")[:19]
+
+
+def keep_address(address: str, kept: IpAddresses) -> str:
+    """As much of an IP address as is to be kept; "" is nothing."""
+    if kept == "full":
+        return address
+    return "" if kept == "none" else _shorten(address)
+
+
+@lru_cache(maxsize=4096)
+def _shorten(address: str) -> str:
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return ""
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
+        parsed = parsed.ipv4_mapped
+    length = 24 if parsed.version == 4 else 48
+    return str(ip_network((parsed, length), strict=False).network_address)

@@ -1,0 +1,111 @@
+"""Where licenses are kept.
+
+``open_storage`` is the way in; ``ask`` and ``change`` run a function in a transaction, and run it again
+when the database asks for that.
+"""
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Union
+from urllib.parse import unquote
+
+from keywright.core.crypto import KeyRing
+from keywright.core.errors import ConfigurationError
+from keywright.db.migrate import migrate_postgres, migrate_sqlite, state_of
+from keywright.db.retry import ask, change
+from keywright.db.sqlite import SqliteStorage, refuse_network_file_system
+from keywright.db.transaction import Reading, Writing
+from keywright.db.urls import unverified_hosts, without_password
+
+if TYPE_CHECKING:
+    from keywright.db.postgres import PostgresStorage
+
+__all__ = [
+    "Reading",
+    "Storage",
+    "Writing",
+    "ask",
+    "change",
+    "database_path",
+    "has_database",
+    "open_storage",
+    "unverified_hosts",
+    "without_password",
+]
+
+#: What the rest of the program sees of a database. PostgreSQL's driver is imported where there is such a
+#: server: it would make every start on an SQLite file slower.
+Storage = Union[SqliteStorage, "PostgresStorage"]
+
+
+def database_path(url: str) -> Path | None:
+    """The file that a ``sqlite:///`` URL names, None for a PostgreSQL server's URL.
+
+    Raises ``ConfigurationError`` for any other URL.
+    """
+    if url.startswith(("postgresql://", "postgres://")):
+        return None
+    path = unquote(url.removeprefix("sqlite:///"))
+    if not url.startswith("sqlite:///") or not path or "\0" in path or "?" in url or "#" in url:
+        raise ConfigurationError(
+            f"the database URL {without_password(url)!r} cannot be used. Write sqlite:///relative/path.db, "
+            "sqlite:////absolute/path.db or postgresql://user@host/database."
+        )
+    return Path(path)
+
+
+def has_database(url: str) -> bool:
+    """Whether the database was made already. Raises what ``open_storage`` raises."""
+    path = database_path(url)
+    if path is not None:
+        return path.exists()
+    from keywright.db.session import Session
+
+    with closing(Session(url)) as session, session.transaction() as connection:
+        return state_of(connection, without_password(url)).revision is not None
+
+
+def open_storage(
+    url: str, key_ring: KeyRing, *, read_url: str | None = None, read_lag_limit: int = 1_000
+) -> Storage:
+    """Open the database, make it if there is none, and bring its schema up to date.
+
+    Questions go to the replica that ``read_url`` names, as long as it is not behind (``read_lag_limit``
+    in milliseconds, see ``Replica``). An SQLite database that exists is copied into ``backups`` beside it
+    before a migration changes it.
+    Raises ``ConfigurationError`` for a URL that names no database, ``StoreError`` for one that this
+    version or this secret cannot use, ``StoreUnavailable`` when it cannot be reached.
+    """
+    path = database_path(url)
+    if path is None:
+        return _open_postgres(url, key_ring, read_url, read_lag_limit)
+    if read_url is not None:
+        raise ConfigurationError("only a PostgreSQL database has replicas: unset read_database_url.")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as problem:
+        raise ConfigurationError(f"{path.parent} cannot be made: {problem.strerror}") from problem
+    refuse_network_file_system(path.parent)
+    storage = SqliteStorage(path, key_ring)
+    try:
+        migrate_sqlite(storage, key_ring)
+    except BaseException:
+        storage.close()
+        raise
+    return storage
+
+
+def _open_postgres(
+    url: str, key_ring: KeyRing, read_url: str | None, read_lag_limit: int
+) -> "PostgresStorage":
+    from keywright.db.postgres import PostgresStorage
+    from keywright.db.replica import Replica
+
+    replica = None if read_url is None else Replica(read_url, lag_limit=read_lag_limit)
+    storage = PostgresStorage(url, key_ring, replica)
+    try:
+        migrate_postgres(storage, key_ring)
+    except BaseException:
+        storage.close()
+        raise
+    return storage

@@ -1,0 +1,13 @@
+"""Alembic's way in: runs the revisions on the connection that it was handed."""
+
+from alembic import context
+
+from keywright.db.schema import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    render_as_batch=True,
+    transactional_ddl=False,
+)
+context.run_migrations()

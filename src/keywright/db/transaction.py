@@ -1,0 +1,79 @@
+"""What can be asked of the database and written to it, within one transaction.
+
+``find_x`` may return nothing, ``lock_x`` gets for change, ``list_x`` is paged or small, ``count_x``
+counts, ``save_x`` writes.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from sqlalchemy import Connection, Table, insert
+
+from keywright.core.crypto import KeyRing
+from keywright.db.bulk import Lookup, Values
+from keywright.db.secret_marks import lock_ring
+
+_MOST_FORGOTTEN = 5_000
+
+
+class Numbers(Protocol):
+    """Where new licenses and activations get their numbers; each database has its own way."""
+
+    def next(self, kind: str) -> int:
+        """A number for a new ``license`` or ``activation`` that was never given before."""
+
+    def save(self) -> None:
+        """Remember what was given."""
+
+
+class Reading:
+    """A transaction that sees one moment of the database and changes nothing."""
+
+    def __init__(self, connection: Connection, key_ring: KeyRing) -> None:
+        self._connection = connection
+        self._key_ring = key_ring
+
+    @property
+    def connection(self) -> Connection:
+        """What it goes over; for this package."""
+        return self._connection
+
+    @property
+    def key_ring(self) -> KeyRing:
+        """What seals and signs with the installation's secret."""
+        return self._key_ring
+
+
+class Writing(Reading):
+    """A transaction that changes things: all of it is durable after it ends, or none of it is."""
+
+    def __init__(self, connection: Connection, key_ring: KeyRing, numbers: Numbers) -> None:
+        super().__init__(connection, key_ring)
+        self._numbers = numbers
+        self._sealing: KeyRing | None = None
+
+    @property
+    def sealing(self) -> KeyRing:
+        """The secret that everything new is written with until the end of the transaction."""
+        if self._sealing is None:
+            is_rotated = len(self._key_ring.rings) > 1
+            self._sealing = lock_ring(self._connection, self._key_ring) if is_rotated else self._key_ring
+        return self._sealing
+
+    def next_id(self, kind: str) -> int:
+        """A number for a new ``license`` or ``activation`` that was never given before."""
+        return self._numbers.next(kind)
+
+    def save_numbers(self) -> None:
+        """Remember the numbers that were given out."""
+        self._numbers.save()
+
+    def insert(self, table: Table, values: Values) -> int:
+        """Insert a row, and return the number that it has from now on."""
+        result = self._connection.execute(insert(table).values(values))
+        return int(result.inserted_primary_key[0])  # type: ignore[index]
+
+
+def rows_with(tx: Reading, query: Lookup, values: Iterable[Any]) -> list[Any]:
+    """The rows in which the lookup's one column has one of these values."""
+    return query.rows(tx.connection, [(value,) for value in values])

@@ -1,0 +1,1 @@
+"""Run commands and queries in batches: the desk collects them, the executor runs them."""

@@ -1,0 +1,389 @@
+"""The front desk: where calls that arrive together meet.
+
+Calls wait in a lane (for changes, questions, lists, licenses with very many records); a lane is served as a
+batch as soon as its last batch is done. Nothing waits for a clock: a batch of one is an ordinary call. While
+the event loop brings new calls turn by turn, the lane lets them join: a batch costs little more than a call.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+from keywright.core.command import Command, Query
+from keywright.core.errors import (
+    FateUnknown,
+    Fault,
+    IdempotencyKeyBusy,
+    KeywrightError,
+    QueueFull,
+    ShuttingDown,
+    StoreBusy,
+    StoreConflict,
+    StoreUnavailable,
+    TookTooLong,
+    WaitedTooLong,
+)
+from keywright.engine.executor import Batches, Outcome
+from keywright.engine.idempotency import ForgetAnswers
+from keywright.jobs.commands import ChangeStep, ExportStep, GenerateStep
+from keywright.licensing.activations.commands import FindLicenses, ListLicenses, Validate, ValidateAlone
+from keywright.licensing.queries import TakesLong
+from keywright.maintenance.commands import ForgetAddresses, ForgetEvents
+from keywright.provisioning.generators.commands import GenerateLicenses
+from keywright.search.commands import Follow, Tally
+
+#: The most that are decided together.
+MOST_AT_ONCE = 128
+#: How long an answer from a database elsewhere is waited for, in seconds; then the connection is broken.
+_PATIENCE = 7.0
+#: The same for commands that are long by themselves.
+_LONG_PATIENCE = 60.0
+#: How long a call waits before it is decided, in seconds, unless the desk is told otherwise; then it is
+#: refused. How often it is looked who has waited that long, while a batch is decided in another thread.
+ANSWER_WITHIN = 10.0
+_LOOK_EVERY = 0.25
+#: How long another process that is writing is waited for at once, in seconds; then it is looked who still
+#: waits for an answer.
+_BUSY_WAIT = 0.25
+#: How long a step of a job may take, in seconds; then it is broken off, and the next one is smaller.
+STEP_PATIENCE = 20.0
+#: Questions about very many licenses, and how many of them may wait; and how many about very many records.
+_LISTS: frozenset[type] = frozenset((FindLicenses, ListLicenses))
+_MOST_LISTS, _MOST_LARGE = 64, 256
+_STEPS: frozenset[type] = frozenset({GenerateStep, ChangeStep, ExportStep})
+#: What is long by itself.
+_LONG = _LISTS | {GenerateLicenses, ForgetAnswers}
+#: What is decided alone, in another thread, while others go on.
+_ALONE = _LONG | _STEPS | {ValidateAlone, Follow, Tally, ForgetAddresses, ForgetEvents}
+
+log = logging.getLogger(__name__)
+
+Item = TypeVar("Item", bound=Command | Query)
+
+
+class Asker(Protocol):
+    """The caller that waits for an outcome."""
+
+    #: Whether the call is being decided, or was; the desk says so. Before that, nothing has happened.
+    is_begun: bool
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the caller has stopped waiting for the outcome."""
+
+
+#: A call, its outcome, who waits for it, and since when.
+_Entry = tuple[Item, "asyncio.Future[Outcome]", Asker | None, float]
+_Batch = list[_Entry[Item]]
+
+
+class _Lane(Generic[Item]):
+    """Calls of one kind, served in the order they came."""
+
+    def __init__(
+        self,
+        perform: Callable[[Sequence[Item], float | None], list[Outcome]],
+        *,
+        most_waiting: int,
+        answer_within: float,
+        interrupt: Callable[[], None] | None,
+    ) -> None:
+        """``interrupt`` breaks an answer off that does not come; without it, answers are near."""
+        self._perform = perform
+        self._interrupt = interrupt
+        self._most_waiting = most_waiting
+        self._answer_within = answer_within
+        self._waiting: deque[_Entry[Item]] = deque()
+        self._seen = 0
+        self._is_awake = False
+        self._is_closed = False
+        self._loop = asyncio.get_running_loop()
+        self._thread: ThreadPoolExecutor | None = None
+        self._aside: asyncio.Task[None] | None = None
+        self._patience: asyncio.TimerHandle | None = None
+        #: Whether what is being decided was broken off.
+        self._is_broken = False
+        self._look: asyncio.TimerHandle | None = None
+        self._emptied: asyncio.Future[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def submit(self, item: Item, asker: Asker | None) -> "asyncio.Future[Outcome]":
+        """Join the lane. Raises ``QueueFull`` or ``ShuttingDown``."""
+        if self._is_closed:
+            raise ShuttingDown
+        if len(self._waiting) >= self._most_waiting:
+            raise QueueFull
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+        self._waiting.append((item, future, asker, self._loop.time()))
+        if asker is not None:
+            asker.is_begun = False
+        if not self._is_awake:
+            self._is_awake = True
+            self._loop.call_soon(self._turn)
+        return future
+
+    async def close(self) -> None:
+        """Take no more; return when all that was accepted is answered."""
+        self._is_closed = True
+        if self._is_awake:
+            self._emptied = self._loop.create_future()
+            await self._emptied
+        if self._thread is not None:
+            self._thread.shutdown()
+
+    def _turn(self) -> None:
+        """One turn of the event loop: wait while calls keep coming, else serve those who wait."""
+        waiting = len(self._waiting)
+        if self._seen < waiting < MOST_AT_ONCE:
+            self._seen = waiting
+            self._loop.call_soon(self._turn)
+            return
+        self._seen = 0
+        batch = self._next_batch()
+        if batch:
+            self._serve(batch)
+        else:
+            self._go_on()
+
+    def _next_batch(self) -> _Batch[Item]:
+        """Those who come next. Who has gone, or waited too long, is not decided at all."""
+        batch: _Batch[Item] = []
+        waiting, latest = self._waiting, self._loop.time() - self._answer_within
+        while waiting and len(batch) < MOST_AT_ONCE:
+            is_alone = type(waiting[0][0]) in _ALONE
+            if is_alone and batch:
+                break
+            entry = waiting.popleft()
+            if not _is_wanted(entry, latest):
+                continue
+            batch.append(entry)
+            if (asker := entry[2]) is not None:
+                asker.is_begun = True
+            if is_alone:
+                break
+        return batch
+
+    def _serve(self, batch: _Batch[Item]) -> None:
+        if type(batch[0][0]) in _ALONE or self._interrupt is not None:
+            self._aside = self._loop.create_task(self._serve_aside(batch))
+            return
+        try:
+            outcomes = self._outcomes(batch, 0)
+        except StoreBusy:
+            # Waiting for another process must not hold up the event loop.
+            self._aside = self._loop.create_task(self._serve_aside(batch))
+            return
+        self._finish(batch, outcomes)
+
+    async def _serve_aside(self, batch: _Batch[Item]) -> None:
+        """Decide in another thread; those who give up while another process is writing leave the batch."""
+        if self._look is None:
+            self._look = self._loop.call_later(_LOOK_EVERY, self._refuse_late)
+        outcomes: list[Outcome] = []
+        while batch:
+            try:
+                outcomes = await self._outcomes_aside(batch)
+                break
+            except StoreBusy:
+                latest = self._loop.time() - self._answer_within
+                batch = [entry for entry in batch if _is_wanted(entry, latest)]
+        self._finish(batch, outcomes)
+
+    async def _outcomes_aside(self, batch: _Batch[Item]) -> list[Outcome]:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="desk")
+        wait = _BUSY_WAIT if self._interrupt is None else None
+        call = partial(self._outcomes, batch, wait)
+        self._is_broken = False
+        self._be_patient(_patience_with(batch[0][0]))
+        try:
+            outcomes = await self._loop.run_in_executor(self._thread, call)
+            return [_after_interrupt(one) for one in outcomes] if self._is_broken else outcomes
+        except asyncio.CancelledError:
+            # The event loop comes to an end before its time; nobody will hear what the thread says.
+            self._finish(batch, [FateUnknown("the server ended")] * len(batch))
+            raise
+        except StoreBusy:
+            raise
+        except Exception as problem:
+            return _all_faulty(problem, batch)
+        finally:
+            if self._patience is not None:
+                self._patience.cancel()
+
+    def _refuse_late(self) -> None:
+        """Refuse those who have waited too long, while others are decided."""
+        latest = self._loop.time() - self._answer_within
+        while self._waiting and not _is_wanted(self._waiting[0], latest):
+            self._waiting.popleft()
+        self._look = self._loop.call_later(_LOOK_EVERY, self._refuse_late) if self._is_awake else None
+
+    def _be_patient(self, seconds: float) -> None:
+        if self._interrupt is not None:
+            self._patience = self._loop.call_later(seconds, self._lose_patience, seconds, self._interrupt)
+
+    def _lose_patience(self, seconds: float, interrupt: Callable[[], None]) -> None:
+        log.error("the database has not answered for %.0f s; its connections are broken", seconds)
+        self._is_broken = True
+        interrupt()
+        self._be_patient(_PATIENCE)
+
+    def _outcomes(self, batch: _Batch[Item], wait: float | None) -> list[Outcome]:
+        try:
+            return self._perform([entry[0] for entry in batch], wait)
+        except StoreBusy:
+            raise
+        except Exception as problem:
+            return _all_faulty(problem, batch)
+
+    def _finish(self, batch: _Batch[Item], outcomes: list[Outcome]) -> None:
+        for (_, future, _, _), outcome in zip(batch, outcomes, strict=True):
+            # A caller that went away has cancelled its future; the others have not.
+            if not future.done():
+                future.set_result(outcome)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._waiting:
+            self._loop.call_soon(self._turn)
+            return
+        self._is_awake = False
+        if self._emptied is not None:
+            self._emptied.set_result(None)
+
+
+def _is_wanted(entry: _Entry[Any], latest: float) -> bool:
+    """Whether a caller that came after ``latest`` is still waiting. If not, the call is refused, undone."""
+    _, future, asker, since = entry
+    if future.done():
+        return False
+    if since < latest or (asker is not None and asker.is_gone):
+        future.set_result(WaitedTooLong())
+        return False
+    return True
+
+
+def _value(outcome: Outcome) -> Outcome:
+    """The outcome's value; an error is raised."""
+    if isinstance(outcome, KeywrightError):
+        raise outcome
+    return outcome
+
+
+def _patience_with(item: Command | Query) -> float:
+    """The time that the database may take for this, in seconds."""
+    if type(item) in _STEPS:
+        return STEP_PATIENCE
+    return _LONG_PATIENCE if type(item) in _LONG else _PATIENCE
+
+
+def _after_interrupt(outcome: Outcome) -> Outcome:
+    """The outcome of what was broken off, where nothing was changed."""
+    if isinstance(outcome, StoreUnavailable | StoreConflict):
+        return TookTooLong(str(outcome))
+    return outcome
+
+
+def _all_faulty(problem: Exception, items: Sequence[object]) -> list[Outcome]:
+    log.error("the desk could not serve a batch", exc_info=problem)
+    return [Fault(type(problem).__name__)] * len(items)
+
+
+class Desk:
+    """Takes single commands and questions, and serves them in batches. Belongs to one event loop."""
+
+    def __init__(self, batches: Batches, *, most_waiting: int, answer_within: float = ANSWER_WITHIN) -> None:
+        """A call that has waited for ``answer_within`` seconds and is not being decided is refused."""
+        self._batches = batches
+        lane = partial(_Lane, most_waiting=most_waiting, answer_within=answer_within)
+        is_near, interrupt = batches.is_local, batches.interrupt
+        self._changes: _Lane[Command] = lane(
+            self._change, interrupt=None if is_near else partial(interrupt, writing=True)
+        )
+        self._questions: _Lane[Query] = lane(
+            self._ask, interrupt=None if is_near else partial(interrupt, writing=False)
+        )
+        self._lists, self._large = (
+            lane(
+                partial(self._ask_beside, name),
+                most_waiting=most,
+                interrupt=None if is_near else partial(self._interrupt_beside, name),
+            )
+            for name, most in (("lists", _MOST_LISTS), ("large", _MOST_LARGE))
+        )
+        # Where several can write at once, steps of jobs keep only those waiting who want their licenses.
+        self._steps: _Lane[Command] = self._changes
+        if not is_near:
+            self._steps = lane(self._step, interrupt=partial(self._interrupt_beside, "steps"))
+        #: For the threads in which lists are read and steps are taken, made when the first one is wanted.
+        self._beside: dict[str, Batches] = {}
+        self._running: set[bytes] = set()
+
+    async def change(self, command: Command, asker: Asker | None = None) -> Any:
+        """The outcome's value; what changed is durable then.
+
+        Raises the refusal that the command met, ``IdempotencyKeyBusy``, ``QueueFull``, ``WaitedTooLong``,
+        ``ShuttingDown`` or another fault.
+        """
+        if command.retry is not None:
+            return await self._change_once(command, asker, command.retry.scope)
+        lane = self._steps if type(command) in _STEPS else self._changes
+        return _value(await lane.submit(command, asker))
+
+    async def ask(self, query: Query, asker: Asker | None = None) -> Any:
+        """The answer; raises the refusal that the question met, or a fault."""
+        lane = self._lists if type(query) in _LISTS else self._questions
+        outcome = _value(await lane.submit(query, asker))
+        if type(outcome) is TakesLong and isinstance(query, Validate):
+            alone = ValidateAlone(key=query.key, only_product_id=query.only_product_id)
+            return _value(await self._large.submit(alone, asker))
+        return outcome
+
+    async def close(self) -> None:
+        """Take no more calls; return when all that were accepted are answered."""
+        lanes = (self._changes, self._questions, self._lists, self._large)
+        await asyncio.gather(*(one.close() for one in lanes))
+        if self._steps is not self._changes:
+            await self._steps.close()
+        while self._beside:
+            self._beside.popitem()[1].close()
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait now, but for lists."""
+        return len(self._changes) + len(self._questions)
+
+    async def _change_once(self, command: Command, asker: Asker | None, scope: bytes) -> Any:
+        if scope in self._running:
+            raise IdempotencyKeyBusy
+        future = self._changes.submit(command, asker)
+        self._running.add(scope)
+        future.add_done_callback(lambda _: self._running.discard(scope))
+        return _value(await future)
+
+    def _change(self, commands: Sequence[Command], wait: float | None) -> list[Outcome]:
+        return self._batches.change(commands, wait=wait)
+
+    def _ask(self, queries: Sequence[Query], _wait: float | None) -> list[Outcome]:
+        return self._batches.ask(queries)
+
+    def _ask_beside(self, lane: str, queries: Sequence[Query], _wait: float | None) -> list[Outcome]:
+        return self._batches_for(lane).ask(queries)
+
+    def _step(self, commands: Sequence[Command], wait: float | None) -> list[Outcome]:
+        return self._batches_for("steps").change(commands, wait=wait)
+
+    def _batches_for(self, lane: str) -> Batches:
+        if lane not in self._beside:
+            self._beside[lane] = self._batches.beside()
+        return self._beside[lane]
+
+    def _interrupt_beside(self, lane: str) -> None:
+        if lane in self._beside:
+            self._beside[lane].interrupt(writing=lane == "steps")

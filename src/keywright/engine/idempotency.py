@@ -1,0 +1,85 @@
+"""Idempotency keys: the first answer to a call is kept, and given again when the call is repeated."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+from sqlalchemy import (
+    delete,
+    func,
+    select,
+)
+
+from keywright.core.command import Command
+from keywright.db import rows
+from keywright.db.bulk import Lookup, inserting
+from keywright.db.schema import kept_answers
+from keywright.db.transaction import Writing, rows_with
+from keywright.licensing.unit_of_work import Workset
+
+
+class KeptAnswer(msgspec.Struct, frozen=True):
+    """The first answer to a call with an idempotency key, as it went out."""
+
+    request_digest: bytes
+    status: int
+    body: bytes
+
+
+class ForgetAnswers(Command, frozen=True, kw_only=True):
+    """Delete the answers that were kept for repeated calls before this moment."""
+
+    before: datetime
+
+
+ANSWERS_LOCKED = Lookup(select(kept_answers).with_for_update(read=True), kept_answers.c.scope)
+INSERT_KEPT_ANSWERS = inserting(kept_answers)
+
+
+_MOST_FORGOTTEN = 5_000
+
+
+def lock_kept_answers(tx: Writing, scopes: Iterable[bytes]) -> dict[bytes, KeptAnswer]:
+    """The answers that were kept for these calls, by scope; when this transaction has ended, they are as
+    durable as what it changed itself.
+    """
+    unseal = tx.key_ring.unseal
+    return {
+        row.scope: KeptAnswer(row.request_digest, row.status, unseal(row.sealed_body, row.scope))
+        for row in rows_with(tx, ANSWERS_LOCKED, scopes)
+    }
+
+
+def save_kept_answer(tx: Writing, scope: bytes, answer: KeptAnswer, now: datetime) -> None:
+    """Keep the answer to a call; the body is sealed, for it holds a license key."""
+    values = {
+        "scope": scope,
+        "request_digest": answer.request_digest,
+        "status": answer.status,
+        "sealed_body": tx.sealing.seal(answer.body, scope),
+        "kept_at": rows.seconds(now),
+    }
+    INSERT_KEPT_ANSWERS.execute(tx.connection, [values])
+
+
+def newest_kept_answer(tx: Writing) -> datetime | None:
+    """When the newest answer was kept; None when there is none."""
+    at = tx.connection.execute(select(func.max(kept_answers.c.kept_at))).scalar_one()
+    return None if at is None else rows.moment(at)
+
+
+def delete_kept_answers(tx: Writing, before: datetime) -> int:
+    """Forget some thousand of the answers kept before this moment; returns how many they were."""
+    old = select(kept_answers.c.scope).where(kept_answers.c.kept_at < rows.seconds(before))
+    query = delete(kept_answers).where(kept_answers.c.scope.in_(old.limit(_MOST_FORGOTTEN)))
+    return tx.connection.execute(query).rowcount
+
+
+def forget_answers(work: Workset, command: ForgetAnswers) -> int | None:
+    """Delete old kept answers; returns how many they were. None, and all are left, when even the newest
+    would have to go: nobody has called for long, or the clock has jumped.
+    """
+    newest = newest_kept_answer(work.tx)
+    if newest is not None and newest < command.before:
+        return None
+    return delete_kept_answers(work.tx, command.before)

@@ -1,0 +1,1 @@
+"""Request handling that every interface shares: addresses, credentials, limits, body sizes, answers."""

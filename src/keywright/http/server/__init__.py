@@ -1,0 +1,1 @@
+"""The HTTP server: uvicorn, its protocol, worker processes and listening sockets."""

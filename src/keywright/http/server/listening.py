@@ -1,0 +1,77 @@
+"""The sockets that the server listens on: one, or a second one for the administration pages."""
+
+import socket
+from contextlib import ExitStack
+from typing import Self
+
+from keywright.config import Settings
+from keywright.core import errors as e
+
+#: The most connections that wait to be accepted.
+BACKLOG = 2048
+
+Address = tuple[str, int]
+
+
+class Listening:
+    """The open sockets of one server, shared by its workers."""
+
+    def __init__(self, public: socket.socket, admin: socket.socket | None) -> None:
+        self.sockets = [public] if admin is None else [public, admin]
+        #: Where the server is.
+        self.url = _url_of(public)
+        #: Where the administration pages are, if they are served.
+        self.admin_url = self.url if admin is None else _url_of(admin)
+        #: The address that alone serves the administration pages; None for no such address.
+        self.admin_address = None if admin is None else _address_of(admin)
+
+    @classmethod
+    def open(cls, settings: Settings) -> Self:
+        """Listen where the settings say. Raises ``ConfigurationError`` when an address cannot be used."""
+        with ExitStack() as stack:
+            choose = "Choose another address with --host and --port."
+            public = stack.enter_context(_listen((settings.host, settings.port), choose))
+            admin = settings.admin_host_and_port
+            other = None if admin is None else _listen(admin, "Choose another admin_address.")
+            # They are open: the caller closes them.
+            stack.pop_all()
+        return cls(public, other)
+
+    def close(self) -> None:
+        """Stop listening in this process."""
+        for one in self.sockets:
+            one.close()
+
+
+def is_at(server: Address | None, address: Address) -> bool:
+    """Whether a connection whose own end is ``server`` came in at the address; 0.0.0.0 and :: are any."""
+    return server is not None and server[1] == address[1] and address[0] in (server[0], "0.0.0.0", "::")  # noqa: S104
+
+
+def _address_of(listening: socket.socket) -> Address:
+    host, port = listening.getsockname()[:2]
+    return host, port
+
+
+def _url_of(listening: socket.socket) -> str:
+    host, port = _address_of(listening)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _listen(address: Address, advice: str) -> socket.socket:
+    host, port = address
+    try:
+        family, kind, protocol, _, found = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with ExitStack() as stack:
+            listening = stack.enter_context(socket.socket(family, kind, protocol))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(found)
+            listening.listen(BACKLOG)
+            stack.pop_all()
+    except OSError as problem:
+        raise e.ConfigurationError(
+            f"{host}:{port} cannot be listened on: {problem.strerror}. {advice}"
+        ) from problem
+    return listening

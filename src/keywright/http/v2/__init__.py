@@ -1,0 +1,1 @@
+"""The v2 interface: routes, parameters, wire format and messages."""

@@ -1,0 +1,171 @@
+"""The calls about generators: a handler reads the call, asks the desk, and answers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from keywright.core import errors as e
+from keywright.core import parsing
+from keywright.http.v2 import parameters, wire
+from keywright.http.v2.call import Answer, Call
+from keywright.licensing.licenses.model import Status, parse_status
+from keywright.provisioning.generators.commands import (
+    CreateGenerator,
+    DeleteGenerator,
+    GenerateLicenses,
+    GetGenerator,
+    ListGenerators,
+    UpdateGenerator,
+)
+
+_MOST_AT_ONCE = 10_000
+_MAX_TEXT = 255
+_REQUIRED = ("name", "charset", "chunks", "chunk_length")
+_TEXTS = ("separator", "prefix", "suffix")
+#: The name on the wire is the field's name, but for one.
+_FIELDS = {"expires_in": "expires_in_days"}
+
+
+async def list_generators(call: Call) -> Answer:
+    """Every generator."""
+    answer = await call.desk.ask(ListGenerators(), call)
+    if not answer:
+        raise e.NoGenerators
+    return Answer(200, wire.generators(answer))
+
+
+async def get_generator(call: Call) -> Answer:
+    """One generator."""
+    return await call.ask(GetGenerator(generator_id=_number(call)), wire.generator)
+
+
+async def create_generator(call: Call) -> Answer:
+    """Make a generator."""
+    asked = call.parameters
+    for name in _REQUIRED:
+        if asked.get(name) in (None, ""):
+            raise e.GeneratorFieldMissing(name)
+    command = CreateGenerator(
+        now=call.now, origin=call.origin, by=call.by, is_weak_allowed=True, **_values(asked)
+    )
+    return await call.change(command, wire.generator)
+
+
+async def update_generator(call: Call) -> Answer:
+    """Change the given fields of a generator."""
+    number = _number(call)
+    changes = _values(call.parameters)
+    if not changes:
+        raise e.NothingToChange
+    command = UpdateGenerator(
+        now=call.now,
+        origin=call.origin,
+        by=call.by,
+        generator_id=number,
+        changes=changes,
+        is_weak_allowed=True,
+    )
+    return await call.change(command, wire.generator)
+
+
+async def delete_generator(call: Call) -> Answer:
+    """Delete a generator; the licenses it made stay."""
+    command = DeleteGenerator(now=call.now, origin=call.origin, by=call.by, generator_id=_number(call))
+    return await call.change(command, wire.nothing)
+
+
+async def generate(call: Call) -> Answer:
+    """Make licenses with a generator, all or none."""
+    number = _number(call)
+    given = parameters.read(call.parameters, _GENERATE_PARSERS)
+    if "amount" not in given:
+        raise e.InvalidParameters({"amount": _AMOUNT_REASON})
+    command = GenerateLicenses(
+        now=call.now,
+        origin=call.origin,
+        by=call.by,
+        generator_id=number,
+        **{"status": Status.ACTIVE} | given,
+    )
+    return await call.change(command, wire.licenses_alone)
+
+
+_AMOUNT_REASON = f"must be an integer from 1 to {_MOST_AT_ONCE}"
+
+
+def _amount(value: object) -> int:
+    number = parsing.parse_integer(value)
+    if number is None or not 1 <= number <= _MOST_AT_ONCE:
+        raise ValueError(_AMOUNT_REASON)
+    return number
+
+
+_GENERATE_PARSERS: dict[str, Any] = {
+    "amount": _amount,
+    "status": parse_status,
+    "order_id": parsing.parse_integer,
+    "product_id": parsing.parse_integer,
+    "user_id": parsing.parse_integer,
+}
+
+
+def _number(call: Call) -> int:
+    """The generator's number in the address; what is no number is no generator's."""
+    number = None
+    if call.key.isascii() and call.key.isdigit() and len(call.key) < 19:
+        number = int(call.key)
+    if number is None:
+        raise e.UnknownGenerator(call.key)
+    return number
+
+
+def _values(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The given fields, by the names they have in ``Generator``."""
+    values: dict[str, Any] = {}
+    for name in ("name", "charset"):
+        if name in asked:
+            values[name] = _required_text(name, asked[name])
+    for name in ("chunks", "chunk_length"):
+        if name in asked:
+            values[name] = _absolute(name, asked[name])
+    if "times_activated_max" in asked:
+        values["times_activated_max"] = _limit(asked["times_activated_max"])
+    values |= parameters.read(asked, _OPTIONAL_PARSERS)
+    return {_FIELDS.get(name, name): value for name, value in values.items()}
+
+
+_OPTIONAL_PARSERS: dict[str, Any] = {
+    **dict.fromkeys(_TEXTS, lambda value: parsing.parse_text(value, _MAX_TEXT)),
+    "expires_in": parsing.parse_days,
+}
+
+
+def _required_text(name: str, value: object) -> str:
+    try:
+        text = parsing.parse_text(value, _MAX_TEXT)
+    except ValueError:
+        text = None
+    if text is None or not text.strip():
+        raise e.GeneratorFieldInvalid(name)
+    return text
+
+
+def _absolute(name: str, value: object) -> int:
+    try:
+        number = parsing.parse_integer(value, parsing.MAX_COUNT)
+    except ValueError:
+        number = None
+    if not number:
+        raise e.GeneratorFieldNotInteger(name)
+    return number
+
+
+def _limit(value: object) -> int | None:
+    try:
+        return parsing.parse_limit(value)
+    except ValueError:
+        raise e.GeneratorFieldNotInteger("times_activated_max") from None
+
+
+#: The parameters that the calls know.
+WRITABLE = frozenset({*_REQUIRED, "times_activated_max", *_OPTIONAL_PARSERS})
+GENERATION = frozenset(_GENERATE_PARSERS)

@@ -1,0 +1,268 @@
+"""The calls about licenses: a handler reads the call, asks the desk, and answers."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from keywright.core import errors as e
+from keywright.core import parsing
+from keywright.http.v2 import parameters, wire
+from keywright.http.v2.call import Answer, Call
+from keywright.licensing.activations.commands import (
+    Activate,
+    Deactivate,
+    DeactivateAll,
+    FindLicenses,
+    ListLicenses,
+    Reactivate,
+    Validate,
+)
+from keywright.licensing.activations.model import LicensePage, LicenseRecord
+from keywright.licensing.licenses import keys
+from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, LicenseCommand, UpdateLicense
+from keywright.licensing.licenses.model import LicenseFilter, Status, parse_status
+
+_PIECE = 100
+#: How long a list that has begun lets others go first when there are too many, in seconds.
+_PAUSE = 0.5
+_DEFAULT_PER_PAGE = 10
+_MOST_PER_PAGE = 1000
+
+#: What create and update take: the name on the wire, the field it goes to, and how it is read.
+_WRITABLE = {
+    "license_key": "key",
+    "order_id": "order_id",
+    "product_id": "product_id",
+    "user_id": "user_id",
+    "status": "status",
+    "expires_at": "expires_at",
+    "valid_for": "valid_for_days",
+    "times_activated_max": "times_activated_max",
+}
+_PARSERS: dict[str, Any] = {
+    "order_id": parsing.parse_integer,
+    "product_id": parsing.parse_integer,
+    "user_id": parsing.parse_integer,
+    "status": parse_status,
+    "expires_at": parsing.parse_time,
+    "valid_for": parsing.parse_days,
+    "times_activated_max": parsing.parse_limit,
+}
+_NOT_WRITABLE = frozenset(
+    "id hash times_activated source created_at created_by updated_at updated_by".split()
+)
+_FILTERS = ("product_id", "order_id", "user_id")
+#: The parameters that the calls know.
+TOKEN = frozenset({"token"})
+ACTIVATION = frozenset({"token", "label", "meta"})
+LISTING = frozenset({"page", "per_page", "status", *_FILTERS})
+WRITABLE = frozenset(_WRITABLE)
+
+
+async def activate(call: Call) -> Answer:
+    """Take a place on a license, or take one back."""
+    asked = call.parameters
+    token = _token(asked)
+    if token is not None:
+        command: LicenseCommand = Reactivate(**_about(call), token=token)
+    else:
+        given = parameters.read(asked, _ACTIVATION_PARSERS)
+        command = Activate(**_about(call), label=given.get("label"), meta_data=given.get("meta"))
+    return await call.change(command, wire.one_activation)
+
+
+async def deactivate(call: Call) -> Answer:
+    """Give up the place with this token, or every place."""
+    token = _token(call.parameters)
+    if token is not None:
+        return await call.change(Deactivate(**_about(call), token=token), wire.one_activation)
+    return await call.change(DeactivateAll(**_about(call)), wire.many_activations)
+
+
+async def validate(call: Call) -> Answer:
+    """Report a license; nothing changes."""
+    token = _token(call.parameters)
+    query = Validate(key=call.key, token=token, only_product_id=call.only_product_id)
+    return await call.ask(query, wire.validation)
+
+
+async def get_license(call: Call) -> Answer:
+    """One license with its activations."""
+    return await call.ask(Validate(key=call.key), wire.license_with_activations)
+
+
+async def list_licenses(call: Call) -> Answer:
+    """All licenses, streamed; or one page of them."""
+    asked = call.parameters
+    where = _filter(asked)
+    if "page" in asked or "per_page" in asked:
+        return await _page(call, where)
+    first: tuple[LicenseRecord, ...] = await call.desk.ask(_piece(where, 0), call)
+    if not first:
+        raise e.NoLicenses
+    return Answer(200, b"", pieces=_stream(call, where, first))
+
+
+async def create_license(call: Call) -> Answer:
+    """Make a license."""
+    asked = call.parameters
+    key = _license_key(asked)
+    changes = {"status": Status.ACTIVE} | _changes(asked)
+    command = CreateLicense(**_about(call) | {"key": key}, **changes)
+    return await call.change(command, wire.license_alone)
+
+
+async def update_license(call: Call) -> Answer:
+    """Change the given fields of a license."""
+    asked = {name: value for name, value in call.query.items() if name in _KNOWN} | call.sent
+    for name in asked:
+        if name not in _WRITABLE:
+            raise e.FieldNotWritable(name)
+    if not asked:
+        raise e.NothingToChange
+    changes = _changes(asked)
+    if "license_key" in asked:
+        changes["key"] = _license_key(asked)
+    if "expires_at" in asked:
+        changes.setdefault("valid_for_days", None)
+    return await call.change(UpdateLicense(**_about(call), changes=changes), wire.license_alone)
+
+
+async def delete_license(call: Call) -> Answer:
+    """Delete a license and its activations."""
+    return await call.change(DeleteLicense(**_about(call)), wire.nothing)
+
+
+def _about(call: Call) -> dict[str, Any]:
+    """What every command about a license says."""
+    return {
+        "now": call.now,
+        "origin": call.origin,
+        "by": call.by,
+        "key": call.key,
+        "only_product_id": call.only_product_id,
+    }
+
+
+_ACTIVATION_PARSERS: dict[str, Any] = {
+    "label": lambda value: parsing.parse_text(value, parsing.MAX_LABEL_LENGTH),
+    "meta": parsing.parse_meta,
+}
+_KNOWN = _WRITABLE.keys() | _NOT_WRITABLE
+
+
+def _license_key(asked: Mapping[str, Any]) -> str:
+    key = asked.get("license_key")
+    if isinstance(key, parameters.Number):
+        key = key.text
+    elif isinstance(key, int) and not isinstance(key, bool):
+        key = str(key)
+    if not isinstance(key, str):
+        raise e.InvalidLicenseKey
+    return keys.normalize_key(key)
+
+
+def _token(asked: Mapping[str, Any]) -> str | None:
+    token = asked.get("token")
+    if token is None or token == "":
+        return None
+    if not isinstance(token, str):
+        raise e.InvalidParameters({"token": "must be a text"})
+    # One that is nothing but spaces is no token of anything; without a token, every place is meant.
+    return token.strip() or token
+
+
+def _changes(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that create and update set, by the names they have in ``License``."""
+    values = parameters.read(asked, _PARSERS)
+    if values.get("expires_at") is not None:
+        values["valid_for"] = None
+    return {_WRITABLE[name]: value for name, value in values.items()}
+
+
+def _filter(query: Mapping[str, Any]) -> LicenseFilter:
+    parsers: dict[str, Any] = dict.fromkeys(_FILTERS, parsing.parse_integer)
+    values = parameters.read(query, parsers)
+    if "status" in query:
+        try:
+            values["status"] = parse_status(query["status"])
+        except e.InvalidStatus:
+            names = ", ".join(one.name.lower() for one in Status)
+            raise e.InvalidParameters({"status": f"must be one of {names}"}) from None
+    return LicenseFilter(**values)
+
+
+async def _page(call: Call, where: LicenseFilter) -> Answer:
+    numbers = parameters.read(call.parameters, {"page": _page_number, "per_page": _page_size})
+    page, per_page = numbers.get("page", 1), numbers.get("per_page", _DEFAULT_PER_PAGE)
+    query = ListLicenses(where=where, page=page, per_page=per_page)
+    found: LicensePage = await call.desk.ask(query, call)
+    if found.total == 0:
+        raise e.NoLicenses
+    pages = -(-found.total // per_page)
+    headers = [
+        (b"x-wp-total", b"%d" % found.total),
+        (b"x-wp-totalpages", b"%d" % pages),
+    ]
+    links = [("prev", page - 1)] * (1 < page <= pages + 1) + [("next", page + 1)] * (page < pages)
+    if links:
+        written = (f'<{_address_of_page(call, number)}>; rel="{kind}"' for kind, number in links)
+        headers.append((b"link", ", ".join(written).encode()))
+    body = await asyncio.to_thread(wire.licenses_with_activations, found.records)
+    return Answer(200, body, tuple(headers))
+
+
+def _page_number(value: object) -> int:
+    return _whole(value, 2**31 - 1)
+
+
+def _page_size(value: object) -> int:
+    return _whole(value, _MOST_PER_PAGE)
+
+
+def _whole(value: object, most: int) -> int:
+    number = parsing.parse_integer(value, parsing.MAX_ID)
+    if number is None or not 1 <= number <= most:
+        raise ValueError(f"must be an integer from 1 to {most}")
+    return number
+
+
+def _address_of_page(call: Call, number: int) -> str:
+    """The same list's other page; credentials do not go into a link."""
+    query = [
+        (name, value)
+        for name, value in parse_qsl(call.scope["query_string"].decode("latin-1"))
+        if name not in ("page", "consumer_key", "consumer_secret")
+    ]
+    # One slash: two would name another host.
+    path = "/" + call.scope["raw_path"].decode("ascii").lstrip("/")
+    return f"{path}?{urlencode([*query, ('page', str(number))], safe='/')}"
+
+
+async def _stream(
+    call: Call, where: LicenseFilter, first: tuple[LicenseRecord, ...]
+) -> AsyncGenerator[bytes, None]:
+    """The list piece by piece, each from its own moment, so that nothing is held up or piled up."""
+    yield b'{"success":true,"data":[' + await asyncio.to_thread(wire.some_licenses, first)
+    last = first
+    while len(last) == _PIECE:
+        last = await _next_piece(call, _piece(where, last[-1].license.id))
+        if last:
+            yield b"," + await asyncio.to_thread(wire.some_licenses, last)
+    yield b"]}"
+
+
+def _piece(where: LicenseFilter, after_id: int) -> FindLicenses:
+    return FindLicenses(where=where, after_id=after_id, limit=_PIECE)
+
+
+async def _next_piece(call: Call, query: FindLicenses) -> tuple[LicenseRecord, ...]:
+    """The next piece of a list that has begun: where others are in front, it is waited for again."""
+    while True:
+        try:
+            return await call.desk.ask(query, call)  # type: ignore[no-any-return]
+        except (e.QueueFull, e.WaitedTooLong):
+            if call.is_gone:
+                raise
+            await asyncio.sleep(_PAUSE)

@@ -1,0 +1,260 @@
+"""What came with a request: parameters from the query, a form, multipart or JSON, as one mapping."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping
+from typing import Any, Self, TypeVar
+from urllib.parse import unquote_plus
+
+import msgspec
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import Headers
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.types import Receive
+
+from keywright.core.errors import (
+    BodyIncomplete,
+    BodyNotAnObject,
+    BodyTooLarge,
+    EncodedBody,
+    InvalidParameters,
+    MalformedForm,
+    MalformedJson,
+    RequestTooSlow,
+)
+
+Parameters = dict[str, Any]
+Result = TypeVar("Result")
+
+#: Methods whose requests have a body only when they say so.
+BODILESS = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
+#: How long a request's body may take to arrive, in seconds.
+BODY_TIMEOUT = 10
+_MOST_FIELDS = 1000
+#: No file is a parameter of anything; each costs a temporary file.
+_MOST_FILES = 10
+_DEEPEST = 32
+_STRING = re.compile(rb'"[^"]*"?')
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_ONE_KIND = bytes.maketrans(b"{}", b"[]")
+#: The longest ``Content-Type`` of a multipart body: a boundary has at most 70 bytes (RFC 2046 §5.1.1), and
+#: the library that finds it takes quadratic time.
+_LONGEST_KIND = 512
+_META = re.compile(r"meta\[([^\[\]]*)\]")
+
+
+class Number(float):
+    """A number in JSON that is not an integer; ``text`` is how it was sent."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Self:
+        """Read the text of a JSON number."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
+_decode = msgspec.json.Decoder(float_hook=Number).decode
+
+
+def from_query(query: bytes) -> Parameters:
+    """The parameters of a query string, see ``_from_pairs``. Raises ``MalformedForm``."""
+    if not query:
+        return {}
+    return _from_pairs(_pairs(query))
+
+
+def _pairs(query: bytes) -> list[tuple[str, str]]:
+    parts = query.decode("utf-8", "replace").split("&")
+    if len(parts) > _MOST_FIELDS:
+        raise MalformedForm
+    # As urllib.parse.parse_qsl reads them, in less time.
+    both = (part.partition("=") for part in parts if part)
+    return [(unquote_plus(name), unquote_plus(value)) for name, _, value in both]
+
+
+def _from_pairs(pairs: Iterable[tuple[str, Any]]) -> Parameters:
+    """Texts by name. ``meta[os]=linux`` goes into the object ``meta``; any other parameter with brackets, and
+    one that is sent twice, becomes a list, which no parameter may be.
+    """
+    found: Parameters = {}
+    for name, value in pairs:
+        base, bracket, _ = name.partition("[")
+        if not bracket:
+            found[name] = [value] if name in found else value
+        elif part := _META.fullmatch(name):
+            _put(found, part[1], value)
+        else:
+            found[base] = [value]
+    return found
+
+
+def _put(found: Parameters, name: str, value: Any) -> None:
+    """Add a text to the object ``meta``, unless that came in another form, too."""
+    meta = found.setdefault("meta", {})
+    if isinstance(meta, dict) and name not in meta:
+        meta[name] = value
+    else:
+        found["meta"] = [value]
+
+
+def require_single_values(asked: Mapping[str, Any], names: Collection[str]) -> None:
+    """Raise ``InvalidParameters`` for those of these parameters that came as a list or a map, or twice;
+    ``meta`` may be a map.
+    """
+    reasons = {
+        name: "must be one value, sent once"
+        for name, value in asked.items()
+        if (isinstance(value, list) or (isinstance(value, dict) and name != "meta")) and name in names
+    }
+    if reasons:
+        raise InvalidParameters(reasons)
+
+
+def read(asked: Mapping[str, Any], parsers: Mapping[str, Callable[[object], Any]]) -> dict[str, Any]:
+    """The values of those parameters that were sent. Raises ``InvalidParameters`` for all bad ones."""
+    values, reasons = {}, {}
+    for name, parse in parsers.items():
+        if name in asked:
+            try:
+                values[name] = parse(asked[name])
+            except ValueError as reason:
+                reasons[name] = str(reason)
+    if reasons:
+        raise InvalidParameters(reasons)
+    return values
+
+
+def parse_body(kind: bytes, body: bytes) -> Parameters:
+    """The parameters of a body whose ``Content-Type`` is ``kind``; none when it is empty, ``{}``, ``[]`` or
+    ``null``. Raises ``MalformedJson``, ``BodyNotAnObject`` or ``MalformedForm``.
+    """
+    media_type = kind.partition(b";")[0].strip().lower()
+    if media_type == b"multipart/form-data":
+        return _from_pairs(_at_once(_multipart(kind, body)))
+    return _parse(media_type, body)
+
+
+def has_body(method: str, headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a request has a body that counts: with a method that has none of its own accord, one that says
+    its ``Content-Type``.
+    """
+    if headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
+        return False
+    return method not in BODILESS or (method != "OPTIONS" and bool(headers.get(b"content-type")))
+
+
+def _parse(kind: bytes, body: bytes) -> Parameters:
+    # Whatever it announces: no form has a field whose name begins so, and forgetting the header is
+    # the commonest mistake with JSON.
+    looks_like_json = body.lstrip()[:1] in (b"{", b"[", b'"')
+    if kind == b"application/json" or kind.endswith(b"+json") or looks_like_json:
+        return _json(body)
+    if body and kind != b"application/x-www-form-urlencoded":
+        # Taking it for nothing could turn "give up this place" into "give up every place".
+        raise MalformedForm
+    return _from_pairs(_pairs(body))
+
+
+async def read_body(
+    headers: Mapping[bytes, bytes], receive: Receive, limit: int, hold: Callable[[int], None]
+) -> bytes:
+    """The whole body. ``hold`` is told of each piece's size before that is kept.
+
+    Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete``, ``RequestTooSlow`` or what ``hold`` raises.
+    """
+    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+    if encoding not in (b"", b"identity"):
+        raise EncodedBody
+    announced = headers.get(b"content-length", b"0")
+    if announced.isdigit() and int(announced) > limit:
+        raise BodyTooLarge
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    # What has come may lack the parameter that says how much to change.
+                    raise BodyIncomplete
+                piece = message.get("body", b"")
+                if len(body) + len(piece) > limit:
+                    raise BodyTooLarge
+                hold(len(piece))
+                body += piece
+                if not message.get("more_body", False):
+                    return bytes(body)
+    except TimeoutError:
+        raise RequestTooSlow from None
+
+
+def _at_once(parsing: Coroutine[Any, Any, Result]) -> Result:
+    """The result of a parser that has its whole input, and so waits for nothing."""
+    try:
+        parsing.send(None)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+    # It would have a file so large written to the disk by another thread.
+    parsing.close()
+    raise MalformedForm
+
+
+async def _multipart(kind: bytes, body: bytes) -> list[tuple[str, Any]]:
+    async def whole() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    # The boundary and nothing else: the client does not choose which of Python's codecs runs here.
+    if len(kind) > _LONGEST_KIND:
+        raise MalformedForm
+    _, options = parse_options_header(kind)
+    boundary = options.get(b"boundary", b"")
+    if not re.fullmatch(rb"[ -!#-\[\]-~]{1,70}", boundary):
+        raise MalformedForm
+    ours = b'multipart/form-data; boundary="%b"' % boundary
+    parser = MultiPartParser(
+        Headers(raw=[(b"content-type", ours)]), whole(), max_files=_MOST_FILES, max_fields=_MOST_FIELDS
+    )
+    try:
+        form = await parser.parse()
+    except (MultiPartException, KeyError, ValueError, LookupError):
+        raise MalformedForm from None
+    try:
+        # A file is no value of anything here, and must not be taken for nothing, either.
+        return [(name, value if isinstance(value, str) else []) for name, value in form.multi_items()]
+    finally:
+        await form.close()
+
+
+def _json(body: bytes) -> Parameters:
+    if not body.strip():
+        return {}
+    if _is_deeper(body, _DEEPEST):
+        raise MalformedJson
+    try:
+        value = _decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        raise MalformedJson from None
+    if value is None or value == []:
+        # PHP writes an empty map as a list.
+        return {}
+    if not isinstance(value, dict):
+        raise BodyNotAnObject
+    return value
+
+
+def _is_deeper(body: bytes, levels: int) -> bool:
+    """Whether JSON has more levels of lists and objects, or brackets that do not fit together.
+
+    Each step takes the innermost level away; all of them are searches and replacements, which cost far less
+    than decoding.
+    """
+    without_escapes = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    left = _STRING.sub(b"", without_escapes).translate(_ONE_KIND, _NO_BRACKETS)
+    for _ in range(levels):
+        before = len(left)
+        left = left.replace(b"[]", b"")
+        if len(left) in (0, before):
+            break
+    return bool(left)

@@ -1,0 +1,1 @@
+"""Users, sessions, passwords, second factors, API keys and rights."""

@@ -1,0 +1,109 @@
+"""Commands about users of the pages, API keys, and customers of the vendor's shop."""
+
+from keywright.core.command import Command, Query
+from keywright.identity.model import Permissions, Role
+
+
+class CreateUser(Command, frozen=True, kw_only=True):
+    """Make a user; with ``only_first``, only as long as there is none."""
+
+    name: str
+    role: Role
+    password_hash: str
+    only_first: bool = False
+
+
+class ChangeUser(Command, frozen=True, kw_only=True):
+    """Change what is not None. A new password, and being disabled, end the user's sessions, except that with
+    the hash ``but_session``.
+    """
+
+    user_id: int
+    role: Role | None = None
+    is_disabled: bool | None = None
+    password_hash: str | None = None
+    but_session: bytes | None = None
+
+
+class StartSession(Command, frozen=True, kw_only=True):
+    """Sign a user in. With ``password_hash``, only if that is the user's still. Users who have a second
+    factor need a ``code`` of their app, or a recovery code.
+    """
+
+    user_id: int
+    token_hash: bytes
+    password_hash: str | None = None
+    code: str | None = None
+
+
+class EnableSecondFactor(Command, frozen=True, kw_only=True):
+    """Let the user have a second factor, whose app shows ``code`` now, and recovery codes with these hashes.
+    The session with the hash ``session`` goes on as ``new_session``; the user's others end.
+    """
+
+    user_id: int
+    secret: str
+    code: str
+    code_hashes: tuple[bytes, ...]
+    session: bytes
+    new_session: bytes
+
+
+class DisableSecondFactor(Command, frozen=True, kw_only=True):
+    """Turn the user's second factor off, with a code. Without one, it is somebody else who does that, and the
+    user's sessions end; otherwise that with the hash ``session`` goes on as ``new_session``.
+    """
+
+    user_id: int
+    code: str | None = None
+    session: bytes | None = None
+    new_session: bytes | None = None
+
+
+class RenewRecoveryCodes(Command, frozen=True, kw_only=True):
+    """Let the user have recovery codes with these hashes instead of those there were."""
+
+    user_id: int
+    code: str
+    code_hashes: tuple[bytes, ...]
+
+
+class SeeSession(Command, frozen=True, kw_only=True):
+    """Somebody who is signed in has come by."""
+
+    token_hash: bytes
+
+
+class EndSession(Command, frozen=True, kw_only=True):
+    """Sign out."""
+
+    token_hash: bytes
+
+
+class RefuseSignIn(Command, frozen=True, kw_only=True):
+    """Somebody could not sign in under this name."""
+
+    name: str
+
+
+class IssueApiKey(Command, frozen=True, kw_only=True):
+    """Make an API key that is known by these hashes; ``access.new_secrets`` makes them."""
+
+    name: str
+    permissions: Permissions
+    consumer_key_hash: str
+    secret_hash: bytes
+    hint: str
+    product_id: int | None = None
+
+
+class RevokeApiKey(Command, frozen=True, kw_only=True):
+    """End an API key at once and for good."""
+
+    api_key_id: int
+
+
+class FindApiKey(Query, frozen=True, kw_only=True):
+    """The API key in force with this hashed consumer key, or None."""
+
+    consumer_key_hash: str

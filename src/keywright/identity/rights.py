@@ -1,0 +1,32 @@
+"""The rights of a user's role."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from keywright.identity.model import Role
+
+if TYPE_CHECKING:
+    pass
+
+
+# --- rights ---------------------------------------------------------------------------------------
+
+
+class Right(StrEnum):
+    """What a page, or a button on it, asks of its user."""
+
+    LOOK = "look"
+    CHANGE = "change"
+    ADMINISTER = "administer"
+
+
+_RIGHTS = {
+    Role.READER: frozenset({Right.LOOK}),
+    Role.SUPPORT: frozenset({Right.LOOK, Right.CHANGE}),
+    Role.ADMINISTRATOR: frozenset(Right),
+}
+
+
+def may(role: Role, right: Right) -> bool:
+    """Whether users with this role have the right."""
+    return right in _RIGHTS[role]

@@ -1,0 +1,235 @@
+"""Second factors: codes that change every 30 seconds (TOTP, RFC 6238), and recovery codes for days without
+the app that shows them.
+
+A code is good in its own time step and in the one beside it on either side, and once. A person who knows a
+password may guess three codes of a million at a time: after ``MOST_FAILURES`` wrong ones in a row, only
+recovery codes are taken, which cannot be guessed, until one was right, the password is another, or an
+administrator turns the second factor off.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from msgspec.structs import replace
+
+from keywright.core.command import Command
+from keywright.core.errors import UnknownUser
+from keywright.db import Reading, Writing
+from keywright.identity import second_factor_store
+from keywright.identity.commands import DisableSecondFactor, EnableSecondFactor, RenewRecoveryCodes
+from keywright.identity.model import SecondFactor, User
+from keywright.identity.second_factor_store import (
+    count_codes,
+    find_factor,
+    forget_failures,
+    has_factor,
+    list_users_with_factor,
+)
+from keywright.identity.store import find_user_by_id, lock_user, renew_session
+from keywright.licensing.unit_of_work import Workset
+
+__all__ = [
+    "DECISIONS",
+    "MOST_FAILURES",
+    "RECOVERY_CODES",
+    "TICKET_TIME",
+    "count_codes",
+    "find_factor",
+    "find_ticket_user",
+    "forget_failures",
+    "has_factor",
+    "hash_recovery_code",
+    "is_secret",
+    "list_users_with_factor",
+    "new_recovery_codes",
+    "new_secret",
+    "new_ticket",
+    "provisioning_uri",
+    "take",
+]
+
+#: How many recovery codes a user gets at once.
+RECOVERY_CODES = 10
+#: NIST SP 800-63B, section 5.2.2, allows a hundred.
+MOST_FAILURES = 30
+_STEP = 30
+_SECRET = re.compile("[A-Z2-7]{32}", re.ASCII)
+_CODE = re.compile("[0-9]{6}", re.ASCII)
+#: How long the code may take after the password.
+TICKET_TIME = timedelta(minutes=5)
+#: How far the clocks of two servers may be apart.
+_CLOCKS_APART = timedelta(minutes=1)
+_TICKET = re.compile(r"(([0-9]{1,18})\.([0-9a-f]{1,12}))\.([0-9a-f]{64})", re.ASCII)
+#: Without those that look like others.
+_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
+_GROUPS, _GROUP = 4, 4
+
+
+# --- secrets and codes ----------------------------------------------------------------------------
+
+
+def new_secret() -> str:
+    """A new secret for an app: 160 random bits in base32."""
+    import pyotp
+
+    return pyotp.random_base32(32)
+
+
+def is_secret(text: str) -> bool:
+    """Whether this can be from ``new_secret``."""
+    return _SECRET.fullmatch(text) is not None
+
+
+def provisioning_uri(secret: str, user_name: str, issuer: str) -> str:
+    """The ``otpauth:`` address that apps read from a QR code
+    (https://github.com/google/google-authenticator/wiki/Key-Uri-Format).
+    """
+    import pyotp
+
+    return pyotp.TOTP(secret).provisioning_uri(name=user_name, issuer_name=issuer)
+
+
+def new_recovery_codes() -> list[str]:
+    """New codes of 79 random bits each, written in groups."""
+    return [
+        "-".join("".join(secrets.choice(_LETTERS) for _ in range(_GROUP)) for _ in range(_GROUPS))
+        for _ in range(RECOVERY_CODES)
+    ]
+
+
+def hash_recovery_code(code: str) -> bytes:
+    """SHA-256, however the code was typed; a slow hash has nothing to add to 79 random bits."""
+    typed = "".join(one for one in code.lower() if one.isalnum())
+    return hashlib.sha256(typed.encode(errors="surrogatepass")).digest()
+
+
+# --- between password and code --------------------------------------------------------------------
+
+
+def new_ticket(tx: Reading, user: User, browser: str, now: datetime) -> str:
+    """A ticket: it shows, for ``TICKET_TIME`` and in this browser only, that the password was right."""
+    issued = f"{user.id}.{int(now.timestamp()):x}"
+    return f"{issued}.{_ticket_signature(tx, user, browser, issued)}"
+
+
+def find_ticket_user(tx: Reading, ticket: str, browser: str, now: datetime) -> User | None:
+    """The user of this ticket, if it is good now, and the user may sign in with the same password still."""
+    found = _TICKET.fullmatch(ticket)
+    user = None if found is None else find_user_by_id(tx, int(found[2]))
+    if found is None or user is None or user.disabled_at is not None:
+        return None
+    if not hmac.compare_digest(found[4], _ticket_signature(tx, user, browser, found[1])):
+        return None
+    age = now - datetime.fromtimestamp(int(found[3], 16), UTC)
+    return user if -_CLOCKS_APART < age < TICKET_TIME else None
+
+
+def _ticket_signature(tx: Reading, user: User, browser: str, issued: str) -> str:
+    return tx.key_ring.sign("the password was right", f"{issued} {browser} {user.password_hash}").hex()
+
+
+# --- what commands do -----------------------------------------------------------------------------
+
+
+def enable(work: Workset, command: EnableSecondFactor) -> bool:
+    """Let a user have this second factor instead of any other; False for a wrong code. Raises
+    ``UnknownUser``.
+    """
+    user = _lock_user(work.tx, command.user_id)
+    step = _find_step(command.secret, command.code, command.now, after=0)
+    if step is None:
+        return False
+    second_factor_store.delete_factor(work.tx, user.id)
+    second_factor_store.save_new_factor(work.tx, SecondFactor(user.id, command.secret, command.now, step))
+    second_factor_store.save_codes(work.tx, user.id, command.code_hashes)
+    renew_session(work.tx, user.id, command.session, command.new_session)
+    work.note("user.second_factor_enabled", command, _of(user))
+    return True
+
+
+def disable(work: Workset, command: DisableSecondFactor) -> bool:
+    """Turn a user's second factor off, with a code of theirs or, by another user, without; False for a
+    wrong code. Raises ``UnknownUser``.
+    """
+    user = _lock_user(work.tx, command.user_id)
+    if second_factor_store.lock_factor(work.tx, user.id) is None:
+        return True
+    if command.code is not None and take(work, command, user, command.code) is None:
+        return False
+    second_factor_store.delete_factor(work.tx, user.id)
+    renew_session(work.tx, user.id, command.session, command.new_session)
+    work.note("user.second_factor_disabled", command, _of(user))
+    return True
+
+
+def renew_codes(work: Workset, command: RenewRecoveryCodes) -> bool:
+    """Give a user other recovery codes; False for a wrong code. Raises ``UnknownUser``."""
+    user = _lock_user(work.tx, command.user_id)
+    if take(work, command, user, command.code) is None:
+        return False
+    second_factor_store.save_codes(work.tx, user.id, command.code_hashes)
+    work.note("user.recovery_codes_renewed", command, _of(user))
+    return True
+
+
+def take(work: Workset, command: Command, user: User, code: str) -> str | None:
+    """Take a code of the user's app, or a recovery code, for the one time it is good: which of them it was.
+    None for a wrong code, which is counted.
+    """
+    factor = second_factor_store.lock_factor(work.tx, user.id)
+    if factor is None:
+        return None
+    step = None
+    if factor.failures < MOST_FAILURES:
+        step = _find_step(factor.secret, code, command.now, after=factor.last_step)
+    if step is not None:
+        second_factor_store.save_attempt(work.tx, replace(factor, last_step=step, failures=0))
+        return "app"
+    if second_factor_store.take_code(work.tx, user.id, hash_recovery_code(code)):
+        second_factor_store.save_attempt(work.tx, replace(factor, failures=0))
+        left = second_factor_store.count_codes(work.tx, user.id)
+        work.note("user.recovery_code_used", command, _of(user) | {"left": left})
+        return "recovery"
+    second_factor_store.save_attempt(work.tx, replace(factor, failures=factor.failures + 1))
+    work.note("user.code_refused", command, _of(user))
+    return None
+
+
+def _find_step(secret: str, code: str, now: datetime, *, after: int) -> int | None:
+    """The time step whose code this is, if it is good now and comes ``after`` the last one."""
+    import pyotp
+
+    typed = "".join(code.split())
+    if _CODE.fullmatch(typed) is None:
+        return None
+    here, totp = int(now.timestamp()) // _STEP, pyotp.TOTP(secret)
+    # A last step in the future is of a clock that was wrong.
+    first = after + 1 if after <= here + 1 else here - 1
+    for step in range(max(first, here - 1), here + 2):
+        if step != after and hmac.compare_digest(totp.generate_otp(step), typed):
+            return step
+    return None
+
+
+def _lock_user(tx: Writing, user_id: int) -> User:
+    user = lock_user(tx, user_id)
+    if user is None:
+        raise UnknownUser
+    return user
+
+
+def _of(user: User) -> dict[str, Any]:
+    return {"user_id": user.id, "user": user.name}
+
+
+#: Which function decides which command.
+DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {
+    EnableSecondFactor: enable,
+    DisableSecondFactor: disable,
+    RenewRecoveryCodes: renew_codes,
+}

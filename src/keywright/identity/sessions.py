@@ -1,0 +1,115 @@
+"""Sessions of the administration pages, the setup link, and the mark of a known browser."""
+
+import hashlib
+import hmac
+import re
+import secrets
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from keywright.core.errors import SetupOver
+from keywright.db import Reading
+from keywright.identity import second_factors
+from keywright.identity import store as identity_store
+from keywright.identity.model import Session, User
+from keywright.identity.store import find_session, find_user_by_id, has_users
+
+if TYPE_CHECKING:
+    pass
+
+
+#: A session is good up to, not including, these times after somebody came by, and after it began.
+SESSION_IDLE = timedelta(minutes=30)
+SESSION_LONGEST = timedelta(hours=12)
+#: How long the link for the first administrator is good.
+SETUP_TIME = timedelta(minutes=30)
+#: That somebody came by is written down no more often than this.
+_SEEN_EVERY = timedelta(minutes=1)
+#: How far the clocks of two servers may be apart.
+_CLOCKS_APART = timedelta(minutes=1)
+_SETUP_TOKEN = re.compile(r"([0-9a-f]{1,12})\.([0-9a-f]{64})", re.ASCII)
+
+
+# --- the first administrator ----------------------------------------------------------------------
+
+
+def setup_token(tx: Reading, now: datetime) -> str:
+    """What lets its bearer make the first administrator, for ``SETUP_TIME``. Raises ``SetupOver`` when there
+    are users.
+    """
+    if has_users(tx):
+        raise SetupOver
+    issued = f"{int(now.timestamp()):x}"
+    return f"{issued}.{_setup_signature(tx, issued)}"
+
+
+def is_setup_token(tx: Reading, token: str, now: datetime) -> bool:
+    """Whether this came from ``setup_token`` of this installation in time, and there are no users yet."""
+    found = _SETUP_TOKEN.fullmatch(token)
+    if found is None or not hmac.compare_digest(found[2], _setup_signature(tx, found[1])):
+        return False
+    age = now - datetime.fromtimestamp(int(found[1], 16), UTC)
+    return -_CLOCKS_APART < age < SETUP_TIME and not has_users(tx)
+
+
+def _setup_signature(tx: Reading, issued: str) -> str:
+    return tx.key_ring.sign("the first administrator", issued).hex()
+
+
+def device_mark(tx: Reading, user: User) -> str:
+    """What a browser shows in which this user has signed in, until they have another password: strangers who
+    try passwords under somebody's name must not keep out who has been here before.
+    """
+    return tx.key_ring.sign("a known browser", f"{user.id} {user.password_hash}").hex()
+
+
+# --- sessions -------------------------------------------------------------------------------------
+
+
+class SignedIn(msgspec.Struct, frozen=True):
+    """The session, its user, and whether the user has a second factor."""
+
+    user: User
+    session: Session
+    has_factor: bool
+
+
+def new_session_token() -> str:
+    """A new token for a session: 256 random bits in URL-safe characters."""
+    return secrets.token_urlsafe(32)
+
+
+def hash_session_token(token: str) -> bytes:
+    """SHA-256; a slow hash has nothing to add to 256 random bits."""
+    return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
+
+
+def find_signed_in(tx: Reading, token: str, now: datetime) -> SignedIn | None:
+    """Who is signed in with this token: nobody when it is unknown, the session is over, or the user is
+    disabled.
+    """
+    session = find_session(tx, hash_session_token(token))
+    if session is None or is_over(session, now):
+        return None
+    user = find_user_by_id(tx, session.user_id)
+    if user is None or user.disabled_at is not None:
+        return None
+    return SignedIn(user, session, second_factors.has_factor(tx, user.id))
+
+
+def list_sessions(tx: Reading, user_id: int, now: datetime) -> list[Session]:
+    """Where the user is signed in, the newest first."""
+    return [one for one in identity_store.list_sessions(tx, user_id) if not is_over(one, now)]
+
+
+def is_to_be_seen(session: Session, now: datetime) -> bool:
+    """Whether it is time for a ``SeeSession``; not on every page, for each is a change of the database."""
+    return abs(now - session.seen_at) >= _SEEN_EVERY
+
+
+def is_over(session: Session, now: datetime) -> bool:
+    """Whether the session has ended by itself."""
+    # One that was seen far in the future is of a clock that was wrong.
+    return abs(now - session.seen_at) >= SESSION_IDLE or now - session.created_at >= SESSION_LONGEST

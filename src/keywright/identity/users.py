@@ -1,0 +1,171 @@
+"""Users of the administration pages: create and change them, sign them in and out.
+
+The database holds argon2id hashes of passwords, and the SHA-256 of session tokens.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from keywright.core.command import Command
+from keywright.core.errors import LastAdministrator, SetupOver, UnknownUser, UserExists
+from keywright.identity import second_factors
+from keywright.identity.commands import (
+    ChangeUser,
+    CreateUser,
+    EndSession,
+    RefuseSignIn,
+    SeeSession,
+    StartSession,
+)
+from keywright.identity.model import Role, Session, User
+from keywright.identity.store import (
+    delete_old_sessions,
+    delete_session,
+    delete_sessions_of,
+    find_session,
+    find_user,
+    find_user_by_id,
+    has_users,
+    hold_users,
+    lock_user,
+    lock_user_and_administrators,
+    save_new_session,
+    save_new_user,
+    save_seen,
+    save_user,
+)
+from keywright.licensing.unit_of_work import Workset
+
+if TYPE_CHECKING:
+    pass
+from keywright.identity.sessions import SESSION_IDLE, SESSION_LONGEST, is_over
+
+# --- what each command does -----------------------------------------------------------------------
+
+
+def create_user(work: Workset, command: CreateUser) -> User:
+    """Make a user with a name that no other has."""
+    hold_users(work.tx)
+    if command.only_first and has_users(work.tx):
+        raise SetupOver
+    if find_user(work.tx, command.name) is not None:
+        raise UserExists(command.name)
+    user = User(0, command.name, command.role, command.password_hash, command.now)
+    user = replace(user, id=save_new_user(work.tx, user))
+    work.note("user.created", command, _of(user) | {"role": user.role})
+    return user
+
+
+def change_user(work: Workset, command: ChangeUser) -> User:
+    """Change a user; somebody who may administer has to be left."""
+    locked = lock_user_and_administrators(work.tx, command.user_id)
+    user = locked.pop(command.user_id, None)
+    if user is None:
+        raise UnknownUser
+    changed = _changed(user, command)
+    if _administers(user) and not _administers(changed) and not locked:
+        raise LastAdministrator
+    save_user(work.tx, changed)
+    if command.is_disabled or command.password_hash is not None:
+        delete_sessions_of(work.tx, user.id, but=command.but_session)
+    if command.password_hash is not None:
+        second_factors.forget_failures(work.tx, user.id)
+    if changed != user:
+        work.note("user.changed", command, _of(user) | _differences(user, changed))
+    return changed
+
+
+def start_session(work: Workset, command: StartSession) -> Session | None:
+    """Sign a user in, and forget the sessions that are over; None for a wrong code. Raises
+    ``UnknownUser``.
+    """
+    tx, now, origin = work.tx, command.now, command.origin
+    user = lock_user(tx, command.user_id)
+    if user is None or user.disabled_at is not None:
+        raise UnknownUser
+    if command.password_hash not in (None, user.password_hash):
+        raise UnknownUser
+    details = _of(user)
+    if second_factors.has_factor(tx, user.id):
+        # It is not known before that it is them.
+        attempt = replace(command, origin=replace(origin, actor="visitor"))
+        if (taken := second_factors.take(work, attempt, user, command.code or "")) is None:
+            return None
+        details["second_factor"] = taken
+    delete_old_sessions(tx, seen_before=now - SESSION_IDLE, created_before=now - SESSION_LONGEST)
+    session = Session(command.token_hash, user.id, now, now, origin.ip_address, origin.user_agent)
+    save_new_session(tx, session)
+    save_user(tx, replace(user, signed_in_at=now))
+    work.note("user.signed_in", command, details)
+    return session
+
+
+def see_session(work: Workset, command: SeeSession) -> Session | None:
+    """Let the session go on; None when there is none any more."""
+    session = find_session(work.tx, command.token_hash)
+    if session is None or is_over(session, command.now):
+        return None
+    save_seen(work.tx, command.token_hash, command.now)
+    return replace(session, seen_at=command.now)
+
+
+def end_session(work: Workset, command: EndSession) -> None:
+    """Sign out; nothing happens where nobody is signed in."""
+    session = find_session(work.tx, command.token_hash)
+    if session is None:
+        return
+    delete_session(work.tx, command.token_hash)
+    user = find_user_by_id(work.tx, session.user_id)
+    work.note("user.signed_out", command, {"user_id": session.user_id} if user is None else _of(user))
+
+
+def refuse_sign_in(work: Workset, command: RefuseSignIn) -> None:
+    """Write down that somebody could not sign in; the name only where it is a user's, for people type their
+    passwords into the wrong field.
+    """
+    user = find_user(work.tx, command.name)
+    work.note("user.sign_in_refused", command, None if user is None else _of(user))
+
+
+def _changed(user: User, command: ChangeUser) -> User:
+    changes: dict[str, Any] = {}
+    if command.role is not None:
+        changes["role"] = command.role
+    if command.password_hash is not None:
+        changes["password_hash"] = command.password_hash
+    if command.is_disabled is not None and command.is_disabled != (user.disabled_at is not None):
+        changes["disabled_at"] = command.now if command.is_disabled else None
+    return replace(user, **changes)
+
+
+def _administers(user: User) -> bool:
+    return user.role is Role.ADMINISTRATOR and user.disabled_at is None
+
+
+def _of(user: User) -> dict[str, Any]:
+    return {"user_id": user.id, "user": user.name}
+
+
+def _differences(before: User, after: User) -> dict[str, Any]:
+    """What changed, as [before, after]; of a password only that it is another."""
+    details: dict[str, Any] = {}
+    if before.role is not after.role:
+        details["role"] = [before.role, after.role]
+    if before.disabled_at != after.disabled_at:
+        details["is_disabled"] = [before.disabled_at is not None, after.disabled_at is not None]
+    if before.password_hash != after.password_hash:
+        details["is_password_new"] = True
+    return details
+
+
+#: Which function decides which command.
+DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {
+    CreateUser: create_user,
+    ChangeUser: change_user,
+    StartSession: start_session,
+    SeeSession: see_session,
+    EndSession: end_session,
+    RefuseSignIn: refuse_sign_in,
+}

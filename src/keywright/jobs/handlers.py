@@ -1,0 +1,355 @@
+"""What each command about jobs does.
+
+A step changes licenses and moves the job on in one transaction: whatever happens to the server, each license
+is changed once.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from msgspec.structs import asdict, replace
+
+from keywright.core.command import Command, Origin
+from keywright.core.errors import (
+    ExpiresLater,
+    InvalidParameters,
+    JobOver,
+    NeverExpires,
+    NoLimit,
+    NothingActive,
+    NothingToChange,
+    Refusal,
+    StepOver,
+    TooManyJobs,
+    UnknownGenerator,
+    UnknownJob,
+    UnknownLicense,
+)
+from keywright.identity.rights import Right, may
+from keywright.identity.store import share_user
+from keywright.jobs import files, matching, orders
+from keywright.jobs import store as stored
+from keywright.jobs.commands import (
+    CancelJob,
+    ChangeStep,
+    ClaimJob,
+    ExportStep,
+    FailJob,
+    FetchFile,
+    ForgetJobs,
+    ForgetPieces,
+    GenerateStep,
+    HoldJob,
+    JobCommand,
+    JobStep,
+    StartJob,
+)
+from keywright.jobs.model import Job, JobState
+from keywright.licensing.activations.commands import DeactivateAll
+from keywright.licensing.activations.handlers import deactivate_all
+from keywright.licensing.licenses.commands import (
+    DeleteLicense,
+    ExtendLicense,
+    LicenseCommand,
+    RaiseLimit,
+    UpdateLicense,
+)
+from keywright.licensing.licenses.handlers import delete, extend, raise_limit, update
+from keywright.licensing.licenses.model import License
+from keywright.licensing.unit_of_work import Workset
+from keywright.provisioning.generators import handlers as generating
+
+#: How many jobs may wait or run.
+MOST_UNFINISHED = 100
+#: For how long others are kept from a job by whoever has claimed it, and no longer shows up (see ``Claims``).
+CLAIM = timedelta(seconds=5)
+#: How many refusals a job tells of.
+_MOST_SAID = 5
+#: How many pieces, or jobs, are deleted at once.
+_MOST_FORGOTTEN = 20
+
+_REASONS: dict[type[Refusal], str] = {
+    ExpiresLater: "it is good for longer already",
+    InvalidParameters: "the limit would be too large",
+    NeverExpires: "it has no expiry that could be put off",
+    NoLimit: "it has no limit",
+    NothingActive: "no place is taken",
+    NothingToChange: "it is like that already",
+    UnknownLicense: "it is not there any more",
+}
+_MATCHES_NO_MORE = "it does not match any more"
+_KEYWRIGHT = Origin("keywright", "", "")
+
+
+# --- a job's life ---------------------------------------------------------------------------------
+
+
+def start(work: Workset, command: StartJob) -> Job:
+    """Take an order. Raises ``InvalidParameters``, ``TooManyJobs``, ``UnknownGenerator``."""
+    order = orders.order_in(command)
+    if isinstance(order, orders.Generate):
+        generating.get_generator(work.tx, order.generator_id)
+    if stored.count_unfinished_jobs(work.tx) >= MOST_UNFINISHED:
+        raise TooManyJobs
+    origin, last_id = command.origin, stored.last_license_id(work.tx)
+    parameters = orders.Parameters(dict(command.parameters), origin.actor, origin.ip_address, last_id)
+    job = Job(
+        id=0,
+        kind=command.kind,
+        state=JobState.WAITING,
+        parameters=asdict(parameters),
+        total=orders.counted(order, command.total),
+        done=0,
+        refused=0,
+        position=0,
+        said=None,
+        created_at=command.now,
+        created_by=command.by or 0,
+        started_at=None,
+        finished_at=None,
+        claimed_by=None,
+        claimed_until=None,
+    )
+    job = replace(job, id=stored.save_new_job(work.tx, job))
+    work.note("job.started", command, {"job_id": job.id, "kind": job.kind, "total": job.total})
+    return job
+
+
+def cancel(work: Workset, command: CancelJob) -> Job:
+    """Let a job end where it stands. Raises ``UnknownJob``, ``JobOver``."""
+    job = stored.lock_job(work.tx, command.job_id)
+    if job is None:
+        raise UnknownJob(command.job_id)
+    if job.finished_at is not None:
+        raise JobOver
+    return _end(work, command, job, JobState.CANCELED)
+
+
+def claim(work: Workset, command: ClaimJob) -> Job | None:
+    """A job for whoever has nothing to do: one of those on which the claims were seen to be over, and are so
+    still.
+    """
+    job = stored.lock_free_job(work.tx, command.over, command.now)
+    if job is None:
+        return None
+    job = replace(
+        job,
+        state=JobState.RUNNING,
+        started_at=job.started_at or command.now,
+        claimed_by=command.claimed_by,
+        claimed_until=command.now + CLAIM,
+    )
+    stored.save_job(work.tx, job)
+    return job
+
+
+def hold(work: Workset, command: HoldJob) -> Job:
+    """Keep the claim, or give it back. Raises ``StepOver``."""
+    job = _lock_claimed(work, command)
+    if command.is_over:
+        job = replace(job, claimed_by=None, claimed_until=command.now)
+    else:
+        job = replace(job, claimed_until=command.now + CLAIM)
+    stored.save_job(work.tx, job)
+    return job
+
+
+def fail(work: Workset, command: FailJob) -> Job:
+    """Give a job up. Raises ``StepOver``."""
+    job = _lock_claimed(work, command)
+    return _end(work, command, replace(job, said=_joined(command.said, job.said)), JobState.FAILED)
+
+
+def fetch(work: Workset, command: FetchFile) -> Job:
+    """A job whose file can be read. Raises ``UnknownJob``, ``FileGone``."""
+    job = files.get_job_with_file(work.tx, command.job_id)
+    work.note("job.file_fetched", command, {"job_id": job.id, "licenses": job.done})
+    return job
+
+
+def forget(work: Workset, command: ForgetPieces) -> int:
+    """Delete some pieces of a job's file; returns how many they were."""
+    return stored.delete_pieces(work.tx, command.job_id, limit=_MOST_FORGOTTEN)
+
+
+def forget_jobs(work: Workset, command: ForgetJobs) -> int:
+    """Delete some jobs that ended long ago; returns how many they were."""
+    return stored.delete_old_jobs(work.tx, command.before, limit=_MOST_FORGOTTEN)
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+def generate_some(work: Workset, step: GenerateStep) -> Job:
+    """Make some more licenses; a job whose generator cannot go on has failed. Raises ``StepOver``."""
+    job = _lock_step(work, step)
+    if job.finished_at is not None:
+        return job
+    try:
+        generating.generate(work, step.generate)
+    except UnknownGenerator:
+        return _end(work, step, replace(job, said="The generator has been deleted."), JobState.FAILED)
+    except InvalidParameters:
+        said = "The generator cannot make that many new keys: almost all that it can make are there already."
+        return _end(work, step, replace(job, said=said), JobState.FAILED)
+    amount = step.generate.amount
+    return _move_on(work, step, job, amount=amount, position=job.position + amount)
+
+
+def change_some(work: Workset, step: ChangeStep) -> Job:
+    """Change some more licenses; what is refused is counted, and so is what does not match any more. Raises
+    ``StepOver``.
+    """
+    job = _lock_step(work, step)
+    if job.finished_at is not None:
+        return job
+    lost = _not_any_more(work, step, job)
+    refusals = []
+    for license_id, command in step.changes:
+        reason = _MATCHES_NO_MORE if license_id in lost else _tried(work, license_id, command)
+        if reason is not None:
+            refusals.append(f"License {license_id}: {reason}.")
+    return _move_on(work, step, job, amount=len(step.changes), position=step.last_id, refusals=refusals)
+
+
+def keep_piece(work: Workset, step: ExportStep) -> Job:
+    """Keep a piece of a file. Raises ``StepOver``."""
+    job = _lock_step(work, step)
+    if job.finished_at is not None:
+        return job
+    if step.last_id > job.position:
+        stored.save_piece(work.tx, job.id, step.last_id, step.piece)
+    return _move_on(work, step, job, amount=step.amount, position=step.last_id)
+
+
+def _lock_claimed(work: Workset, command: JobCommand) -> Job:
+    job = stored.lock_job(work.tx, command.job_id)
+    if job is None or job.finished_at is not None or job.claimed_by != command.claimed_by:
+        raise StepOver
+    return job
+
+
+def _lock_step(work: Workset, step: JobStep) -> Job:
+    """The job, to be moved on; or stopped, where the user who ordered it may not do that any more."""
+    job = _lock_claimed(work, step)
+    if job.position != step.position:
+        raise StepOver
+    reason = _why_to_stop(work, job)
+    if reason is None:
+        return job
+    job = replace(job, said=_joined(reason, job.said))
+    return _end(work, replace(step, origin=_KEYWRIGHT, by=None), job, JobState.STOPPED, reason=reason)
+
+
+def _why_to_stop(work: Workset, job: Job) -> str | None:
+    """Why the user who ordered the job could not order it now. What no user ordered goes on."""
+    if not job.created_by:
+        return None
+    # Locked: when a user has been disabled, no step is still on its way.
+    user = share_user(work.tx, job.created_by)
+    if user is None:
+        return "The user who ordered it is not there any more."
+    if user.disabled_at is not None:
+        return f"{user.name} was disabled."
+    return None if may(user.role, Right.CHANGE) else f"{user.name} may not change licenses any more."
+
+
+def _move_on(
+    work: Workset, step: JobStep, job: Job, *, amount: int, position: int, refusals: Sequence[str] = ()
+) -> Job:
+    said = job.said
+    if refusals and job.refused < _MOST_SAID:
+        said = _joined(said, *refusals[: _MOST_SAID - job.refused])
+    job = replace(
+        job,
+        done=job.done + amount,
+        refused=job.refused + len(refusals),
+        position=position,
+        said=said,
+        claimed_until=step.now + CLAIM,
+    )
+    if step.is_last:
+        return _end(work, step, replace(job, total=job.done), JobState.DONE)
+    stored.save_job(work.tx, job)
+    return job
+
+
+def _end(work: Workset, command: Command, job: Job, state: JobState, **more: str) -> Job:
+    job = replace(job, state=state, finished_at=command.now, claimed_by=None, claimed_until=None)
+    stored.save_job(work.tx, job)
+    details = {"job_id": job.id, "kind": job.kind, "done": job.done, "refused": job.refused}
+    work.note(f"job.{state}", command, details | more)
+    return job
+
+
+def _joined(*texts: str | None) -> str:
+    return "\n".join(text for text in texts if text)
+
+
+# --- one license's share --------------------------------------------------------------------------
+
+
+def _not_any_more(work: Workset, step: ChangeStep, job: Job) -> set[int]:
+    """The licenses that do not match any more. They are locked, so whatever was acknowledged is seen."""
+    search = orders.search_of(job)
+    if search is None:
+        return set()
+    there = []
+    for license_id, command in step.changes:
+        with suppress(UnknownLicense):
+            there.append(_get_license(work, license_id, command)[0])
+    return matching.not_any_more(work.tx, search, there, job.created_at)
+
+
+def _get_license(
+    work: Workset, license_id: int, command: LicenseCommand | None
+) -> tuple[License, LicenseCommand]:
+    """The license, and what is asked of it. Raises ``UnknownLicense``."""
+    # A key can have gone to another license since the step was made.
+    if command is None or (license := work.get_license(command)).id != license_id:
+        raise UnknownLicense(str(license_id))
+    return license, command
+
+
+def _tried(work: Workset, license_id: int, command: LicenseCommand | None) -> str | None:
+    """Change one license; why not, where that is refused."""
+    try:
+        _change_one(work, license_id, command)
+    except Refusal as refusal:
+        return _REASONS.get(type(refusal), refusal.code)
+    return None
+
+
+def _change_one(work: Workset, license_id: int, asked: LicenseCommand | None) -> None:
+    license, command = _get_license(work, license_id, asked)
+    changes = command.changes.items() if isinstance(command, UpdateLicense) else ()
+    if changes and all(getattr(license, name) == value for name, value in changes):
+        raise NothingToChange
+    _ONE[type(command)](work, command)
+
+
+#: What one license's share in a change can be.
+_ONE: dict[type[LicenseCommand], Callable[[Workset, Any], Any]] = {
+    UpdateLicense: update,
+    DeleteLicense: delete,
+    DeactivateAll: deactivate_all,
+    ExtendLicense: extend,
+    RaiseLimit: raise_limit,
+}
+
+#: Which function decides which command.
+DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {
+    StartJob: start,
+    CancelJob: cancel,
+    ClaimJob: claim,
+    HoldJob: hold,
+    FailJob: fail,
+    FetchFile: fetch,
+    ForgetPieces: forget,
+    ForgetJobs: forget_jobs,
+    GenerateStep: generate_some,
+    ChangeStep: change_some,
+    ExportStep: keep_piece,
+}

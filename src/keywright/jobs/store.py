@@ -1,0 +1,225 @@
+"""Long work, and the pieces that it has made.
+
+A job is found by whoever looks for work through one partial index, which holds the unfinished ones only.
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    case,
+    delete,
+    exists,
+    false,
+    func,
+    insert,
+    not_,
+    or_,
+    select,
+    update,
+)
+
+from keywright.db import rows
+from keywright.db.bulk import Lookup, Values
+from keywright.db.schema import job_pieces, jobs, licenses
+from keywright.db.sealed import piece_place
+from keywright.db.transaction import Reading, Writing
+from keywright.jobs.model import Claim, Job, JobState
+from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.store import LICENSE, license_of
+
+_JOB = [jobs.c[name] for name in Job.__struct_fields__]
+_IS_UNFINISHED = jobs.c.finished_at.is_(None)
+#: The next job that has pieces: a step in the index of the pieces, however many a job has.
+_WITH_PIECES = select(jobs.c.id, jobs.c.state, jobs.c.finished_at).where(
+    jobs.c.id
+    == select(func.min(job_pieces.c.job_id)).where(job_pieces.c.job_id > bindparam("after")).scalar_subquery()
+)
+#: Among how many of the oldest jobs those are looked for that ended long ago: more than can be unfinished.
+_MOST_LOOKED_AT = 250
+_BY_ID = Lookup(select(*LICENSE, licenses.c.sealed_key), licenses.c.id)
+
+
+def save_new_job(tx: Writing, job: Job) -> int:
+    """Insert, and return the number that the job has from now on."""
+    result = tx.connection.execute(insert(jobs).values(_values_of(job)))
+    return int(result.inserted_primary_key[0])  # type: ignore[index]
+
+
+def save_job(tx: Writing, job: Job) -> None:
+    """Update everything that changes in a job's life."""
+    values = _values_of(job)
+    del values["parameters"]
+    tx.connection.execute(update(jobs).where(jobs.c.id == job.id).values(values))
+
+
+def find_job(tx: Reading, job_id: int) -> Job | None:
+    """The job with this number."""
+    row = tx.connection.execute(select(*_JOB).where(jobs.c.id == job_id)).first()
+    return None if row is None else _job_of(row)
+
+
+def lock_job(tx: Writing, job_id: int) -> Job | None:
+    """The job with this number, locked until the end."""
+    row = tx.connection.execute(select(*_JOB).where(jobs.c.id == job_id).with_for_update()).first()
+    return None if row is None else _job_of(row)
+
+
+def list_jobs(tx: Reading, *, before_id: int | None, limit: int) -> list[Job]:
+    """The latest jobs before this number, latest first."""
+    query = select(*_JOB).order_by(jobs.c.id.desc()).limit(limit)
+    if before_id is not None:
+        query = query.where(jobs.c.id < before_id)
+    return [_job_of(row) for row in tx.connection.execute(query)]
+
+
+def list_next_jobs(tx: Reading, *, after_id: int, limit: int) -> list[Job]:
+    """The earliest jobs after this number, latest first."""
+    query = select(*_JOB).where(jobs.c.id > after_id).order_by(jobs.c.id).limit(limit)
+    return [_job_of(row) for row in tx.connection.execute(query)][::-1]
+
+
+def count_unfinished_jobs(tx: Reading) -> int:
+    """How many jobs have not ended."""
+    query = select(func.count()).select_from(jobs).where(_IS_UNFINISHED)
+    return int(tx.connection.execute(query).scalar_one())
+
+
+def list_claims(tx: Reading) -> list[Claim]:
+    """The worker on each job that has not ended; there is none where ``claimed_by`` is None."""
+    query = select(*(jobs.c[name] for name in ("id", "claimed_by", "claimed_until", "position")))
+    return [
+        Claim(number, claimed_by, None if until is None else rows.moment(until), position)
+        for number, claimed_by, until, position in tx.connection.execute(query.where(_IS_UNFINISHED))
+    ]
+
+
+def lock_free_job(tx: Writing, over: Collection[Claim], now: datetime) -> Job | None:
+    """An unfinished job with one of these claims; of several, that which has been left alone for longest.
+    Locked until the end.
+    """
+    until = jobs.c.claimed_until
+    # A clock that was ahead has written what is not over yet.
+    left_alone_since = case((until > rows.seconds(now), 0), else_=func.coalesce(until, 0))
+    has_one = or_(false(), *map(_is_claimed, over))
+    query = select(*_JOB).where(_IS_UNFINISHED, has_one).order_by(left_alone_since, jobs.c.id).limit(1)
+    row = tx.connection.execute(query.with_for_update(skip_locked=True)).first()
+    return None if row is None else _job_of(row)
+
+
+def last_license_id(tx: Reading) -> int:
+    """The largest number of a license; 0 when there is none."""
+    return int(tx.connection.execute(select(func.max(licenses.c.id))).scalar_one() or 0)
+
+
+def find_licenses_by_id(tx: Reading, license_ids: Collection[int]) -> dict[int, License]:
+    """The licenses with these numbers, by number."""
+    unseal = tx.key_ring.unseal_key
+    return {
+        row.id: license_of(row[:-1], unseal(row.sealed_key, row.id))
+        for row in _BY_ID.rows(tx.connection, [(number,) for number in license_ids])
+    }
+
+
+def save_piece(tx: Writing, job_id: int, number: int, plain: bytes) -> None:
+    """Keep a piece of what a job makes; sealed, and readable as this piece of this job only."""
+    sealed = tx.sealing.seal(plain, piece_place(job_id, number))
+    tx.connection.execute(insert(job_pieces).values(job_id=job_id, number=number, sealed=sealed))
+
+
+def find_piece(tx: Reading, job_id: int, *, after: int) -> tuple[int, bytes] | None:
+    """The first of a job's pieces with a larger number than ``after``, and its number."""
+    query = (
+        select(job_pieces.c.number, job_pieces.c.sealed)
+        .where(job_pieces.c.job_id == job_id, job_pieces.c.number > after)
+        .order_by(job_pieces.c.number)
+        .limit(1)
+    )
+    row = tx.connection.execute(query).first()
+    if row is None:
+        return None
+    return row.number, tx.key_ring.unseal(row.sealed, piece_place(job_id, row.number))
+
+
+def has_pieces(tx: Reading, job_id: int) -> bool:
+    """Whether there is any piece of what this job has made."""
+    query = select(job_pieces.c.number).where(job_pieces.c.job_id == job_id).limit(1)
+    return tx.connection.execute(query).first() is not None
+
+
+def find_job_to_forget(tx: Reading, before: datetime) -> int | None:
+    """A job whose pieces nobody fetches any more: it ended before this moment, or ended and is not done."""
+    number: int = 0
+    while (found := tx.connection.execute(_WITH_PIECES, {"after": number}).first()) is not None:
+        number = found.id
+        is_old = found.finished_at is not None and found.finished_at < rows.seconds(before)
+        if is_old or found.state in (JobState.FAILED, JobState.CANCELED, JobState.STOPPED):
+            return number
+    return None
+
+
+def delete_pieces(tx: Writing, job_id: int, *, limit: int) -> int:
+    """Delete at most so many of a job's pieces, the last ones first; returns how many they were.
+
+    Who reads the others meanwhile finds an end that comes too early, and never a gap.
+    """
+    number = job_pieces.c.number
+    some = select(number).where(job_pieces.c.job_id == job_id).order_by(number.desc()).limit(limit)
+    query = delete(job_pieces).where(job_pieces.c.job_id == job_id, number.in_(some))
+    return tx.connection.execute(query).rowcount
+
+
+def has_old_jobs(tx: Reading, before: datetime) -> bool:
+    """Whether there is a job that ``delete_old_jobs`` would delete."""
+    return tx.connection.execute(_old_jobs(before, 1)).first() is not None
+
+
+def delete_old_jobs(tx: Writing, before: datetime, *, limit: int) -> int:
+    """Delete at most so many jobs that ended before this moment and have no pieces any more; returns how many
+    they were.
+    """
+    query = delete(jobs).where(jobs.c.id.in_(_old_jobs(before, limit)))
+    return tx.connection.execute(query).rowcount
+
+
+def _old_jobs(before: datetime, limit: int) -> Select[Any]:
+    """No index has the moments of the end; but the oldest jobs have the smallest numbers."""
+    oldest = select(jobs.c.id, jobs.c.finished_at).order_by(jobs.c.id).limit(_MOST_LOOKED_AT).subquery()
+    is_old = oldest.c.finished_at < rows.seconds(before)
+    has_any = exists().where(job_pieces.c.job_id == oldest.c.id)
+    return select(oldest.c.id).where(is_old, not_(has_any)).order_by(oldest.c.id).limit(limit)
+
+
+def _is_claimed(claim: Claim) -> ColumnElement[bool]:
+    until = None if claim.claimed_until is None else rows.seconds(claim.claimed_until)
+    return and_(
+        jobs.c.id == claim.job_id,
+        jobs.c.claimed_by.is_not_distinct_from(claim.claimed_by),
+        jobs.c.claimed_until.is_not_distinct_from(until),
+        jobs.c.position == claim.position,
+    )
+
+
+def _job_of(row: Row[Any]) -> Job:
+    values = dict(row._mapping)
+    for name in ("created_at", "started_at", "finished_at", "claimed_until"):
+        values[name] = None if values[name] is None else rows.moment(values[name])
+    parameters = msgspec.json.decode(values["parameters"])
+    return Job(**values | {"state": JobState(values["state"]), "parameters": parameters})
+
+
+def _values_of(job: Job) -> Values:
+    """Every column but the number."""
+    values = {
+        name: rows.seconds(value) if isinstance(value, datetime) else value
+        for name, value in msgspec.structs.asdict(job).items()
+        if name != "id"
+    }
+    return values | {"parameters": rows.json_text(job.parameters)}

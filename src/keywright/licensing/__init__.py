@@ -1,0 +1,1 @@
+"""Licenses and activations: the aggregate that decides together in one transaction."""

@@ -1,0 +1,1 @@
+"""Activations: places taken on a license."""

@@ -1,0 +1,90 @@
+"""Decide the commands about activations.
+
+A handler takes a command and the unit of work of its batch, applies the rules, and leaves what is to be
+saved in the unit of work; it returns the outcome's value or raises a refusal.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from keywright.core import crypto
+from keywright.core.command import Command
+from keywright.core.errors import TokenNotActive, UnknownToken
+from keywright.licensing.activations import rules as activation_rules
+from keywright.licensing.activations.commands import Activate, Deactivate, DeactivateAll, Reactivate
+from keywright.licensing.activations.model import Activation, ActivationSource, LicenseRecord
+from keywright.licensing.licenses import rules as license_rules
+from keywright.licensing.unit_of_work import Workset
+
+
+def activate(work: Workset, command: Activate) -> LicenseRecord:
+    """Take a new place."""
+    license = activation_rules.activate(work.get_license(command), command.now)
+    activation = Activation(
+        id=work.tx.next_id("activation"),
+        token=crypto.new_token(),
+        license_id=license.id,
+        label=command.label,
+        source=ActivationSource.API,
+        ip_address=command.origin.ip_address,
+        user_agent=command.origin.user_agent,
+        meta_data=command.meta_data,
+        created_at=command.now,
+        updated_at=None,
+        deactivated_at=None,
+    )
+    work.change_license(license)
+    work.add_activation(activation)
+    work.announce("license.activated", license, command, activation)
+    return LicenseRecord(license, (activation,))
+
+
+def reactivate(work: Workset, command: Reactivate) -> LicenseRecord:
+    """Take back a place that was given up."""
+    license = work.get_license(command)
+    license_rules.require_usable(license, command.now)
+    activation = work.get_activation(license, command.token)
+    license, activation = activation_rules.reactivate(license, activation, command.now)
+    work.change_license(license)
+    work.change_activation(activation)
+    work.announce("license.reactivated", license, command, activation)
+    return LicenseRecord(license, (activation,))
+
+
+def deactivate(work: Workset, command: Deactivate) -> LicenseRecord:
+    """Give up one place."""
+    license = work.get_license(command)
+    try:
+        activation = work.get_activation(license, command.token)
+    except UnknownToken:
+        raise TokenNotActive(command.token) from None
+    license, activation = activation_rules.deactivate(license, activation, command.now)
+    work.change_license(license)
+    work.change_activation(activation)
+    work.announce("license.deactivated", license, command, activation)
+    return LicenseRecord(license, (activation,))
+
+
+def deactivate_all(work: Workset, command: DeactivateAll) -> LicenseRecord:
+    """Give up every place. The outcome, and the events, name as many of the records as an answer lists; one
+    event more says how many others there were.
+    """
+    before = work.get_license(command)
+    license, ended = activation_rules.deactivate_all(before, work.active_records(before), command.now)
+    work.deactivate_all(license, ended, command.now)
+    listed = activation_rules.listed(ended, work.limits.listed, activation_rules.MOST_LISTED_BYTES)
+    for activation in listed:
+        work.announce("license.deactivated", license, command, activation)
+    others = before.times_activated - len(listed)
+    if others > 0:
+        work.announce("license.deactivated", license, command, details={"others": others})
+    return LicenseRecord(license, tuple(listed))
+
+
+#: Which function decides which command.
+DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {
+    Activate: activate,
+    Reactivate: reactivate,
+    Deactivate: deactivate,
+    DeactivateAll: deactivate_all,
+}

@@ -1,0 +1,237 @@
+"""Licenses with the records that an answer lists, and what is kept of records that were given up.
+
+Nothing here costs more than what is listed or deleted: licenses with few records are read many at once, as
+the counters in their rows say; each of the others by itself, and not all of it.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import text
+
+from keywright.db import rows
+from keywright.db.bulk import Values, is_postgres, json_text, rows_at_once
+from keywright.db.transaction import Reading, Writing
+from keywright.licensing.activations import rules
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.model import Activation, LicenseRecord
+from keywright.licensing.activations.store import (
+    FEW_RECORDS,
+    RECORDS,
+    RECORDS_NAMED,
+    SOME_ACTIVE,
+    SOME_RECORDS,
+    activation_of,
+)
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.store import LICENSE, license_of
+
+#: A license in a list of licenses lists at most so many records, and about so many bytes of them.
+MOST_IN_LISTS = 100
+_BYTES_IN_LISTS = rules.MOST_LISTED_BYTES // 10
+_SIZE = len(LICENSE)
+#: After every moment.
+_END = 2**63 - 1
+
+# The oldest of a license's records that were given up, if that was long enough ago.
+_OLDEST = """
+    FROM activations
+    WHERE license_id = :license_id AND deactivated_at <= :until ORDER BY deactivated_at, id LIMIT :amount
+"""
+_NOTE = text(f"INSERT OR IGNORE INTO pruned_activations SELECT license_id, id {_OLDEST}")
+_PRUNE = text(f"DELETE FROM activations WHERE license_id = :license_id AND token IN (SELECT token {_OLDEST})")  # noqa: S608
+_COUNT = text(
+    "UPDATE licenses SET deactivated_records = deactivated_records - :pruned WHERE id = :license_id"
+)
+#: The same for many licenses at once.
+_PRUNE_AT_ONCE = text("""
+WITH surplus AS (
+    SELECT oldest.* FROM json_to_recordset(CAST(:rows AS json))
+        AS given(license_id BIGINT, until BIGINT, amount BIGINT)
+    CROSS JOIN LATERAL (
+        SELECT license_id, token, id FROM activations
+        WHERE activations.license_id = given.license_id AND deactivated_at <= given.until
+        ORDER BY deactivated_at, id LIMIT given.amount
+    ) AS oldest
+), pruned AS (
+    DELETE FROM activations USING surplus
+    WHERE activations.license_id = surplus.license_id AND activations.token = surplus.token
+    RETURNING activations.license_id
+), noted AS (
+    INSERT INTO pruned_activations SELECT license_id, id FROM surplus ON CONFLICT DO NOTHING
+)
+UPDATE licenses SET deactivated_records = deactivated_records - counted.amount
+FROM (SELECT license_id, count(*) AS amount FROM pruned GROUP BY license_id) AS counted
+WHERE licenses.id = counted.license_id
+""")
+
+
+# --- what answers list ----------------------------------------------------------------------------
+
+
+def find_records(
+    tx: Reading, keys: Collection[str], most: int, *, most_read: int | None = None
+) -> dict[str, LicenseRecord | None]:
+    """The licenses that have these keys, by key, each with at most ``most`` of its records (see
+    ``rules.listed``); None for one that has more than ``most_read``. What is said of a license is of one
+    moment.
+    """
+    if is_postgres(tx.connection):
+        key_of = tx.key_ring.fingerprints(keys)
+        licenses, records = _by_key(RECORDS.rows(tx.connection, [(one,) for one in key_of]), key_of)
+    else:
+        licenses = license_store.find_licenses(tx, keys)
+        records = activation_store.list_activations(
+            tx, [one.id for one in licenses.values() if _has_few(one)]
+        )
+    found: dict[str, LicenseRecord | None] = {}
+    for key, license in licenses.items():
+        if most_read is not None and _records(license) > most_read:
+            found[key] = None
+            continue
+        if not _has_few(license):
+            record = find_some(tx, license, most, rules.MOST_LISTED_BYTES)
+            if record is not None:
+                found[key] = record
+            continue
+        few = records.get(license.id, [])
+        if len(few) > most:
+            few = rules.listed(few, most, rules.MOST_LISTED_BYTES)
+        found[key] = LicenseRecord(license, tuple(few))
+    return found
+
+
+def find_named(tx: Reading, places: Collection[tuple[str, str]]) -> dict[tuple[str, str], LicenseRecord]:
+    """The licenses of these license keys and tokens, by these, each with the activation that has the token,
+    if there is one.
+    """
+    if not places:
+        return {}
+    if is_postgres(tx.connection):
+        licenses, records = _find_named(tx, places)
+    else:
+        licenses = license_store.find_licenses(tx, {key for key, _ in places})
+        wanted = {(licenses[key].id, token) for key, token in places if key in licenses}
+        records = activation_store.find_activations(tx, wanted)
+    by_token = {(one.license_id, one.token): (one,) for one in records}
+    return {
+        (key, token): LicenseRecord(licenses[key], by_token.get((licenses[key].id, token), ()))
+        for key, token in places
+        if key in licenses
+    }
+
+
+def find_some(tx: Reading, license: License, most: int, most_bytes: int) -> LicenseRecord | None:
+    """A license with the records that an answer lists, at most so many and about so many bytes of them; None
+    when it has gone meanwhile.
+    """
+    active, deactivated = most, most
+    if not is_postgres(tx.connection):
+        # The counters are of the same moment as the records: when all of the active ones are found, nothing
+        # more is looked at. On PostgreSQL there may be others by now.
+        active = min(most, license.times_activated)
+        deactivated = most - active
+    values = {"at_id": license.id, "most_active": active, "most_deactivated": deactivated}
+    found = tx.connection.execute(SOME_RECORDS, values).all()
+    if not found or found[0][0] not in tx.key_ring.fingerprints([license.key]):
+        return None
+    license = license_of(found[0][:_SIZE], license.key)
+    records = [activation_of(row[_SIZE:]) for row in found if row[_SIZE] is not None]
+    return LicenseRecord(license, tuple(rules.listed(records, most, most_bytes)))
+
+
+def list_records(tx: Reading, licenses: Sequence[License], most: int) -> list[LicenseRecord]:
+    """These licenses, each with the records that it lists in a list of licenses."""
+    most = min(most, MOST_IN_LISTS)
+    records = activation_store.list_activations(tx, [one.id for one in licenses if _has_few(one)])
+    found = []
+    for license in licenses:
+        if _has_few(license):
+            listed = rules.listed(records.get(license.id, ()), most, _BYTES_IN_LISTS)
+            found.append(LicenseRecord(license, tuple(listed)))
+        else:
+            record = find_some(tx, license, most, _BYTES_IN_LISTS)
+            found += [] if record is None else [record]
+    return found
+
+
+def list_some_active(tx: Reading, licenses: Iterable[License], most: int) -> dict[int, list[Activation]]:
+    """At most ``most`` active records of each of these licenses, by license."""
+    found: dict[int, list[Activation]] = {}
+    few = []
+    for license in licenses:
+        if _has_few(license):
+            few.append(license.id)
+            continue
+        values = {"at_id": license.id, "most": most}
+        some = tx.connection.execute(SOME_ACTIVE, values)
+        found[license.id] = [activation_of(row) for row in some]
+    return found | activation_store.list_active(tx, few)
+
+
+def _has_few(license: License) -> bool:
+    return _records(license) <= FEW_RECORDS
+
+
+def _records(license: License) -> int:
+    return license.times_activated + license.deactivated_records
+
+
+def _by_key(
+    found: Iterable[Any], key_of: dict[bytes, str]
+) -> tuple[dict[str, License], dict[int, list[Activation]]]:
+    licenses: dict[str, License] = {}
+    records: dict[int, list[Activation]] = {}
+    for row in found:
+        key = key_of[row[0]]
+        if key not in licenses:
+            licenses[key] = license_of(row[:_SIZE], key)
+        if row[_SIZE] is not None:
+            record = activation_of(row[_SIZE:])
+            records.setdefault(record.license_id, []).append(record)
+    for some in records.values():
+        some.sort(key=rules.by_age)
+    return licenses, records
+
+
+def _find_named(
+    tx: Reading, places: Collection[tuple[str, str]]
+) -> tuple[dict[str, License], list[Activation]]:
+    fingerprints = tx.key_ring.fingerprints
+    key_of = fingerprints(key for key, _ in places)
+    # No database can hold a zero; what is found instead has another token.
+    wanted = [(one, token.replace("\0", "")) for key, token in places for one in fingerprints([key])]
+    licenses, records = _by_key(rows_at_once(tx.connection, RECORDS_NAMED, wanted), key_of)
+    return licenses, [one for some in records.values() for one in some]
+
+
+# --- what is kept ---------------------------------------------------------------------------------
+
+
+def prune(tx: Writing, licenses: Iterable[License], kept: int) -> None:
+    """Delete the oldest records of these licenses that do not have to be kept any more, and correct the
+    counters in their rows; ``kept`` is that of ``RecordLimits``.
+    """
+    at_once, if_old = [], []
+    for license in licenses:
+        over_most, over_kept = rules.surplus(license, kept)
+        long_ago = rows.seconds(license.updated_at - rules.KEPT_FOR)
+        at_once += [{"license_id": license.id, "until": _END, "amount": over_most}] * (over_most > 0)
+        if_old += [{"license_id": license.id, "until": long_ago, "amount": over_kept}] * (over_kept > 0)
+    # One after the other: what the first deletes, the second does not find any more.
+    _delete_oldest(tx, at_once)
+    _delete_oldest(tx, if_old)
+
+
+def _delete_oldest(tx: Writing, surplus: list[Values]) -> None:
+    if not surplus:
+        return
+    if is_postgres(tx.connection):
+        tx.connection.execute(_PRUNE_AT_ONCE, {"rows": json_text(surplus)})
+        return
+    for one in surplus:
+        tx.connection.execute(_NOTE, one)
+        pruned = tx.connection.execute(_PRUNE, one).rowcount
+        if pruned:
+            tx.connection.execute(_COUNT, {"license_id": one["license_id"], "pruned": pruned})

@@ -1,0 +1,142 @@
+"""What a command does to a license. Pure: all that is known comes in, what should be true goes out,
+or a refusal is raised.
+
+One sentence holds over every sequence of these calls: ``times_activated`` is the number of active
+records, and it never rises above the limit that held when the rise was decided.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from keywright.core.errors import (
+    AlreadyActivated,
+    NothingActive,
+    TokenNotActive,
+)
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.licenses import rules as license_rules
+from keywright.licensing.licenses.model import License
+
+#: Every record given up within this time is kept, however many there are, up to the number below.
+KEPT_FOR = timedelta(hours=24)
+#: No license keeps more records that were given up.
+MOST_KEPT_RECORDS = 10_000
+#: About so many bytes of records are listed in one answer.
+MOST_LISTED_BYTES = 1 << 20
+#: What a record takes in an answer beside its texts, about.
+_RECORD_BYTES = 350
+
+
+def activate(license: License, now: datetime) -> License:
+    """Take a new place; the caller adds the activation record."""
+    license_rules.require_usable(license, now)
+    license_rules.require_free_place(license)
+    return _with_place_taken(license, now)
+
+
+def reactivate(license: License, activation: Activation, now: datetime) -> tuple[License, Activation]:
+    """Take back a place that was given up; it needs a free place like any other."""
+    license_rules.require_usable(license, now)
+    if activation.deactivated_at is None:
+        raise AlreadyActivated(activation.token)
+    license_rules.require_free_place(license)
+    kept = max(0, license.deactivated_records - 1)
+    return (
+        replace(_with_place_taken(license, now), deactivated_records=kept),
+        replace(activation, deactivated_at=None, updated_at=now),
+    )
+
+
+def deactivate(license: License, activation: Activation, now: datetime) -> tuple[License, Activation]:
+    """Give up one place. Raises ``TokenNotActive``; never looks at status or expiry."""
+    if activation.deactivated_at is not None:
+        raise TokenNotActive(activation.token)
+    return _with_places_given_up(license, 1, now), _ended(activation, now)
+
+
+def deactivate_all(
+    license: License, activations: Iterable[Activation], now: datetime
+) -> tuple[License, tuple[Activation, ...]]:
+    """Give up every place; returns those of these records that this call ended. The license may have more
+    records than these: its counter says how many places it gives up. Raises ``NothingActive``.
+    """
+    if not license.times_activated:
+        raise NothingActive(license.key)
+    ended = tuple(_ended(one, now) for one in activations if one.deactivated_at is None)
+    return _with_places_given_up(license, license.times_activated, now), ended
+
+
+def validate(activations: Iterable[Activation], token: str | None) -> tuple[Activation, ...]:
+    """The records a validation reports: all of these, or the active one with this token.
+
+    Raises ``TokenNotActive`` when there is no such record. Never looks at status or expiry.
+    """
+    if token is None:
+        return tuple(activations)
+    found = tuple(one for one in activations if one.token == token and one.deactivated_at is None)
+    if not found:
+        raise TokenNotActive(token)
+    return found
+
+
+def surplus(license: License, kept: int) -> tuple[int, int]:
+    """The numbers of records that were given up and have to go, the oldest first: so many in any case, and so
+    many more if they were given up longer than ``KEPT_FOR`` ago.
+
+    A license keeps ``kept`` of them, or twice its limit where that is more; never over
+    ``MOST_KEPT_RECORDS``.
+    """
+    records = license.deactivated_records
+    kept = min(max(kept, 2 * (license.times_activated_max or 0)), MOST_KEPT_RECORDS)
+    at_once = max(0, records - MOST_KEPT_RECORDS)
+    return at_once, max(0, records - at_once - kept)
+
+
+def listed(records: Iterable[Activation], most: int, most_bytes: int) -> list[Activation]:
+    """The records that an answer lists, oldest first: at most so many, and about so many bytes of them. The
+    active ones come first in the choice, then those that were given up last.
+    """
+    chosen: list[Activation] = []
+    for one in sorted(records, key=_by_interest, reverse=True)[:most]:
+        most_bytes -= _size(one)
+        if most_bytes < 0:
+            break
+        chosen.append(one)
+    return sorted(chosen, key=by_age)
+
+
+def _with_place_taken(license: License, now: datetime) -> License:
+    expires_at = license.expires_at
+    if expires_at is None and license.valid_for_days is not None:
+        expires_at = license_rules.expiry_after(now, license.valid_for_days)
+    taken = license.times_activated + 1
+    return replace(license, times_activated=taken, expires_at=expires_at, updated_at=now)
+
+
+def _with_places_given_up(license: License, places: int, now: datetime) -> License:
+    remaining, kept = license.times_activated - places, license.deactivated_records + places
+    return replace(license, times_activated=remaining, deactivated_records=kept, updated_at=now)
+
+
+def _ended(activation: Activation, now: datetime) -> Activation:
+    return replace(activation, deactivated_at=now, updated_at=now)
+
+
+def by_age(activation: Activation) -> tuple[datetime, int]:
+    """What sorts activations oldest first; numbers alone do not where several servers give them."""
+    return (activation.created_at, activation.id)
+
+
+def _by_interest(activation: Activation) -> tuple[bool, datetime, int]:
+    since = activation.deactivated_at
+    return (since is None, since or activation.created_at, activation.id)
+
+
+def _size(activation: Activation) -> int:
+    """About how many bytes the record takes in an answer."""
+    texts = [activation.user_agent, activation.label or ""]
+    for pair in (activation.meta_data or {}).items():
+        texts += pair
+    return _RECORD_BYTES + sum(len(text.encode()) for text in texts)

@@ -1,0 +1,175 @@
+"""What each command about a license does.
+
+A function here takes one command and the workset of its batch, applies the rules, and leaves what
+should be saved in the workset; it returns the outcome's value or raises a refusal.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from keywright.licensing.licenses.commands import ShowKey
+from keywright.licensing.licenses.model import License
+from keywright.licensing.unit_of_work import Workset
+
+if TYPE_CHECKING:
+    pass
+
+
+from collections.abc import Mapping
+
+from keywright.core import crypto
+from keywright.core.command import Command
+from keywright.core.errors import (
+    ExpiresLater,
+    InvalidParameters,
+    LicenseKeyTaken,
+    NeverExpires,
+    NoLimit,
+)
+from keywright.core.parsing import MAX_COUNT
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses import rules
+from keywright.licensing.licenses.commands import (
+    CreateLicense,
+    DeleteLicense,
+    ExtendLicense,
+    LicenseCommand,
+    RaiseLimit,
+    UpdateLicense,
+)
+from keywright.licensing.licenses.model import LicenseSource
+from keywright.provisioning.generators.commands import GenerateLicenses
+
+
+def show_key(work: Workset, command: ShowKey) -> License:
+    """A license for somebody who looks at its key."""
+    license = work.get_license(command)
+    work.announce("license.key_shown", license, command)
+    return license
+
+
+def create(work: Workset, command: CreateLicense) -> LicenseRecord:
+    """Make a license with a key that no other has."""
+    if work.has_license(command.key):
+        raise LicenseKeyTaken
+    license = new_license(
+        work,
+        command,
+        command.key,
+        LicenseSource.API,
+        expires_at=command.expires_at,
+        valid_for_days=command.valid_for_days,
+        times_activated_max=command.times_activated_max,
+    )
+    return LicenseRecord(license)
+
+
+def new_license(
+    work: Workset,
+    command: CreateLicense | GenerateLicenses,
+    key: str,
+    source: LicenseSource,
+    *,
+    expires_at: datetime | None = None,
+    valid_for_days: int | None = None,
+    times_activated_max: int | None = None,
+) -> License:
+    """Add a license to the workset, with what the command says of it."""
+    license = License(
+        id=work.tx.next_id("license"),
+        key=key,
+        order_id=command.order_id,
+        product_id=command.product_id,
+        user_id=command.user_id,
+        expires_at=expires_at,
+        valid_for_days=valid_for_days,
+        source=source,
+        status=command.status,
+        times_activated=0,
+        times_activated_max=times_activated_max,
+        created_at=command.now,
+        created_by=command.api_key_id,
+        updated_at=command.now,
+        updated_by=None,
+    )
+    work.add_license(license)
+    work.announce("license.created", license, command)
+    return license
+
+
+def update(work: Workset, command: UpdateLicense) -> LicenseRecord:
+    """Change the given fields of a license."""
+    license = work.get_license(command)
+    new_key = command.changes.get("key", license.key)
+    if new_key != license.key and work.has_license(new_key):
+        raise LicenseKeyTaken
+    changed = replace(license, **command.changes, updated_at=command.now, updated_by=command.api_key_id)
+    work.change_license(changed, old_key=license.key)
+    details = _differences(license, changed, command.changes)
+    work.announce("license.updated", changed, command, details=details)
+    return LicenseRecord(changed)
+
+
+def delete(work: Workset, command: DeleteLicense) -> None:
+    """Delete a license and its activations."""
+    license = work.get_license(command)
+    work.delete_license(license)
+    details = {"key": crypto.mask(license.key), "times_activated": license.times_activated}
+    work.announce("license.deleted", license, command, details=details)
+
+
+def _differences(before: License, after: License, names: Mapping[str, Any]) -> dict[str, Any]:
+    """What changed, as [before, after] by field; keys masked."""
+    pairs = {name: [getattr(before, name), getattr(after, name)] for name in sorted(names)}
+    changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    if "key" in changed:
+        changed["key"] = [crypto.mask(key) for key in changed["key"]]
+    return changed
+
+
+def extend(work: Workset, command: ExtendLicense) -> LicenseRecord:
+    """Put an expiry off; never to an earlier moment. Raises ``NeverExpires``, ``ExpiresLater``."""
+    license = work.get_license(command)
+    if license.expires_at is None:
+        raise NeverExpires(license.key)
+    begin = command.now if command.is_from_now else license.expires_at
+    expires_at = rules.expiry_after(begin, command.days)
+    if expires_at <= license.expires_at:
+        raise ExpiresLater(license.key)
+    return update(work, _update(command, expires_at=expires_at))
+
+
+def raise_limit(work: Workset, command: RaiseLimit) -> LicenseRecord:
+    """Allow more places. Raises ``NoLimit``, ``InvalidParameters``."""
+    license = work.get_license(command)
+    if license.times_activated_max is None:
+        raise NoLimit(license.key)
+    limit = license.times_activated_max + command.places
+    if limit > MAX_COUNT:
+        raise InvalidParameters({"places": f"the limit would be over {MAX_COUNT}"})
+    return update(work, _update(command, times_activated_max=limit))
+
+
+def _update(command: LicenseCommand, **changes: Any) -> UpdateLicense:
+    return UpdateLicense(
+        now=command.now,
+        origin=command.origin,
+        by=command.by,
+        key=command.key,
+        only_product_id=command.only_product_id,
+        changes=changes,
+    )
+
+
+#: Which function decides which command.
+DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {
+    CreateLicense: create,
+    UpdateLicense: update,
+    DeleteLicense: delete,
+    ExtendLicense: extend,
+    RaiseLimit: raise_limit,
+    ShowKey: show_key,
+}

@@ -1,0 +1,36 @@
+"""License keys: make and normalize them."""
+
+import re
+import secrets
+
+from keywright.core.errors import InvalidLicenseKey
+
+MAX_KEY_LENGTH = 255
+#: Letters and digits that cannot be taken for one another: 32 of them, 5 bits each.
+UNAMBIGUOUS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+#: A new key has so many runs of so many characters: 150 random bits.
+_CHUNKS, _CHUNK_LENGTH = 6, 5
+#: White space as Python knows it, without the control characters that are none for people.
+_WHITE_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001)))).translate(
+    dict.fromkeys([*range(0x1C, 0x20), 0x85])
+)
+#: Control characters (C0, DEL, C1) and lone surrogates.
+UNUSABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def normalize_key(text: str) -> str:
+    """Trim white space around the key; everything else stays exactly as it is.
+
+    Raises ``InvalidLicenseKey`` for a key that is empty, over 255 characters, or has control
+    characters or lone surrogates in it.
+    """
+    key = text.strip(_WHITE_SPACE)
+    if not 1 <= len(key) <= MAX_KEY_LENGTH or UNUSABLE.search(key):
+        raise InvalidLicenseKey
+    return key
+
+
+def new_license_key() -> str:
+    """A new license key that nobody can guess: 6 runs of 5 letters and digits, 150 random bits."""
+    runs = ("".join(secrets.choice(UNAMBIGUOUS) for _ in range(_CHUNK_LENGTH)) for _ in range(_CHUNKS))
+    return "-".join(runs)

@@ -1,0 +1,300 @@
+"""Licenses in the database: functions over a transaction."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Text,
+    cast,
+    column,
+    func,
+    literal_column,
+    not_,
+    select,
+    table,
+)
+
+from keywright.core.errors import StoreConflict
+from keywright.db import schema
+from keywright.db.bulk import Lookup, Values, deleting, inserting, is_postgres, updating
+from keywright.db.rows import moment, optional_seconds, seconds
+from keywright.db.schema import licenses
+from keywright.db.transaction import Reading, Writing, rows_with
+from keywright.licensing.licenses.model import License, LicenseFilter
+
+
+def find_licenses(tx: Reading, keys: Iterable[str]) -> dict[str, License]:
+    """The licenses that have these keys, by key."""
+    return _licenses_by_key(tx, keys, LICENSES_WITH)
+
+
+def list_licenses(tx: Reading, where: LicenseFilter, *, after_id: int, limit: int) -> list[License]:
+    """At most ``limit`` matching licenses with larger numbers than ``after_id``, oldest first."""
+    query = listed(where)
+    return _unsealed(tx, query.where(query.selected_columns.id > after_id).limit(limit))
+
+
+def list_license_page(
+    tx: Reading, where: LicenseFilter, *, skip: int, limit: int, after_id: int = 0
+) -> list[License]:
+    """At most ``limit`` matching licenses after the first ``skip`` of those with larger numbers than
+    ``after_id``, oldest first.
+    """
+    return _unsealed(tx, page(where, after_id=after_id, skip=skip).limit(limit))
+
+
+def count_licenses(tx: Reading, where: LicenseFilter, *, most: int | None = None) -> int:
+    """The number of matching licenses; no more than ``most`` are counted."""
+    return int(tx.connection.execute(counted(where, most)).scalar_one())
+
+
+def _licenses_by_key(tx: Reading, keys: Iterable[str], query: Lookup) -> dict[str, License]:
+    key_of = tx.key_ring.fingerprints(keys)
+    found = {}
+    for row in rows_with(tx, query, key_of):
+        key = key_of[row[0]]
+        found[key] = license_of(row, key)
+    return found
+
+
+def _unsealed(tx: Reading, query: Select[Any]) -> list[License]:
+    unseal = tx.key_ring.unseal_key
+    return [license_of(row[:-1], unseal(row.sealed_key, row.id)) for row in tx.connection.execute(query)]
+
+
+def lock_licenses(tx: Writing, keys: Iterable[str]) -> dict[str, License]:
+    """The licenses that have these keys, by key, locked in id order until the end."""
+    return _licenses_by_key(tx, keys, LICENSES_LOCKED)
+
+
+def find_holders(tx: Writing, keys: Iterable[str]) -> dict[str, str]:
+    """Which of these licenses another transaction holds that waits for no lock itself: the numbers of
+    those transactions, by key. Nothing is locked, and nothing waited for.
+    """
+    if not is_postgres(tx.connection):
+        return {}
+    key_of = tx.key_ring.fingerprints(keys)
+    return {key_of[row[0]]: row[1] for row in rows_with(tx, HOLDERS, key_of)}
+
+
+def save_new_licenses(tx: Writing, new: Sequence[License]) -> None:
+    """Insert; the database rejects a key that is taken."""
+    values = [_license_values(tx, one, None) | {"id": one.id} for one in new]
+    INSERT_LICENSES.execute(tx.connection, values)
+    _refuse_other_fingerprints(tx, new)
+
+
+def save_licenses(tx: Writing, changed: Sequence[License], before: Mapping[int, License]) -> None:
+    """Update everything, the key too; the database rejects a key that is taken, and a counter that rose
+    above the limit it had ``before`` (by id).
+    """
+    values = [_license_values(tx, one, before[one.id]) | {"at_id": one.id} for one in changed]
+    UPDATE_LICENSES.execute(tx.connection, values)
+    _refuse_other_fingerprints(tx, changed)
+
+
+def save_places_taken(tx: Writing, changed: Sequence[License]) -> None:
+    """Update what taking a place changes; the table's CHECK judges the new counter."""
+    UPDATE_COUNTERS.execute(tx.connection, [counter_values(one) for one in changed])
+
+
+def save_first_places_taken(tx: Writing, changed: Sequence[License]) -> None:
+    """The same where the license's time begins with it: the expiry, too."""
+    values = [counter_values(one) | history_values(one) | expiry_values(one) for one in changed]
+    UPDATE_COUNTERS_AND_EXPIRY.execute(tx.connection, values)
+
+
+def save_places_taken_back(tx: Writing, changed: Sequence[License]) -> None:
+    """The same where some of the places were given up before."""
+    values = [counter_values(one) | history_values(one) for one in changed]
+    UPDATE_COUNTERS_AND_RECORDS.execute(tx.connection, values)
+
+
+def save_places_given_up(tx: Writing, changed: Sequence[License], before: Mapping[int, License]) -> None:
+    """Update what giving up places changes, since ``before`` (by id)."""
+    values = [
+        counter_values(one) | history_values(one) | {"places": places(one, before[one.id])} for one in changed
+    ]
+    UPDATE_COUNTERS_AND_PLACES.execute(tx.connection, values)
+
+
+def _refuse_other_fingerprints(tx: Writing, written: Sequence[License]) -> None:
+    """Raise ``StoreConflict`` for a key that another license has under the other secret. The table's
+    constraint holds for each secret by itself; nothing is written with the other one any more, so what
+    is not found now cannot come.
+    """
+    if len(tx.key_ring.rings) == 1 or not written:
+        return
+    own = {tx.sealing.fingerprint(one.key) for one in written}
+    others = tx.key_ring.fingerprints([one.key for one in written]).keys() - own
+    if rows_with(tx, LICENSES_WITH, others):
+        raise StoreConflict("a license key is taken, and still sealed with the other secret")
+
+
+def _license_values(tx: Writing, license: License, before: License | None) -> Values:
+    return license_values(license) | {
+        "places": places(license, before),
+        "fingerprint": tx.sealing.fingerprint(license.key),
+        "sealed_key": tx.sealing.seal_key(license.key, license.id),
+    }
+
+
+# What is read for each noun, in the order of its fields (see the functions below).
+LICENSE = [
+    schema.licenses.c[name]
+    for name in (
+        "fingerprint id order_id product_id user_id expires_at valid_for_days source status "
+        "times_activated times_activated_max created_at created_by updated_at updated_by deactivated_records"
+    ).split()
+]
+
+
+def license_of(row: Sequence[Any], key: str) -> License:
+    """The license of a row of ``LICENSE``, whose key is known already."""
+    (_, id, order, product, user, expires_at, days, source, status, taken, limit, *rest) = row
+    created_at, created_by, updated_at, updated_by, deactivated_records = rest
+    return License(
+        id,
+        key,
+        order,
+        product,
+        user,
+        None if expires_at is None else moment(expires_at),
+        days,
+        source,
+        status,
+        taken,
+        limit,
+        moment(created_at),
+        created_by,
+        moment(updated_at),
+        updated_by,
+        deactivated_records,
+    )
+
+
+def license_values(license: License) -> Values:
+    """The columns that a change of a license may touch, and what is in them now."""
+    return {
+        "order_id": license.order_id,
+        "product_id": license.product_id,
+        "user_id": license.user_id,
+        "expires_at": optional_seconds(license.expires_at),
+        "valid_for_days": license.valid_for_days,
+        "source": license.source,
+        "status": license.status,
+        "times_activated": license.times_activated,
+        "times_activated_max": license.times_activated_max,
+        "created_at": seconds(license.created_at),
+        "created_by": license.created_by,
+        "updated_at": seconds(license.updated_at),
+        "updated_by": license.updated_by,
+        "deactivated_records": license.deactivated_records,
+    }
+
+
+def counter_values(license: License) -> Values:
+    """What taking a place changes, and where."""
+    return {
+        "at_id": license.id,
+        "times_activated": license.times_activated,
+        "updated_at": seconds(license.updated_at),
+    }
+
+
+def history_values(license: License) -> Values:
+    """The other columns that change when a place is given up or taken back."""
+    return {"deactivated_records": license.deactivated_records}
+
+
+def expiry_values(license: License) -> Values:
+    """What taking the first place may change beside that."""
+    return {"expires_at": optional_seconds(license.expires_at)}
+
+
+def places(after: License, before: License | None) -> int | None:
+    """The most that ``times_activated`` may be from now on; None without a limit.
+
+    It is the limit, or what was taken already when the limit was lowered below it: no more than the
+    license as it was ``before`` allowed.
+    """
+    limit = after.times_activated_max
+    if limit is None or before is None:
+        return limit
+    taken = after.times_activated
+    if before.times_activated_max is not None:
+        taken = min(taken, max(before.times_activated, before.times_activated_max))
+    return max(limit, taken)
+
+
+LICENSES_WITH = Lookup(select(*LICENSE), licenses.c.fingerprint)
+#: In id order, so that two batches cannot lock crosswise.
+LICENSES_LOCKED = Lookup(select(*LICENSE).order_by(licenses.c.id).with_for_update(), licenses.c.fingerprint)
+
+_LOCKER: ColumnElement[Any] = literal_column("licenses.xmax")
+_HELD, _WANTED = (
+    table("pg_locks", *map(column, ("locktype", "transactionid", "pid", "granted"))).alias(name)
+    for name in ("held", "wanted_elsewhere")
+)
+#: The transactions that hold these licenses and do not themselves wait for a lock: a batch that waits holds
+#: what it has locked so far, and is over soon. A row names the transaction that has locked it last, and a
+#: transaction holds its own number until its end. Only for PostgreSQL.
+HOLDERS = Lookup(
+    select(licenses.c.fingerprint, cast(_LOCKER, Text)).where(
+        select(1)
+        .where(
+            _HELD.c.locktype == "transactionid",
+            _HELD.c.transactionid == _LOCKER,
+            _HELD.c.granted,
+            ~select(1).where(_WANTED.c.pid == _HELD.c.pid, not_(_WANTED.c.granted)).exists(),
+        )
+        .exists()
+    ),
+    licenses.c.fingerprint,
+)
+
+#: Without ``expires_at``, which has an index: SQLite would write to it also where nothing changes.
+_COUNTER = ("times_activated", "updated_at")
+
+INSERT_LICENSES = inserting(licenses)
+UPDATE_LICENSES = updating(licenses, ["id"], [one.name for one in licenses.c if one.name != "id"])
+UPDATE_COUNTERS = updating(licenses, ["id"], _COUNTER)
+UPDATE_COUNTERS_AND_RECORDS = updating(licenses, ["id"], (*_COUNTER, "deactivated_records"))
+UPDATE_COUNTERS_AND_EXPIRY = updating(licenses, ["id"], (*_COUNTER, "deactivated_records", "expires_at"))
+UPDATE_COUNTERS_AND_PLACES = updating(licenses, ["id"], (*_COUNTER, "deactivated_records", "places"))
+DELETE_LICENSES = deleting(licenses, "id")
+
+
+def listed(where: LicenseFilter) -> Select[Any]:
+    """The matching licenses with their sealed keys, oldest first."""
+    query = select(*LICENSE, licenses.c.sealed_key).order_by(licenses.c.id)
+    return query.where(*_conditions(where))
+
+
+def page(where: LicenseFilter, *, after_id: int, skip: int) -> Select[Any]:
+    """The matching licenses after the first ``skip`` of those after this number. What is skipped is walked
+    through as numbers, where an index has them, and not as whole rows.
+    """
+    query = listed(where)
+    if not skip:
+        return query.where(licenses.c.id > after_id)
+    numbers = select(licenses.c.id).where(licenses.c.id > after_id, *_conditions(where))
+    return query.where(
+        licenses.c.id >= numbers.order_by(licenses.c.id).offset(skip).limit(1).scalar_subquery()
+    )
+
+
+def counted(where: LicenseFilter, most: int | None = None) -> Select[Any]:
+    """The number of matching licenses, ``most`` at most."""
+    some = select(licenses.c.id).where(*_conditions(where)).limit(most).subquery()
+    return select(func.count()).select_from(some)
+
+
+def _conditions(where: LicenseFilter) -> list[ColumnElement[bool]]:
+    return [
+        licenses.c[name] == value
+        for name in where.__struct_fields__
+        if (value := getattr(where, name)) is not None
+    ]

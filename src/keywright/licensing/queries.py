@@ -1,0 +1,147 @@
+"""What each question is answered. Nothing here changes anything."""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import NamedTuple
+
+from keywright.core.command import Query
+from keywright.core.errors import UnknownLicense
+from keywright.db import Reading
+from keywright.licensing.activations import records, rules
+from keywright.licensing.activations.commands import FindLicenses, ListLicenses, Validate, ValidateAlone
+from keywright.licensing.activations.model import LicensePage, LicenseRecord, RecordLimits
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import License, LicenseFilter
+
+#: How many licenses of a list are counted, or skipped, anew for every page. Beyond them, what is known from
+#: the pages before is used, and for how long, in seconds.
+MOST_EXACT = 10_000
+KNOWN_FOR = 30.0
+#: How many lists are remembered, and how many places in each.
+_MOST_LISTS, _MOST_PLACES = 64, 64
+
+
+#: To find the records that an answer lists, all of a license's may have to be looked at. Where there are more
+#: than this, no other call waits for that.
+MOST_TOGETHER = 500
+
+
+class TakesLong(NamedTuple):
+    """The outcome of ``Validate`` for a license that only ``ValidateAlone`` reports."""
+
+
+class _Place(NamedTuple):
+    """After the first ``skip`` licenses of a list come those with larger numbers than ``after_id``."""
+
+    skip: int
+    after_id: int
+    known_until: float
+
+
+class _Known:
+    """The cached facts about a long list."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.total_until = 0.0
+        self.places: deque[_Place] = deque(maxlen=_MOST_PLACES)
+
+
+class Pages:
+    """Pages of lists, and how long these are, without a walk through all of a long list for each page: who
+    asks for one page after the other goes on where the last one ended. For one thread.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        """``clock`` is in seconds and does not jump."""
+        self._clock = clock
+        self._lists: OrderedDict[LicenseFilter, _Known] = OrderedDict()
+
+    def total(self, tx: Reading, where: LicenseFilter) -> int:
+        """The number of matching licenses: exactly up to ``MOST_EXACT``; beyond, as it was ``KNOWN_FOR``
+        seconds ago or later.
+        """
+        few = license_store.count_licenses(tx, where, most=MOST_EXACT + 1)
+        if few <= MOST_EXACT:
+            return few
+        known, now = self._facts(where), self._clock()
+        if known.total_until <= now:
+            known.total, known.total_until = license_store.count_licenses(tx, where), now + KNOWN_FOR
+        return known.total
+
+    def page(self, tx: Reading, where: LicenseFilter, *, skip: int, limit: int) -> list[License]:
+        """At most ``limit`` matching licenses after the first ``skip`` of them, oldest first."""
+        now = self._clock()
+        start = _Place(0, 0, now)
+        if skip > MOST_EXACT:
+            known = (one for one in self._facts(where).places if one.skip <= skip and one.known_until > now)
+            start = max((start, *known))
+        found = license_store.list_license_page(
+            tx, where, after_id=start.after_id, skip=skip - start.skip, limit=limit
+        )
+        if found and skip + len(found) > MOST_EXACT:
+            place = _Place(skip + len(found), found[-1].id, now + KNOWN_FOR)
+            self._facts(where).places.append(place)
+        return found
+
+    def _facts(self, where: LicenseFilter) -> _Known:
+        known = self._lists.setdefault(where, _Known())
+        self._lists.move_to_end(where)
+        if len(self._lists) > _MOST_LISTS:
+            self._lists.popitem(last=False)
+        return known
+
+
+class Readset:
+    """What a batch of questions is about: loaded once for all of them."""
+
+    def __init__(self, tx: Reading, queries: Sequence[Query], limits: RecordLimits, pages: Pages) -> None:
+        """Load what the validations among these need."""
+        self.tx = tx
+        self.limits = limits
+        self.pages = pages
+        asked = [one for one in queries if isinstance(one, Validate)]
+        most = None if any(type(one) is ValidateAlone for one in asked) else MOST_TOGETHER
+        whole = {one.key for one in asked if one.token is None}
+        named = {(one.key, one.token) for one in asked if one.token is not None}
+        self._whole = records.find_records(tx, whole, limits.listed, most_read=most) if whole else {}
+        self._named = records.find_named(tx, named) if named else {}
+
+    def get_record(self, query: Validate) -> LicenseRecord | None:
+        """The license that the question is about, with the records that the answer lists, or with the one
+        that the question names; None when that takes long. Raises ``UnknownLicense``.
+        """
+        found: LicenseRecord | None
+        if query.token is not None:
+            found = self._named.get((query.key, query.token))
+        else:
+            found = self._whole.get(query.key)
+            if found is None and query.key in self._whole:
+                return None
+        only = query.only_product_id
+        if found is None or (only is not None and found.license.product_id != only):
+            raise UnknownLicense(query.key)
+        return found
+
+
+def validate(read: Readset, query: Validate) -> LicenseRecord | TakesLong:
+    """Report a license; never looks at status or expiry."""
+    found = read.get_record(query)
+    if found is None:
+        return TakesLong()
+    return LicenseRecord(found.license, rules.validate(found.activations, query.token))
+
+
+def find_licenses(read: Readset, query: FindLicenses) -> tuple[LicenseRecord, ...]:
+    """The next matching licenses, with some of their activations."""
+    found = license_store.list_licenses(read.tx, query.where, after_id=query.after_id, limit=query.limit)
+    return tuple(records.list_records(read.tx, found, read.limits.listed))
+
+
+def list_licenses(read: Readset, query: ListLicenses) -> LicensePage:
+    """One page of the matching licenses, with some of their activations."""
+    skip = (query.page - 1) * query.per_page
+    total = read.pages.total(read.tx, query.where)
+    found = read.pages.page(read.tx, query.where, skip=skip, limit=query.per_page) if skip < total else []
+    return LicensePage(tuple(records.list_records(read.tx, found, read.limits.listed)), total)

@@ -1,0 +1,1 @@
+"""Doctor, copies, backups, rotation of the secret, retention, and personal data."""

@@ -1,0 +1,94 @@
+"""Copy everything from one database into another, empty one: the way from SQLite to PostgreSQL, and back."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, func, select, text, update
+
+from keywright.core.errors import StoreError
+from keywright.db.bulk import inserting, is_postgres
+from keywright.db.schema import installation, metadata, positions, sequences, sessions
+from keywright.db.secret_marks import find_marks
+from keywright.db.sqlite import SqliteStorage
+from keywright.maintenance.inspection import last_number
+
+if TYPE_CHECKING:
+    from keywright.db import Storage
+
+_ROWS = 1_000
+#: Written when the target was made.
+_ITS_OWN = (installation, sequences)
+#: Whoever is signed in signs in again where the pages move to.
+_LEFT_BEHIND = (sessions,)
+_TABLES = [table for table in metadata.sorted_tables if table not in (*_ITS_OWN, *_LEFT_BEHIND)]
+_KINDS = ("license", "activation")
+_SET_LAST = text("SELECT setval(:name, :last)").bindparams(bindparam("last", type_=BigInteger))
+
+
+def copy(source: "Storage", target: "Storage", say: Callable[[str, int], None]) -> None:
+    """Copy every row but the sessions, and make the target go on with the numbers where the source is; all
+    or nothing.
+
+    The source is read at one moment; an SQLite source cannot be written meanwhile. ``say`` gets each
+    table's name and how many rows it had. Raises ``StoreError`` when the target is not empty.
+    """
+    with _held(source), source.read() as reading, target.write() as writing:
+        old, new = reading.connection, writing.connection
+        # A server that has run on an empty database has looked for events, and found none.
+        new.execute(delete(positions))
+        for table in _TABLES:
+            if new.execute(select(table).limit(1)).first() is not None:
+                raise StoreError(
+                    f"there are {table.name.replace('_', ' ')} already where you want to copy to."
+                )
+        for table in _TABLES:
+            say(table.name, _copy_table(table, old, new))
+        # The rows are sealed as they were.
+        marks = find_marks(old)
+        new.execute(
+            update(installation).values(secret_mark=marks.current, previous_secret_mark=marks.previous)
+        )
+        for kind in _KINDS:
+            _set_last(new, kind, last_number(reading, kind))
+        if is_postgres(new):
+            _go_on_counting(new)
+
+
+@contextmanager
+def _held(source: "Storage") -> Iterator[None]:
+    if isinstance(source, SqliteStorage):
+        with source.exclusively():
+            yield
+    else:
+        yield
+
+
+def _copy_table(table: Table, old: Connection, new: Connection) -> int:
+    change, copied = inserting(table), 0
+    order = list(table.primary_key)
+    for some in old.execute(select(table).order_by(*order)).yield_per(_ROWS).partitions():
+        rows: list[dict[str, Any]] = [dict(row._mapping) for row in some]
+        change.execute(new, rows)
+        copied += len(rows)
+    return copied
+
+
+def _set_last(connection: Connection, kind: str, last: int) -> None:
+    if is_postgres(connection):
+        if last:
+            connection.execute(_SET_LAST, {"name": f"{kind}_numbers", "last": last})
+        return
+    connection.execute(update(sequences).where(sequences.c.name == kind).values(last_id=last))
+
+
+def _go_on_counting(connection: Connection) -> None:
+    """PostgreSQL does not look at numbers that it was given."""
+    for table in _TABLES:
+        column = table.autoincrement_column
+        if column is None:
+            continue
+        last = connection.execute(select(func.max(column))).scalar()
+        sequence = connection.execute(select(func.pg_get_serial_sequence(table.name, column.name))).scalar()
+        if last is not None and sequence is not None:
+            connection.execute(_SET_LAST, {"name": sequence, "last": last})

@@ -1,0 +1,154 @@
+"""What a database says about its licenses, read for comparison: counters beside what they count, keys
+beside the fingerprints under which they are found. Nothing here changes anything.
+"""
+
+from collections import defaultdict
+from typing import Any
+
+import msgspec
+from sqlalchemy import Select, and_, case, func, literal_column, select, text
+
+from keywright.core.crypto import KeyRing
+from keywright.db.bulk import is_postgres
+from keywright.db.schema import activations, events, licenses, sequences
+from keywright.db.secret_marks import find_marks
+from keywright.db.transaction import Reading
+from keywright.maintenance import old_events
+
+_LICENSES = select(
+    licenses.c.id,
+    licenses.c.fingerprint,
+    licenses.c.sealed_key,
+    licenses.c.times_activated,
+    licenses.c.times_activated_max,
+    licenses.c.places,
+    licenses.c.deactivated_records,
+    licenses.c.created_at,
+).order_by(licenses.c.id)
+_COUNTS = select(
+    activations.c.license_id,
+    func.count(),
+    func.count().filter(activations.c.deactivated_at.is_(None)),
+).group_by(activations.c.license_id)
+#: The name under which an event of places that were given up together is counted.
+OTHERS = "license.deactivated, others"
+_IS_OF_OTHERS = and_(events.c.name == "license.deactivated", events.c.activation_id.is_(None))
+_NAME = case((_IS_OF_OTHERS, literal_column(f"'{OTHERS}'")), else_=events.c.name)
+_EVENTS = select(events.c.license_id, _NAME, func.count()).group_by(events.c.license_id, _NAME)
+_DOUBLED = select(activations.c.id).group_by(activations.c.id).having(func.count() > 1).limit(100)
+
+
+class Inspected(msgspec.Struct, frozen=True):
+    """A license: what stands in its row, and what is there."""
+
+    id: int
+    is_key_sound: bool
+    times_activated: int
+    times_activated_max: int | None
+    places: int | None
+    deactivated_records: int
+    #: Its records, and those of them that are active.
+    records: int
+    active: int
+    #: How often what happened, by the event's name.
+    events: dict[str, int]
+    #: Whether none of its events can be gone by now.
+    are_events_kept: bool
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """Some licenses in the order of their numbers, and the numbers of licenses that have activations
+    between theirs and do not exist.
+    """
+
+    licenses: list[Inspected]
+    strays: list[int]
+    #: Everything up to this number was looked at.
+    last_id: int
+
+
+def inspect(tx: Reading, *, after_id: int, limit: int) -> Piece:
+    """The next ``limit`` licenses after that number; fewer at the end. All of one moment."""
+    connection = tx.connection
+    rows = connection.execute(_LICENSES.where(licenses.c.id > after_id).limit(limit)).all()
+    is_last = len(rows) < limit
+    last_id = 2**63 - 1 if is_last else int(rows[-1].id)
+    counts = {
+        row[0]: (row[1], row[2])
+        for row in connection.execute(_within(_COUNTS, activations, after_id, last_id))
+    }
+    happened: dict[int, dict[str, int]] = defaultdict(dict)
+    for license_id, name, times in connection.execute(_within(_EVENTS, events, after_id, last_id)):
+        happened[license_id][name] = times
+    rings = _rings_in_force(tx)
+    deleted_before = old_events.find_deletion_moment(tx)
+    inspected = [
+        Inspected(
+            row.id,
+            any(_is_sound(ring, row) for ring in rings),
+            row.times_activated,
+            row.times_activated_max,
+            row.places,
+            row.deactivated_records,
+            *counts.get(row.id, (0, 0)),
+            happened[row.id],
+            row.created_at >= deleted_before and old_events.are_all_kept(happened[row.id].items()),
+        )
+        for row in rows
+    ]
+    strays = sorted(counts.keys() - {row.id for row in rows})
+    return Piece(inspected, strays, last_id)
+
+
+def doubled_numbers(tx: Reading) -> list[int]:
+    """Numbers that more than one activation has; at most a hundred."""
+    return [int(number) for number in tx.connection.execute(_DOUBLED).scalars()]
+
+
+def numbers_behind(tx: Reading) -> list[str]:
+    """The kinds (``license``, ``activation``) of which the next number was given already."""
+    connection = tx.connection
+    largest = {
+        "license": select(func.coalesce(func.max(licenses.c.id), 0)),
+        "activation": select(func.coalesce(func.max(activations.c.id), 0)),
+    }
+    return [
+        kind
+        for kind, query in largest.items()
+        if last_number(tx, kind) < int(connection.execute(query).scalar_one())
+    ]
+
+
+def last_number(tx: Reading, kind: str) -> int:
+    """The last number that was given to a ``license`` or an ``activation``; 0 before the first."""
+    if is_postgres(tx.connection):
+        words = f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {kind}_numbers"  # noqa: S608
+        return int(tx.connection.execute(text(words)).scalar_one())
+    query = select(sequences.c.last_id).where(sequences.c.name == kind)
+    return int(tx.connection.execute(query).scalar_one())
+
+
+def damage(tx: Reading) -> list[str]:
+    """What SQLite itself finds wrong with its file; PostgreSQL looks after its files by itself."""
+    if is_postgres(tx.connection):
+        return []
+    found = tx.connection.execute(text("PRAGMA quick_check(20)")).scalars().all()
+    return [line for line in found if line != "ok"]
+
+
+def _within(query: Select[Any], table: Any, after_id: int, last_id: int) -> Select[Any]:
+    return query.where(table.c.license_id > after_id, table.c.license_id <= last_id)
+
+
+def _rings_in_force(tx: Reading) -> list[KeyRing]:
+    """The secret that rows may be sealed with; while it is rotated, both, each by itself."""
+    rings = [tx.key_ring.find_ring(mark) for mark in find_marks(tx.connection)]
+    return [one for one in rings if one is not None]
+
+
+def _is_sound(ring: KeyRing, row: Any) -> bool:
+    try:
+        key = ring.unseal_key(row.sealed_key, row.id)
+    except ValueError:
+        return False
+    return ring.fingerprint(key) == bytes(row.fingerprint)

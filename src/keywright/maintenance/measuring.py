@@ -1,0 +1,45 @@
+"""What a database says of itself: which it is, how large, and who is signed in."""
+
+from datetime import datetime
+
+import msgspec
+from sqlalchemy import func, select, text
+
+from keywright.db import rows
+from keywright.db.schema import sessions
+from keywright.db.transaction import Reading
+
+_SIZE = {
+    "sqlite": text("SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"),
+    "postgresql": text("SELECT pg_database_size(current_database())"),
+}
+_VERSION = {
+    "sqlite": text("SELECT sqlite_version()"),
+    "postgresql": text("SELECT split_part(current_setting('server_version'), ' ', 1)"),
+}
+_REVISION = text("SELECT version_num FROM alembic_version")
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """``kind`` is ``sqlite`` or ``postgresql``; the size is in bytes, and all that is in the database."""
+
+    kind: str
+    version: str
+    revision: str
+    size: int
+
+
+def measure(tx: Reading) -> Measured:
+    """What the database is."""
+    kind = tx.connection.dialect.name
+    size, version, revision = (
+        tx.connection.execute(query).scalar_one() for query in (_SIZE[kind], _VERSION[kind], _REVISION)
+    )
+    return Measured(kind, str(version), str(revision), int(size))
+
+
+def count_sessions(tx: Reading, *, seen_after: datetime, created_after: datetime) -> int:
+    """How many sessions were used and begun after these moments."""
+    query = select(func.count()).select_from(sessions).where(sessions.c.seen_at > rows.seconds(seen_after))
+    query = query.where(sessions.c.created_at > rows.seconds(created_after))
+    return int(tx.connection.execute(query).scalar_one())

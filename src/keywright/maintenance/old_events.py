@@ -1,0 +1,139 @@
+"""Events that are not kept any more: old ones, and those of calls on one license that are too many.
+
+Only what has been followed is deleted (see ``following``): no reader of the events in their order misses
+one. Nothing here looks at more than a few hundred events, or at those of one license.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from sqlalchemy import (
+    BigInteger,
+    Text,
+    bindparam,
+    cast,
+    delete,
+    func,
+    literal,
+    literal_column,
+    not_,
+    or_,
+    select,
+)
+
+from keywright.db import rows
+from keywright.db.bulk import Lookup, upserting
+from keywright.db.schema import api_keys, events, positions
+from keywright.db.transaction import Reading, Writing
+from keywright.identity.model import Permissions
+from keywright.search.terms_store import Positions, find_positions
+
+#: Of the events of calls that need no more than a license key, a license keeps so many of one day (of UTC),
+#: and so many in all.
+MOST_A_DAY, MOST_IN_ALL = 1_000, 20_000
+#: What such calls are called.
+OWN = ("license.activated", "license.reactivated", "license.deactivated")
+#: Names in ``positions``: before which moment (in seconds) events were deleted, and up to which event it was
+#: looked for licenses that have too many.
+_BEFORE, _LOOKED_AT = "events_deleted_before", "events_looked_at"
+#: The most events of one license that are deleted at once.
+_MOST_AT_ONCE = 5_000
+
+_CLIENTS = select(literal("api_key:") + cast(api_keys.c.id, Text)).where(
+    api_keys.c.permissions == Permissions.CLIENT
+)
+_IS_OWN = events.c.name.in_(OWN) & or_(events.c.actor == "program", events.c.actor.in_(_CLIENTS))
+_NEWEST = select(events.c.at).order_by(events.c.id.desc()).limit(1)
+_NEXT = (
+    select(events.c.id, events.c.at, events.c.license_id)
+    .where(events.c.id > bindparam("after"), events.c.id <= bindparam("until"))
+    .order_by(events.c.id)
+    .limit(bindparam("most"))
+)
+_DELETE_OLD = delete(events).where(events.c.id <= bindparam("until"), events.c.at < bindparam("moment"))
+_COUNTED = Lookup(
+    select(events.c.license_id, func.count().label("amount")).group_by(events.c.license_id),
+    events.c.license_id,
+)
+_DAY = events.c.at // literal_column("86400", BigInteger)
+_OF_DAYS = (
+    select(
+        events.c.id,
+        func.row_number().over(partition_by=_DAY, order_by=events.c.id.desc()).label("of_day"),
+    )
+    .where(events.c.license_id == bindparam("at_id"), events.c.id <= bindparam("until"), _IS_OWN)
+    .subquery()
+)
+# What is too many of its day does not count among all.
+_IS_OF_DAY = _OF_DAYS.c.of_day <= bindparam("day")
+_OF_ALL = select(
+    _OF_DAYS.c.id,
+    _IS_OF_DAY.label("is_of_day"),
+    func.row_number().over(partition_by=_IS_OF_DAY, order_by=_OF_DAYS.c.id.desc()).label("of_all"),
+).subquery()
+_TOO_MANY = (
+    select(_OF_ALL.c.id)
+    .where(or_(not_(_OF_ALL.c.is_of_day), _OF_ALL.c.of_all > bindparam("all")))
+    .limit(bindparam("most"))
+)
+_DELETE_TOO_MANY = delete(events).where(events.c.id.in_(_TOO_MANY))
+_MOVE = upserting(positions, ["name"], largest=["last_id"])
+
+
+def find_newest_moment(tx: Reading) -> datetime | None:
+    """When the newest event happened; None when there is none."""
+    at = tx.connection.execute(_NEWEST).scalar()
+    return None if at is None else rows.moment(at)
+
+
+def find_deletion_moment(tx: Reading) -> int:
+    """The moment (in seconds) up to which events may be gone because they were old."""
+    return _position(tx, _BEFORE)
+
+
+def delete_old(tx: Writing, before: datetime, *, limit: int) -> int:
+    """Delete those of the first ``limit`` events that happened before this moment; returns how many."""
+    first = tx.connection.execute(_NEXT, {"after": 0, "until": _last_followed_id(tx), "most": limit}).all()
+    moment = rows.seconds(before)
+    old = [one.id for one in first if one.at < moment]
+    if not old:
+        return 0
+    _MOVE.execute(tx.connection, [{"name": _BEFORE, "last_id": moment}])
+    return tx.connection.execute(_DELETE_OLD, {"until": old[-1], "moment": moment}).rowcount
+
+
+def find_crowded(tx: Writing, *, limit: int) -> tuple[int, list[int]]:
+    """Look at the next ``limit`` events; returns how many there were, and the licenses of those that may have
+    too many.
+    """
+    values = {"after": _position(tx, _LOOKED_AT), "until": _last_followed_id(tx), "most": limit}
+    found = tx.connection.execute(_NEXT, values).all()
+    if not found:
+        return 0, []
+    _MOVE.execute(tx.connection, [{"name": _LOOKED_AT, "last_id": found[-1].id}])
+    named = {one.license_id for one in found if one.license_id}
+    counted = _COUNTED.rows(tx.connection, [(number,) for number in sorted(named)])
+    return len(found), sorted({one.license_id for one in counted if one.amount > MOST_A_DAY})
+
+
+def delete_too_many(tx: Writing, license_id: int) -> int:
+    """Delete some thousand of the events of calls on this license that are too many, of each day the oldest;
+    returns how many.
+    """
+    values = {"at_id": license_id, "until": _last_followed_id(tx), "day": MOST_A_DAY, "all": MOST_IN_ALL}
+    return tx.connection.execute(_DELETE_TOO_MANY, values | {"most": _MOST_AT_ONCE}).rowcount
+
+
+def are_all_kept(names: Iterable[tuple[str, int]]) -> bool:
+    """Whether a license that has so many events of these names cannot have had too many."""
+    return sum(times for name, times in names if name.startswith(OWN)) < MOST_A_DAY
+
+
+def _last_followed_id(tx: Reading) -> int:
+    """The last event that has been followed, and counted."""
+    at = find_positions(tx) or Positions()
+    return at.events if 0 <= at.past_until <= at.past_events else max(0, at.past_events)
+
+
+def _position(tx: Reading, name: str) -> int:
+    return tx.connection.execute(select(positions.c.last_id).where(positions.c.name == name)).scalar() or 0

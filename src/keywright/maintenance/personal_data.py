@@ -1,0 +1,94 @@
+"""Personal data of customers: handed out, erased on request, forgotten when it is old."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from keywright.core.command import Command
+from keywright.db import Reading
+from keywright.events.model import Event
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.licenses.model import License
+from keywright.licensing.unit_of_work import Workset
+from keywright.maintenance import personal_data_store
+from keywright.maintenance.commands import EraseCustomer, ForgetAddresses
+from keywright.maintenance.personal_data_store import Place, Places, find_old_places, has_old_events
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import names_of
+
+__all__ = [
+    "AT_ONCE",
+    "DECISIONS",
+    "CustomerData",
+    "LicenseData",
+    "Place",
+    "Places",
+    "find_customer_data",
+    "find_old_places",
+    "has_old_events",
+]
+
+#: How many activations, and how many events, are looked at, forgotten or erased in one transaction.
+AT_ONCE = 250
+_LICENSES_AT_ONCE = 100
+
+
+class LicenseData(msgspec.Struct, frozen=True):
+    """A license with its activations and what happened to it."""
+
+    license: License
+    activations: list[Activation]
+    events: list[Event]
+
+
+class CustomerData(msgspec.Struct, frozen=True):
+    """All that is stored about a customer: how they are called, since when, and their licenses."""
+
+    name: str | None
+    namings: list[Event]
+    licenses: list[LicenseData]
+
+
+def find_customer_data(tx: Reading, user_id: int) -> CustomerData:
+    """Everything stored about the customer with this number."""
+    found: list[LicenseData] = []
+    after_id = 0
+    while some := personal_data_store.list_licenses_of(
+        tx, user_id, after_id=after_id, limit=_LICENSES_AT_ONCE
+    ):
+        found += [
+            LicenseData(
+                one,
+                personal_data_store.list_activations_of(tx, one.id),
+                personal_data_store.list_events_of(tx, one.id),
+            )
+            for one in some
+        ]
+        after_id = some[-1].id
+    names = names_of(tx, NameKind.USER, [user_id])
+    return CustomerData(names.get(user_id), personal_data_store.list_namings_of(tx, user_id), found)
+
+
+def erase(work: Workset, command: EraseCustomer) -> bool:
+    """Erase some of what tells of a customer; returns whether nothing is left. Licenses stay, with all that
+    they count, and so does that something happened.
+    """
+    if personal_data_store.erase_some(work.tx, command.user_id, limit=AT_ONCE):
+        return False
+    personal_data_store.erase_name(work.tx, command.user_id)
+    work.note("customer.erased", command, {"number": command.user_id})
+    return True
+
+
+def forget(work: Workset, command: ForgetAddresses) -> int:
+    """Forget addresses and user agents that are old; returns how many events were looked at."""
+    personal_data_store.forget_places(work.tx, command.places, command.before)
+    return personal_data_store.forget_events(work.tx, command.before, limit=AT_ONCE)
+
+
+#: Which function decides which command.
+DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {
+    EraseCustomer: erase,
+    ForgetAddresses: forget,
+}

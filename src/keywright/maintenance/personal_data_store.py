@@ -1,0 +1,213 @@
+"""Personal data: the addresses, user agents, labels and device data that programs sent, and the names
+of customers. Here it is found, forgotten bit by bit when it is old, and erased at a customer's wish.
+
+The columns are named here once: ``OF_ACTIVATIONS`` and the address of events.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import ColumnElement, Row, and_, or_, select, tuple_, update
+
+from keywright.db import rows
+from keywright.db.bulk import Lookup, Values, deleting, updating, upserting
+from keywright.db.schema import activations, events, licenses, marks, positions
+from keywright.db.transaction import Reading, Writing
+from keywright.events.model import Event
+from keywright.events.store import EVENT, event_of
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.activations.store import ACTIVATION, activation_of
+from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.store import LICENSE, license_of
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import save_name
+from keywright.search.terms_store import address_term, hold, label_term
+
+#: A place on a license: the license's number, and the token.
+Place = tuple[int, str]
+
+#: What tells of people in an activation, and what stands there when it is forgotten or erased.
+_OLD: Values = {"ip_address": "", "user_agent": ""}
+OF_ACTIVATIONS: Values = _OLD | {"label": None, "meta_data": None}
+
+#: The name in ``positions`` of the last event whose address is forgotten.
+_POSITION = "addresses_forgotten"
+_PLACE = (activations.c.license_id, activations.c.token)
+_KEPT = tuple(activations.c[name] for name in ("id", "deactivated_at", *OF_ACTIVATIONS))
+_PLACES = Lookup(select(*_PLACE, *_KEPT), *_PLACE)
+_LOCKED = Lookup(select(licenses.c.id).order_by(licenses.c.id).with_for_update(), licenses.c.id)
+_FORGET = updating(activations, ["license_id", "token"], list(_OLD))
+_ERASE = updating(activations, ["license_id", "token"], list(OF_ACTIVATIONS))
+_UNMARK = deleting(marks, "term", "license_id", "activation_id")
+_MOVE = upserting(positions, ["name"], largest=["last_id"])
+_CLEAR_EVENTS = updating(events, ["id"], ["ip_address"])
+_TELL_EVENTS = updating(events, ["id"], ["details"])
+_NAMINGS = (
+    select(events.c.id, events.c.details)
+    .where(events.c.license_id == 0, events.c.name == "name.saved")
+    .order_by(events.c.id)
+)
+
+
+class Places(NamedTuple):
+    """Some places, and where to look for more; None behind the last one."""
+
+    found: list[Place]
+    after: Place | None
+
+
+# --- what is old ----------------------------------------------------------------------------------
+
+
+def find_old_places(tx: Reading, before: datetime, *, after: Place, limit: int) -> Places:
+    """Of the next ``limit`` places, those that were given up before this moment, and of which it is known
+    still from where they were taken.
+    """
+    query = select(*_PLACE, *_KEPT).where(tuple_(*_PLACE) > tuple_(*after)).order_by(*_PLACE).limit(limit)
+    found = list(tx.connection.execute(query))
+    old = [(one.license_id, one.token) for one in found if _is_old(one, before)]
+    last = found[-1] if len(found) == limit else None
+    return Places(old, None if last is None else (last.license_id, last.token))
+
+
+def forget_places(tx: Writing, places: Sequence[Place], before: datetime) -> None:
+    """Forget from where these were taken, as far as they are old still."""
+    if not places:
+        return
+    # As all code that changes activations does.
+    _LOCKED.rows(tx.connection, [(number,) for number in {license_id for license_id, _ in places}])
+    old = [one for one in _PLACES.rows(tx.connection, places) if _is_old(one, before)]
+    _unmark(tx, [(address_term(one.ip_address), one.license_id, one.id) for one in old if one.ip_address])
+    _FORGET.execute(tx.connection, [_at(one) | _OLD for one in old])
+
+
+def has_old_events(tx: Reading, before: datetime) -> bool:
+    """Whether there is an event before this moment whose address is not forgotten."""
+    query = select(events.c.at).where(events.c.id > _position(tx)).order_by(events.c.id).limit(1)
+    at = tx.connection.execute(query).scalar()
+    return at is not None and at < rows.seconds(before)
+
+
+def forget_events(tx: Writing, before: datetime, *, limit: int) -> int:
+    """Forget the addresses of the next events up to the last one before this moment, of ``limit`` that are
+    looked at; returns how many events those are.
+    """
+    position = _position(tx)
+    query = select(events.c.id, events.c.at).where(events.c.id > position).order_by(events.c.id).limit(limit)
+    found = list(tx.connection.execute(query))
+    # Clocks jump: an event that claims to be younger than one that came later is as old.
+    last = max((i for i, one in enumerate(found) if one.at < rows.seconds(before)), default=-1)
+    if last < 0:
+        return 0
+    some = and_(events.c.id > position, events.c.id <= found[last].id, events.c.ip_address != "")
+    tx.connection.execute(update(events).where(some).values(ip_address=""))
+    _MOVE.execute(tx.connection, [{"name": _POSITION, "last_id": found[last].id}])
+    return last + 1
+
+
+def _position(tx: Reading) -> int:
+    query = select(positions.c.last_id).where(positions.c.name == _POSITION)
+    return tx.connection.execute(query).scalar() or 0
+
+
+def _is_old(place: Row[Any], before: datetime) -> bool:
+    is_given_up = place.deactivated_at is not None and place.deactivated_at < rows.seconds(before)
+    return is_given_up and bool(place.ip_address or place.user_agent)
+
+
+# --- a customer -----------------------------------------------------------------------------------
+
+
+def list_licenses_of(tx: Reading, user_id: int, *, after_id: int, limit: int) -> list[License]:
+    """The customer's next licenses, by number."""
+    query = select(*LICENSE, licenses.c.sealed_key).where(
+        licenses.c.user_id == user_id, licenses.c.id > after_id
+    )
+    found = tx.connection.execute(query.order_by(licenses.c.id).limit(limit))
+    return [license_of(row[:-1], tx.key_ring.unseal_key(row[-1], row.id)) for row in found]
+
+
+def list_activations_of(tx: Reading, license_id: int) -> list[Activation]:
+    """Every activation of the license, by number."""
+    query = select(*ACTIVATION).where(activations.c.license_id == license_id)
+    found = map(activation_of, tx.connection.execute(query))
+    return sorted(found, key=lambda one: one.id)
+
+
+def list_events_of(tx: Reading, license_id: int) -> list[Event]:
+    """Every event of the license, oldest first."""
+    query = select(*EVENT).where(events.c.license_id == license_id).order_by(events.c.id)
+    return [event_of(row) for row in tx.connection.execute(query)]
+
+
+def list_namings_of(tx: Reading, user_id: int) -> list[Event]:
+    """The events that tell how the customer was called, oldest first."""
+    found = map(event_of, tx.connection.execute(_NAMINGS.with_only_columns(*EVENT)))
+    return [one for one in found if _is_naming_of(one.details or {}, user_id)]
+
+
+def erase_name(tx: Writing, user_id: int) -> None:
+    """Erase how the customer is and was called."""
+    save_name(tx, NameKind.USER, user_id, None)
+    namings = [(row.id, msgspec.json.decode(row.details)) for row in tx.connection.execute(_NAMINGS)]
+    nothing = rows.json_text({"kind": NameKind.USER, "number": user_id})
+    _TELL_EVENTS.execute(
+        tx.connection,
+        [
+            {"at_id": number, "details": nothing}
+            for number, details in namings
+            if _is_naming_of(details, user_id)
+        ],
+    )
+
+
+def _is_naming_of(details: Mapping[str, Any], user_id: int) -> bool:
+    return details.get("kind") == NameKind.USER and details.get("number") == user_id
+
+
+def erase_some(tx: Writing, user_id: int, *, limit: int) -> int:
+    """Erase what tells of people in at most ``limit`` activations, and as many events, of the customer's
+    licenses, and the terms under which the pages find them; returns how many those were.
+    """
+    own = select(licenses.c.id).where(licenses.c.user_id == user_id)
+    telling = or_(*(_tells(name) for name in OF_ACTIVATIONS))
+    query = select(*_PLACE).where(activations.c.license_id.in_(own), telling).limit(limit)
+    places = [(row.license_id, row.token) for row in tx.connection.execute(query)]
+    if places:
+        _erase_places(tx, places)
+    query = select(events.c.id).where(events.c.license_id.in_(own), events.c.ip_address != "").limit(limit)
+    happened = list(tx.connection.execute(query).scalars())
+    _CLEAR_EVENTS.execute(tx.connection, [{"at_id": number, "ip_address": ""} for number in happened])
+    return len(places) + len(happened)
+
+
+def _erase_places(tx: Writing, places: Sequence[Place]) -> None:
+    _LOCKED.rows(tx.connection, [(number,) for number in {license_id for license_id, _ in places}])
+    found = _PLACES.rows(tx.connection, places)
+    terms = [(address_term(one.ip_address), one) for one in found if one.ip_address]
+    terms += [(label_term(one.label), one) for one in found if one.label]
+    _unmark(tx, [(term, one.license_id, one.id) for term, one in terms])
+    _ERASE.execute(tx.connection, [_at(one) | OF_ACTIVATIONS for one in found])
+
+
+def _tells(name: str) -> ColumnElement[bool]:
+    column, nothing = activations.c[name], OF_ACTIVATIONS[name]
+    return column.is_not(None) if nothing is None else column != nothing
+
+
+def _unmark(tx: Writing, found: list[tuple[str, int, int]]) -> None:
+    # The search must not write the same terms at this moment from what it has read before.
+    hold(tx)
+    _UNMARK.execute(
+        tx.connection,
+        [
+            {"at_term": term, "at_license_id": license_id, "at_activation_id": number}
+            for term, license_id, number in sorted(set(found))
+        ],
+    )
+
+
+def _at(place: Row[Any]) -> Values:
+    return {"at_license_id": place.license_id, "at_token": place.token}

@@ -1,0 +1,44 @@
+"""The limits on the age of events, and on their number for one license."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from keywright.core.command import Command
+from keywright.licensing.unit_of_work import Workset
+from keywright.maintenance import old_events
+from keywright.maintenance.commands import ForgetEvents
+
+#: How many events are looked at in one transaction: to find old ones, and licenses that have too many.
+_OLD_AT_ONCE, _AT_ONCE = 1_000, 200
+
+
+class Forgotten(msgspec.Struct, frozen=True):
+    """A step in forgetting events; ``is_last`` when nothing is left to do but for the licenses that are
+    ``crowded``, each in steps of its own.
+    """
+
+    is_last: bool
+    crowded: tuple[int, ...] = ()
+
+
+def forget_events(work: Workset, command: ForgetEvents) -> Forgotten | None:
+    """Delete some of the events that are not kept any more. None, and all are left, when even the newest
+    would have to go: nothing has happened for long, or the clock has jumped.
+    """
+    tx = work.tx
+    if command.license_id is not None:
+        return Forgotten(is_last=not old_events.delete_too_many(tx, command.license_id))
+    if command.before is not None:
+        newest = old_events.find_newest_moment(tx)
+        if newest is not None and newest < command.before:
+            return None
+        if old_events.delete_old(tx, command.before, limit=_OLD_AT_ONCE):
+            return Forgotten(is_last=False)
+    looked_at, crowded = old_events.find_crowded(tx, limit=_AT_ONCE)
+    return Forgotten(is_last=looked_at < _AT_ONCE, crowded=tuple(crowded))
+
+
+#: Which function decides which command.
+DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {ForgetEvents: forget_events}

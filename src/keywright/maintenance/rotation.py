@@ -1,0 +1,158 @@
+"""Change the secret of a database that is in use.
+
+``begin`` says in one moment that everything is written with the new secret from now on. From then on both are
+needed, until ``reseal`` has sealed anew what there was, and ``finish`` says so. Before the beginning, every
+process that uses the database must know both: one that knows the old secret only would not find what is
+sealed anew, and could take a license key twice.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from enum import Enum
+from pathlib import Path
+
+from sqlalchemy import text, update
+
+from keywright.core.crypto import KeyRing
+from keywright.core.errors import StoreBusy, StoreError
+from keywright.db import Storage, database_path
+from keywright.db.retry import ask, change
+from keywright.db.schema import installation
+from keywright.db.secret_marks import QUERY, Marks, find_marks
+from keywright.db.sqlite import SqliteStorage
+from keywright.db.transaction import Writing
+from keywright.db.urls import without_password
+
+#: How long other processes that have an SQLite file open are waited for, in seconds.
+_PATIENCE = 2.0
+_BEGIN = "UPDATE installation SET previous_secret_mark = secret_mark, secret_mark = ?"
+#: A process that waits for this table can neither begin to use the database nor write a license key.
+_LOCK = "LOCK TABLE installation IN ACCESS EXCLUSIVE MODE"
+#: Sessions of processes that do not know the new secret, see ``session.knowledge``.
+_UNAWARE = text(
+    """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+       AND (application_name LIKE 'keywright%'
+            OR split_part(application_name, ' +', 1) = current_setting('application_name'))
+       AND right(application_name, 18) <> ' +' || CAST(:mark AS text)"""
+)
+
+
+class Progress(Enum):
+    """The progress of a rotation."""
+
+    NONE = "one secret is known, and the database is written with it"
+    PREPARED = "two are known, and the database is written with the previous one"
+    BEGUN = "the database is written with the new one, and some rows need the other"
+    FINISHED = "two are known, and the database needs the new one only"
+
+
+#: Gives the two secrets: the new one, and the one that the database was written with so far.
+TakeNew = Callable[[], KeyRing]
+
+
+def find_progress(storage: Storage, key_ring: KeyRing) -> Progress:
+    """The progress of the rotation of a database that these secrets can open."""
+    marks = ask(storage, lambda tx: find_marks(tx.connection))
+    if marks.previous is not None:
+        return Progress.BEGUN
+    if len(key_ring.rings) == 1:
+        return Progress.NONE
+    return Progress.FINISHED if marks.current == key_ring.secret_mark else Progress.PREPARED
+
+
+def is_unfinished(storage: Storage, key_ring: KeyRing) -> bool:
+    """Whether there are two secrets because a rotation was prepared, or begun, and is not finished."""
+    if len(key_ring.rings) == 1:
+        return False
+    return find_progress(storage, key_ring) in (Progress.PREPARED, Progress.BEGUN)
+
+
+def begin(url: str, key_ring: KeyRing, take_new: TakeNew) -> None:
+    """Have everything written with the secret that ``take_new`` gives, from this moment on.
+
+    Raises ``StoreError`` when a process uses the database that does not know the new secret. Then nothing has
+    begun; on PostgreSQL the new secret was taken nevertheless, so that it can be given to that process.
+    """
+    path = database_path(url)
+    if path is None:
+        _begin_on_postgres(url, take_new)
+        return
+    try:
+        with SqliteStorage(path, key_ring).exclusively(), _alone(path) as writer:
+            new = _require_pair(take_new(), _marks_in(writer))
+            writer.execute(_BEGIN, (new.secret_mark,))
+    except StoreBusy:
+        raise _in_use(path) from None
+
+
+def finish(storage: Storage, key_ring: KeyRing) -> None:
+    """Say that nothing is sealed with the previous secret any more."""
+    new, old = key_ring.rings
+    query = update(installation).where(
+        installation.c.secret_mark == new.secret_mark, installation.c.previous_secret_mark == old.secret_mark
+    )
+
+    def forget_previous(tx: Writing) -> None:
+        tx.connection.execute(query.values(previous_secret_mark=None))
+
+    change(storage, forget_previous)
+
+
+def _begin_on_postgres(url: str, take_new: TakeNew) -> None:
+    from keywright.db.session import Session
+
+    with closing(Session(url)) as session, session.transaction() as connection:
+        connection.exec_driver_sql(_LOCK)
+        new = _require_pair(take_new(), find_marks(connection))
+        unaware = connection.execute(_UNAWARE, {"mark": new.secret_mark}).scalar_one()
+        if unaware:
+            raise StoreError(
+                f"{unaware} sessions of servers or commands on {without_password(url)} do not know the new "
+                "secret yet. Give both secrets to every server, restart one after the other, and say "
+                "`keywright secret rotate` again."
+            )
+        values = {"secret_mark": new.secret_mark, "previous_secret_mark": installation.c.secret_mark}
+        connection.execute(update(installation).values(values))
+
+
+def _require_pair(key_ring: KeyRing, marks: Marks) -> KeyRing:
+    """Raise ``StoreError`` unless the database is written with the previous one of two secrets."""
+    if marks.previous is not None or [one.secret_mark for one in key_ring.rings[1:]] != [marks.current]:
+        raise StoreError("the secret was rotated by another command meanwhile. Try again.")
+    return key_ring
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[sqlite3.Connection]:
+    """A transaction on an SQLite file that no other process has open, nor opens meanwhile."""
+    where = f"{path.absolute().as_uri()}?mode=rw"
+    with closing(sqlite3.connect(where, uri=True, isolation_level=None, timeout=_PATIENCE)) as writer:
+        # Said before the log is first looked at: then SQLite must have the file to itself.
+        writer.execute("PRAGMA locking_mode=EXCLUSIVE")
+        try:
+            writer.execute("PRAGMA synchronous=FULL")
+            writer.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as problem:
+            if problem.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise _in_use(path) from None
+            raise StoreError(f"{path} cannot be used: {problem}") from None
+        yield writer
+        writer.execute("COMMIT")
+
+
+def _marks_in(connection: sqlite3.Connection) -> Marks:
+    try:
+        row = connection.execute(QUERY).fetchone()
+    except sqlite3.Error:
+        row = None
+    if row is None:
+        raise StoreError("the database is not of this version yet: start the server once, then try again.")
+    return Marks(*row)
+
+
+def _in_use(path: Path) -> StoreError:
+    return StoreError(
+        f"{path} is in use: a server is running on it, or another command. Stop the server, say "
+        "`keywright secret rotate`, and start it again as soon as that says so."
+    )

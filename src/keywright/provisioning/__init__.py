@@ -1,0 +1,1 @@
+"""Bring licenses into being: generators, and the catalog of products and customers."""

@@ -1,0 +1,1 @@
+"""Names of products and customers."""

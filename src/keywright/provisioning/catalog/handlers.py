@@ -1,0 +1,27 @@
+"""Decide the commands of the catalog."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from keywright.core.command import Command
+from keywright.licensing.unit_of_work import Workset
+from keywright.provisioning.catalog import store as catalog_store
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.store import names_of
+
+if TYPE_CHECKING:
+    pass
+
+
+def save_name(work: Workset, command: SaveName) -> None:
+    """Call a number of the shop by another name."""
+    before = names_of(work.tx, command.kind, [command.number]).get(command.number)
+    if before == command.name:
+        return
+    catalog_store.save_name(work.tx, command.kind, command.number, command.name)
+    details = {"kind": command.kind, "number": command.number, "name": [before, command.name]}
+    work.note("name.saved", command, details)
+
+
+#: Which function decides which command.
+DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {SaveName: save_name}

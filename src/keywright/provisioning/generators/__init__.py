@@ -1,0 +1,1 @@
+"""Generators: recipes for license keys."""

@@ -1,0 +1,56 @@
+"""Commands and queries about generators."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from keywright.core.command import Command, Query
+
+
+class CreateGenerator(Command, frozen=True, kw_only=True):
+    """Make a generator; ``is_weak_allowed`` lets keys through that could be guessed."""
+
+    name: str
+    charset: str
+    chunks: int
+    chunk_length: int
+    times_activated_max: int | None = None
+    separator: str | None = None
+    prefix: str | None = None
+    suffix: str | None = None
+    expires_in_days: int | None = None
+    is_weak_allowed: bool = False
+
+
+class UpdateGenerator(Command, frozen=True, kw_only=True):
+    """Change the given fields, by the names they have in ``Generator``."""
+
+    generator_id: int
+    changes: Mapping[str, Any]
+    is_weak_allowed: bool = False
+
+
+class DeleteGenerator(Command, frozen=True, kw_only=True):
+    """Delete the generator; its licenses stay."""
+
+    generator_id: int
+
+
+class GenerateLicenses(Command, frozen=True, kw_only=True):
+    """Make ``amount`` licenses with the generator, all or none."""
+
+    generator_id: int
+    amount: int
+    status: int
+    order_id: int | None = None
+    product_id: int | None = None
+    user_id: int | None = None
+
+
+class GetGenerator(Query, frozen=True, kw_only=True):
+    """The generator with this id."""
+
+    generator_id: int
+
+
+class ListGenerators(Query, frozen=True, kw_only=True):
+    """Every generator, oldest first."""

@@ -1,0 +1,55 @@
+"""Generators in the database: functions over a transaction."""
+
+from typing import Any
+
+from sqlalchemy import Row, delete, select, update
+
+from keywright.db import rows, schema
+from keywright.db.rows import with_moments
+from keywright.db.schema import generators
+from keywright.db.transaction import Reading, Writing
+from keywright.provisioning.generators.model import Generator
+
+
+def find_generator(tx: Reading, generator_id: int) -> Generator | None:
+    """The generator with this number."""
+    query = select(*GENERATOR).where(generators.c.id == generator_id)
+    row = tx.connection.execute(query).first()
+    return None if row is None else generator_of(row)
+
+
+def list_generators(tx: Reading) -> list[Generator]:
+    """Every generator, oldest first."""
+    query = select(*GENERATOR).order_by(generators.c.id)
+    return [generator_of(row) for row in tx.connection.execute(query)]
+
+
+def save_new_generator(tx: Writing, generator: Generator) -> int:
+    """Insert, and return the number that the generator has from now on."""
+    return tx.insert(generators, rows.values_of(generator))
+
+
+def lock_generator(tx: Writing, generator_id: int) -> Generator | None:
+    """The generator with this number, locked until the end."""
+    query = select(*GENERATOR).where(generators.c.id == generator_id).with_for_update()
+    row = tx.connection.execute(query).first()
+    return None if row is None else generator_of(row)
+
+
+def save_generator(tx: Writing, generator: Generator) -> None:
+    """Update every field."""
+    query = update(generators).where(generators.c.id == generator.id)
+    tx.connection.execute(query.values(rows.values_of(generator)))
+
+
+def delete_generator(tx: Writing, generator_id: int) -> None:
+    """Delete; the licenses it made stay."""
+    tx.connection.execute(delete(generators).where(generators.c.id == generator_id))
+
+
+GENERATOR = [schema.generators.c[name] for name in Generator.__struct_fields__]
+
+
+def generator_of(row: Row[Any]) -> Generator:
+    """The generator of a row of ``GENERATOR``."""
+    return Generator(**with_moments(row))

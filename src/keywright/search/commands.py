@@ -1,0 +1,26 @@
+"""Commands that keep the search terms and counters up to date."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from keywright.core.command import Command
+
+
+class Follow(Command, frozen=True, kw_only=True):
+    """Bring what follows the events nearer to them: at most ``limit`` events are read, or as much of what was
+    there before following began.
+    """
+
+    limit: int
+
+
+class Tally(Command, frozen=True, kw_only=True):
+    """Keep what was counted since the last time: how many validations there were, which license keys met
+    their limit how often, when which API key was last used, and how many calls came through a proxy that is
+    not trusted.
+    """
+
+    validations: int = 0
+    forwarded_blindly: int = 0
+    refused: Mapping[str, int] = {}
+    used_api_keys: Mapping[int, datetime] = {}

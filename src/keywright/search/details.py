@@ -1,0 +1,129 @@
+"""One license with its activations, and the record of what happened."""
+
+from datetime import UTC, date, datetime, timedelta
+from time import monotonic
+
+import msgspec
+
+from keywright.core.parsing import MAX_ID, is_storable
+from keywright.db import Reading
+from keywright.licensing.activations import records, rules
+from keywright.licensing.activations.model import Activation, LicenseRecord
+from keywright.licensing.licenses.model import License
+from keywright.search import scan_store
+from keywright.search import store as browsing
+from keywright.search.store import EventFilter, EventRecord
+
+#: How long looking for events may take, in seconds, and how many are looked at in one step at most, and in
+#: any case. The first steps are shorter, because what is wanted is often near.
+BUDGET = 0.08
+_STEP = 5_000
+_FIRST_STEP = 200
+_DAY = timedelta(days=1)
+#: Nothing happened before and after these; their neighbors are days, too.
+_FIRST_DAY, _LAST_DAY = date(1970, 1, 1), date(9999, 12, 30)
+#: How far the clocks of servers may be apart that write events into one database.
+_CLOCKS_APART = timedelta(hours=1)
+#: So many of a license's activations are shown.
+MOST_ACTIVATIONS = 200
+#: Of so many, active ones and others, if the license has more.
+_MOST_LOOKED_AT = 1_000
+
+
+class LicenseDetails(msgspec.Struct, frozen=True):
+    """A license, its latest activations (the active ones first), how many it has, and how many are active."""
+
+    license: License
+    activations: tuple[Activation, ...]
+    total: int
+    active: int
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    """Events, newest first, and the number before which the next are; None when these were the last. An
+    incomplete page ran out of time: what is missing comes after it.
+    """
+
+    events: tuple[EventRecord, ...]
+    before_id: int | None
+    is_incomplete: bool
+
+
+def get_license(tx: Reading, license_id: int) -> LicenseDetails | None:
+    """The license with this number and at most 200 of its activations; None when there is none."""
+    if not 0 <= license_id <= MAX_ID:
+        return None
+    for license in scan_store.list_numbered(tx, [license_id]):
+        found = records.find_some(tx, license, _MOST_LOOKED_AT, rules.MOST_LISTED_BYTES)
+        if found is not None:
+            return _details(found)
+    return None
+
+
+def _details(record: LicenseRecord) -> LicenseDetails:
+    license = record.license
+    latest = sorted(record.activations, key=rules.by_age, reverse=True)
+    shown = sorted(latest, key=lambda one: one.deactivated_at is not None)[:MOST_ACTIVATIONS]
+    total = license.times_activated + license.deactivated_records
+    return LicenseDetails(license, tuple(shown), total, license.times_activated)
+
+
+def list_events(
+    tx: Reading,
+    *,
+    license_id: int | None = None,
+    name: str | None = None,
+    actor: str | None = None,
+    day: date | None = None,
+    without: str | None = None,
+    before_id: int | None = None,
+    limit: int,
+    budget: float = BUDGET,
+) -> EventPage:
+    """The newest events of a license, a name, an actor, a day (of UTC), before the event with that number. A
+    name that ends with a dot, and an actor that ends with a colon, are all that begin so. None of them has a
+    name that begins like ``without``.
+
+    ``budget`` is in seconds; one step more may be begun within it.
+    """
+    end = monotonic() + budget
+    scan_store.steer(tx)
+    where = EventFilter(license_id, name, actor, without=without)
+    if not _can_be(where):
+        return EventPage((), None, is_incomplete=False)
+    before_id = None if before_id is None else min(max(before_id, 0), MAX_ID)
+    if day is not None:
+        where, last = _of_day(tx, where, min(max(day, _FIRST_DAY), _LAST_DAY))
+        before_id = last if before_id is None else min(before_id, last)
+    found: list[EventRecord] = []
+    size, looked = _FIRST_STEP, 0
+    while True:
+        # One more than wanted tells whether there are more.
+        wanted = limit + 1 - len(found)
+        size = min(size, _STEP)
+        some, before_id = browsing.list_events(tx, where, before_id=before_id, size=size, limit=wanted)
+        found += some
+        size, looked = 5 * size, looked + size
+        if before_id is None or len(found) > limit or (looked >= _STEP and monotonic() >= end):
+            break
+    if len(found) > limit:
+        before_id = found[limit - 1].id
+    return EventPage(tuple(found[:limit]), before_id, before_id is not None and len(found) < limit)
+
+
+def _can_be(where: EventFilter) -> bool:
+    """Whether a database can hold what is asked for."""
+    return (
+        is_storable(where.name or "")
+        and is_storable(where.actor or "")
+        and 0 <= (where.license_id or 0) <= MAX_ID
+    )
+
+
+def _of_day(tx: Reading, where: EventFilter, day: date) -> tuple[EventFilter, int]:
+    """What is about this day only, and before which number it is to be looked for."""
+    since = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    until = since + _DAY
+    first = browsing.event_number_at(tx, since - _CLOCKS_APART)
+    last = browsing.event_number_at(tx, until + _CLOCKS_APART)
+    return msgspec.structs.replace(where, since=since, until=until, from_id=first), last

@@ -1,0 +1,122 @@
+"""Pages of licenses that match a search. Their cursors are places in the list: what is added or deleted
+meanwhile makes no page skip or repeat another license.
+"""
+
+import base64
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from keywright.core.parsing import MAX_ID
+from keywright.db import Reading
+from keywright.licensing.licenses.model import License
+from keywright.search import scan_store
+from keywright.search.filters import NEVER, Order, Search
+from keywright.search.scan import Hunt
+from keywright.search.scan_store import Position
+
+#: How long looking for a page may take, in seconds.
+BUDGET = 0.08
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A page of a list, and the cursors of those after and before it.
+
+    ``total`` is how many match, or None where counting would take long; with ``total_is_least``, there are
+    more. An incomplete page ran out of time: what is missing comes after its ``next`` (or ``previous``).
+    """
+
+    licenses: tuple[License, ...]
+    next: str | None
+    previous: str | None
+    total: int | None
+    total_is_least: bool
+    is_incomplete: bool
+
+
+class MatchingIds(msgspec.Struct, frozen=True):
+    """Numbers of licenses, and after which one to go on; None when these were the last."""
+
+    ids: tuple[int, ...]
+    after_id: int | None
+
+
+def find_page(
+    tx: Reading,
+    search: Search,
+    *,
+    cursor: str | None,
+    limit: int,
+    now: datetime,
+    budget: float = BUDGET,
+    by_status: Mapping[int, int] | None = None,
+) -> Page:
+    """The page at a cursor, the first one without; also for a cursor of another order, or one made up.
+
+    ``budget`` is in seconds, for looking; counting and reading take some more. ``by_status``, where it is
+    known, gives totals that would take long to count.
+    """
+    hunt = Hunt(tx, search, now, budget)
+    is_backward, start = _read_cursor(cursor, search.order)
+    found, reached = hunt.look(start, limit + 1, is_backward=is_backward)
+    if is_backward and not found and reached is None:
+        # What was before is gone.
+        is_backward, start = False, None
+        found, reached = hunt.look(start, limit + 1, is_backward=False)
+    shown = found[:limit]
+    if len(found) > limit:
+        reached = shown[-1]
+    beyond = None if reached is None else _write_cursor(search.order, reached, is_backward=is_backward)
+    behind = None
+    if start is not None:
+        place = shown[0] if shown else _just_before(start, search.order, is_backward=is_backward)
+        behind = _write_cursor(search.order, place, is_backward=not is_backward)
+    in_order = shown[::-1] if is_backward else shown
+    total, is_least = hunt.total(by_status)
+    return Page(
+        licenses=tuple(scan_store.list_numbered(tx, [number for _, number in in_order])),
+        next=behind if is_backward else beyond,
+        previous=beyond if is_backward else behind,
+        total=total,
+        total_is_least=is_least,
+        is_incomplete=reached is not None and len(shown) < limit,
+    )
+
+
+def find_matching_ids(
+    tx: Reading, search: Search, *, after_id: int, limit: int, now: datetime, budget: float = BUDGET
+) -> MatchingIds:
+    """At most ``limit`` numbers of matching licenses after this one, in their order; fewer when the time is
+    over, perhaps none. For work that goes through all that match, whatever the search's own order.
+    """
+    hunt = Hunt(tx, msgspec.structs.replace(search, order=Order.OLDEST), now, budget)
+    start = (0, min(max(after_id, 0), MAX_ID))
+    found, reached = hunt.look(start, limit, is_backward=False)
+    if len(found) == limit:
+        reached = found[-1]
+    return MatchingIds(tuple(number for _, number in found), None if reached is None else reached[1])
+
+
+def _write_cursor(order: str, place: Position, *, is_backward: bool) -> str:
+    packed = msgspec.msgpack.encode((str(order), is_backward, *place))
+    return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str | None, order: str) -> tuple[bool, Position | None]:
+    """In which direction, and after which place; forward from the beginning where it cannot be read."""
+    try:
+        packed = base64.urlsafe_b64decode(f"{cursor or ''}===")
+        made_for, is_backward, value, number = msgspec.msgpack.decode(packed, type=tuple[str, bool, int, int])
+    except ValueError:
+        return False, None
+    if made_for != order or not 0 <= value <= NEVER or not -1 <= number <= MAX_ID:
+        return False, None
+    return is_backward, (value, number)
+
+
+def _just_before(place: Position, order: str, *, is_backward: bool) -> Position:
+    """From where the place itself comes first in the other direction."""
+    value, number = place
+    is_descending = (order == Order.NEWEST) != is_backward
+    return value, number - 1 if is_descending else number + 1

@@ -1,0 +1,85 @@
+"""What somebody typed into the search box, and what it may mean."""
+
+import ipaddress
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from keywright.core.errors import InvalidLicenseKey
+from keywright.core.parsing import MAX_ID, is_storable
+from keywright.db import Reading
+from keywright.licensing.licenses import keys
+from keywright.licensing.licenses import store as license_store
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import find_numbers
+from keywright.search import scan_store
+from keywright.search.filters import Search
+from keywright.search.terms_store import address_term, label_term, token_term
+
+
+class Interpretation(msgspec.Struct, frozen=True):
+    """What a text may mean, and the search for that. ``kind`` is ``license_key``, ``token``, ``address``,
+    ``order``, ``customer`` (by number or name), ``product`` (by name), ``license`` (its number) or ``label``
+    (its beginning).
+    """
+
+    kind: str
+    search: Search
+
+
+def interpret(tx: Reading, text: str) -> tuple[Interpretation, ...]:
+    """What a typed text may mean, likeliest first: only what there is, and nothing else where it is a license
+    key. White space around it and, but for license keys, upper and lower case make no difference.
+    """
+    typed = text.strip()
+    if not typed or not is_storable(typed):
+        return ()
+    license_id = _find_by_key(tx, text)
+    if license_id is not None:
+        return (Interpretation("license_key", Search(license_id=license_id)),)
+    # A customer's number may be their name, too.
+    possible = list(dict.fromkeys([*_readings(typed), *_names(tx, typed)]))
+    scan_store.steer(tx)
+    found = scan_store.exist_each(tx, [one.search for one in possible])
+    return tuple(one for one, exists in zip(possible, found, strict=True) if exists)
+
+
+def _find_by_key(tx: Reading, text: str) -> int | None:
+    try:
+        key = keys.normalize_key(text)
+    except InvalidLicenseKey:
+        return None
+    found = license_store.find_licenses(tx, [key]).get(key)
+    return None if found is None else found.id
+
+
+def _readings(text: str) -> Iterator[Interpretation]:
+    if re.fullmatch("[0-9a-fA-F]{40}", text):
+        yield Interpretation("token", Search(term=token_term(text.lower())))
+    address = _address(text)
+    if address is not None:
+        yield Interpretation("address", Search(term=address_term(address)))
+    if re.fullmatch("[0-9]{1,19}", text) and int(text) <= MAX_ID:
+        number = int(text)
+        yield Interpretation("order", Search(order_id=number))
+        yield Interpretation("customer", Search(user_id=number))
+        yield Interpretation("license", Search(license_id=number))
+    yield Interpretation("label", Search(term=label_term(text), is_prefix=True))
+
+
+def _names(tx: Reading, text: str) -> Iterator[Interpretation]:
+    """Who, and what, is called so."""
+    for number in find_numbers(tx, NameKind.USER, text):
+        yield Interpretation("customer", Search(user_id=number))
+    for number in find_numbers(tx, NameKind.PRODUCT, text):
+        yield Interpretation("product", Search(product_id=number))
+
+
+def _address(text: str) -> str | None:
+    """An IP address as activations have it: an IPv4 address as such, also where it is written as IPv6."""
+    try:
+        parsed = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)
