@@ -1,11 +1,11 @@
-"""Write what docs/reference says of the code from the code; with ``--check``, say whether it is so.
+"""Write the parts of docs/reference that come from the code; with ``--check``, compare them.
 
 python -m tools.reference [--check]
 """
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +17,23 @@ from keywright.http.v2 import messages, routes
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 _REFUSALS = re.compile(r"(<!-- refusals -->).*(<!-- /refusals -->)", re.DOTALL)
+#: The options that say which installation a command is about; shown once for all commands.
+_PLACE = {"--data-dir", "--database-url", "--config"}
 _DO_NOT_EDIT = "<!-- Written by `python -m tools.reference` from the code; change it there. -->"
 
 
 def commands() -> str:
-    """The page about the commands."""
+    """Build the page about the commands."""
     program: Any = typer.main.get_command(app)
     parts = [
         "# Commands",
         _DO_NOT_EDIT,
         "`keywright COMMAND --help` says the same at the terminal. Commands work on the database itself, "
-        "while the server runs and while it does not. They print what was done; errors are one sentence on "
-        "standard error, with exit status 1 (2 for wrong usage). `keywright --install-completion` teaches "
-        "your shell the commands.",
+        "whether the server runs or not. They print what was done; an error is one sentence on standard "
+        "error, with exit status 1 (2 for wrong usage). `keywright --install-completion` makes your shell "
+        "complete the commands.",
+        "Every command that works on an installation takes these options:\n\n"
+        + _table(_rows(program.commands["init"], lambda name: name in _PLACE)),
         *_sections("keywright", program),
     ]
     return "\n\n".join(parts) + "\n"
@@ -43,7 +47,7 @@ def _sections(name: str, command: Any) -> Iterator[str]:
             yield from _sections(full_name, sub)
         else:
             level = "##" if name == "keywright" else "###"
-            yield f"{level} {_usage(full_name, sub)}\n\n{_prose(sub.help)}\n\n{_options(sub)}"
+            yield f"{level} {_usage(full_name, sub)}\n\n{_prose(sub.help)}{_options(sub)}"
 
 
 def _usage(name: str, command: Any) -> str:
@@ -52,12 +56,20 @@ def _usage(name: str, command: Any) -> str:
 
 
 def _options(command: Any) -> str:
-    rows = [
+    rows = _rows(command, lambda name: name not in {*_PLACE, "--help"})
+    return f"\n\n{_table(rows)}" if rows else ""
+
+
+def _table(rows: list[str]) -> str:
+    return "\n".join(["| option | |", "|---|---|", *rows])
+
+
+def _rows(command: Any, is_shown: Callable[[str], bool]) -> list[str]:
+    return [
         f"| `{'`, `'.join(one.opts)}`{_value(one)} | {_prose(one.help or '')} |"
         for one in command.params
-        if one.param_type_name == "option" and "--help" not in one.opts
+        if one.param_type_name == "option" and is_shown(one.opts[0])
     ]
-    return "\n".join(["| option | |", "|---|---|", *rows]) if rows else ""
 
 
 def _value(option: Any) -> str:
@@ -73,7 +85,7 @@ def _prose(text: str) -> str:
 
 
 def settings() -> str:
-    """The page about the settings."""
+    """Build the page about the settings."""
     rows = [
         f"| `{name}` | `KEYWRIGHT_{name.upper()}` | {_default(field)} | {_prose(field.description or '')} "
         f"Must be {field.json_schema_extra['allowed']}. |"
@@ -83,10 +95,9 @@ def settings() -> str:
     parts = [
         "# Settings",
         _DO_NOT_EDIT,
-        "In rising precedence, a setting is its default, what `keywright.toml` says (the one in the current "
-        "directory, or the file that `--config` or `KEYWRIGHT_CONFIG` names), what the environment says, "
-        "what an option of the command says. "
-        "`keywright config` shows each value in force and where it came from.",
+        "A setting comes from the first of these that has it: an option of the command, the environment, "
+        "the file `keywright.toml` (in the current directory, or the one that `--config` or "
+        "`KEYWRIGHT_CONFIG` names), the default. `keywright config` shows each value and where it came from.",
         '```toml\n# keywright.toml\nport = 8080\ntrusted_proxies = ["10.0.0.0/8"]\n```',
         "\n".join(["| name in the file | in the environment | default | |", "|---|---|---|---|", *rows]),
         "`KEYWRIGHT_DEBUG=1` shows the details of an unexpected error of a command.",
@@ -102,7 +113,7 @@ def _default(field: Any) -> str:
 
 
 def interface() -> str:
-    """The page about the v2 interface: written by hand, but for the table of refusals."""
+    """Build the page about the v2 interface: it is written by hand, except for the table of refusals."""
     rows = sorted((problem.status, problem.code, problem.sentence) for problem in _every_problem())
     table = "\n".join(
         ["| status | code | message |", "|---|---|---|"]
@@ -113,7 +124,7 @@ def interface() -> str:
 
 
 def _every_problem() -> set[messages.Problem]:
-    """Every refusal there is, those in an action's own words included."""
+    """Return every refusal, also those that an action words itself."""
     own_words = {
         messages.PROBLEMS[error]._replace(sentence=sentence)
         for address in routes.ADDRESSES
@@ -140,7 +151,7 @@ def main() -> int:
         elif not page.exists() or page.read_text() != write():
             stale.append(name)
     if stale:
-        print(f"docs/reference is not what the code says: {', '.join(stale)}. Run python -m tools.reference.")
+        print(f"Out of date: {', '.join(stale)}. Run python -m tools.reference.")
     return 1 if stale else 0
 
 
