@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from benchmarks.databases import Database
 from benchmarks.installations import key_of, opened
-from keywright.db import Writing
+from keywright.db import WriteTransaction
 from keywright.db.bulk import Values, inserting
 from keywright.db.schema import daily_counts, limit_refusals, marks
 from keywright.events import store as event_store
@@ -97,7 +97,7 @@ def fill(folder: Path, database: Database, licenses: int, say: Callable[[str], N
     )
 
 
-def _tell(tx: Writing, indexes: range, amount: int, now: datetime, chance: random.Random) -> _Told:
+def _tell(tx: WriteTransaction, indexes: range, amount: int, now: datetime, chance: random.Random) -> _Told:
     told = _Told([], [], [], [])
     for index in indexes:
         license = _license(tx.next_id("license"), index, amount, now, chance)
@@ -206,7 +206,7 @@ def _mark(term: str, license_id: int, activation_id: int) -> Values:
     return {"term": term, "license_id": license_id, "activation_id": activation_id}
 
 
-def _save(tx: Writing, told: _Told) -> None:
+def _save(tx: WriteTransaction, told: _Told) -> None:
     license_store.save_new_licenses(tx, told.licenses)
     activation_store.save_new_activations(tx, told.activations)
     event_store.save_events(tx, told.events)
@@ -214,7 +214,7 @@ def _save(tx: Writing, told: _Told) -> None:
     _INSERT_MARKS.execute(tx.connection, told.marks)
 
 
-def _save_counts(tx: Writing, licenses: int, now: datetime, chance: random.Random) -> None:
+def _save_counts(tx: WriteTransaction, licenses: int, now: datetime, chance: random.Random) -> None:
     today = int(now.timestamp()) // 86_400
     counts: list[Values] = [
         {"day": today - days, "name": name, "amount": chance.randrange(licenses)}

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from benchmarks.databases import Database
 from keywright.config import open_installation
-from keywright.db import Storage, Writing
-from keywright.engine.executor import Batches
+from keywright.db import Storage, WriteTransaction
+from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.http.v2 import wire
@@ -129,7 +129,9 @@ def insert_limited(storage: Storage, keys: Sequence[str], limit: int) -> None:
         tx.save_numbers()
 
 
-def _insert(tx: Writing, created: list[tuple[int, datetime]], now: datetime, chance: random.Random) -> None:
+def _insert(
+    tx: WriteTransaction, created: list[tuple[int, datetime]], now: datetime, chance: random.Random
+) -> None:
     licenses, activations, events = [], [], []
     for index, at in created:
         id = tx.next_id("license")
@@ -202,7 +204,7 @@ def _write_places(storage: Storage, licenses: int, file: Path, chance: random.Ra
 def _write_constant(storage: Storage, indexes: Sequence[int], file: Path) -> str:
     """Write the answer of median length among these licenses', and return its license's key."""
     asked = [Validate(key=key_of(index)) for index in indexes]
-    outcomes: list[LicenseRecord] = Batches(storage).ask(asked)
+    outcomes: list[LicenseRecord] = Executor(storage).query(asked)
     answers = sorted((wire.validation(one), one.license.key) for one in outcomes)
     answer, key = sorted(answers, key=lambda pair: len(pair[0]))[len(answers) // 2]
     file.write_bytes(answer)

@@ -17,7 +17,7 @@ from benchmarks.browsed import FREQUENT_LABEL, OFFICE, RARE_LABEL, RESELLER, Bro
 from benchmarks.databases import Database
 from benchmarks.installations import key_of, opened
 from keywright import search as browsing
-from keywright.db import Reading, Storage, ask
+from keywright.db import ReadTransaction, Storage, ask
 from keywright.licensing.licenses.model import Status
 from keywright.search import Order, RecentFigures, Search
 from keywright.search.terms_store import address_term, label_term
@@ -25,7 +25,7 @@ from keywright.search.terms_store import address_term, label_term
 _TIMES = 40
 _ON_A_PAGE = 50
 #: What is looked up for a page; whether it ran out of time.
-Looked = Callable[[Reading], bool]
+Looked = Callable[[ReadTransaction], bool]
 
 _USUAL = {
     "the newest": Search(),
@@ -112,7 +112,7 @@ def _kinds(filled: Browsed) -> dict[str, dict[str, Looked]]:
     }
 
 
-def _list(search: Search, tx: Reading) -> bool:
+def _list(search: Search, tx: ReadTransaction) -> bool:
     page = browsing.find_page(tx, search, cursor=None, limit=_ON_A_PAGE, now=_now())
     return page.is_incomplete
 
@@ -120,7 +120,7 @@ def _list(search: Search, tx: Reading) -> bool:
 def _next_pages(search: Search) -> Looked:
     cursors: list[str | None] = [None]
 
-    def look(tx: Reading) -> bool:
+    def look(tx: ReadTransaction) -> bool:
         page = browsing.find_page(tx, search, cursor=cursors[-1], limit=_ON_A_PAGE, now=_now())
         cursors.append(page.next)
         return page.is_incomplete
@@ -138,7 +138,7 @@ def _searches(filled: Browsed, chance: random.Random) -> dict[str, Looked]:
         "nothing there is": lambda: f"nothing {chance.randrange(5_000)}",
     }
 
-    def look(typed: Callable[[], str], tx: Reading) -> bool:
+    def look(typed: Callable[[], str], tx: ReadTransaction) -> bool:
         return any([_list(one.search, tx) for one in browsing.interpret(tx, typed())])
 
     return {name: partial(look, typed) for name, typed in texts.items()}
@@ -158,11 +158,11 @@ def _others(filled: Browsed, chance: random.Random) -> dict[str, Looked]:
     }
 
 
-def _events(tx: Reading, **asked: Any) -> bool:
+def _events(tx: ReadTransaction, **asked: Any) -> bool:
     return browsing.list_events(tx, limit=_ON_A_PAGE, **asked).is_incomplete
 
 
-def _export(tx: Reading, after_id: int) -> bool:
+def _export(tx: ReadTransaction, after_id: int) -> bool:
     search = Search(product_id=2)
     found = browsing.find_matching_ids(tx, search, after_id=after_id, limit=1_000, now=_now())
     return len(found.ids) < 1_000 and found.after_id is not None

@@ -23,7 +23,7 @@ from benchmarks.servers import Server
 from keywright import jobs
 from keywright.core.command import Command, Origin
 from keywright.db import Storage, ask
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.identity import passwords
 from keywright.identity.commands import CreateUser
 from keywright.identity.model import Role
@@ -273,7 +273,7 @@ def _working(site: _Site, order: jobs.Order) -> Iterator[None]:
 
 
 def _decide(storage: Storage, *commands: Command) -> list[Any]:
-    outcomes = Batches(storage).change(commands)
+    outcomes = Executor(storage).execute(commands)
     for one in outcomes:
         if isinstance(one, Exception):
             raise one

@@ -10,7 +10,7 @@ from keywright import jobs
 from keywright.core.command import Command
 from keywright.db import Storage, ask, change, rows
 from keywright.db.schema import users
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.identity.model import Role
@@ -76,9 +76,9 @@ def fail(job_id: int, said: str, claimed_by: str = WORKER) -> FailJob:
     return FailJob(**by_user(), job_id=job_id, claimed_by=claimed_by, said=said)
 
 
-def decided(batches: Batches, command: Command) -> Any:
+def decided(executor: Executor, command: Command) -> Any:
     """The value; an error is raised."""
-    (outcome,) = batches.change([command])
+    (outcome,) = executor.execute([command])
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
@@ -87,11 +87,11 @@ def decided(batches: Batches, command: Command) -> Any:
 class Work:
     """A claimed job, and what comes next in it."""
 
-    def __init__(self, batches: Batches, storage: Storage, now: datetime = NOW) -> None:
-        self._batches = batches
+    def __init__(self, executor: Executor, storage: Storage, now: datetime = NOW) -> None:
+        self._batches = executor
         self._storage = storage
         self._now = now
-        self.job: Job = decided(batches, claim(storage, now))
+        self.job: Job = decided(executor, claim(storage, now))
         self._plan = jobs.Plan(self.job, WORKER)
 
     def prepare(self) -> JobStep:
@@ -106,11 +106,11 @@ class Work:
 
 
 def worked_through(
-    batches: Batches, storage: Storage, order: jobs.Order, *, now: datetime = NOW, total: int | None = None
+    executor: Executor, storage: Storage, order: jobs.Order, *, now: datetime = NOW, total: int | None = None
 ) -> Job:
     """The job that carries out the order, at its end."""
-    decided(batches, start(order, now, total))
-    work = Work(batches, storage, now)
+    decided(executor, start(order, now, total))
+    work = Work(executor, storage, now)
     for _ in work.steps():
         pass
     return work.job

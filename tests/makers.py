@@ -10,12 +10,12 @@ from typing import Any
 from argon2 import PasswordHasher
 from pyotp import TOTP
 
-from keywright.core.command import Origin, Retry
+from keywright.core.command import IdempotentCall, Origin
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import KeywrightError
 from keywright.db import open_storage
 from keywright.db.sqlite import SqliteStorage
-from keywright.engine.idempotency import ForgetAnswers
+from keywright.engine.idempotency import PurgeIdempotencyRecords
 from keywright.events.model import Event
 from keywright.identity.commands import (
     ChangeUser,
@@ -183,7 +183,7 @@ def an_origin(**fields: Any) -> Origin:
     return Origin(**{"actor": "program", "ip_address": "192.0.2.1", "user_agent": "program/1.0"} | fields)
 
 
-def a_retry(name: str, digest: bytes = b"", *, write: Callable[[Any], bytes] | None = None) -> Retry:
+def a_retry(name: str, digest: bytes = b"", *, write: Callable[[Any], bytes] | None = None) -> IdempotentCall:
     """A call that may be sent again; its answer is what ``write`` makes of the outcome."""
 
     def write_answer(outcome: Any) -> tuple[int, bytes]:
@@ -191,7 +191,7 @@ def a_retry(name: str, digest: bytes = b"", *, write: Callable[[Any], bytes] | N
             return 404, type(outcome).__name__.encode()
         return 200, b"" if write is None else write(outcome)
 
-    return Retry(sha256(name.encode()).digest(), sha256(digest).digest(), write_answer)
+    return IdempotentCall(sha256(name.encode()).digest(), sha256(digest).digest(), write_answer)
 
 
 def _asked(**fields: Any) -> dict[str, Any]:
@@ -254,8 +254,8 @@ def generate(generator_id: int, amount: int, **fields: Any) -> GenerateLicenses:
     return GenerateLicenses(**_asked(**defaults | fields))
 
 
-def forget_answers(before: datetime) -> ForgetAnswers:
-    return ForgetAnswers(**_asked(before=before))
+def purge_idempotency_records(before: datetime) -> PurgeIdempotencyRecords:
+    return PurgeIdempotencyRecords(**_asked(before=before))
 
 
 def create_user(name: str = "alice", role: Role = Role.ADMINISTRATOR, **fields: Any) -> CreateUser:

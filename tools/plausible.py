@@ -11,7 +11,7 @@ from typing import Any
 from keywright.core.command import Command, Origin
 from keywright.core.errors import LimitReached
 from keywright.db import Storage
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.licensing.activations.commands import Activate, Deactivate
 from keywright.licensing.activations.model import Activation, LicenseRecord
 from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
@@ -21,7 +21,7 @@ from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.generators.commands import CreateGenerator, GenerateLicenses
 from keywright.provisioning.generators.model import Generator
-from keywright.search.commands import Follow, Tally
+from keywright.search.commands import ProjectEvents, SaveCounters
 
 _PRODUCTS = {101: "Lumen Studio", 102: "Lumen Server", 103: "Lumen Field Kit"}
 _CUSTOMERS = """Alder & Finch|Northlight Press|Kestrel Survey|Museum of Maps|Brightwater School|Odd Hours Film
@@ -42,7 +42,7 @@ class _Past:
     """The months until now, day by day."""
 
     def __init__(self, storage: Storage, now: datetime, random: Random) -> None:
-        self._batches = Batches(storage)
+        self._batches = Executor(storage)
         self._now = now
         self._random = random
         self._generators: list[Generator] = []
@@ -52,7 +52,7 @@ class _Past:
     def do(self, commands: Iterable[Command]) -> list[tuple[Any, Any]]:
         """Decide them in the order of their times; returns what they were and what became of them."""
         ordered = sorted(commands, key=lambda one: one.now)
-        return list(zip(ordered, self._batches.change(ordered) if ordered else (), strict=True))
+        return list(zip(ordered, self._batches.execute(ordered) if ordered else (), strict=True))
 
     def prepare(self, first: datetime) -> None:
         """What was there before the first license was sold."""
@@ -99,7 +99,7 @@ class _Past:
                 refused[command.key] += 1
         validations = int((len(self._places) * 6 + 40) * pace * self._random.uniform(0.9, 1.1))
         evening = self._midnight(days_ago) + timedelta(hours=21)
-        tally = Tally(
+        tally = SaveCounters(
             now=min(evening, self._now), origin=_ITSELF, validations=validations, refused=dict(refused)
         )
         self.do([tally])
@@ -108,7 +108,7 @@ class _Past:
         """Bring what follows the events up to them, so that nobody has to wait for it."""
         rows = 1
         while rows:
-            ((_, followed),) = self.do([Follow(now=self._now, origin=_ITSELF, limit=500)])
+            ((_, followed),) = self.do([ProjectEvents(now=self._now, origin=_ITSELF, limit=500)])
             rows = followed.rows
 
     def _moment(self, days_ago: int, earliest: float, latest: float) -> datetime:

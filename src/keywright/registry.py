@@ -6,8 +6,8 @@ from typing import Any
 from keywright import jobs
 from keywright.core.command import Command, Query
 from keywright.engine import health
-from keywright.engine.idempotency import ForgetAnswers, forget_answers
-from keywright.events.commands import Note
+from keywright.engine.idempotency import PurgeIdempotencyRecords, purge_idempotency_records
+from keywright.events.commands import RecordEvent
 from keywright.events.handlers import note
 from keywright.identity import api_keys, second_factors, users
 from keywright.identity import queries as identity
@@ -24,18 +24,18 @@ from keywright.provisioning.generators.commands import GetGenerator, ListGenerat
 from keywright.search import projector
 
 HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
-    licenses.DECISIONS
-    | activations.DECISIONS
-    | generators.DECISIONS
-    | catalog.DECISIONS
-    | api_keys.DECISIONS
-    | users.DECISIONS
-    | second_factors.DECISIONS
-    | projector.DECISIONS
-    | jobs.DECISIONS
-    | personal_data.DECISIONS
-    | retention.DECISIONS
-    | {ForgetAnswers: forget_answers, Note: note}
+    licenses.HANDLERS
+    | activations.HANDLERS
+    | generators.HANDLERS
+    | catalog.HANDLERS
+    | api_keys.HANDLERS
+    | users.HANDLERS
+    | second_factors.HANDLERS
+    | projector.HANDLERS
+    | jobs.HANDLERS
+    | personal_data.HANDLERS
+    | retention.HANDLERS
+    | {PurgeIdempotencyRecords: purge_idempotency_records, RecordEvent: note}
 )
 
 QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {

@@ -9,7 +9,7 @@ import pytest
 
 from keywright.config import open_installation, read_settings
 from keywright.core.crypto import mask
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.http.v2 import wire
 from keywright.licensing.activations.commands import Validate
 from keywright.licensing.activations.model import LicenseRecord
@@ -22,7 +22,7 @@ TOKEN = re.compile(r"\b[0-9a-f]{40}\b")
 def stored(keywright: Keywright, key: str = KEY) -> LicenseRecord:
     """The license as the operations see it."""
     with closing(open_installation(read_settings({"data_dir": keywright.data_dir}))) as storage:
-        record: LicenseRecord = Batches(storage).ask([Validate(key=key)])[0]
+        record: LicenseRecord = Executor(storage).query([Validate(key=key)])[0]
     return record
 
 

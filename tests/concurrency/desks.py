@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from keywright.core.errors import KeywrightError
-from keywright.db import Reading, Storage, Writing
+from keywright.db import ReadTransaction, Storage, WriteTransaction
 from keywright.engine.desk import ANSWER_WITHIN, Desk
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from tests.databases import a_postgres_url
 from tests.makers import url_of
 
@@ -34,7 +34,7 @@ class Observed:
         self.go_on.set()
 
     @contextmanager
-    def write(self, *, wait: float | None = None) -> Iterator[Writing]:
+    def write(self, *, wait: float | None = None) -> Iterator[WriteTransaction]:
         is_aside = threading.current_thread() is not threading.main_thread()
         self.writes.append("aside" if is_aside else "in place")
         self.waits.append(wait)
@@ -44,7 +44,7 @@ class Observed:
             yield tx
 
     @contextmanager
-    def read(self, *, is_single: bool = False) -> Iterator[Reading]:
+    def read(self, *, is_single: bool = False) -> Iterator[ReadTransaction]:
         self.reads += 1
         with self.inner.read(is_single=is_single) as tx:
             yield tx
@@ -65,7 +65,7 @@ class Observed:
 
 class _Held(Observed):
     @contextmanager
-    def read(self, *, is_single: bool = False) -> Iterator[Reading]:
+    def read(self, *, is_single: bool = False) -> Iterator[ReadTransaction]:
         assert threading.current_thread() is not threading.main_thread()
         self.go_on.wait(timeout=10)
         with super().read(is_single=is_single) as tx:
@@ -111,8 +111,8 @@ class AnAsker:
 def a_desk(
     storage: Storage | Observed, most_waiting: int = 1000, answer_within: float = ANSWER_WITHIN
 ) -> Desk:
-    batches = Batches(cast(Storage, storage))
-    return Desk(batches, most_waiting=most_waiting, answer_within=answer_within)
+    executor = Executor(cast(Storage, storage))
+    return Desk(executor, most_waiting=most_waiting, answer_within=answer_within)
 
 
 async def turns(number: int) -> None:

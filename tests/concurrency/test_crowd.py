@@ -11,7 +11,7 @@ import uvloop
 from keywright.core.errors import LimitReached
 from keywright.db import open_storage
 from keywright.engine.desk import Desk
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from tests.concurrency.desks import a_url
 from tests.makers import KEY_RING, activate, create, validate
 
@@ -24,18 +24,18 @@ async def places_got(desk: Desk, keys: list[str]) -> list[tuple[str, int]]:
     got = []
     for key in keys:
         try:
-            outcome = await desk.change(activate(key))
+            outcome = await desk.execute(activate(key))
         except LimitReached:
             continue
         place = outcome.license.times_activated
         got.append((key, place))
-        assert (await desk.ask(validate(key))).license.times_activated >= place
+        assert (await desk.query(validate(key))).license.times_activated >= place
     return got
 
 
 async def a_crowd(desk: Desk) -> list[tuple[str, int]]:
     """64 callers, each beginning with another license."""
-    await asyncio.gather(*(desk.change(create(key, LIMIT)) for key in KEYS))
+    await asyncio.gather(*(desk.execute(create(key, LIMIT)) for key in KEYS))
     lists = [KEYS[n % 20 :] + KEYS[: n % 20] for n in range(64)]
     everything = await asyncio.gather(*(places_got(desk, keys) for keys in lists))
     await desk.close()
@@ -47,7 +47,7 @@ def test_a_crowd_gets_every_place_once_and_no_more(
     database: str, tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     async def main() -> list[tuple[str, int]]:
-        return await a_crowd(Desk(Batches(storage), most_waiting=1000))
+        return await a_crowd(Desk(Executor(storage), most_waiting=1000))
 
     with (
         a_url(database, tmp_path) as url,

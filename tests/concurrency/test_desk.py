@@ -17,10 +17,10 @@ from keywright.core.errors import (
     UnknownLicense,
     WaitedTooLong,
 )
-from keywright.db import Writing, change, open_storage, sqlite
+from keywright.db import WriteTransaction, change, open_storage, sqlite
 from keywright.engine import desk as front
 from keywright.engine.desk import MOST_AT_ONCE, Desk
-from keywright.engine.executor import Batches, Outcome
+from keywright.engine.executor import Executor, Outcome
 from keywright.jobs.commands import JobStep
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.commands import FindLicenses, ListLicenses
@@ -39,8 +39,8 @@ from tests.makers import (
     an_activation,
     create,
     create_generator,
-    forget_answers,
     generate,
+    purge_idempotency_records,
     validate,
 )
 
@@ -49,7 +49,7 @@ from tests.makers import (
 def observed(database: str, folder: Path) -> Iterator[Observed]:
     """A database with a license."""
     with a_url(database, folder) as url, closing(open_storage(url, KEY_RING)) as inner:
-        Batches(inner).change([create()])
+        Executor(inner).execute([create()])
         storage = Observed(inner)
         yield storage
         storage.go_on.set()
@@ -78,7 +78,7 @@ def far(tmp_path: Path) -> Iterator[Observed]:
 @in_a_loop
 async def test_calls_that_arrive_together_share_a_transaction(storage: Observed) -> None:
     desk = a_desk(storage)
-    outcomes = await results(*(desk.change(activate()) for _ in range(100)))
+    outcomes = await results(*(desk.execute(activate()) for _ in range(100)))
     assert sorted(one.license.times_activated for one in outcomes) == list(range(1, 101))
     assert storage.writes == [storage.place]
 
@@ -86,7 +86,7 @@ async def test_calls_that_arrive_together_share_a_transaction(storage: Observed)
 @in_a_loop
 async def test_questions_that_arrive_together_share_a_transaction(storage: Observed) -> None:
     desk = a_desk(storage)
-    await results(*(desk.ask(validate()) for _ in range(100)))
+    await results(*(desk.query(validate()) for _ in range(100)))
     assert (storage.reads, storage.writes) == (1, [])
 
 
@@ -96,7 +96,7 @@ async def test_calls_join_while_the_loop_still_brings_new_ones(storage: Observed
     for batch in (1, 2):
         calls = []
         for _ in range(10):
-            calls += started(desk.change(activate()))
+            calls += started(desk.execute(activate()))
             await turns(1)
         await asyncio.gather(*calls)
         assert storage.writes == [storage.place] * batch
@@ -105,14 +105,14 @@ async def test_calls_join_while_the_loop_still_brings_new_ones(storage: Observed
 @in_a_loop
 async def test_no_more_than_the_most_are_decided_together(storage: Observed) -> None:
     desk = a_desk(storage)
-    await results(*(desk.change(activate()) for _ in range(2 * MOST_AT_ONCE + 1)))
+    await results(*(desk.execute(activate()) for _ in range(2 * MOST_AT_ONCE + 1)))
     assert len(storage.writes) == 3
 
 
 @in_a_loop
 async def test_a_lone_call_is_served_at_once(near: Observed) -> None:
     desk = a_desk(near)
-    change, question = started(desk.change(activate()), desk.ask(validate()))
+    change, question = started(desk.execute(activate()), desk.query(validate()))
     await turns(5)
     assert change.done()
     assert question.done()
@@ -122,13 +122,13 @@ async def test_a_lone_call_is_served_at_once(near: Observed) -> None:
 @in_a_loop
 async def test_each_caller_gets_its_own_outcome(storage: Observed) -> None:
     desk = a_desk(storage)
-    await desk.change(create("other", 1))
+    await desk.execute(create("other", 1))
     outcomes = await results(
-        desk.change(activate("other")),
-        desk.change(activate("unknown")),
-        desk.change(activate("other")),
-        desk.change(create("bad", order_id=2**63)),
-        desk.change(activate(KEY)),
+        desk.execute(activate("other")),
+        desk.execute(activate("unknown")),
+        desk.execute(activate("other")),
+        desk.execute(create("bad", order_id=2**63)),
+        desk.execute(activate(KEY)),
     )
     assert [type(one).__name__ for one in outcomes] == [
         "LicenseRecord",
@@ -138,7 +138,7 @@ async def test_each_caller_gets_its_own_outcome(storage: Observed) -> None:
         "LicenseRecord",
     ]
     with pytest.raises(UnknownLicense):
-        await desk.ask(validate("unknown"))
+        await desk.query(validate("unknown"))
 
 
 @in_a_loop
@@ -146,9 +146,9 @@ async def test_a_caller_that_went_away_while_it_waited_is_not_decided_and_stops_
     storage: Observed,
 ) -> None:
     desk = a_desk(storage)
-    first, canceled, last = started(*(desk.change(activate()) for _ in range(3)))
+    first, canceled, last = started(*(desk.execute(activate()) for _ in range(3)))
     gone = AnAsker(is_gone=True)
-    hung_up = started(desk.change(activate(), gone), desk.change(activate(retry=a_retry("call")), gone))
+    hung_up = started(desk.execute(activate(), gone), desk.execute(activate(retry=a_retry("call")), gone))
     await turns(1)
     canceled.cancel()
     assert [one.license.times_activated for one in (await first, await last)] == [1, 2]
@@ -156,8 +156,8 @@ async def test_a_caller_that_went_away_while_it_waited_is_not_decided_and_stops_
     assert [type(one.exception()) for one in hung_up] == [WaitedTooLong, WaitedTooLong]
     assert gone.is_begun is False
     with pytest.raises(WaitedTooLong):
-        await desk.ask(validate(), gone)
-    assert (await desk.ask(validate())).license.times_activated == 2
+        await desk.query(validate(), gone)
+    assert (await desk.query(validate())).license.times_activated == 2
 
 
 @in_a_loop
@@ -167,12 +167,12 @@ async def test_a_lane_in_which_everybody_has_gone_serves_who_comes_then_and_can_
     desk = a_desk(storage)
     for _ in range(2):
         with pytest.raises(WaitedTooLong):
-            await desk.change(activate(), AnAsker(is_gone=True))
+            await desk.execute(activate(), AnAsker(is_gone=True))
     assert storage.writes == []
     asker = AnAsker()
-    assert (await desk.change(activate(), asker)).license.times_activated == 1
+    assert (await desk.execute(activate(), asker)).license.times_activated == 1
     assert asker.is_begun
-    (gone,) = started(desk.change(activate(), AnAsker(is_gone=True)))
+    (gone,) = started(desk.execute(activate(), AnAsker(is_gone=True)))
     await turns(1)
     await desk.close()
     assert isinstance(gone.exception(), WaitedTooLong)
@@ -183,16 +183,16 @@ async def test_what_waits_for_too_long_behind_another_call_is_refused_before_tha
     storage: Observed,
 ) -> None:
     desk = a_desk(storage, answer_within=0.01)
-    number = (await desk.change(create_generator())).id
+    number = (await desk.execute(create_generator())).id
     storage.go_on.clear()
-    (long,) = started(desk.change(generate(number, 1)))
+    (long,) = started(desk.execute(generate(number, 1)))
     await turns(5)
-    outcomes = await results(*(desk.change(activate()) for _ in range(3)))
+    outcomes = await results(*(desk.execute(activate()) for _ in range(3)))
     assert [type(one) for one in outcomes] == [WaitedTooLong] * 3
     assert not long.done()
     storage.go_on.set()
     assert len(await long) == 1
-    assert (await desk.change(activate())).license.times_activated == 1
+    assert (await desk.execute(activate())).license.times_activated == 1
     await desk.close()
 
 
@@ -201,9 +201,9 @@ async def test_a_caller_that_went_away_while_its_call_is_decided_does_not_stop_t
     storage: Observed,
 ) -> None:
     desk = a_desk(storage)
-    number = (await desk.change(create_generator())).id
+    number = (await desk.execute(create_generator())).id
     storage.go_on.clear()
-    gone, next_one = started(desk.change(generate(number, 1)), desk.change(activate()))
+    gone, next_one = started(desk.execute(generate(number, 1)), desk.execute(activate()))
     await turns(5)
     gone.cancel()
     storage.go_on.set()
@@ -214,21 +214,21 @@ async def test_a_caller_that_went_away_while_its_call_is_decided_does_not_stop_t
 @in_a_loop
 async def test_a_full_queue_refuses_at_once_and_recovers(storage: Observed) -> None:
     desk = a_desk(storage, most_waiting=2)
-    calls = started(*(desk.change(activate()) for _ in range(4)), desk.ask(validate()))
+    calls = started(*(desk.execute(activate()) for _ in range(4)), desk.query(validate()))
     await turns(1)
     assert desk.waiting == 3
     assert [one.done() for one in calls] == [False, False, True, True, False]
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert [isinstance(one, QueueFull) for one in outcomes] == [False, False, True, True, False]
     assert desk.waiting == 0
-    assert (await desk.change(activate())).license.times_activated == 3
+    assert (await desk.execute(activate())).license.times_activated == 3
 
 
 @in_a_loop
 async def test_a_full_lane_of_changes_leaves_room_for_questions(storage: Observed) -> None:
     desk = a_desk(storage, most_waiting=1)
     outcomes = await results(
-        desk.change(activate()), desk.change(activate()), desk.ask(validate()), desk.ask(validate())
+        desk.execute(activate()), desk.execute(activate()), desk.query(validate()), desk.query(validate())
     )
     assert [isinstance(one, QueueFull) for one in outcomes] == [False, True, False, True]
 
@@ -236,12 +236,12 @@ async def test_a_full_lane_of_changes_leaves_room_for_questions(storage: Observe
 @in_a_loop
 async def test_closing_finishes_what_was_accepted_and_refuses_what_comes(storage: Observed) -> None:
     desk = a_desk(storage)
-    accepted = started(*(desk.change(activate()) for _ in range(300)), desk.ask(validate()))
+    accepted = started(*(desk.execute(activate()) for _ in range(300)), desk.query(validate()))
     await turns(1)
     await desk.close()
     assert all(one.done() for one in accepted)
     assert sorted(one.result().license.times_activated for one in accepted[:-1]) == list(range(1, 301))
-    for call in (desk.change(activate()), desk.ask(validate())):
+    for call in (desk.execute(activate()), desk.query(validate())):
         with pytest.raises(ShuttingDown):
             await call
 
@@ -249,13 +249,13 @@ async def test_closing_finishes_what_was_accepted_and_refuses_what_comes(storage
 @in_a_loop
 async def test_closing_refuses_questions_too_while_changes_are_finished(storage: Observed) -> None:
     desk = a_desk(storage)
-    number = (await desk.change(create_generator())).id
+    number = (await desk.execute(create_generator())).id
     storage.go_on.clear()
-    (accepted,) = started(desk.change(generate(number, 1)))
+    (accepted,) = started(desk.execute(generate(number, 1)))
     await turns(5)
     (closing_down,) = started(desk.close())
     await turns(5)
-    for call in (desk.change(activate()), desk.ask(validate())):
+    for call in (desk.execute(activate()), desk.query(validate())):
         with pytest.raises(ShuttingDown):
             await call
     assert not closing_down.done()
@@ -275,13 +275,13 @@ async def test_closing_an_idle_desk_is_done_at_once_and_can_be_repeated(storage:
 async def test_a_long_command_is_decided_aside_while_questions_go_on(near: Observed) -> None:
     there_before = set(threading.enumerate())
     desk = a_desk(near)
-    number = (await desk.change(create_generator())).id
+    number = (await desk.execute(create_generator())).id
     near.writes.clear()
     near.go_on.clear()
     before, long, after = started(
-        desk.change(activate()), desk.change(generate(number, 3)), desk.change(activate())
+        desk.execute(activate()), desk.execute(generate(number, 3)), desk.execute(activate())
     )
-    answer = await desk.ask(validate())
+    answer = await desk.query(validate())
     assert answer.license.key == KEY
     await before
     await turns(5)
@@ -293,7 +293,7 @@ async def test_a_long_command_is_decided_aside_while_questions_go_on(near: Obser
     assert len(await long) == 3
     assert (await after).license.times_activated == 2
     assert near.writes == ["in place", "aside", "in place"]
-    assert await desk.change(forget_answers(LATER)) == 0
+    assert await desk.execute(purge_idempotency_records(LATER)) == 0
     assert near.writes[3:] == ["aside"]
     assert set(threading.enumerate()) - there_before == {aside}
     await desk.close()
@@ -307,14 +307,14 @@ async def test_waiting_for_another_process_happens_aside_while_questions_go_on(
     desk = a_desk(near)
     with closing(a_storage(tmp_path)) as other:
         with other.write():
-            calls = started(*(desk.change(activate()) for _ in range(3)))
-            assert (await desk.ask(validate())).license.times_activated == 0
+            calls = started(*(desk.execute(activate()) for _ in range(3)))
+            assert (await desk.query(validate())).license.times_activated == 0
             await turns(5)
             assert near.writes == ["in place", "aside"]
             assert not any(one.done() for one in calls)
         outcomes = await asyncio.gather(*calls)
         assert [one.license.times_activated for one in outcomes] == [1, 2, 3]
-        assert (await desk.change(activate())).license.times_activated == 4
+        assert (await desk.execute(activate())).license.times_activated == 4
     assert near.writes == ["in place", "aside", "in place"]
     await desk.close()
 
@@ -324,14 +324,14 @@ async def test_waiting_in_vain_is_told_to_each_caller_and_the_desk_goes_on(
     near: Observed, tmp_path: Path
 ) -> None:
     desk = a_desk(near, answer_within=0.01)
-    number = (await desk.change(create_generator())).id
+    number = (await desk.execute(create_generator())).id
     with closing(a_storage(tmp_path)) as other:
         with other.write():
             outcomes = await results(
-                desk.change(activate()), desk.change(activate()), desk.change(generate(number, 1))
+                desk.execute(activate()), desk.execute(activate()), desk.execute(generate(number, 1))
             )
         assert [type(one) for one in outcomes] == [WaitedTooLong] * 3
-        assert (await desk.change(activate())).license.times_activated == 1
+        assert (await desk.execute(activate())).license.times_activated == 1
     await desk.close()
 
 
@@ -343,7 +343,7 @@ async def test_who_goes_while_another_process_is_writing_leaves_the_batch(
     going = AnAsker()
     with closing(a_storage(tmp_path)) as other:
         with other.write():
-            gone, stays = started(desk.change(activate(), going), desk.change(activate()))
+            gone, stays = started(desk.execute(activate(), going), desk.execute(activate()))
             await turns(5)
             assert going.is_begun
             going.is_gone = True
@@ -357,16 +357,16 @@ async def test_who_goes_while_another_process_is_writing_leaves_the_batch(
 @in_a_loop
 async def test_lists_are_read_alone_and_aside_while_questions_and_changes_go_on(storage: Observed) -> None:
     desk = a_desk(storage)
-    await desk.change(create("other"))
+    await desk.execute(create("other"))
     storage.go_on.clear()
     page = ListLicenses(where=LicenseFilter(), page=1, per_page=1)
     piece = FindLicenses(where=LicenseFilter(), after_id=0, limit=9)
-    lists = started(desk.ask(page), desk.ask(piece))
+    lists = started(desk.query(page), desk.query(piece))
     await turns(5)
     for _ in range(3):
-        assert (await desk.ask(validate())).license.key == KEY
+        assert (await desk.query(validate())).license.key == KEY
     storage.go_on.set()
-    assert (await desk.change(activate())).license.times_activated == 1
+    assert (await desk.execute(activate())).license.times_activated == 1
     found, some = await asyncio.gather(*lists)
     assert (found.total, len(found.records), len(some)) == (2, 1, 2)
     (beside,) = storage.others
@@ -378,17 +378,17 @@ async def test_lists_are_read_alone_and_aside_while_questions_and_changes_go_on(
 async def test_a_license_with_very_many_records_is_read_alone_and_aside(storage: Observed) -> None:
     records = [an_activation(id=n, token=f"{n:040x}", license_id=9, deactivated_at=NOW) for n in range(501)]
 
-    def insert(tx: Writing) -> None:
+    def insert(tx: WriteTransaction) -> None:
         license_store.save_new_licenses(tx, [a_license(id=9, key="large", deactivated_records=501)])
         activation_store.save_new_activations(tx, records)
 
     change(storage.inner, insert)
     desk = a_desk(storage)
     storage.go_on.clear()
-    (large,) = started(desk.ask(validate("large")))
+    (large,) = started(desk.query(validate("large")))
     for _ in range(3):
         await turns(5)
-        assert (await desk.ask(validate())).license.key == KEY
+        assert (await desk.query(validate())).license.key == KEY
     assert not large.done()
     storage.go_on.set()
     assert len((await large).activations) == 501
@@ -401,12 +401,14 @@ async def test_a_license_with_very_many_records_is_read_alone_and_aside(storage:
 async def test_no_more_lists_wait_than_the_most(storage: Observed) -> None:
     desk = a_desk(storage)
     storage.go_on.clear()
-    lists = started(*(desk.ask(FindLicenses(where=LicenseFilter(), after_id=0, limit=9)) for _ in range(80)))
+    lists = started(
+        *(desk.query(FindLicenses(where=LicenseFilter(), after_id=0, limit=9)) for _ in range(80))
+    )
     await turns(5)
     refused = [one for one in lists if one.done()]
     assert {type(one.exception()) for one in refused} == {QueueFull}
     assert len(refused) in (15, 16)
-    assert (await desk.ask(validate())).license.key == KEY
+    assert (await desk.query(validate())).license.key == KEY
     storage.go_on.set()
     assert [len(await one) for one in lists if one not in refused] == [1] * (80 - len(refused))
     await desk.close()
@@ -419,28 +421,28 @@ async def test_a_database_that_vanished_is_told_to_each_caller_and_may_come_back
     near.inner.close()
     path = near.inner.path
     hidden = path.rename(path.with_suffix(".hidden"))
-    outcomes = await results(desk.change(activate()), desk.change(activate()), desk.ask(validate()))
+    outcomes = await results(desk.execute(activate()), desk.execute(activate()), desk.query(validate()))
     assert {type(one) for one in outcomes} == {StoreUnavailable}
     hidden.rename(path)
-    assert (await desk.change(activate())).license.times_activated == 1
-    assert (await desk.ask(validate())).license.times_activated == 1
+    assert (await desk.execute(activate())).license.times_activated == 1
+    assert (await desk.query(validate())).license.times_activated == 1
 
 
 @in_a_loop
 async def test_what_nobody_thought_of_is_a_fault_for_each_caller_and_the_desk_goes_on(
     storage: Observed, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Broken(Batches):
-        def change(self, commands: Sequence[Command], *, wait: float | None = None) -> list[Outcome]:
+    class Broken(Executor):
+        def execute(self, commands: Sequence[Command], *, wait: float | None = None) -> list[Outcome]:
             raise RuntimeError("internals")
 
-        def ask(self, queries: Sequence[Query]) -> list[Outcome]:
+        def query(self, queries: Sequence[Query]) -> list[Outcome]:
             raise RuntimeError("internals")
 
     desk = Desk(Broken(storage.inner), most_waiting=9)
     for _ in range(2):
         outcomes = await results(
-            desk.change(activate()), desk.change(forget_answers(LATER)), desk.ask(validate())
+            desk.execute(activate()), desk.execute(purge_idempotency_records(LATER)), desk.query(validate())
         )
         assert [type(one) for one in outcomes] == [Fault, Fault, Fault]
         assert {str(one) for one in outcomes} == {"RuntimeError"}

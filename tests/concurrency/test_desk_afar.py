@@ -10,7 +10,7 @@ import pytest
 
 from keywright.core.errors import StoreConflict
 from keywright.db import open_storage, session
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from tests.concurrency.desks import Observed, a_desk, a_url, in_a_loop, results, started, turns
 from tests.databases import execute
 from tests.makers import (
@@ -35,7 +35,7 @@ def url(database: str, tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def storage(url: str) -> Iterator[Observed]:
     with closing(open_storage(url, KEY_RING)) as inner:
-        Batches(inner).change([create(), create("other")])
+        Executor(inner).execute([create(), create("other")])
         storage = Observed(inner)
         yield storage
         storage.go_on.set()
@@ -59,10 +59,10 @@ async def test_a_slow_change_holds_up_no_question_and_what_comes_meanwhile_is_de
 ) -> None:
     desk = a_desk(storage)
     storage.go_on.clear()
-    calls = started(desk.change(activate()))
+    calls = started(desk.execute(activate()))
     await turns(5)
-    calls += started(*(desk.change(activate()) for _ in range(20)))
-    assert (await desk.ask(validate())).license.times_activated == 0
+    calls += started(*(desk.execute(activate()) for _ in range(20)))
+    assert (await desk.query(validate())).license.times_activated == 0
     assert not any(call.done() for call in calls)
     storage.go_on.set()
     outcomes = await asyncio.gather(*calls)
@@ -74,11 +74,11 @@ async def test_a_slow_change_holds_up_no_question_and_what_comes_meanwhile_is_de
 @in_a_loop
 async def test_a_long_command_holds_up_no_question(storage: Observed) -> None:
     desk = a_desk(storage)
-    number = (await desk.change(create_generator())).id
+    number = (await desk.execute(create_generator())).id
     storage.go_on.clear()
-    (long,) = started(desk.change(generate(number, 3)))
+    (long,) = started(desk.execute(generate(number, 3)))
     await turns(5)
-    assert (await desk.ask(validate())).license.key == KEY
+    assert (await desk.query(validate())).license.key == KEY
     assert not long.done()
     storage.go_on.set()
     assert len(await long) == 3
@@ -92,9 +92,9 @@ async def test_a_license_that_another_program_holds_is_waited_for_while_question
     desk = a_desk(storage)
     with closing(psycopg.connect(url)) as other:
         hold(other)
-        calls = started(*(desk.change(activate()) for _ in range(3)))
+        calls = started(*(desk.execute(activate()) for _ in range(3)))
         await until_somebody_waits(url)
-        assert (await desk.ask(validate())).license.times_activated == 0
+        assert (await desk.query(validate())).license.times_activated == 0
         assert not any(call.done() for call in calls)
         other.rollback()
         assert [one.license.times_activated for one in await asyncio.gather(*calls)] == [1, 2, 3]
@@ -112,9 +112,9 @@ async def test_waiting_in_vain_is_told_to_those_who_want_that_license_and_to_no_
     with closing(psycopg.connect(url)) as other:
         hold(other)
         outcomes = await results(
-            desk.change(activate()), desk.change(activate("other")), desk.change(activate())
+            desk.execute(activate()), desk.execute(activate("other")), desk.execute(activate())
         )
         other.rollback()
     assert [isinstance(one, StoreConflict) for one in outcomes] == [True, False, True]
-    assert (await desk.change(activate())).license.times_activated == 1
+    assert (await desk.execute(activate())).license.times_activated == 1
     await desk.close()

@@ -1,7 +1,8 @@
 """The desk when its own thread fails it, and when a batch has to be decided one by one."""
 
 import asyncio
-from concurrent.futures import Executor, Future
+import concurrent.futures
+from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,14 @@ from keywright.core.errors import Fault, RejectedByDatabase, StoreBusy
 from keywright.db import open_storage
 from keywright.engine import desk as front
 from keywright.engine.desk import Desk
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import LicenseRecord
 from tests.concurrency.desks import a_url
-from tests.makers import KEY_RING, LATER, a_storage, activate, create, forget_answers, update
+from tests.makers import KEY_RING, LATER, a_storage, activate, create, purge_idempotency_records, update
 
 
-class NoThreads(Executor):
+class NoThreads(concurrent.futures.Executor):
     """A system that has no thread to give."""
 
     def submit(self, *_: Any, **__: Any) -> Future[Any]:
@@ -30,11 +31,11 @@ def test_a_desk_that_gets_no_thread_says_so_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
-        desk = Desk(Batches(storage), most_waiting=10)
+        desk = Desk(Executor(storage), most_waiting=10)
         monkeypatch.setattr(front, "ThreadPoolExecutor", lambda *_, **__: NoThreads())
         with pytest.raises(Fault, match="RuntimeError"):
-            await asyncio.wait_for(desk.change(forget_answers(LATER)), 10)
-        made = await asyncio.wait_for(desk.change(create()), 10)
+            await asyncio.wait_for(desk.execute(purge_idempotency_records(LATER)), 10)
+        made = await asyncio.wait_for(desk.execute(create()), 10)
         assert isinstance(made, LicenseRecord)
         await asyncio.wait_for(desk.close(), 10)
 
@@ -46,17 +47,17 @@ def test_a_rejected_batch_is_decided_one_by_one_aside_and_not_on_the_event_loop(
     bad = update(no_such_field=1)
 
     async def scenario() -> list[Any]:
-        desk = Desk(Batches(storage), most_waiting=10)
-        calls = (desk.change(one) for one in (activate(), bad, activate()))
+        desk = Desk(Executor(storage), most_waiting=10)
+        calls = (desk.execute(one) for one in (activate(), bad, activate()))
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         await desk.close()
         return outcomes
 
     with closing(a_storage(tmp_path)) as storage:
-        batches = Batches(storage)
-        batches.change([create()])
+        executor = Executor(storage)
+        executor.execute([create()])
         with pytest.raises(StoreBusy):
-            batches.change([activate(), bad], wait=0)
+            executor.execute([activate(), bad], wait=0)
         first, fault, last = asyncio.run(scenario())
         assert (first.license.times_activated, type(fault), last.license.times_activated) == (1, Fault, 2)
 
@@ -65,10 +66,10 @@ def test_the_second_judge_is_not_talked_round_by_another_change_in_the_batch(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with a_url(database, tmp_path) as url, closing(open_storage(url, KEY_RING)) as storage:
-        batches = Batches(storage)
-        batches.change([create(limit=1)])
+        executor = Executor(storage)
+        executor.execute([create(limit=1)])
         monkeypatch.setattr("keywright.licensing.licenses.rules.require_free_place", lambda license: None)
-        outcomes = batches.change([activate(), activate(), update(order_id=5)])
+        outcomes = executor.execute([activate(), activate(), update(order_id=5)])
         assert [type(one) for one in outcomes] == [LicenseRecord, RejectedByDatabase, LicenseRecord]
         with storage.read() as tx:
             assert len(activation_store.list_active(tx, [1])[1]) == 1

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from keywright.core.errors import FateUnknown, Fault, StoreConflict, StoreUnavailable, TookTooLong
-from keywright.db import Reading, Storage, Writing
+from keywright.db import ReadTransaction, Storage, WriteTransaction
 from keywright.engine import desk as front
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.jobs.commands import ExportStep
 from keywright.licensing.activations.commands import FindLicenses
 from keywright.licensing.licenses.model import LicenseFilter
@@ -57,14 +57,14 @@ class Afar(Observed):
         self.in_use = {"write": threading.Lock(), "read": threading.Lock()}
 
     @contextmanager
-    def write(self, *, wait: float | None = None) -> Iterator[Writing]:
+    def write(self, *, wait: float | None = None) -> Iterator[WriteTransaction]:
         with self.in_use["write"], super().write(wait=wait) as tx:
             if self.interruptions and self.broken:
                 raise self.broken[0]
             yield tx
 
     @contextmanager
-    def read(self, *, is_single: bool = False) -> Iterator[Reading]:
+    def read(self, *, is_single: bool = False) -> Iterator[ReadTransaction]:
         with self.in_use["read"]:
             if not self.is_local:
                 self.go_on.wait(timeout=10)
@@ -91,7 +91,7 @@ class Afar(Observed):
 @pytest.fixture
 def inner(tmp_path: Path) -> Storage:
     storage = a_storage(tmp_path)
-    Batches(storage).change([create(), create_generator()])
+    Executor(storage).execute([create(), create_generator()])
     return storage
 
 
@@ -134,11 +134,11 @@ async def test_a_change_that_is_not_answered_is_broken_off_and_the_desk_goes_on(
 ) -> None:
     desk = a_desk(afar)
     afar.go_on.clear()
-    assert (await desk.change(activate())).license.times_activated == 1
+    assert (await desk.execute(activate())).license.times_activated == 1
     assert set(afar.interruptions) == {True}
     assert {(one.name, one.levelno) for one in caplog.records} == {("keywright.engine.desk", logging.ERROR)}
     assert set(caplog.messages) == {"the database has not answered for 0 s; its connections are broken"}
-    assert (await desk.change(activate())).license.times_activated == 2
+    assert (await desk.execute(activate())).license.times_activated == 2
     await desk.close()
 
 
@@ -147,7 +147,7 @@ async def test_a_change_that_is_not_answered_is_broken_off_and_the_desk_goes_on(
 async def test_a_question_that_is_not_answered_is_broken_off_as_a_question(afar: Afar) -> None:
     desk = a_desk(afar)
     afar.go_on.clear()
-    assert (await desk.ask(validate())).license.times_activated == 0
+    assert (await desk.query(validate())).license.times_activated == 0
     assert set(afar.interruptions) == {False}
     await desk.close()
 
@@ -161,7 +161,7 @@ async def test_whatever_is_not_answered_even_then_is_broken_off_again(
     desk = a_desk(afar)
     afar.interruptions_needed = 3
     afar.go_on.clear()
-    await desk.change(generate(1, 1))
+    await desk.execute(generate(1, 1))
     assert afar.interruptions[:3] == [True, True, True]
     assert [one.args for one in caplog.records][:3] == [(3 * SHORT,), (SHORT,), (SHORT,)]
     await desk.close()
@@ -172,7 +172,7 @@ async def test_whatever_is_not_answered_even_then_is_broken_off_again(
 async def test_a_long_command_is_waited_for_longer(afar: Afar) -> None:
     desk = a_desk(afar)
     afar.go_on.clear()
-    (long,) = started(desk.change(generate(1, 1)))
+    (long,) = started(desk.execute(generate(1, 1)))
     await turns(5)
     await until_patience_is_over()
     assert afar.interruptions == []
@@ -192,13 +192,13 @@ async def test_a_step_of_a_job_has_its_own_time_and_is_told_that_it_took_too_lon
     desk = a_desk(afar)
     afar.broken.append(fault)
     afar.go_on.clear()
-    (outcome,) = await results(desk.change(a_step()))
+    (outcome,) = await results(desk.execute(a_step()))
     assert type(outcome) is TookTooLong
     assert str(outcome) == "gone"
     assert afar.interruptions == [True]
     assert afar.writes == []
     afar.broken.clear()
-    assert (await desk.change(activate())).license.times_activated == 1
+    assert (await desk.execute(activate())).license.times_activated == 1
     await desk.close()
 
 
@@ -211,7 +211,7 @@ async def test_a_list_is_broken_off_as_a_question_beside_the_others(
     monkeypatch.setattr(front, "_LONG_PATIENCE", SHORT)
     desk = a_desk(afar)
     afar.go_on.clear()
-    assert len(await desk.ask(FindLicenses(where=LicenseFilter(), after_id=0, limit=9))) == 1
+    assert len(await desk.query(FindLicenses(where=LicenseFilter(), after_id=0, limit=9))) == 1
     assert afar.interruptions == [False]
     await desk.close()
 
@@ -222,7 +222,7 @@ async def test_what_has_no_connection_yet_is_waited_for(afar: Afar, monkeypatch:
     monkeypatch.setattr(front, "_LONG_PATIENCE", SHORT)
     desk = a_desk(afar)
     afar.opening.clear()
-    (call,) = started(desk.ask(FindLicenses(where=LicenseFilter(), after_id=0, limit=9)))
+    (call,) = started(desk.query(FindLicenses(where=LicenseFilter(), after_id=0, limit=9)))
     await turns(5)
     await until_patience_is_over()
     assert afar.interruptions == []
@@ -237,11 +237,11 @@ async def test_the_patience_with_one_batch_ends_with_its_answer(
     afar: Afar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk = a_desk(afar)
-    await results(desk.change(activate()), desk.ask(validate()))
+    await results(desk.execute(activate()), desk.query(validate()))
     monkeypatch.setattr(front, "_PATIENCE", ENDLESS)
     afar.interruptions.clear()
     afar.go_on.clear()
-    (call,) = started(desk.change(activate()))
+    (call,) = started(desk.execute(activate()))
     await until_patience_is_over()
     assert afar.interruptions == []
     afar.go_on.set()
@@ -257,7 +257,7 @@ async def test_a_near_database_is_never_broken_off(
     monkeypatch.setattr(front, "_LONG_PATIENCE", SHORT)
     desk = a_desk(near)
     near.go_on.clear()
-    (long,) = started(desk.change(generate(1, 1)))
+    (long,) = started(desk.execute(generate(1, 1)))
     await turns(5)
     await until_patience_is_over()
     assert (near.interruptions, caplog.records) == ([], [])
@@ -272,7 +272,7 @@ async def test_when_the_event_loop_ends_before_its_time_the_fate_of_what_runs_is
     desk = a_desk(afar)
     before = asyncio.all_tasks()
     afar.go_on.clear()
-    calls = started(desk.change(activate()), desk.change(activate()))
+    calls = started(desk.execute(activate()), desk.execute(activate()))
     await turns(5)
     (aside,) = asyncio.all_tasks() - before - set(calls)
     aside.cancel()
@@ -289,7 +289,7 @@ async def test_what_is_answered_in_time_is_never_broken_off(
     afar: Afar, caplog: pytest.LogCaptureFixture
 ) -> None:
     desk = a_desk(afar)
-    calls = (desk.change(activate()), desk.change(generate(1, 1)), desk.ask(validate()))
+    calls = (desk.execute(activate()), desk.execute(generate(1, 1)), desk.query(validate()))
     changed, made, answer = await results(*calls)
     assert (changed.license.times_activated, len(made), answer.license.key) == (1, 1, KEY)
     assert (afar.interruptions, caplog.records) == ([], [])
@@ -311,6 +311,6 @@ async def test_one_timer_looks_for_late_callers_however_many_batches_there_are(
     monkeypatch.setattr(loop, "call_later", observed)
     desk = a_desk(afar)
     for _ in range(3):
-        await desk.change(activate())
+        await desk.execute(activate())
     assert timers.count(ENDLESS) == 1
     await desk.close()

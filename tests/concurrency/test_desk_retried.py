@@ -8,8 +8,8 @@ import pytest
 
 from keywright.core.errors import IdempotencyKeyBusy, LimitReached, QueueFull, RejectedByDatabase
 from keywright.db import Storage, open_storage
-from keywright.engine.executor import Batches
-from keywright.engine.idempotency import KeptAnswer
+from keywright.engine.executor import Executor
+from keywright.engine.idempotency import IdempotencyRecord
 from tests.concurrency.desks import Observed, a_desk, a_url, in_a_loop, results, started, turns
 from tests.makers import KEY_RING, a_retry, activate, create, create_generator, generate
 
@@ -17,7 +17,7 @@ from tests.makers import KEY_RING, a_retry, activate, create, create_generator, 
 @pytest.fixture
 def storage(database: str, tmp_path: Path) -> Iterator[Storage]:
     with a_url(database, tmp_path) as url, closing(open_storage(url, KEY_RING)) as storage:
-        Batches(storage).change([create(), create_generator()])
+        Executor(storage).execute([create(), create_generator()])
         yield storage
 
 
@@ -25,35 +25,35 @@ def storage(database: str, tmp_path: Path) -> Iterator[Storage]:
 async def test_the_same_call_twice_at_once_is_busy_and_later_answered_from_memory(storage: Storage) -> None:
     desk = a_desk(storage)
     first, second, other = await results(
-        desk.change(activate(retry=a_retry("call"))),
-        desk.change(activate(retry=a_retry("call"))),
-        desk.change(activate(retry=a_retry("another call"))),
+        desk.execute(activate(retry=a_retry("call"))),
+        desk.execute(activate(retry=a_retry("call"))),
+        desk.execute(activate(retry=a_retry("another call"))),
     )
     assert (first.license.times_activated, other.license.times_activated) == (1, 2)
     assert isinstance(second, IdempotencyKeyBusy)
-    assert isinstance(await desk.change(activate(retry=a_retry("call"))), KeptAnswer)
+    assert isinstance(await desk.execute(activate(retry=a_retry("call"))), IdempotencyRecord)
 
 
 @in_a_loop
 async def test_a_refused_call_is_no_longer_running(storage: Storage) -> None:
     desk = a_desk(storage)
-    await desk.change(create("full", 1))
-    await desk.change(activate("full"))
+    await desk.execute(create("full", 1))
+    await desk.execute(activate("full"))
     with pytest.raises(LimitReached):
-        await desk.change(activate("full", retry=a_retry("call")))
-    assert (await desk.change(activate("full", retry=a_retry("call")))).status == 404
+        await desk.execute(activate("full", retry=a_retry("call")))
+    assert (await desk.execute(activate("full", retry=a_retry("call")))).status == 404
     with pytest.raises(RejectedByDatabase):
-        await desk.change(create("bad", order_id=2**63, retry=a_retry("bad")))
+        await desk.execute(create("bad", order_id=2**63, retry=a_retry("bad")))
     with pytest.raises(RejectedByDatabase):
-        await desk.change(create("bad", order_id=2**63, retry=a_retry("bad")))
+        await desk.execute(create("bad", order_id=2**63, retry=a_retry("bad")))
 
 
 @in_a_loop
 async def test_a_call_that_a_full_queue_refused_is_not_running(storage: Storage) -> None:
     desk = a_desk(storage, most_waiting=1)
-    _, refused = await results(desk.change(activate()), desk.change(activate(retry=a_retry("call"))))
+    _, refused = await results(desk.execute(activate()), desk.execute(activate(retry=a_retry("call"))))
     assert isinstance(refused, QueueFull)
-    assert (await desk.change(activate(retry=a_retry("call")))).license.times_activated == 2
+    assert (await desk.execute(activate(retry=a_retry("call")))).license.times_activated == 2
 
 
 @in_a_loop
@@ -65,13 +65,13 @@ async def test_a_caller_that_went_away_while_it_was_decided_gets_the_first_answe
     observed.go_on.clear()
     # Long, so that it is decided aside on every database.
     call = generate(1, 1, retry=a_retry("call"))
-    (gone,) = started(desk.change(call))
+    (gone,) = started(desk.execute(call))
     await turns(5)
     gone.cancel()
-    (again,) = started(desk.change(call))
+    (again,) = started(desk.execute(call))
     await turns(5)
     observed.go_on.set()
-    assert isinstance(await again, KeptAnswer)
+    assert isinstance(await again, IdempotencyRecord)
     await desk.close()
 
 
@@ -80,8 +80,8 @@ async def test_a_caller_that_went_away_while_it_waited_is_decided_when_it_asks_a
     storage: Storage,
 ) -> None:
     desk = a_desk(storage)
-    (gone,) = started(desk.change(activate(retry=a_retry("call"))))
+    (gone,) = started(desk.execute(activate(retry=a_retry("call"))))
     await turns(1)
     gone.cancel()
     await turns(1)
-    assert (await desk.change(activate(retry=a_retry("call")))).license.times_activated == 1
+    assert (await desk.execute(activate(retry=a_retry("call")))).license.times_activated == 1

@@ -23,7 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from keywright.core.errors import KeywrightError, StoreError
 from keywright.db import database_path, open_storage
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.maintenance.doctor import examine
 from tests.databases import execute, postgres
 from tests.faults.installations import SESSIONS
@@ -62,8 +62,8 @@ def fill(url: str, name: str) -> Contents:
     """What is in a new installation with licenses of this name."""
     with closing(open_storage(url, KEY_RING)) as storage:
         keys = [f"{name}-{number}" for number in range(LICENSES)]
-        Batches(storage).change([create(key) for key in keys])
-        Batches(storage).change([activate(key) for key in keys])
+        Executor(storage).execute([create(key) for key in keys])
+        Executor(storage).execute([activate(key) for key in keys])
         return contents(storage)
 
 

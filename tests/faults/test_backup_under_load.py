@@ -17,7 +17,7 @@ import pytest
 
 from keywright.core.errors import KeywrightError
 from keywright.db import database_path, open_storage
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.maintenance.doctor import examine
 from tests.databases import a_postgres_url, execute
 from tests.faults.installations import KEY_RING, SECRET
@@ -113,7 +113,7 @@ def sold(database: str, folder: Path) -> Iterator[RunningServer]:
     """A server with the licenses of ``KEYS``, without limits."""
     with a_place(database, folder) as place:
         with closing(open_storage(place["database_url"], KEY_RING)) as storage:
-            Batches(storage).change([create(key) for key in KEYS])
+            Executor(storage).execute([create(key) for key in KEYS])
         with running(place.pop("data_dir"), **place, **NO_LIMITS) as server:
             yield server
 

@@ -15,7 +15,7 @@ from alembic.config import Config
 
 from keywright.db import open_storage, sqlite
 from keywright.db.migrate import HEAD, OLDEST_CODE, state_of_file
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.identity import api_keys
 from keywright.identity.model import Permissions
 from keywright.licensing.activations import store as activation_store
@@ -46,7 +46,7 @@ class Shop(NamedTuple):
 def stock(folder: Path) -> tuple[str, str]:
     """Make a database with licenses; returns an API key for it."""
     with closing(open_storage(f"sqlite:///{folder}/keywright.db", KEY_RING)) as storage:
-        Batches(storage).change([create(key) for key in KEYS])
+        Executor(storage).execute([create(key) for key in KEYS])
         issued = api_keys.issue_api_key(storage, "a vendor", Permissions.READ_WRITE, NOW)
     return issued.consumer_key, issued.consumer_secret
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from keywright.config import Settings, open_installation
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
 from tests.databases import a_postgres_url
@@ -91,8 +91,8 @@ class Servers:
     def sell(self) -> list[str]:
         """Some thousand licenses; their keys."""
         with closing(open_installation(self._settings)) as storage:
-            Batches(storage).change([create_generator()])
-            Batches(storage).change([generate(1, LICENSES)])
+            Executor(storage).execute([create_generator()])
+            Executor(storage).execute([generate(1, LICENSES)])
         return self.keys()
 
     def keys(self) -> list[str]:

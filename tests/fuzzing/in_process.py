@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from starlette.types import Message
 
 from keywright.config import Settings, open_installation
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.http.app import create_app
 from keywright.http.middleware.edge import Edge
 from keywright.identity import api_keys
@@ -96,7 +96,7 @@ class InProcess:
     def _fill(self) -> dict[bytes, bytes]:
         issued = api_keys.issue_api_key(self._storage, "a test", Permissions.READ_WRITE, NOW)
         client = api_keys.issue_api_key(self._storage, "a program", Permissions.CLIENT, NOW)
-        decide = Batches(self._storage).change
+        decide = Executor(self._storage).execute
         taken, gone, *_ = decide(
             [
                 create("KEY-1", 2),

@@ -18,13 +18,13 @@ from keywright.core.command import Command
 from keywright.core.errors import LimitReached
 from keywright.db import sqlite
 from keywright.engine import executor
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.licensing.activations import handlers as activations_handlers
 from keywright.licensing.activations.commands import Activate
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import rules
 from keywright.licensing.licenses.model import License
-from keywright.licensing.unit_of_work import Workset
+from keywright.licensing.unit_of_work import UnitOfWork
 
 
 def one_place_too_many() -> None:
@@ -54,7 +54,7 @@ def one_place_too_many_unchecked() -> None:
 def counting_from_before() -> None:
     """An activation's answer tells the counter from what was read when the batch began."""
 
-    def activate(work: Workset, command: Activate) -> LicenseRecord:
+    def activate(work: UnitOfWork, command: Activate) -> LicenseRecord:
         record = activations_handlers.activate(work, command)
         before = work._before[record.license.id]
         stale = replace(record.license, times_activated=before.times_activated + 1)
@@ -65,10 +65,10 @@ def counting_from_before() -> None:
 
 def answering_before_the_commit() -> None:
     """Activations are answered before they are durable: each batch is committed when the next one comes."""
-    right = Batches._changed
+    right = Executor._changed
     last = ExitStack()
 
-    def changed(self: Batches, commands: Sequence[Command], *, wait: float | None) -> list[Any]:
+    def changed(self: Executor, commands: Sequence[Command], *, wait: float | None) -> list[Any]:
         last.close()
         if not any(isinstance(one, Activate) for one in commands):
             return right(self, commands, wait=wait)
@@ -78,7 +78,7 @@ def answering_before_the_commit() -> None:
             last.push(stack.pop_all())
         return outcomes
 
-    Batches._changed = changed  # type: ignore[method-assign]
+    Executor._changed = changed  # type: ignore[method-assign]
 
 
 def program(fault: Callable[[], None]) -> list[str]:

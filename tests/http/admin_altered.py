@@ -14,8 +14,8 @@ from typing import Any
 from keywright.cli import main
 from keywright.core.command import Command
 from keywright.core.errors import StoreUnavailable
-from keywright.db import Reading
-from keywright.events.commands import Note
+from keywright.db import ReadTransaction
+from keywright.events.commands import RecordEvent
 from keywright.http.admin import lazy_app as door
 from keywright.search import license_pages, projector, scan, statistics
 
@@ -52,7 +52,7 @@ def counts_when_told() -> None:
     """
     count, init = statistics.count_figures, statistics.RecentFigures.__init__
 
-    def count_figures(tx: Reading, now: datetime) -> statistics.Figures:
+    def count_figures(tx: ReadTransaction, now: datetime) -> statistics.Figures:
         while not Path(MAY_COUNT).exists():
             sleep(0.01)
         return count(tx, now)
@@ -69,7 +69,7 @@ def writes_nothing_down() -> None:
     right = door.Door.change
 
     def change(self: door.Door, command: Command) -> Any:
-        if isinstance(command, Note):
+        if isinstance(command, RecordEvent):
             raise StoreUnavailable("it is gone")
         return right(self, command)
 

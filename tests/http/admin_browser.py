@@ -12,8 +12,8 @@ import httpx
 from keywright.config import Settings, open_installation
 from keywright.core.command import Command, Origin
 from keywright.core.errors import KeywrightError
-from keywright.db import Reading, Storage, ask
-from keywright.engine.executor import Batches
+from keywright.db import ReadTransaction, Storage, ask
+from keywright.engine.executor import Executor
 from keywright.identity.commands import CreateUser
 from keywright.identity.model import Role
 from tests.makers import a_cheap_hash
@@ -38,14 +38,14 @@ def opened(server: RunningServer) -> Iterator[Storage]:
 def decide(server: RunningServer, *commands: Command) -> list[Any]:
     """What became of each, decided beside the server; refusals and faults are raised."""
     with opened(server) as storage:
-        outcomes = Batches(storage).change(commands)
+        outcomes = Executor(storage).execute(commands)
     for one in outcomes:
         if isinstance(one, KeywrightError):
             raise one
     return outcomes
 
 
-def look_up(server: RunningServer, question: Callable[[Reading], Any]) -> Any:
+def look_up(server: RunningServer, question: Callable[[ReadTransaction], Any]) -> Any:
     """What the question reads from the server's database."""
     with opened(server) as storage:
         return ask(storage, question)

@@ -53,7 +53,7 @@ def planned(method: str) -> tuple[int, int]:
     return (FITTING_HEAD, UNFITTING_HEAD) if method == "HEAD" else (FITTING, UNFITTING)
 
 
-class Asker:
+class PendingCall:
     """Makes the calls of cases, and compares what comes back with the document and the contract."""
 
     def __init__(self, server: RunningServer, document: Document, shop: Client) -> None:
@@ -130,11 +130,11 @@ def schema_of(document: Document) -> BaseSchema:
 
 
 @contextmanager
-def asking(server: RunningServer, part: str) -> Iterator[Asker]:
+def asking(server: RunningServer, part: str) -> Iterator[PendingCall]:
     """Ask this server, and write down afterwards what was found, and how many more MiB it holds then."""
     with Client(server, server.api_key()) as shop:
         document = shop.get("/openapi/v2.json").json
-        asker = Asker(server, document, shop)
+        asker = PendingCall(server, document, shop)
         process = psutil.Process(server.pid)
         before = process.memory_info().rss
         try:

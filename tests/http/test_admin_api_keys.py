@@ -9,7 +9,7 @@ import pytest
 
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
-from keywright.search.commands import Tally
+from keywright.search.commands import SaveCounters
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
 from tests.server import RunningServer
 
@@ -126,7 +126,7 @@ def test_a_revoked_api_key_is_refused_from_then_on(ada: Visitor) -> None:
 def test_it_is_said_when_an_api_key_was_used_last(ada: Visitor) -> None:
     make(ada, "shop of use")
     number = id_of(ada, "shop of use")
-    used = Tally(**asked(used_api_keys={number: asked()["now"]}))
+    used = SaveCounters(**asked(used_api_keys={number: asked()["now"]}))
     decide(ada.server, used)
     moment = asked()["now"].strftime("%Y-%m-%d")
     assert f"It was last used on {moment}" in said(ada.get(f"/api-keys/{number}/revoke"))

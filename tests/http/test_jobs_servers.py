@@ -12,7 +12,7 @@ import pytest
 from keywright import jobs
 from keywright.core.crypto import KeyRing
 from keywright.db import Storage, ask, open_storage
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.jobs.model import Job, JobState
 from keywright.search import Search, projector
 from tests.concurrency.instances import instances
@@ -38,19 +38,19 @@ class Vendor:
 
     def __init__(self, storage: Storage, server: RunningServer) -> None:
         self.storage = storage
-        self.batches = Batches(storage)
+        self.executor = Executor(storage)
         self._server = server
 
     def fill(self, licenses: int = LICENSES) -> None:
         make_orderer(self.storage)
         keys = [f"KEY-{number}" for number in range(licenses)]
         for first in range(0, licenses, 100):
-            self.batches.change([create(key, expires_at=EXPIRY) for key in keys[first : first + 100]])
-        self.batches.change([create_generator()])
+            self.executor.execute([create(key, expires_at=EXPIRY) for key in keys[first : first + 100]])
+        self.executor.execute([create_generator()])
 
     def order(self, *orders: jobs.Order) -> list[int]:
         """The jobs' numbers."""
-        return [decided(self.batches, start(order)).id for order in orders]
+        return [decided(self.executor, start(order)).id for order in orders]
 
     def jobs(self, numbers: Sequence[int]) -> list[Job]:
         return [found(self.storage, number) for number in numbers]
@@ -145,7 +145,7 @@ def test_a_server_that_is_told_to_stop_gives_its_job_back(server: RunningServer,
 def test_a_job_ends_in_the_middle_when_it_is_canceled(server: RunningServer, vendor: Vendor) -> None:
     numbers = vendor.order(a_generation(1_000_000))
     wait_until(vendor.progress, "a step")
-    canceled = decided(vendor.batches, cancel(numbers[0], datetime.now(UTC).replace(microsecond=0)))
+    canceled = decided(vendor.executor, cancel(numbers[0], datetime.now(UTC).replace(microsecond=0)))
     vendor.wait_for_end(vendor.order(a_change("disable")))
     assert vendor.jobs(numbers) == [canceled]
     assert server.count("licenses") == LICENSES + canceled.done

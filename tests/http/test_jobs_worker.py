@@ -12,13 +12,13 @@ import pytest
 
 from keywright import jobs, search
 from keywright.background import job_runner as long_work
-from keywright.background.job_runner import LongWork
+from keywright.background.job_runner import JobRunner
 from keywright.core.command import Command
 from keywright.core.errors import FateUnknown, FileGone, StoreUnavailable, UnknownJob
-from keywright.db import Reading, Storage, Writing, ask, open_storage, session
+from keywright.db import ReadTransaction, Storage, WriteTransaction, ask, open_storage, session
 from keywright.engine import desk as front
 from keywright.engine.desk import Desk
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.jobs import planning
 from keywright.jobs.commands import HoldJob
@@ -56,7 +56,7 @@ class Troubled:
         self._writes = 0
 
     @contextmanager
-    def write(self, *, wait: float | None = None) -> Iterator[Writing]:
+    def write(self, *, wait: float | None = None) -> Iterator[WriteTransaction]:
         if "away" in self.trouble:
             raise StoreUnavailable("away")
         with self.inner.write(wait=wait) as tx:
@@ -66,7 +66,7 @@ class Troubled:
             raise FateUnknown("no answer")
 
     @contextmanager
-    def read(self, *, is_single: bool = False) -> Iterator[Reading]:
+    def read(self, *, is_single: bool = False) -> Iterator[ReadTransaction]:
         if "away" in self.trouble:
             raise StoreUnavailable("away")
         with self.inner.read(is_single=is_single) as tx:
@@ -88,14 +88,14 @@ class House:
     def __init__(self, storage: Storage, other: Storage) -> None:
         self.troubled = Troubled(storage, set())
         self.storage = other
-        self.batches = Batches(other)
+        self.executor = Executor(other)
 
     @asynccontextmanager
-    async def open(self, **settings: int) -> AsyncIterator[tuple[Desk, LongWork]]:
+    async def open(self, **settings: int) -> AsyncIterator[tuple[Desk, JobRunner]]:
         """Somebody works on jobs there."""
         troubled = cast(Storage, self.troubled)
         desk = a_desk(troubled)
-        work = LongWork(desk, troubled, **settings)
+        work = JobRunner(desk, troubled, **settings)
         try:
             yield desk, work
         finally:
@@ -137,14 +137,14 @@ def house(database: str, tmp_path: Path) -> Iterator[House]:
         url = stack.enter_context(a_url(database, tmp_path))
         house = House(*(stack.enter_context(closing(open_storage(url, KEY_RING))) for _ in range(2)))
         make_orderer(house.storage)
-        house.batches.change([create_generator(), *(create(f"KEY-{n}", 1) for n in range(1, 121))])
+        house.executor.execute([create_generator(), *(create(f"KEY-{n}", 1) for n in range(1, 121))])
         yield house
 
 
 @in_a_loop
 async def test_jobs_are_worked_on_one_after_the_other_until_none_is_left(house: House) -> None:
     orders: list[jobs.Order] = [a_generation(200), a_change("raise_limit", 1), jobs.Export(search=ALL)]
-    started = house.batches.change([start(order) for order in orders])
+    started = house.executor.execute([start(order) for order in orders])
     async with house.open():
         ended = [await house.ended(job.id) for job in started]
     assert [(job.state, job.refused) for job in ended] == [(JobState.DONE, 0)] * 3
@@ -158,18 +158,20 @@ async def test_whoever_is_woken_looks_for_work_at_once(house: House, monkeypatch
     async with house.open() as (desk, work):
         # It has looked for the first time, and found nothing.
         await until(lambda: work._forgets_at > 0, "the first look")
-        job = await desk.change(start(a_change("disable")))
+        job = await desk.execute(start(a_change("disable")))
         await asyncio.to_thread(work.wake)
         assert (await house.ended(job.id)).state is JobState.DONE
 
 
 @in_a_loop
 async def test_calls_are_answered_between_the_steps(house: House) -> None:
-    job = decided(house.batches, start(a_generation(5_000)))
+    job = decided(house.executor, start(a_generation(5_000)))
     answers = 0
     async with house.open() as (desk, _):
-        while (await desk.ask(GetGenerator(generator_id=1))) and house.job(job.id).finished_at is None:
-            await asyncio.gather(desk.ask(validate("KEY-1")), desk.change(update("KEY-1", user_id=answers)))
+        while (await desk.query(GetGenerator(generator_id=1))) and house.job(job.id).finished_at is None:
+            await asyncio.gather(
+                desk.query(validate("KEY-1")), desk.execute(update("KEY-1", user_id=answers))
+            )
             answers += 1
     assert house.job(job.id).done == 5_000
     assert answers > 5_000 / planning.KEYS_AT_ONCE
@@ -177,7 +179,7 @@ async def test_calls_are_answered_between_the_steps(house: House) -> None:
 
 @in_a_loop
 async def test_a_job_is_given_back_when_the_server_stops_and_goes_on_at_once(house: House) -> None:
-    job = decided(house.batches, start(a_generation(1_000)))
+    job = decided(house.executor, start(a_generation(1_000)))
     async with house.open():
         await until(lambda: house.job(job.id).done, "a step")
     stopped = house.job(job.id)
@@ -191,10 +193,10 @@ async def test_a_job_is_given_back_when_the_server_stops_and_goes_on_at_once(hou
 
 @in_a_loop
 async def test_a_canceled_job_stops_and_the_next_one_goes_on(house: House) -> None:
-    first, second = house.batches.change([start(a_generation(1_000_000)), start(a_change("disable"))])
+    first, second = house.executor.execute([start(a_generation(1_000_000)), start(a_change("disable"))])
     async with house.open() as (desk, _):
         await until(lambda: house.job(first.id).done, "a step")
-        canceled = await desk.change(cancel(first.id, a_moment_ago()))
+        canceled = await desk.execute(cancel(first.id, a_moment_ago()))
         await house.ended(second.id)
     assert house.job(first.id) == canceled
     assert len(house.licenses()) == 120 + canceled.done
@@ -202,8 +204,8 @@ async def test_a_canceled_job_stops_and_the_next_one_goes_on(house: House) -> No
 
 @in_a_loop
 async def test_a_database_that_is_away_for_a_while_only_delays_a_job(house: House) -> None:
-    job = decided(house.batches, start(a_change("raise_limit", 1)))
-    generation = decided(house.batches, start(a_generation(500)))
+    job = decided(house.executor, start(a_change("raise_limit", 1)))
+    generation = decided(house.executor, start(a_generation(500)))
     async with house.open():
         await until(lambda: house.job(generation.id).done, "a step")
         house.troubled.trouble.add("away")
@@ -224,7 +226,7 @@ async def test_a_step_of_unknown_fate_is_not_done_twice(
     monkeypatch.setattr(long_work, "_LOOK_EVERY", 0.01)
     house.troubled.trouble.add("unsure")
     orders: list[jobs.Order] = [a_generation(300), a_change("raise_limit", 1), jobs.Export(search=ALL)]
-    started = house.batches.change([start(order) for order in orders])
+    started = house.executor.execute([start(order) for order in orders])
     async with house.open():
         ended = [await house.ended(job.id) for job in started]
         house.troubled.trouble.clear()
@@ -246,7 +248,7 @@ async def test_a_job_that_meets_a_fault_again_and_again_is_given_up(
         raise ZeroDivisionError
 
     monkeypatch.setattr(planning, "_generate_step", broken)
-    bad, good = house.batches.change([start(a_generation(10)), start(a_change("disable"))])
+    bad, good = house.executor.execute([start(a_generation(10)), start(a_change("disable"))])
     async with house.open():
         failed, done = await house.ended(bad.id), await house.ended(good.id)
     assert (failed.state, failed.said) == (
@@ -261,8 +263,8 @@ async def test_a_job_that_meets_a_fault_again_and_again_is_given_up(
 @in_a_loop
 async def test_files_are_forgotten_a_day_after_they_were_made(house: House) -> None:
     # Long ago, as the server sees it.
-    job = worked_through(house.batches, house.storage, jobs.Export(search=ALL), now=NOW)
-    kept = decided(house.batches, start(jobs.Export(search=ALL)))
+    job = worked_through(house.executor, house.storage, jobs.Export(search=ALL), now=NOW)
+    kept = decided(house.executor, start(jobs.Export(search=ALL)))
     async with house.open() as (_, work):
         await house.ended(kept.id)
         await until(lambda: not has_file(house, job.id), "the end of the old file")
@@ -274,9 +276,11 @@ async def test_files_are_forgotten_a_day_after_they_were_made(house: House) -> N
 @in_a_loop
 async def test_jobs_are_forgotten_a_season_after_their_end(house: House) -> None:
     recently = a_moment_ago() - long_work.JOBS_KEPT + timedelta(hours=1)
-    old = worked_through(house.batches, house.storage, a_change("disable"), now=recently - timedelta(hours=2))
-    new = worked_through(house.batches, house.storage, a_change("enable"), now=recently)
-    waiting = decided(house.batches, start(a_change("disable")))
+    old = worked_through(
+        house.executor, house.storage, a_change("disable"), now=recently - timedelta(hours=2)
+    )
+    new = worked_through(house.executor, house.storage, a_change("enable"), now=recently)
+    waiting = decided(house.executor, start(a_change("disable")))
     async with house.open():
         await until(lambda: not is_known(house, old), "the end of the old job")
         await house.ended(waiting.id)
@@ -300,7 +304,7 @@ async def test_a_claim_is_held_while_something_is_read_for_long(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(long_work, "_HOLD_EVERY", 0.05)
-    job = decided(house.batches, start(a_change("disable")))
+    job = decided(house.executor, start(a_change("disable")))
     held: list[Command] = []
     go_on = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -311,7 +315,7 @@ async def test_a_claim_is_held_while_something_is_read_for_long(
 
     monkeypatch.setattr(planning, "find_matching_ids", slow)
     async with house.open() as (desk, _):
-        change = desk.change
+        change = desk.execute
 
         async def noted(command: Command) -> Any:
             if isinstance(command, HoldJob) and not command.is_over:
@@ -351,14 +355,14 @@ def addresses(house: House) -> list[str]:
     """Where the first license was activated from, and where all events came from."""
     with house.storage.read() as tx:
         happened = event_store.list_events(tx, 1, limit=99)
-    (found,) = house.batches.ask([validate("KEY-1")])
+    (found,) = house.executor.query([validate("KEY-1")])
     return [one.ip_address for one in (*found.activations, *happened)]
 
 
 @in_a_loop
 async def test_addresses_are_forgotten_in_the_background_when_they_are_old(house: House) -> None:
-    (record,) = house.batches.change([activate("KEY-1")])
-    house.batches.change([deactivate(record.activations[0].token, "KEY-1")])
+    (record,) = house.executor.execute([activate("KEY-1")])
+    house.executor.execute([deactivate(record.activations[0].token, "KEY-1")])
     assert "" not in addresses(house)
     # All of that was in January 2026.
     async with house.open(keep_addresses_days=1):
@@ -368,8 +372,8 @@ async def test_addresses_are_forgotten_in_the_background_when_they_are_old(house
 @pytest.mark.parametrize("days", [36_500, 0])
 @in_a_loop
 async def test_addresses_are_kept_for_as_long_as_they_are_to_be(house: House, days: int) -> None:
-    (record,) = house.batches.change([activate("KEY-1")])
-    house.batches.change([deactivate(record.activations[0].token, "KEY-1")])
+    (record,) = house.executor.execute([activate("KEY-1")])
+    house.executor.execute([deactivate(record.activations[0].token, "KEY-1")])
     async with house.open(keep_addresses_days=days) as (_, work):
         await until(lambda: work._forgets_at > 0, "the first look")
         await until(lambda: days == 0 or work._old_addresses._rests_until, "its end")
@@ -382,9 +386,9 @@ async def test_a_job_that_was_claimed_while_a_clock_was_ahead_is_taken_over(
 ) -> None:
     monkeypatch.setattr("keywright.jobs.claims.CLAIM", timedelta(0))
     monkeypatch.setattr(long_work, "_LOOK_EVERY", 0.01)
-    job = decided(house.batches, start(a_change("disable")))
+    job = decided(house.executor, start(a_change("disable")))
     in_a_year = a_moment_ago() + timedelta(days=365)
-    assert decided(house.batches, claim(house.storage, in_a_year, "ended")).id == job.id
+    assert decided(house.executor, claim(house.storage, in_a_year, "ended")).id == job.id
     async with house.open():
         assert (await house.ended(job.id)).state is JobState.DONE
 
@@ -396,10 +400,10 @@ async def test_a_step_that_takes_too_long_is_made_smaller_and_holds_up_no_other_
 ) -> None:
     monkeypatch.setattr(front, "STEP_PATIENCE", 0.3)
     sizes = slow_steps(house, monkeypatch, lambda numbers: 60 in numbers and len(numbers) > 1)
-    job = decided(house.batches, start(a_change("disable", license_ids=list(range(1, 121)))))
+    job = decided(house.executor, start(a_change("disable", license_ids=list(range(1, 121)))))
     async with house.open() as (desk, _):
         while house.job(job.id).finished_at is None:
-            assert (await desk.change(activate("elsewhere"))).license.key == "elsewhere"
+            assert (await desk.execute(activate("elsewhere"))).license.key == "elsewhere"
     assert (house.job(job.id).state, house.job(job.id).done) == (JobState.DONE, 120)
     # The license with number 60 is in the third step: 25, 12, 6, 3, and at last one at a time.
     assert sizes[:2] == [25, 25]
@@ -414,10 +418,10 @@ async def test_a_step_that_takes_too_long_however_small_ends_its_job_with_a_sent
 ) -> None:
     monkeypatch.setattr(front, "STEP_PATIENCE", 0.2)
     sizes = slow_steps(house, monkeypatch, lambda numbers: 60 in numbers)
-    bad = decided(house.batches, start(a_change("disable")))
+    bad = decided(house.executor, start(a_change("disable")))
     async with house.open():
         failed = await house.ended(bad.id)
-        good = decided(house.batches, start(a_generation(10)))
+        good = decided(house.executor, start(a_generation(10)))
         assert (await house.ended(good.id)).state is JobState.DONE
     assert failed.state is JobState.FAILED
     assert (failed.said or "").startswith("A step took too long again and again, even with a single license.")
@@ -429,12 +433,12 @@ def slow_steps(
     house: House, monkeypatch: pytest.MonkeyPatch, is_slow: Callable[[list[int]], bool]
 ) -> list[int]:
     """Let the database take very long for steps with such licenses; returns how many each step has."""
-    decided(house.batches, create("elsewhere"))
+    decided(house.executor, create("elsewhere"))
     monkeypatch.setattr(long_work, "_LOOK_EVERY", 0.05)
     monkeypatch.setattr(session, "_SESSION", session._SESSION.replace("(name, '1s'", "(name, '50ms'"))
     right, sizes = license_store.save_licenses, []
 
-    def save(tx: Writing, changed: Sequence[License], before: Mapping[int, License]) -> None:
+    def save(tx: WriteTransaction, changed: Sequence[License], before: Mapping[int, License]) -> None:
         sizes.extend([len(changed)] * bool(changed))
         if is_slow([one.id for one in changed]):
             tx.connection.exec_driver_sql("SELECT pg_sleep(60)")

@@ -16,7 +16,7 @@ import uvloop
 
 from keywright.config import Settings, open_installation
 from keywright.engine.desk import Desk
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.http.app import create_app
 from keywright.http.server import protocol
 from keywright.http.server.run import _Server
@@ -268,7 +268,7 @@ def test_what_is_given_up_at_the_end_is_said_to_be_undone_or_of_unknown_fate(tmp
         assert [reply.header("retry-after") for reply in replies] == ["1", "1"]
 
     with closing(open_installation(settings)) as storage, closing(open_installation(settings)) as other:
-        Batches(storage).change([create("KEY-1"), create("KEY-2")])
+        Executor(storage).execute([create("KEY-1"), create("KEY-2")])
         with asyncio.Runner(loop_factory=LOOPS["uvloop"]) as runner:
             app = create_app(settings, storage)
             runner.run(scenario(Ending(app, grace=1)))

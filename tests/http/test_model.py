@@ -136,7 +136,7 @@ class Diverged(AssertionError):
 
 
 @dataclass
-class Tally:
+class SaveCounters:
     """What was done."""
 
     runs: int = 0
@@ -151,7 +151,7 @@ class ServerAgainstModel(RuleBasedStateMachine):
 
     numbers = count(1)
 
-    def __init__(self, program: Client, vendor: Client, tally: Tally) -> None:
+    def __init__(self, program: Client, vendor: Client, tally: SaveCounters) -> None:
         super().__init__()
         self.program, self.vendor, self.tally = program, vendor, tally
         self.product = next(self.numbers)
@@ -312,7 +312,7 @@ def run(
     server: RunningServer, part: str, *, phases: tuple[Phase, ...] = (Phase.generate, Phase.shrink)
 ) -> None:
     """Compare the server with the model; raises ``Diverged`` where they differ."""
-    tally = Tally()
+    tally = SaveCounters()
     how = settings(
         max_examples=min(RUNS + 10, AT_A_TIME),
         stateful_step_count=LENGTH,

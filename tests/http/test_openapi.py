@@ -15,7 +15,7 @@ from keywright.http.openapi.document import build
 from tests.databases import KINDS
 from tests.http import faulty
 from tests.http.asking import Client
-from tests.http.cases import OPERATIONS, Asker, Document, asking, planned
+from tests.http.cases import OPERATIONS, Document, PendingCall, asking, planned
 from tests.http.conftest import assert_clean
 from tests.proving import size
 from tests.server import NO_LIMITS, RunningServer, running
@@ -128,7 +128,7 @@ def test_the_first_page_leads_on(shop: Client) -> None:
 
 
 @pytest.fixture(scope="module")
-def asker(database: str, own_server: RunningServer) -> Iterator[Asker]:
+def asker(database: str, own_server: RunningServer) -> Iterator[PendingCall]:
     with asking(own_server, database) as asker:
         yield asker
 
@@ -138,7 +138,7 @@ def test_there_are_as_many_cases_as_were_promised() -> None:
 
 
 @pytest.mark.parametrize(("path", "method"), OPERATIONS)
-def test_the_server_keeps_to_the_document(asker: Asker, path: str, method: str) -> None:
+def test_the_server_keeps_to_the_document(asker: PendingCall, path: str, method: str) -> None:
     asker.ask(path, method)
     statuses = asker.statuses
     print(f"{method} {path}: {statuses.total()} cases, {dict(sorted(statuses.items()))}")
@@ -165,7 +165,7 @@ def test_a_server_that_does_not_is_found_out(
         assert asker.answers.found[found] > 0
 
 
-def ask_in_both_ways(asker: Asker, path: str) -> None:
+def ask_in_both_ways(asker: PendingCall, path: str) -> None:
     """Which cases are made depends on what else is imported: one way alone may come upon nothing."""
     for method in ("POST", "GET"):
         asker.ask(path, method)

@@ -16,7 +16,7 @@ from uvicorn.server import ServerState
 
 from keywright.config import Settings
 from keywright.http.server import protocol
-from keywright.http.server.admission import Admission, raise_descriptor_limit
+from keywright.http.server.admission import ConnectionLimit, raise_descriptor_limit
 from keywright.http.server.protocol import Protocol
 from tests.http.asking import V2, raw
 from tests.server import RunningServer, running, wait_until
@@ -44,7 +44,7 @@ async def serving(app: Any) -> AsyncIterator[tuple[int, ServerState]]:
     """The port where the application is served, and the connections that there are."""
     config, state = uvicorn.Config(app, log_config=None, ws="none", timeout_keep_alive=1), ServerState()
     config.load()
-    make = partial(Protocol, config, state, {}, admission=Admission(Settings(), 1024))
+    make = partial(Protocol, config, state, {}, admission=ConnectionLimit(Settings(), 1024))
     server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", 0)
     async with server:
         yield server.sockets[0].getsockname()[1], state
@@ -126,7 +126,7 @@ def is_full(server: RunningServer) -> bool:
 
 def test_an_address_has_so_many_connections_and_others_have_theirs() -> None:
     limits = {"connections_per_address": 2, "connections_limit": 7, "trusted_proxies": "10.0.0.0/8"}
-    admission = Admission(Settings.model_validate(limits), 1024)
+    admission = ConnectionLimit(Settings.model_validate(limits), 1024)
     assert [admission.admit("192.0.2.1") for _ in range(3)] == [True, True, False]
     assert [admission.admit(f"2001:db8::{one}") for one in range(3)] == [True, True, False]
     admission.leave("192.0.2.1")
@@ -137,7 +137,7 @@ def test_an_address_has_so_many_connections_and_others_have_theirs() -> None:
 
 
 def test_there_are_no_more_connections_than_descriptors() -> None:
-    admission = Admission(Settings(), 130)
+    admission = ConnectionLimit(Settings(), 130)
     assert [admission.admit("127.0.0.1") for _ in range(3)] == [True, True, False]
 
 

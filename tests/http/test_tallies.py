@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from keywright.background.counters import Tallies, _rest_after
-from keywright.search.projector import Followed, Lag
+from keywright.background.counters import Counters, _rest_after
+from keywright.search.projector import Lag, Projected
 from tests.http.asking import Client, a_key
 from tests.http.conftest import assert_clean
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
@@ -153,9 +153,9 @@ def test_while_the_database_is_away_little_is_said_and_the_counts_are_kept_for_l
 
 # --- resting --------------------------------------------------------------------------------------
 
-MORE = Followed(100, Lag(5_000, None, 1.0))
-ALL = Followed(100, Lag(0, None, 1.0))
-HELD_UP = Followed(0, Lag(5_000, None, 1.0))
+MORE = Projected(100, Lag(5_000, None, 1.0))
+ALL = Projected(100, Lag(0, None, 1.0))
+HELD_UP = Projected(0, Lag(5_000, None, 1.0))
 
 
 def test_with_nothing_left_or_nothing_to_be_done_about_it_it_looks_again_a_second_later() -> None:
@@ -185,7 +185,7 @@ LATER = NOW + timedelta(hours=1)
 
 
 def test_what_was_taken_is_not_counted_again() -> None:
-    tallies = Tallies()
+    tallies = Counters()
     assert tallies.take() is None
     tallies.validations += 2
     tallies.refuse("a")
@@ -198,7 +198,7 @@ def test_what_was_taken_is_not_counted_again() -> None:
 
 
 def test_what_could_not_be_kept_is_counted_again_beside_what_came_meanwhile() -> None:
-    tallies = Tallies()
+    tallies = Counters()
     tallies.validations += 2
     tallies.refuse("a")
     tallies.used_api_keys |= {7: NOW, 8: NOW}
@@ -216,7 +216,7 @@ def test_what_could_not_be_kept_is_counted_again_beside_what_came_meanwhile() ->
 
 
 def test_of_very_many_license_keys_the_first_thousand_are_counted() -> None:
-    tallies = Tallies()
+    tallies = Counters()
     for number in range(1500):
         tallies.refuse(f"{number}")
     tallies.refuse("7")

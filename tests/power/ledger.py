@@ -7,7 +7,7 @@ from typing import Any
 from keywright.core.command import Command
 from keywright.core.errors import KeywrightError, Refusal, UnknownLicense
 from keywright.engine.executor import Outcome
-from keywright.engine.idempotency import KeptAnswer
+from keywright.engine.idempotency import IdempotencyRecord
 from keywright.licensing.activations.model import Activation, LicenseRecord
 from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, UpdateLicense
 
@@ -66,7 +66,7 @@ class Ledger:
         """A batch was answered."""
         for command, outcome in zip(commands, outcomes, strict=True):
             assert isinstance(outcome, Refusal) or not isinstance(outcome, KeywrightError), outcome
-            if command.retry is not None and not isinstance(outcome, UnknownLicense | KeptAnswer):
+            if command.retry is not None and not isinstance(outcome, UnknownLicense | IdempotencyRecord):
                 self._scopes.add(command.retry.scope)
             if isinstance(outcome, LicenseRecord):
                 self._note_change(command, outcome)

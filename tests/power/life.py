@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keywright.core.command import Command
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter, Status
 from tests.makers import (
@@ -52,7 +52,7 @@ class Life:
         folder: Path,
         seed: int,
         *,
-        batches: int = BATCHES,
+        executor: int = BATCHES,
         replaced: Mapping[str, str] | None = None,
         has_readers: bool = True,
     ) -> None:
@@ -67,7 +67,7 @@ class Life:
         self.driver = Driver(self._disk, replaced)
         self.commits: list[Commit] = []
         with driven_by(self.driver), ExitStack() as stack:
-            self._live(stack, batches, has_readers=has_readers)
+            self._live(stack, executor, has_readers=has_readers)
         self._disk.unregister()
 
     @property
@@ -93,15 +93,15 @@ class Life:
         """How many places were taken or taken back."""
         return self._ledger.taken
 
-    def _live(self, stack: ExitStack, batches: int, *, has_readers: bool) -> None:
+    def _live(self, stack: ExitStack, executor: int, *, has_readers: bool) -> None:
         begun_at = len(self.operations)
         desks = self._open(stack)
         self.commits.append(Commit(begun_at, len(self.operations), EMPTY))
         self._change(desks[0], [create(f"KEY-{number}") for number in range(_LICENSES)])
-        openings = set(self._rng.sample(range(batches * 3 // 4, batches), 2))
-        readings = set(self._rng.sample(range(batches), 2)) if has_readers else set()
+        openings = set(self._rng.sample(range(executor * 3 // 4, executor), 2))
+        readings = set(self._rng.sample(range(executor), 2)) if has_readers else set()
         reading = stack.enter_context(ExitStack())
-        for number in range(batches):
+        for number in range(executor):
             if number in openings:
                 stack.close()
                 desks = self._open(stack)
@@ -114,16 +114,16 @@ class Life:
             desk = desks[self._rng.random() < 0.1]
             self._change(desk, [self._command() for _ in range(self._rng.randint(1, _MOST_AT_ONCE))])
 
-    def _open(self, stack: ExitStack) -> list[Batches]:
-        return [Batches(stack.enter_context(closing(a_storage(self._folder)))) for _ in range(2)]
+    def _open(self, stack: ExitStack) -> list[Executor]:
+        return [Executor(stack.enter_context(closing(a_storage(self._folder)))) for _ in range(2)]
 
     def _read_for_long(self, reading: ExitStack) -> None:
         storage = reading.enter_context(closing(a_storage(self._folder)))
         license_store.count_licenses(reading.enter_context(storage.read()), LicenseFilter())
 
-    def _change(self, desk: Batches, commands: list[Command]) -> None:
+    def _change(self, desk: Executor, commands: list[Command]) -> None:
         begun_at = len(self.operations)
-        self._ledger.note(commands, desk.change(commands))
+        self._ledger.note(commands, desk.execute(commands))
         self.commits.append(Commit(begun_at, len(self.operations), self._ledger.state))
 
     def _command(self) -> Command:

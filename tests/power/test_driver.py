@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from keywright.core.errors import RejectedByDatabase
 from keywright.db import sqlite
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
 from tests.makers import (
@@ -79,8 +79,8 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def live(folder: Path) -> list[str]:
     """Do everything that a Keywright does every day; in words, how it was answered."""
     with closing(a_storage(folder)) as storage:
-        batches = Batches(storage)
-        given = batches.change([create("A", 3), create("B"), activate("A"), activate("A"), activate("?")])
+        executor = Executor(storage)
+        given = executor.execute([create("A", 3), create("B"), activate("A"), activate("A"), activate("?")])
         token = given[2].activations[0].token
         for commands in (
             [
@@ -92,8 +92,8 @@ def live(folder: Path) -> list[str]:
             [activate("A") for _ in range(3)],
             [delete("B")],
         ):
-            given += batches.change(commands)
-        given += batches.ask([validate("A"), validate("B")])
+            given += executor.execute(commands)
+        given += executor.query([validate("A"), validate("B")])
     return [in_words(one) for one in given]
 
 

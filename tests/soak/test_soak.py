@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keywright.engine import idempotency
-from keywright.engine.idempotency import KeptAnswer
+from keywright.engine.idempotency import IdempotencyRecord
 from keywright.http.app import ANSWERS_KEPT
 from tests.http.asking import Client
 from tests.proving import IS_LONG, PART, record
@@ -89,8 +89,8 @@ def keep_answers(server: RunningServer, age: timedelta) -> None:
     moment = datetime.now(UTC).replace(microsecond=0) - age
     with server._storage() as storage, storage.write() as tx:
         for _ in range(OLD_ANSWERS):
-            idempotency.save_kept_answer(
-                tx, secrets.token_bytes(32), KeptAnswer(b"x" * 32, 200, b"{}" * 400), moment
+            idempotency.save_idempotency_record(
+                tx, secrets.token_bytes(32), IdempotencyRecord(b"x" * 32, 200, b"{}" * 400), moment
             )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from keywright.db import Storage, open_storage
 from keywright.engine import idempotency
-from keywright.engine.idempotency import KeptAnswer
+from keywright.engine.idempotency import IdempotencyRecord
 from tests.makers import KEY_RING, NOW, url_of
 from tests.proving import record
 from tests.soak.reader import a_reader
@@ -32,8 +32,8 @@ class Written(NamedTuple):
         largest = 0.0
         for _ in range(pieces):
             with self.storage.write() as tx:
-                answer = KeptAnswer(b"x" * 32, 200, b"x" * size)
-                idempotency.save_kept_answer(tx, secrets.token_bytes(32), answer, NOW)
+                answer = IdempotencyRecord(b"x" * 32, 200, b"x" * size)
+                idempotency.save_idempotency_record(tx, secrets.token_bytes(32), answer, NOW)
             largest = max(largest, wal_mib(self.url))
         return largest
 

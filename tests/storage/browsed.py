@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from keywright.db import Reading, Storage, Writing
+from keywright.db import ReadTransaction, Storage, WriteTransaction
 from keywright.db.bulk import inserting
 from keywright.db.schema import marks
 from keywright.licensing.activations.model import Activation
@@ -62,7 +62,7 @@ def a_marked(number: int, chance: random.Random) -> Marked:
     return Marked(license, frozenset(terms))
 
 
-def insert(tx: Writing, some: Iterable[Marked]) -> None:
+def insert(tx: WriteTransaction, some: Iterable[Marked]) -> None:
     """Write them, each of their terms from two activations where it comes from any."""
     listed = list(some)
     license_store.save_new_licenses(tx, [one.license for one in listed])
@@ -103,7 +103,7 @@ def _is_wanted(search: Search, one: Marked, now: datetime) -> bool:
     return expires_at is not None and now < expires_at <= now + timedelta(days=min(days, _LONGEST))
 
 
-def pages(tx: Reading, search: Search, **asked: Any) -> Iterator[Page]:
+def pages(tx: ReadTransaction, search: Search, **asked: Any) -> Iterator[Page]:
     """Every page, from the first on."""
     cursor = None
     while True:
@@ -114,7 +114,7 @@ def pages(tx: Reading, search: Search, **asked: Any) -> Iterator[Page]:
         cursor = page.next
 
 
-def pages_back(tx: Reading, search: Search, last: Page, **asked: Any) -> Iterator[Page]:
+def pages_back(tx: ReadTransaction, search: Search, last: Page, **asked: Any) -> Iterator[Page]:
     """Every page before this one, backward."""
     page = last
     while page.previous is not None:
@@ -133,7 +133,7 @@ def many_marked(storage: Storage, amount: int, seed: int) -> list[Marked]:
     return some
 
 
-def insert_marks(tx: Writing, records: Iterable[Activation]) -> None:
+def insert_marks(tx: WriteTransaction, records: Iterable[Activation]) -> None:
     """Let licenses be found by the tokens, labels and addresses of these activations."""
     values = [
         {"term": term, "license_id": one.license_id, "activation_id": one.id}

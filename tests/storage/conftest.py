@@ -10,7 +10,7 @@ import pytest
 
 from keywright.core.crypto import KeyRing
 from keywright.db import Storage, open_storage
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from tests.databases import KINDS, a_postgres_url, make_sqlite_file
 from tests.makers import KEY_RING, url_of
 from tests.storage.unlucky import Unlucky
@@ -57,10 +57,10 @@ def storage(open_again: Opener) -> Storage:
 
 
 @pytest.fixture
-def batches(database: str, url: str, storage: Storage) -> Iterator[Batches]:
+def executor(database: str, url: str, storage: Storage) -> Iterator[Executor]:
     """The operations on that database; where transactions can be undone by the server, many are."""
     if database not in ISOLATED:
-        yield Batches(storage)
+        yield Executor(storage)
         return
     with closing(Unlucky(url, KEY_RING)) as unlucky:
-        yield Batches(unlucky)
+        yield Executor(unlucky)

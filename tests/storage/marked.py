@@ -7,38 +7,38 @@ from typing import Any
 
 from sqlalchemy import select
 
-from keywright.db import Reading, Storage, ask
+from keywright.db import ReadTransaction, Storage, ask
 from keywright.db.schema import activations, daily_counts, events, licenses, marks
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.search import projector
-from keywright.search.commands import Follow, Tally
-from keywright.search.projector import Followed, Lag
+from keywright.search.commands import ProjectEvents, SaveCounters
+from keywright.search.projector import Lag, Projected
 from tests.makers import NOW, an_origin
 
 #: A term, a license's number, an activation's number.
 Mark = tuple[str, int, int]
 
 
-def follow(limit: int = 500) -> Follow:
-    return Follow(now=NOW, origin=an_origin(), limit=limit)
+def follow(limit: int = 500) -> ProjectEvents:
+    return ProjectEvents(now=NOW, origin=an_origin(), limit=limit)
 
 
-def tally(now: datetime = NOW, **counted: Any) -> Tally:
-    return Tally(now=now, origin=an_origin(), **counted)
+def tally(now: datetime = NOW, **counted: Any) -> SaveCounters:
+    return SaveCounters(now=now, origin=an_origin(), **counted)
 
 
-def followed(batches: Batches, limit: int = 500) -> Followed:
+def followed(executor: Executor, limit: int = 500) -> Projected:
     """One step."""
-    [outcome] = batches.change([follow(limit)])
-    assert isinstance(outcome, Followed), outcome
+    [outcome] = executor.execute([follow(limit)])
+    assert isinstance(outcome, Projected), outcome
     return outcome
 
 
-def follow_all(batches: Batches, limit: int = 500) -> int:
+def follow_all(executor: Executor, limit: int = 500) -> int:
     """Follow until there is nothing left; how many rows that were."""
     total = 0
     for _ in range(1000):
-        step = followed(batches, limit)
+        step = followed(executor, limit)
         total += step.rows
         if step.lag.is_complete:
             return total
@@ -59,7 +59,7 @@ def right_marks(storage: Storage) -> list[Mark]:
     return ask(storage, lambda tx: sorted(_right_marks(tx)))
 
 
-def _right_marks(tx: Reading) -> Iterator[Mark]:
+def _right_marks(tx: ReadTransaction) -> Iterator[Mark]:
     used = set()
     for row in tx.connection.execute(select(activations)):
         used.add(row.license_id)

@@ -22,20 +22,20 @@ from sqlalchemy.engine import Engine
 from keywright import jobs, search
 from keywright.core.crypto import hash_consumer_key
 from keywright.db import Storage, ask
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.engine.health import CheckStore
 from keywright.events import store as event_store
 from keywright.identity import api_keys, sessions
 from keywright.identity.commands import FindApiKey
 from keywright.identity.model import Permissions, Role
 from keywright.identity.store import list_users
-from keywright.jobs.commands import ForgetPieces
+from keywright.jobs.commands import PurgeJobFile
 from keywright.licensing.activations.commands import FindLicenses, ListLicenses
 from keywright.licensing.licenses.model import LicenseFilter, Status
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import list_names
 from keywright.provisioning.generators.commands import GetGenerator, ListGenerators
-from keywright.search.commands import Follow, Tally
+from keywright.search.commands import ProjectEvents, SaveCounters
 from tests.jobs import by_user, cancel, make_orderer, worked_through
 from tests.makers import (
     LATER,
@@ -55,8 +55,8 @@ from tests.makers import (
     delete_generator,
     enable_second_factor,
     end_session,
-    forget_answers,
     generate,
+    purge_idempotency_records,
     reactivate,
     refuse_sign_in,
     rename,
@@ -72,13 +72,13 @@ from tests.makers import (
 
 def live(storage: Storage) -> None:
     """Do everything that can be done with a database."""
-    batches = Batches(storage)
+    executor = Executor(storage)
     full: dict[str, Any] = {"order_id": 1, "product_id": 2, "user_id": 3, "expires_at": LATER, "by": 7}
-    batches.change([create("a", 3, **full), create("b"), create("c", 1, valid_for_days=5)])
+    executor.execute([create("a", 3, **full), create("b"), create("c", 1, valid_for_days=5)])
     labeled = activate("a", label="Büro", meta_data={"os": "linux"})
     one, other, *_ = (
         outcome.activations[0].token
-        for outcome in batches.change([labeled, activate("a"), activate("b"), activate("c")])
+        for outcome in executor.execute([labeled, activate("a"), activate("b"), activate("c")])
     )
     for command in (
         [deactivate(one, "a"), reactivate(one, "a"), activate("unknown")],
@@ -93,9 +93,9 @@ def live(storage: Storage) -> None:
         [generate(1, 2)],
         [activate("a", retry=a_retry("call"))],
         [activate("a", retry=a_retry("call"))],
-        [forget_answers(NOW)],
+        [purge_idempotency_records(NOW)],
     ):
-        batches.change(command)
+        executor.execute(command)
     _administer(storage)
     ours = LicenseFilter(product_id=2, order_id=1, user_id=3)
     for question in (
@@ -104,27 +104,27 @@ def live(storage: Storage) -> None:
         [ListLicenses(where=ours, page=1, per_page=2)],
         [ListGenerators(), GetGenerator(generator_id=1), CheckStore()],
     ):
-        batches.ask(question)
+        executor.query(question)
     _follow(storage)
     _work(storage)
-    batches.change([delete_generator(1)])
+    executor.execute([delete_generator(1)])
     with storage.read() as tx:
         event_store.list_events(tx, 1, limit=9)
 
 
 def _administer(storage: Storage) -> None:
     issued = api_keys.issue_api_key(storage, "shop", Permissions.READ, NOW)
-    Batches(storage).ask([FindApiKey(consumer_key_hash=hash_consumer_key(issued.consumer_key))])
+    Executor(storage).query([FindApiKey(consumer_key_hash=hash_consumer_key(issued.consumer_key))])
     api_keys.list_api_keys(storage)
     api_keys.revoke_api_key(storage, issued.api_key.id, LATER)
-    batches = Batches(storage)
-    batches.change([create_user("alice"), create_user("bob", Role.SUPPORT)])
+    executor = Executor(storage)
+    executor.execute([create_user("alice"), create_user("bob", Role.SUPPORT)])
     for command in (
         [start_session(1, TOKEN), see_session(TOKEN), change_user(2, role=Role.READER, password_hash="$")],
         [end_session(TOKEN), refuse_sign_in("alice"), save_name(NameKind.PRODUCT, 2, "Writer")],
         [save_name(NameKind.PRODUCT, 2, None), show_key("a"), enable_second_factor(2)],
     ):
-        batches.change(command)
+        executor.execute(command)
     with storage.read() as tx:
         sessions.find_signed_in(tx, TOKEN, NOW)
         list_users(tx)
@@ -132,11 +132,11 @@ def _administer(storage: Storage) -> None:
 
 
 def _follow(storage: Storage) -> None:
-    batches = Batches(storage)
+    executor = Executor(storage)
     origin = an_origin(actor="keywright")
-    tally = Tally(now=NOW, origin=origin, validations=3, refused={"a": 2}, used_api_keys={1: LATER})
-    batches.change([tally])
-    while not batches.change([Follow(now=NOW, origin=origin, limit=100)])[0].lag.is_complete:
+    tally = SaveCounters(now=NOW, origin=origin, validations=3, refused={"a": 2}, used_api_keys={1: LATER})
+    executor.execute([tally])
+    while not executor.execute([ProjectEvents(now=NOW, origin=origin, limit=100)])[0].lag.is_complete:
         pass
     with storage.read() as tx:
         search.overview(tx, NOW)
@@ -146,17 +146,17 @@ def _follow(storage: Storage) -> None:
 
 def _work(storage: Storage) -> None:
     make_orderer(storage, "dora")
-    batches = Batches(storage)
+    executor = Executor(storage)
     for order in (
         jobs.Generate(generator_id=1, amount=2, status=3),
         jobs.Change(what=jobs.What.RAISE_LIMIT, amount=1, search=search.Search()),
         jobs.Export(search=search.Search()),
     ):
-        job = worked_through(batches, storage, order)
+        job = worked_through(executor, storage, order)
     list(jobs.read_file(partial(ask, storage), job.id))
     with storage.read() as tx:
         jobs.list_jobs(tx, before_id=None, limit=9)
-    batches.change([cancel(job.id), ForgetPieces(**by_user(), job_id=job.id)])
+    executor.execute([cancel(job.id), PurgeJobFile(**by_user(), job_id=job.id)])
 
 
 def as_json(value: Any) -> Any:

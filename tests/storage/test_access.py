@@ -7,7 +7,7 @@ import pytest
 from keywright.core import crypto
 from keywright.core.errors import CredentialsInvalid, UnknownApiKey
 from keywright.db import Storage
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.identity import api_keys
 from keywright.identity.commands import FindApiKey, IssueApiKey, RevokeApiKey
@@ -18,7 +18,7 @@ from tests.makers import LATER, NOW, an_origin
 def caller_with(storage: Storage, consumer_key: str, consumer_secret: str) -> Caller:
     """Who calls with these, found as the interface finds them."""
     query = FindApiKey(consumer_key_hash=crypto.hash_consumer_key(consumer_key))
-    return api_keys.caller_of(Batches(storage).ask([query])[0], consumer_secret)
+    return api_keys.caller_of(Executor(storage).query([query])[0], consumer_secret)
 
 
 def test_an_issued_api_key_is_known_by_its_two_halves(storage: Storage) -> None:
@@ -75,10 +75,10 @@ def test_the_commands_do_the_same(storage: Storage) -> None:
     secrets = api_keys.new_secrets()
     fields: dict[str, Any] = {"now": NOW, "origin": an_origin(), "name": "shop"}
     issue = IssueApiKey(**fields, permissions=Permissions.READ, **secrets.hashed())
-    (api_key,) = Batches(storage).change([issue])
+    (api_key,) = Executor(storage).execute([issue])
     assert caller_with(storage, secrets.consumer_key, secrets.consumer_secret).api_key_id == api_key.id
     revoke = RevokeApiKey(now=LATER, origin=an_origin(), api_key_id=api_key.id)
-    done, again = Batches(storage).change([revoke, revoke])
+    done, again = Executor(storage).execute([revoke, revoke])
     assert done is None
     assert isinstance(again, UnknownApiKey)
     with storage.read() as tx:

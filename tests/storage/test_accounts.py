@@ -11,8 +11,8 @@ import pytest
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import LastAdministrator, SetupOver, UnknownLicense, UnknownUser, UserExists
-from keywright.db import Reading, Storage, Writing, ask, change
-from keywright.engine.executor import Batches
+from keywright.db import ReadTransaction, Storage, WriteTransaction, ask, change
+from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.identity.model import Role, Session, User
@@ -78,7 +78,7 @@ def signed_in(storage: Storage, now: datetime = NOW, token: str = TOKEN) -> Sign
 
 
 def save_sessions(storage: Storage, sessions: list[Session]) -> None:
-    def save(tx: Writing) -> None:
+    def save(tx: WriteTransaction) -> None:
         for one in sessions:
             save_new_session(tx, one)
 
@@ -86,17 +86,17 @@ def save_sessions(storage: Storage, sessions: list[Session]) -> None:
 
 
 @pytest.fixture
-def alice(batches: Batches) -> User:
+def alice(executor: Executor) -> User:
     """The only administrator."""
-    (user,) = batches.change([create_user("alice")])
+    (user,) = executor.execute([create_user("alice")])
     assert isinstance(user, User)
     return user
 
 
 @pytest.fixture
-def bob(alice: User, batches: Batches) -> User:
+def bob(alice: User, executor: Executor) -> User:
     """A reader."""
-    (user,) = batches.change([create_user("bob", Role.READER)])
+    (user,) = executor.execute([create_user("bob", Role.READER)])
     assert isinstance(user, User)
     return user
 
@@ -115,23 +115,23 @@ def test_a_user_is_found_by_name_and_by_number(storage: Storage, alice: User, bo
     assert told(storage)[1] == ("user.created", {"user_id": bob.id, "user": "bob", "role": "reader"})
 
 
-def test_there_are_users_from_the_first_one_on(storage: Storage, batches: Batches) -> None:
+def test_there_are_users_from_the_first_one_on(storage: Storage, executor: Executor) -> None:
     assert not ask(storage, has_users)
-    (user,) = batches.change([create_user("bob", Role.READER)])
+    (user,) = executor.execute([create_user("bob", Role.READER)])
     assert ask(storage, has_users)
-    batches.change([change_user(user.id, is_disabled=True)])
+    executor.execute([change_user(user.id, is_disabled=True)])
     assert ask(storage, has_users)
 
 
-def test_a_name_is_given_once(storage: Storage, batches: Batches, alice: User) -> None:
-    outcomes = batches.change([create_user("alice", Role.READER), create_user("bob"), create_user("bob")])
+def test_a_name_is_given_once(storage: Storage, executor: Executor, alice: User) -> None:
+    outcomes = executor.execute([create_user("alice", Role.READER), create_user("bob"), create_user("bob")])
     assert [type(one) for one in outcomes] == [UserExists, User, UserExists]
     assert len(ask(storage, list_users)) == 2
 
 
-def test_the_first_administrator_is_made_once(storage: Storage, batches: Batches) -> None:
+def test_the_first_administrator_is_made_once(storage: Storage, executor: Executor) -> None:
     first = [create_user(name, only_first=True) for name in ("alice", "bob")]
-    outcomes = batches.change(first)
+    outcomes = executor.execute(first)
     assert [type(one) for one in outcomes] == [User, SetupOver]
     assert [one.name for one in ask(storage, list_users)] == ["alice"]
     assert [name for name, _ in told(storage)] == ["user.created"]
@@ -143,7 +143,7 @@ def test_of_two_first_administrators_at_once_one_is_made(open_again: Opener) -> 
 
     def make(number: int) -> Any:
         together.wait()
-        return Batches(storages[number]).change([create_user(f"user {number}", only_first=True)])[0]
+        return Executor(storages[number]).execute([create_user(f"user {number}", only_first=True)])[0]
 
     with ThreadPoolExecutor(len(storages)) as threads:
         outcomes = list(threads.map(make, range(len(storages))))
@@ -152,19 +152,19 @@ def test_of_two_first_administrators_at_once_one_is_made(open_again: Opener) -> 
 
 
 def test_what_is_changed_is_changed_and_told_and_nothing_else(
-    storage: Storage, batches: Batches, bob: User
+    storage: Storage, executor: Executor, bob: User
 ) -> None:
-    (changed,) = batches.change([change_user(bob.id, role=Role.SUPPORT, now=LATER)])
+    (changed,) = executor.execute([change_user(bob.id, role=Role.SUPPORT, now=LATER)])
     assert isinstance(changed, User)
     assert (changed.role, changed.password_hash, changed.disabled_at) == (Role.SUPPORT, "$argon2id$", None)
-    batches.change([change_user(bob.id, password_hash="$argon2id$ new")])
-    batches.change([change_user(bob.id, is_disabled=True, now=LATER)])
-    batches.change([change_user(bob.id, is_disabled=True), change_user(bob.id, role=Role.SUPPORT)])
+    executor.execute([change_user(bob.id, password_hash="$argon2id$ new")])
+    executor.execute([change_user(bob.id, is_disabled=True, now=LATER)])
+    executor.execute([change_user(bob.id, is_disabled=True), change_user(bob.id, role=Role.SUPPORT)])
     with storage.read() as tx:
         found = find_user_by_id(tx, bob.id)
     assert found is not None
     assert (found.role, found.password_hash, found.disabled_at) == (Role.SUPPORT, "$argon2id$ new", LATER)
-    (enabled,) = batches.change([change_user(bob.id, is_disabled=False)])
+    (enabled,) = executor.execute([change_user(bob.id, is_disabled=False)])
     assert isinstance(enabled, User)
     assert enabled.disabled_at is None
     who = {"user_id": bob.id, "user": "bob"}
@@ -176,50 +176,50 @@ def test_what_is_changed_is_changed_and_told_and_nothing_else(
     ]
 
 
-def test_a_user_who_is_not_there_cannot_be_changed(batches: Batches, alice: User) -> None:
-    (outcome,) = batches.change([change_user(99, role=Role.READER)])
+def test_a_user_who_is_not_there_cannot_be_changed(executor: Executor, alice: User) -> None:
+    (outcome,) = executor.execute([change_user(99, role=Role.READER)])
     assert isinstance(outcome, UnknownUser)
 
 
 @pytest.mark.parametrize("changes", [{"role": Role.SUPPORT}, {"is_disabled": True}])
 def test_somebody_who_may_administer_is_left(
-    changes: dict[str, Any], storage: Storage, batches: Batches, alice: User, bob: User
+    changes: dict[str, Any], storage: Storage, executor: Executor, alice: User, bob: User
 ) -> None:
-    (outcome,) = batches.change([change_user(alice.id, **changes)])
+    (outcome,) = executor.execute([change_user(alice.id, **changes)])
     assert isinstance(outcome, LastAdministrator)
     # Another one who is disabled does not count, and nor does one who is made a reader in the same batch.
-    batches.change([change_user(bob.id, role=Role.ADMINISTRATOR, is_disabled=True)])
-    assert isinstance(batches.change([change_user(alice.id, **changes)])[0], LastAdministrator)
-    batches.change([change_user(bob.id, is_disabled=False)])
-    outcomes = batches.change([change_user(bob.id, role=Role.READER), change_user(alice.id, **changes)])
+    executor.execute([change_user(bob.id, role=Role.ADMINISTRATOR, is_disabled=True)])
+    assert isinstance(executor.execute([change_user(alice.id, **changes)])[0], LastAdministrator)
+    executor.execute([change_user(bob.id, is_disabled=False)])
+    outcomes = executor.execute([change_user(bob.id, role=Role.READER), change_user(alice.id, **changes)])
     assert [type(one) for one in outcomes] == [User, LastAdministrator]
-    batches.change([change_user(bob.id, role=Role.ADMINISTRATOR)])
-    assert isinstance(batches.change([change_user(alice.id, **changes)])[0], User)
+    executor.execute([change_user(bob.id, role=Role.ADMINISTRATOR)])
+    assert isinstance(executor.execute([change_user(alice.id, **changes)])[0], User)
     with storage.read() as tx:
         left = [one.name for one in list_users(tx) if one.role is Role.ADMINISTRATOR]
     assert "bob" in left
 
 
 def test_the_last_administrator_may_change_the_password_and_others_may_be_changed(
-    batches: Batches, alice: User, bob: User
+    executor: Executor, alice: User, bob: User
 ) -> None:
     commands = [
         change_user(alice.id, password_hash="$argon2id$ new"),
         change_user(alice.id, role=Role.ADMINISTRATOR, is_disabled=False),
         change_user(bob.id, is_disabled=True),
     ]
-    assert [type(one) for one in batches.change(commands)] == [User] * 3
+    assert [type(one) for one in executor.execute(commands)] == [User] * 3
 
 
 def test_of_two_administrators_who_demote_each_other_at_once_one_is_left(open_again: Opener) -> None:
     storages = [open_again() for _ in range(2)]
-    Batches(storages[0]).change([create_user("alice"), create_user("bob")])
+    Executor(storages[0]).execute([create_user("alice"), create_user("bob")])
     for again in range(5):
         together = Barrier(len(storages))
 
         def demote(number: int, together: Barrier = together) -> Any:
             together.wait()
-            return Batches(storages[number]).change([change_user(number + 1, role=Role.READER)])[0]
+            return Executor(storages[number]).execute([change_user(number + 1, role=Role.READER)])[0]
 
         with ThreadPoolExecutor(len(storages)) as threads:
             outcomes = list(threads.map(demote, range(len(storages))))
@@ -227,7 +227,7 @@ def test_of_two_administrators_who_demote_each_other_at_once_one_is_left(open_ag
         with storages[0].read() as tx:
             users = list_users(tx)
         assert [one.role for one in users].count(Role.ADMINISTRATOR) == 1
-        Batches(storages[0]).change([change_user(one.id, role=Role.ADMINISTRATOR) for one in users])
+        Executor(storages[0]).execute([change_user(one.id, role=Role.ADMINISTRATOR) for one in users])
 
 
 # --- the link for the first administrator -----------------------------------------------------------
@@ -272,7 +272,7 @@ def test_a_forged_link_is_not_good(storage: Storage, token: str, open_again: Ope
 
 
 def test_another_installation_s_link_is_not_good(storage: Storage) -> None:
-    class Elsewhere(Reading):
+    class Elsewhere(ReadTransaction):
         """The same database, with another secret."""
 
         @property
@@ -284,8 +284,10 @@ def test_another_installation_s_link_is_not_good(storage: Storage) -> None:
     assert not is_good(storage, other, NOW)
 
 
-def test_the_link_is_good_as_long_as_there_is_no_user(storage: Storage, token: str, batches: Batches) -> None:
-    batches.change([create_user("bob", Role.READER, only_first=True)])
+def test_the_link_is_good_as_long_as_there_is_no_user(
+    storage: Storage, token: str, executor: Executor
+) -> None:
+    executor.execute([create_user("bob", Role.READER, only_first=True)])
     assert not is_good(storage, token, NOW)
     with pytest.raises(SetupOver):
         ask(storage, lambda tx: setup_token(tx, NOW))
@@ -294,9 +296,9 @@ def test_the_link_is_good_as_long_as_there_is_no_user(storage: Storage, token: s
 # --- sessions ---------------------------------------------------------------------------------------
 
 
-def test_who_signs_in_is_known_by_the_token(storage: Storage, batches: Batches, bob: User) -> None:
+def test_who_signs_in_is_known_by_the_token(storage: Storage, executor: Executor, bob: User) -> None:
     origin = an_origin(actor=f"user:{bob.id}", ip_address="2001:db8::1", user_agent="browser/1.0")
-    (session,) = batches.change([start_session(bob.id, origin=origin, now=LATER)])
+    (session,) = executor.execute([start_session(bob.id, origin=origin, now=LATER)])
     assert session == Session(hash_session_token(TOKEN), bob.id, LATER, LATER, "2001:db8::1", "browser/1.0")
     found = signed_in(storage, LATER)
     assert found is not None
@@ -313,9 +315,9 @@ def test_who_signs_in_is_known_by_the_token(storage: Storage, batches: Batches, 
 
 
 def test_nobody_signs_in_who_is_unknown_or_disabled_or_had_another_password(
-    storage: Storage, batches: Batches, bob: User
+    storage: Storage, executor: Executor, bob: User
 ) -> None:
-    outcomes = batches.change(
+    outcomes = executor.execute(
         [
             start_session(99),
             start_session(bob.id, password_hash="$argon2id$ of before"),
@@ -325,52 +327,52 @@ def test_nobody_signs_in_who_is_unknown_or_disabled_or_had_another_password(
     )
     assert [type(one) for one in outcomes] == [UnknownUser, UnknownUser, User, UnknownUser]
     assert signed_in(storage) is None
-    batches.change([change_user(bob.id, is_disabled=False)])
-    assert batches.change([start_session(bob.id, password_hash=bob.password_hash)]) == [
+    executor.execute([change_user(bob.id, is_disabled=False)])
+    assert executor.execute([start_session(bob.id, password_hash=bob.password_hash)]) == [
         a_session(user_id=bob.id, user_agent="program/1.0")
     ]
 
 
 def test_a_session_ends_when_nobody_comes_by_for_thirty_minutes(
-    storage: Storage, batches: Batches, alice: User
+    storage: Storage, executor: Executor, alice: User
 ) -> None:
-    batches.change([start_session(alice.id)])
+    executor.execute([start_session(alice.id)])
     assert signed_in(storage, NOW + SESSION_IDLE - SECOND) is not None
     assert signed_in(storage, NOW + SESSION_IDLE) is None
     seen_at = NOW + SESSION_IDLE - SECOND
-    assert batches.change([see_session(now=seen_at)]) == [
+    assert executor.execute([see_session(now=seen_at)]) == [
         a_session(user_id=alice.id, seen_at=seen_at, user_agent="program/1.0")
     ]
     assert signed_in(storage, seen_at + SESSION_IDLE - SECOND) is not None
-    assert batches.change([see_session(now=seen_at + SESSION_IDLE)]) == [None]
+    assert executor.execute([see_session(now=seen_at + SESSION_IDLE)]) == [None]
     assert signed_in(storage, seen_at + SESSION_IDLE) is None
 
 
 def test_a_session_ends_after_twelve_hours_however_often_somebody_comes_by(
-    storage: Storage, batches: Batches, alice: User
+    storage: Storage, executor: Executor, alice: User
 ) -> None:
-    batches.change([start_session(alice.id)])
+    executor.execute([start_session(alice.id)])
     now = NOW
     while now < NOW + SESSION_LONGEST - 20 * MINUTE:
         now += 20 * MINUTE
-        assert batches.change([see_session(now=now)]) != [None]
+        assert executor.execute([see_session(now=now)]) != [None]
     assert signed_in(storage, NOW + SESSION_LONGEST - SECOND) is not None
     assert signed_in(storage, NOW + SESSION_LONGEST) is None
-    assert batches.change([see_session(now=NOW + SESSION_LONGEST)]) == [None]
+    assert executor.execute([see_session(now=NOW + SESSION_LONGEST)]) == [None]
 
 
 def test_a_session_of_a_clock_that_was_far_ahead_is_over(
-    storage: Storage, batches: Batches, alice: User
+    storage: Storage, executor: Executor, alice: User
 ) -> None:
-    batches.change([start_session(alice.id, now=NOW + timedelta(days=365))])
+    executor.execute([start_session(alice.id, now=NOW + timedelta(days=365))])
     assert signed_in(storage) is None
 
 
 def test_who_signs_out_is_signed_out_and_nobody_else_is(
-    storage: Storage, batches: Batches, alice: User
+    storage: Storage, executor: Executor, alice: User
 ) -> None:
-    batches.change([start_session(alice.id), start_session(alice.id, "elsewhere")])
-    assert batches.change([end_session(), end_session(), see_session()]) == [None, None, None]
+    executor.execute([start_session(alice.id), start_session(alice.id, "elsewhere")])
+    assert executor.execute([end_session(), end_session(), see_session()]) == [None, None, None]
     assert signed_in(storage) is None
     assert signed_in(storage, token="elsewhere") is not None
     who = {"user_id": alice.id, "user": "alice"}
@@ -378,17 +380,17 @@ def test_who_signs_out_is_signed_out_and_nobody_else_is(
 
 
 def test_who_signs_in_clears_away_the_sessions_that_are_over(
-    storage: Storage, batches: Batches, alice: User
+    storage: Storage, executor: Executor, alice: User
 ) -> None:
     long_ago, idle = NOW - SESSION_LONGEST, NOW - SESSION_IDLE
-    batches.change([start_session(alice.id, "old", now=long_ago)])
+    executor.execute([start_session(alice.id, "old", now=long_ago)])
     sessions = [
         a_session(token_hash=b"1" * 32, created_at=long_ago, seen_at=NOW),
         a_session(token_hash=b"2" * 32, created_at=idle, seen_at=idle),
         a_session(token_hash=b"3" * 32, created_at=long_ago + SECOND, seen_at=idle + SECOND),
     ]
     save_sessions(storage, sessions)
-    batches.change([start_session(alice.id)])
+    executor.execute([start_session(alice.id)])
     with storage.read() as tx:
         there = [find_session(tx, one.token_hash) for one in sessions]
         assert find_session(tx, hash_session_token("old")) is None
@@ -397,53 +399,53 @@ def test_who_signs_in_clears_away_the_sessions_that_are_over(
 
 @pytest.mark.parametrize("changes", [{"password_hash": "$argon2id$ new"}, {"is_disabled": True}])
 def test_a_new_password_and_being_disabled_end_every_session(
-    changes: dict[str, Any], storage: Storage, batches: Batches, alice: User, bob: User
+    changes: dict[str, Any], storage: Storage, executor: Executor, alice: User, bob: User
 ) -> None:
-    batches.change([start_session(bob.id), start_session(bob.id, "elsewhere")])
-    batches.change([start_session(alice.id, "alice")])
-    batches.change([change_user(bob.id, **changes)])
+    executor.execute([start_session(bob.id), start_session(bob.id, "elsewhere")])
+    executor.execute([start_session(alice.id, "alice")])
+    executor.execute([change_user(bob.id, **changes)])
     # Whoever is enabled again does not find the sessions of before.
-    batches.change([change_user(bob.id, is_disabled=False)])
+    executor.execute([change_user(bob.id, is_disabled=False)])
     assert signed_in(storage) is None
     assert signed_in(storage, token="elsewhere") is None
     assert signed_in(storage, token="alice") is not None
 
 
 def test_who_changes_the_own_password_stays_signed_in_here(
-    storage: Storage, batches: Batches, bob: User
+    storage: Storage, executor: Executor, bob: User
 ) -> None:
-    batches.change([start_session(bob.id), start_session(bob.id, "elsewhere")])
+    executor.execute([start_session(bob.id), start_session(bob.id, "elsewhere")])
     here = hash_session_token(TOKEN)
-    batches.change([change_user(bob.id, password_hash="$argon2id$ new", but_session=here)])
+    executor.execute([change_user(bob.id, password_hash="$argon2id$ new", but_session=here)])
     assert signed_in(storage) is not None
     assert signed_in(storage, token="elsewhere") is None
 
 
 def test_another_role_holds_at_once_and_ends_no_session(
-    storage: Storage, batches: Batches, bob: User
+    storage: Storage, executor: Executor, bob: User
 ) -> None:
-    batches.change([start_session(bob.id), change_user(bob.id, role=Role.SUPPORT)])
+    executor.execute([start_session(bob.id), change_user(bob.id, role=Role.SUPPORT)])
     found = signed_in(storage)
     assert found is not None
     assert found.user.role is Role.SUPPORT
 
 
 def test_a_session_of_a_user_who_is_disabled_or_not_there_is_nobodys(
-    storage: Storage, batches: Batches, bob: User
+    storage: Storage, executor: Executor, bob: User
 ) -> None:
-    batches.change([change_user(bob.id, is_disabled=True)])
+    executor.execute([change_user(bob.id, is_disabled=True)])
     sessions = [a_session(user_id=bob.id), a_session(token_hash=hash_session_token("lost"), user_id=99)]
     save_sessions(storage, sessions)
     assert signed_in(storage) is None
     assert signed_in(storage, token="lost") is None
-    batches.change([end_session("lost")])
+    executor.execute([end_session("lost")])
     assert told(storage)[-1] == ("user.signed_out", {"user_id": 99})
 
 
 def test_a_refused_sign_in_is_told_with_the_name_of_a_user_and_with_no_other_text(
-    storage: Storage, batches: Batches, alice: User
+    storage: Storage, executor: Executor, alice: User
 ) -> None:
-    batches.change([refuse_sign_in("alice"), refuse_sign_in("my password!"), refuse_sign_in("\0\udc80")])
+    executor.execute([refuse_sign_in("alice"), refuse_sign_in("my password!"), refuse_sign_in("\0\udc80")])
     assert told(storage)[1:] == [
         ("user.sign_in_refused", {"user_id": alice.id, "user": "alice"}),
         ("user.sign_in_refused", None),
@@ -454,11 +456,11 @@ def test_a_refused_sign_in_is_told_with_the_name_of_a_user_and_with_no_other_tex
 # --- names and keys ---------------------------------------------------------------------------------
 
 
-def test_a_number_has_the_name_that_was_saved_last(storage: Storage, batches: Batches) -> None:
+def test_a_number_has_the_name_that_was_saved_last(storage: Storage, executor: Executor) -> None:
     product, user = NameKind.PRODUCT, NameKind.USER
-    batches.change([save_name(product, number, f"Product {number}") for number in (0, 7, 2**63 - 1)])
-    batches.change([save_name(user, 7, "Anna"), save_name(product, 7, "Writer"), save_name(user, 8, "Bo")])
-    batches.change([save_name(user, 8, None), save_name(user, 9, None), save_name(user, 7, "Anna")])
+    executor.execute([save_name(product, number, f"Product {number}") for number in (0, 7, 2**63 - 1)])
+    executor.execute([save_name(user, 7, "Anna"), save_name(product, 7, "Writer"), save_name(user, 8, "Bo")])
+    executor.execute([save_name(user, 8, None), save_name(user, 9, None), save_name(user, 7, "Anna")])
     with storage.read() as tx:
         assert names_of(tx, product, [7, 0, 7, 5]) == {0: "Product 0", 7: "Writer"}
         assert names_of(tx, user, range(300)) == {7: "Anna"}
@@ -474,9 +476,9 @@ def test_a_number_has_the_name_that_was_saved_last(storage: Storage, batches: Ba
     ]
 
 
-def test_who_looks_at_a_key_is_told_in_the_story_of_the_license(storage: Storage, batches: Batches) -> None:
-    batches.change([create()])
-    license, unknown = batches.change([show_key(), show_key("unknown")])
+def test_who_looks_at_a_key_is_told_in_the_story_of_the_license(storage: Storage, executor: Executor) -> None:
+    executor.execute([create()])
+    license, unknown = executor.execute([show_key(), show_key("unknown")])
     assert isinstance(license, License)
     assert license.key == KEY
     assert isinstance(unknown, UnknownLicense)
@@ -496,14 +498,14 @@ def beside(storage: Storage) -> Iterator[Storage]:
 
 
 def test_another_object_on_the_same_database_sees_what_is_acknowledged(
-    storage: Storage, beside: Storage, batches: Batches
+    storage: Storage, beside: Storage, executor: Executor
 ) -> None:
     assert ask(beside, list_users) == []
-    (user,) = batches.change([create_user()])
+    (user,) = executor.execute([create_user()])
     assert ask(beside, list_users) == [user]
     with storage.read() as one, beside.read() as other:
         assert list_users(one) == list_users(other)
-    assert Batches(beside).change([create_user("bob", only_first=True)])[0].code == "user.setup_over"
+    assert Executor(beside).execute([create_user("bob", only_first=True)])[0].code == "user.setup_over"
 
 
 def test_another_object_needs_no_right_to_make_tables_and_stays_open_when_the_first_is_closed(

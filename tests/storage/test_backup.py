@@ -20,7 +20,7 @@ from keywright.core.crypto import KeyRing
 from keywright.core.errors import ConfigurationError, StoreError
 from keywright.db import Storage, database_path, open_storage
 from keywright.db.sqlite import connect
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.identity import api_keys
 from keywright.identity.model import Permissions
 from keywright.maintenance.backup import Backup, Made, make_backup, restore
@@ -139,26 +139,26 @@ def test_every_row_comes_back_and_the_numbers_go_on(
     with closing(open_storage(elsewhere, KEY_RING)) as new:
         assert contents(new) == before
         assert is_sound(new)
-        batches = Batches(new)
-        record, other, generator = batches.change([activate("A"), create("B"), create_generator()])
+        executor = Executor(new)
+        record, other, generator = executor.execute([activate("A"), create("B"), create_generator()])
         assert record.activations[0].id > max(row["id"] for row in before["activations"])
         assert other.license.id > max(row["id"] for row in before["licenses"])
         assert generator.id == 2
 
 
 def test_what_comes_after_the_backup_is_gone_and_its_numbers_are_not_given_again(
-    storage: Storage, batches: Batches, url: str, file: Path
+    storage: Storage, executor: Executor, url: str, file: Path
 ) -> None:
-    batches.change([create("before"), activate("before")])
+    executor.execute([create("before"), activate("before")])
     back_up(url, file)
-    lost, taken, generator = batches.change([create("after"), activate("before"), create_generator()])
-    (deleted,) = batches.change([create("deleted")])
-    batches.change([delete("deleted")])
+    lost, taken, generator = executor.execute([create("after"), activate("before"), create_generator()])
+    (deleted,) = executor.execute([create("deleted")])
+    executor.execute([delete("deleted")])
     storage.close()
     kept = bring_back(file, url, is_overwriting=True)
     with closing(open_storage(url, KEY_RING)) as restored:
-        batches = Batches(restored)
-        record, made, other = batches.change([activate("before"), create("new"), create_generator()])
+        executor = Executor(restored)
+        record, made, other = executor.execute([activate("before"), create("new"), create_generator()])
         assert record.license.times_activated == 2
         assert record.activations[0].id > taken.activations[0].id
         assert made.license.id > deleted.license.id > lost.license.id
@@ -173,13 +173,13 @@ def test_what_comes_after_the_backup_is_gone_and_its_numbers_are_not_given_again
     assert kept.name.startswith("keywright.db.before-restore-")
     assert stat.S_IMODE(kept.stat().st_mode) == stat.S_IMODE(path.stat().st_mode) == 0o600
     with closing(open_storage(f"sqlite:///{kept}", KEY_RING)) as old:
-        assert Batches(old).ask([validate("after")])[0].license.id == lost.license.id
+        assert Executor(old).query([validate("after")])[0].license.id == lost.license.id
 
 
 def test_a_backup_of_an_older_schema_is_brought_up_to_date(
-    batches: Batches, url: str, file: Path, elsewhere: str, monkeypatch: pytest.MonkeyPatch
+    executor: Executor, url: str, file: Path, elsewhere: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batches.change([create("A")])
+    executor.execute([create("A")])
     back_up(url, file)
     use_scripts(file.parent / "scripts", NEXT, monkeypatch)
     bring_back(file, elsewhere)
@@ -188,9 +188,9 @@ def test_a_backup_of_an_older_schema_is_brought_up_to_date(
 
 
 def test_an_installation_with_nothing_in_it_is_replaced_unasked(
-    storage: Storage, batches: Batches, url: str, file: Path, elsewhere: str
+    storage: Storage, executor: Executor, url: str, file: Path, elsewhere: str
 ) -> None:
-    batches.change([create("A")])
+    executor.execute([create("A")])
     back_up(url, file)
     open_storage(elsewhere, KEY_RING).close()
     assert bring_back(file, elsewhere) is None
@@ -199,11 +199,11 @@ def test_an_installation_with_nothing_in_it_is_replaced_unasked(
 
 
 def test_what_is_there_is_not_replaced_unasked(
-    storage: Storage, batches: Batches, url: str, file: Path
+    storage: Storage, executor: Executor, url: str, file: Path
 ) -> None:
-    batches.change([create("A"), activate("A")])
+    executor.execute([create("A"), activate("A")])
     back_up(url, file)
-    batches.change([create("B")])
+    executor.execute([create("B")])
     storage.close()
     with pytest.raises(StoreError, match=r"already: 2 licenses, 1 activation and 3 events, .*--overwrite"):
         bring_back(file, url)
@@ -212,43 +212,43 @@ def test_what_is_there_is_not_replaced_unasked(
 
 
 def test_nothing_is_replaced_while_somebody_is_there(
-    storage: Storage, batches: Batches, url: str, file: Path, elsewhere: str
+    storage: Storage, executor: Executor, url: str, file: Path, elsewhere: str
 ) -> None:
-    batches.change([create("A")])
+    executor.execute([create("A")])
     back_up(url, file)
     with closing(open_storage(elsewhere, KEY_RING)) as running:
-        Batches(running).change([create("B")])
+        Executor(running).execute([create("B")])
         with pytest.raises(StoreError, match="is in use"):
             bring_back(file, elsewhere, is_overwriting=True)
-        assert Batches(running).change([create("C")])[0].license.key == "C"
+        assert Executor(running).execute([create("C")])[0].license.key == "C"
     bring_back(file, elsewhere, is_overwriting=True)
     with closing(open_storage(elsewhere, KEY_RING)) as new:
         assert len(contents(new)["licenses"]) == 1
 
 
 def test_what_goes_wrong_at_the_last_moment_changes_nothing(
-    storage: Storage, batches: Batches, url: str, file: Path
+    storage: Storage, executor: Executor, url: str, file: Path
 ) -> None:
     def fail() -> None:
         raise ConfigurationError
 
-    batches.change([create("A")])
+    executor.execute([create("A")])
     back_up(url, file)
-    batches.change([create("B")])
+    executor.execute([create("B")])
     before = contents(storage)
     storage.close()
     with pytest.raises(ConfigurationError):
         bring_back(file, url, is_overwriting=True, before_replacing=fail)
     with closing(open_storage(url, KEY_RING)) as same:
         assert contents(same) == before
-        Batches(same).change([create("C")])
+        Executor(same).execute([create("C")])
         assert is_sound(same)
 
 
 def test_a_backup_has_its_name_when_it_is_whole_and_is_for_its_owner(
-    batches: Batches, url: str, file: Path
+    executor: Executor, url: str, file: Path
 ) -> None:
-    batches.change([create("A")])
+    executor.execute([create("A")])
     back_up(url, file)
     assert list(file.parent.iterdir()) == [file]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -256,7 +256,7 @@ def test_a_backup_has_its_name_when_it_is_whole_and_is_for_its_owner(
     with pytest.raises(StoreError, match="is there already"):
         back_up(url, file)
     assert file.read_bytes() == first
-    batches.change([create("B")])
+    executor.execute([create("B")])
     back_up(url, file, is_overwriting=True)
     assert list(file.parent.iterdir()) == [file]
     assert file.read_bytes() != first
@@ -297,9 +297,9 @@ def rewrite(file: Path, folder: Path, **changes: Any) -> None:
 
 
 def test_every_changed_byte_is_noticed(
-    batches: Batches, database: str, url: str, file: Path, elsewhere: str
+    executor: Executor, database: str, url: str, file: Path, elsewhere: str
 ) -> None:
-    batches.change([create("A"), activate("A")])
+    executor.execute([create("A"), activate("A")])
     back_up(url, file, secret=SECRET.decode())
     whole = file.read_bytes()
     # Headers, manifest, secret, sums and the end stand in the first and last blocks.
@@ -336,9 +336,9 @@ def assert_nothing_is_at(url: str) -> None:
 
 
 def test_a_file_of_any_other_length_is_no_backup(
-    batches: Batches, url: str, file: Path, elsewhere: str
+    executor: Executor, url: str, file: Path, elsewhere: str
 ) -> None:
-    batches.change([create("A")])
+    executor.execute([create("A")])
     back_up(url, file)
     whole = file.read_bytes()
     lengths = [0, 1, 511, 512, 513, 1024, len(whole) - 1025, len(whole) - 1024, len(whole) - 1]
@@ -428,9 +428,9 @@ def without_signature(parts: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def test_an_altered_backup_is_refused_though_its_sums_were_computed_again(
-    batches: Batches, url: str, file: Path, elsewhere: str
+    executor: Executor, url: str, file: Path, elsewhere: str
 ) -> None:
-    batches.change([create("A"), create_user("alice")])
+    executor.execute([create("A"), create_user("alice")])
     back_up(url, file)
     signed = parts_of(file)
     alter(url)
@@ -453,9 +453,9 @@ def test_an_altered_backup_is_refused_though_its_sums_were_computed_again(
 
 
 def test_a_backup_without_a_signature_is_restored_when_that_is_said(
-    batches: Batches, url: str, file: Path, elsewhere: str
+    executor: Executor, url: str, file: Path, elsewhere: str
 ) -> None:
-    batches.change([create("A")])
+    executor.execute([create("A")])
     back_up(url, file)
     older = said_by(without_signature(parts_of(file)), format=1)
     manifest = json.loads(older["manifest.json"])
@@ -476,10 +476,10 @@ def test_a_backup_without_a_signature_is_restored_when_that_is_said(
 
 
 def test_no_license_key_and_no_secret_stands_in_a_backup(
-    storage: Storage, batches: Batches, url: str, file: Path, tmp_path: Path
+    storage: Storage, executor: Executor, url: str, file: Path, tmp_path: Path
 ) -> None:
     canary = "CANARY-5f1d"
-    batches.change(
+    executor.execute(
         [create(f"{canary}-{n}", retry=a_retry(str(n), write=as_answer)) for n in range(size(100, 1_000))]
     )
     issued = api_keys.issue_api_key(storage, "shop", Permissions.READ, NOW)

@@ -9,7 +9,7 @@ import pytest
 
 from keywright.core.errors import ConfigurationError, StoreError, StoreUnavailable
 from keywright.db import Storage, open_storage
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.maintenance.backup import Backup
 from tests.databases import a_postgres_url, execute
 from tests.makers import KEY_RING, activate, create
@@ -113,11 +113,11 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_other_programs_have_in_the_database_stays_theirs(
-    batches: Batches, storage: Storage, url: str, file: Path, programs: None
+    executor: Executor, storage: Storage, url: str, file: Path, programs: None
 ) -> None:
     execute(url, "CREATE TABLE shop (id int)")
     execute(url, "INSERT INTO shop VALUES (7)")
-    batches.change([create("A"), activate("A")])
+    executor.execute([create("A"), activate("A")])
     back_up(url, file)
     storage.close()
     execute(url, "CREATE VIEW needs_it AS SELECT id FROM licenses")
@@ -132,9 +132,9 @@ def test_what_other_programs_have_in_the_database_stays_theirs(
 
 
 def test_whoever_comes_while_it_is_restored_waits_and_finds_all_of_it(
-    batches: Batches, url: str, file: Path, programs: None
+    executor: Executor, url: str, file: Path, programs: None
 ) -> None:
-    batches.change([create("A"), activate("A")])
+    executor.execute([create("A"), activate("A")])
     back_up(url, file)
     with a_postgres_url(empty=True) as elsewhere:
 

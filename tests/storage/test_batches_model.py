@@ -28,10 +28,10 @@ from keywright.core.errors import (
     UnknownLicense,
     UnknownToken,
 )
-from keywright.db import Reading, Storage, ask
+from keywright.db import ReadTransaction, Storage, ask
 from keywright.db.postgres import PostgresStorage
 from keywright.db.schema import events
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.commands import Activate, Deactivate, DeactivateAll, Reactivate
 from keywright.licensing.activations.model import Activation
@@ -179,7 +179,7 @@ def said(outcome: Any) -> Said:
     return outcome.license.times_activated, len(outcome.activations)
 
 
-def contents(tx: Reading) -> tuple[list[License], dict[int, list[Activation]], int]:
+def contents(tx: ReadTransaction) -> tuple[list[License], dict[int, list[Activation]], int]:
     """The licenses, their records, and how many events there were."""
     licenses = license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=99)
     records = activation_store.list_activations(tx, [one.id for one in licenses])
@@ -224,7 +224,7 @@ class BatchesAgainstModel(RuleBasedStateMachine):
         super().__init__()
         self.stack = ExitStack()
         self.storage = self.stack.enter_context(a_database())
-        self.batches = Batches(self.storage)
+        self.executor = Executor(self.storage)
         self.model = Model()
         self.tokens: list[str] = []
 
@@ -234,7 +234,7 @@ class BatchesAgainstModel(RuleBasedStateMachine):
     @rule(data=st.data())
     def change(self, data: st.DataObject) -> None:
         batch = data.draw(st.lists(commands(self.tokens), min_size=1, max_size=20))
-        for command, outcome in zip(batch, self.batches.change(batch), strict=True):
+        for command, outcome in zip(batch, self.executor.execute(batch), strict=True):
             token = None
             if type(command) is Activate and not isinstance(outcome, Exception):
                 token = outcome.activations[0].token
@@ -245,7 +245,7 @@ class BatchesAgainstModel(RuleBasedStateMachine):
     def ask(self, data: st.DataObject) -> None:
         token = st.none() | st.sampled_from([*self.tokens, TOKEN])
         asked = data.draw(st.lists(st.builds(validate, KEYS, token), min_size=1, max_size=8))
-        for query, outcome in zip(asked, self.batches.ask(asked), strict=True):
+        for query, outcome in zip(asked, self.executor.query(asked), strict=True):
             one = self.model.sold.get(query.key)
             if one is None:
                 assert said(outcome) is UnknownLicense

@@ -20,7 +20,7 @@ from keywright.core.errors import (
     UnknownToken,
 )
 from keywright.db import Storage
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import LicenseRecord
@@ -66,17 +66,17 @@ def said(outcome: Any) -> Any:
     return outcome if outcome is None else type(outcome)
 
 
-def test_a_whole_life_fits_into_one_batch(batches: Batches, storage: Storage) -> None:
-    outcomes = batches.change(
+def test_a_whole_life_fits_into_one_batch(executor: Executor, storage: Storage) -> None:
+    outcomes = executor.execute(
         [create(limit=1), activate(), activate(), deactivate_all(), activate(), delete()]
     )
     assert [said(one) for one in outcomes] == [(1, 0, 0), (1, 1, 1), LimitReached, (1, 0, 1), (1, 1, 1), None]
     assert contents(storage) == {}
 
 
-def test_a_key_can_be_deleted_and_created_again_in_one_batch(batches: Batches, storage: Storage) -> None:
-    batches.change([create(limit=1), activate()])
-    outcomes = batches.change([activate(), delete(), activate(), create(limit=1), activate(), activate()])
+def test_a_key_can_be_deleted_and_created_again_in_one_batch(executor: Executor, storage: Storage) -> None:
+    executor.execute([create(limit=1), activate()])
+    outcomes = executor.execute([activate(), delete(), activate(), create(limit=1), activate(), activate()])
     assert [said(one) for one in outcomes] == [
         LimitReached,
         None,
@@ -89,10 +89,10 @@ def test_a_key_can_be_deleted_and_created_again_in_one_batch(batches: Batches, s
 
 
 def test_a_license_that_lived_within_one_batch_leaves_only_its_events(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
-    batches.change([create("kept"), activate("kept")])
-    batches.change([create(), activate(), activate("kept"), delete(), delete("kept"), create("kept")])
+    executor.execute([create("kept"), activate("kept")])
+    executor.execute([create(), activate(), activate("kept"), delete(), delete("kept"), create("kept")])
     assert contents(storage) == {"kept": (3, 0, 0)}
     with storage.read() as tx:
         names = [[one.name for one in event_store.list_events(tx, number, limit=9)] for number in (1, 2)]
@@ -100,8 +100,8 @@ def test_a_license_that_lived_within_one_batch_leaves_only_its_events(
     assert names[1] == ["license.deleted", "license.activated", "license.created"]
 
 
-def test_a_status_and_a_limit_hold_for_the_commands_after_them(batches: Batches, storage: Storage) -> None:
-    outcomes = batches.change(
+def test_a_status_and_a_limit_hold_for_the_commands_after_them(executor: Executor, storage: Storage) -> None:
+    outcomes = executor.execute(
         [
             create(limit=1),
             update(status=Status.INACTIVE),
@@ -120,57 +120,57 @@ def test_a_status_and_a_limit_hold_for_the_commands_after_them(batches: Batches,
     assert contents(storage)[KEY][1:] == (2, 2)
 
 
-def test_a_place_given_up_can_be_taken_by_the_next_command(batches: Batches, storage: Storage) -> None:
-    token = batches.change([create(limit=1), activate()])[1].activations[0].token
-    outcomes = batches.change([deactivate(token), activate(), reactivate(token), deactivate(token)])
+def test_a_place_given_up_can_be_taken_by_the_next_command(executor: Executor, storage: Storage) -> None:
+    token = executor.execute([create(limit=1), activate()])[1].activations[0].token
+    outcomes = executor.execute([deactivate(token), activate(), reactivate(token), deactivate(token)])
     assert [said(one) for one in outcomes] == [(1, 0, 1), (1, 1, 1), LimitReached, TokenNotActive]
-    outcomes = batches.change([deactivate_all(), deactivate_all(), reactivate(token), reactivate(token)])
+    outcomes = executor.execute([deactivate_all(), deactivate_all(), reactivate(token), reactivate(token)])
     assert [said(one) for one in outcomes] == [(1, 0, 1), NothingActive, (1, 1, 1), AlreadyActivated]
     assert contents(storage) == {KEY: (1, 1, 1)}
 
 
-def test_a_record_can_change_twice_in_one_batch(batches: Batches, storage: Storage) -> None:
-    token = batches.change([create(), activate()])[1].activations[0].token
-    outcomes = batches.change([deactivate(token), reactivate(token), deactivate(token), deactivate_all()])
+def test_a_record_can_change_twice_in_one_batch(executor: Executor, storage: Storage) -> None:
+    token = executor.execute([create(), activate()])[1].activations[0].token
+    outcomes = executor.execute([deactivate(token), reactivate(token), deactivate(token), deactivate_all()])
     assert [said(one) for one in outcomes] == [(1, 0, 1), (1, 1, 1), (1, 0, 1), NothingActive]
     assert contents(storage) == {KEY: (1, 0, 0)}
 
 
-def test_refused_neighbours_do_not_hurt(batches: Batches, storage: Storage) -> None:
+def test_refused_neighbours_do_not_hurt(executor: Executor, storage: Storage) -> None:
     commands = [command for n in range(60) for command in (create(f"key {n}"), activate("unknown"))]
-    outcomes = batches.change(commands)
+    outcomes = executor.execute(commands)
     assert [type(one) for one in outcomes] == [LicenseRecord, UnknownLicense] * 60
     assert len(contents(storage)) == 60
 
 
 def test_one_command_that_the_database_rejects_does_not_hurt_its_neighbours(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
-    batches.change([create(limit=2)])
-    outcomes = batches.change([activate(), create("bad", order_id=2**63), activate(), activate()])
+    executor.execute([create(limit=2)])
+    outcomes = executor.execute([activate(), create("bad", order_id=2**63), activate(), activate()])
     assert [said(one) for one in outcomes] == [(1, 1, 1), RejectedByDatabase, (1, 2, 1), LimitReached]
     assert contents(storage) == {KEY: (1, 2, 2)}
 
 
-def test_one_command_that_nobody_thought_of_does_not_hurt_its_neighbours(batches: Batches) -> None:
-    batches.change([create()])
-    outcomes = batches.change([activate(), update(no_such_field=1), activate()])
+def test_one_command_that_nobody_thought_of_does_not_hurt_its_neighbours(executor: Executor) -> None:
+    executor.execute([create()])
+    outcomes = executor.execute([activate(), update(no_such_field=1), activate()])
     assert [said(one) for one in outcomes] == [(1, 1, 1), Fault, (1, 2, 1)]
-    outcomes = batches.change([update(no_such_field=1), activate()])
+    outcomes = executor.execute([update(no_such_field=1), activate()])
     assert [said(one) for one in outcomes] == [Fault, (1, 3, 1)]
 
 
-def test_one_question_that_nobody_thought_of_does_not_hurt_its_neighbours(batches: Batches) -> None:
-    batches.change([create("a"), create("b")])
+def test_one_question_that_nobody_thought_of_does_not_hurt_its_neighbours(executor: Executor) -> None:
+    executor.execute([create("a"), create("b")])
     unanswerable = Query()
-    outcomes = batches.ask([validate("a"), unanswerable, validate("b")])
+    outcomes = executor.query([validate("a"), unanswerable, validate("b")])
     assert [said(one) for one in outcomes] == [(1, 0, 0), Fault, (2, 0, 0)]
-    assert [said(one) for one in batches.ask([unanswerable, validate("b")])] == [Fault, (2, 0, 0)]
+    assert [said(one) for one in executor.query([unanswerable, validate("b")])] == [Fault, (2, 0, 0)]
 
 
-def test_a_chain_of_renames_is_followed(batches: Batches, storage: Storage) -> None:
-    token = batches.change([create("a", 2), activate("a")])[1].activations[0].token
-    outcomes = batches.change(
+def test_a_chain_of_renames_is_followed(executor: Executor, storage: Storage) -> None:
+    token = executor.execute([create("a", 2), activate("a")])[1].activations[0].token
+    outcomes = executor.execute(
         [
             rename("a", "b"),
             activate("a"),
@@ -200,27 +200,29 @@ def test_a_chain_of_renames_is_followed(batches: Batches, storage: Storage) -> N
 
 
 def test_a_renamed_license_has_its_tokens_with_it_and_not_those_of_the_key_before(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
-    made = batches.change([create("a"), activate("a"), create("b"), activate("b")])
+    made = executor.execute([create("a"), activate("a"), create("b"), activate("b")])
     of_a, of_b = made[1].activations[0].token, made[3].activations[0].token
-    outcomes = batches.change(
+    outcomes = executor.execute(
         [delete("b"), rename("a", "b"), reactivate(of_b, "b"), deactivate(of_a, "b"), deactivate_all("b")]
     )
     assert [said(one) for one in outcomes] == [None, (1, 1, 0), UnknownToken, (1, 0, 1), NothingActive]
     assert contents(storage) == {"b": (1, 0, 0)}
 
 
-def test_two_keys_can_be_swapped_in_one_batch(batches: Batches, storage: Storage) -> None:
-    batches.change([create("a"), create("b"), activate("b")])
-    outcomes = batches.change([rename("a", "x"), rename("b", "a"), rename("x", "b"), deactivate_all("a")])
+def test_two_keys_can_be_swapped_in_one_batch(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("a"), create("b"), activate("b")])
+    outcomes = executor.execute([rename("a", "x"), rename("b", "a"), rename("x", "b"), deactivate_all("a")])
     assert [said(one) for one in outcomes] == [(1, 0, 0), (2, 1, 0), (1, 0, 0), (2, 0, 1)]
     assert contents(storage) == {"b": (1, 0, 0), "a": (2, 0, 0)}
 
 
-def test_a_key_that_a_rename_set_free_can_be_created_in_one_batch(batches: Batches, storage: Storage) -> None:
-    batches.change([create("a"), activate("a")])
-    outcomes = batches.change([create("a"), rename("a", "b"), create("a"), activate("a"), rename("a", "b")])
+def test_a_key_that_a_rename_set_free_can_be_created_in_one_batch(
+    executor: Executor, storage: Storage
+) -> None:
+    executor.execute([create("a"), activate("a")])
+    outcomes = executor.execute([create("a"), rename("a", "b"), create("a"), activate("a"), rename("a", "b")])
     new = outcomes[2].license.id
     assert [said(one) for one in outcomes] == [
         LicenseKeyTaken,
@@ -235,9 +237,9 @@ def test_a_key_that_a_rename_set_free_can_be_created_in_one_batch(batches: Batch
 @pytest.mark.databases("sqlite", "postgresql")
 def test_a_batch_that_renames_a_license_away_and_creates_its_key_is_one_transaction(storage: Storage) -> None:
     observed = Observed(storage)
-    batches = Batches(cast(Storage, observed))
-    batches.change([create("a")])
-    outcomes = batches.change([rename("a", "b"), create("a")])
+    executor = Executor(cast(Storage, observed))
+    executor.execute([create("a")])
+    outcomes = executor.execute([rename("a", "b"), create("a")])
     assert [type(one) for one in outcomes] == [LicenseRecord, LicenseRecord]
     assert len(observed.writes) == 2
 
@@ -248,28 +250,28 @@ def test_one_rejected_command_costs_a_batch_two_transactions_for_each_halving(
     storage: Storage, place: int
 ) -> None:
     observed = Observed(storage)
-    batches = Batches(cast(Storage, observed))
+    executor = Executor(cast(Storage, observed))
     commands: list[Command] = [create(f"key {n}") for n in range(128)]
     commands[place] = create("bad", order_id=2**63)
-    outcomes = batches.change(commands)
+    outcomes = executor.execute(commands)
     kinds = [LicenseRecord] * 128
     assert [type(one) for one in outcomes] == [*kinds[:place], RejectedByDatabase, *kinds[place + 1 :]]
     assert len(observed.writes) == 1 + 2 * 7
     assert len(contents(storage)) == 127
 
 
-def test_a_batch_may_be_about_more_licenses_than_one_query(batches: Batches, storage: Storage) -> None:
-    batches.change([create(f"key {n}", 1) for n in range(300)])
-    outcomes = batches.change([activate(f"key {n % 300}") for n in range(600)])
+def test_a_batch_may_be_about_more_licenses_than_one_query(executor: Executor, storage: Storage) -> None:
+    executor.execute([create(f"key {n}", 1) for n in range(300)])
+    outcomes = executor.execute([activate(f"key {n % 300}") for n in range(600)])
     assert [type(one) for one in outcomes] == [LicenseRecord] * 300 + [LimitReached] * 300
     assert set(contents(storage)) == {f"key {n}" for n in range(300)}
     assert {one[1:] for one in contents(storage).values()} == {(1, 1)}
 
 
-def test_questions_asked_together_do_not_mix(batches: Batches) -> None:
-    made = batches.change([create("a"), activate("a"), activate("a"), create("b"), activate("b")])
+def test_questions_asked_together_do_not_mix(executor: Executor) -> None:
+    made = executor.execute([create("a"), activate("a"), activate("a"), create("b"), activate("b")])
     tokens = [one.activations[0].token for one in (made[1], made[2], made[4])]
-    asked = batches.ask(
+    asked = executor.query(
         [
             validate("a", tokens[0]),
             validate("a"),
@@ -289,16 +291,16 @@ def test_questions_asked_together_do_not_mix(batches: Batches) -> None:
     ]
 
 
-def test_a_batch_of_nothing_is_nothing(batches: Batches) -> None:
-    assert batches.change([]) == []
-    assert batches.ask([]) == []
+def test_a_batch_of_nothing_is_nothing(executor: Executor) -> None:
+    assert executor.execute([]) == []
+    assert executor.query([]) == []
 
 
-def test_a_rejected_batch_keeps_each_answer_once(batches: Batches) -> None:
+def test_a_rejected_batch_keeps_each_answer_once(executor: Executor) -> None:
     commands = [create("a", retry=a_retry("a")), create("bad", order_id=2**63, retry=a_retry("bad"))]
-    first = batches.change(commands)
+    first = executor.execute(commands)
     assert [type(one) for one in first] == [LicenseRecord, RejectedByDatabase]
-    again = batches.change(commands)
+    again = executor.execute(commands)
     assert again[0].status == 200
     assert type(again[1]) is RejectedByDatabase
 
@@ -310,10 +312,10 @@ def test_keys_generated_and_created_in_one_batch_are_all_there(
     monkeypatch.setattr(generating, "_DRAWS_PER_KEY", 100)
     for n in range(20):
         with closing(a_storage(tmp_path / str(n))) as storage:
-            batches = Batches(storage)
+            executor = Executor(storage)
             weak = create_generator(charset="01", chunks=1, chunk_length=1, is_weak_allowed=True)
-            number = batches.change([weak])[0].id
-            made, some, more = batches.change([create("0"), generate(number, 1), generate(number, 1)])
+            number = executor.execute([weak])[0].id
+            made, some, more = executor.execute([create("0"), generate(number, 1), generate(number, 1)])
             succeeded = {made.license.key} | {record.license.key for record in some}
             assert succeeded == set(contents(storage)) == {"0", "1"}
             assert not isinstance(more, tuple)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from keywright.db import Reading, Storage, Writing, ask
+from keywright.db import ReadTransaction, Storage, WriteTransaction, ask
 from keywright.db.bulk import inserting
 from keywright.db.schema import daily_counts, limit_refusals
 from keywright.events import store as event_store
@@ -23,14 +23,14 @@ from tests.storage.conftest import Opener
 TODAY = NOW.date()
 
 
-def insert_counts(tx: Writing, amounts: dict[tuple[int, str], int]) -> None:
+def insert_counts(tx: WriteTransaction, amounts: dict[tuple[int, str], int]) -> None:
     """How often something happened so many days ago."""
     today = (TODAY - date(1970, 1, 1)).days
     values = [{"day": today - ago, "name": name, "amount": amount} for (ago, name), amount in amounts.items()]
     inserting(daily_counts).execute(tx.connection, values)
 
 
-def insert_refusals(tx: Writing, *refused: tuple[int, int, datetime]) -> None:
+def insert_refusals(tx: WriteTransaction, *refused: tuple[int, int, datetime]) -> None:
     values = [
         {"license_id": number, "times": times, "last_at": int(at.timestamp())}
         for number, times, at in refused
@@ -217,7 +217,7 @@ def test_who_comes_first_together_counts_once(open_again: Opener, monkeypatch: p
 
 
 def test_many_are_counted_behind_who_asks_and_only_once(storage: Storage, add: Any) -> None:
-    asked: list[Callable[[Reading], None]] = []
+    asked: list[Callable[[ReadTransaction], None]] = []
     recent = RecentFigures(many=0, ask_soon=asked.append)
 
     def total_at(seconds: int) -> int:
@@ -235,7 +235,7 @@ def test_many_are_counted_behind_who_asks_and_only_once(storage: Storage, add: A
 
 
 def test_figures_can_be_asked_for_before_anybody_waits_for_them(storage: Storage, add: Any) -> None:
-    asked: list[Callable[[Reading], None]] = []
+    asked: list[Callable[[ReadTransaction], None]] = []
     recent = RecentFigures(ask_soon=asked.append)
     add()
     recent.renew(NOW)
@@ -249,7 +249,7 @@ def test_figures_can_be_asked_for_before_anybody_waits_for_them(storage: Storage
 
 
 def test_what_was_to_be_counted_and_was_not_is_asked_for_again(storage: Storage, add: Any) -> None:
-    asked: list[Callable[[Reading], None]] = []
+    asked: list[Callable[[ReadTransaction], None]] = []
     recent = RecentFigures(many=0, ask_soon=asked.append)
     add()
     ask(storage, lambda tx: recent.get(tx, NOW))

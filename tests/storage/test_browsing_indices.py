@@ -10,7 +10,7 @@ from sqlalchemy import Engine, event
 
 from keywright.db import Storage
 from keywright.db.bulk import is_postgres
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
 from keywright.search import Order, Search, find_page
@@ -80,38 +80,38 @@ def test_every_search_has_its_index(
 
 
 @pytest.fixture
-def batches(storage: Storage) -> Batches:
+def executor(storage: Storage) -> Executor:
     """Two licenses: A, and B whose time begins with its first activation."""
-    batches = Batches(storage)
-    batches.change([create("A", expires_at=NOW + timedelta(days=9)), create("B", valid_for_days=9)])
-    return batches
+    executor = Executor(storage)
+    executor.execute([create("A", expires_at=NOW + timedelta(days=9)), create("B", valid_for_days=9)])
+    return executor
 
 
-def changed_columns(batches: Batches, *commands: Any) -> list[str]:
+def changed_columns(executor: Executor, *commands: Any) -> list[str]:
     """What is written into the table of licenses, a statement each."""
     with noted() as statements:
-        outcomes = batches.change(commands)
+        outcomes = executor.execute(commands)
     assert all(isinstance(one, LicenseRecord) for one in outcomes)
     updates = [one for one, _ in statements if one.startswith("UPDATE licenses SET ")]
     return [one.removeprefix("UPDATE licenses SET ").partition(" WHERE")[0] for one in updates]
 
 
-def test_an_expiry_is_written_only_where_it_begins(batches: Batches) -> None:
+def test_an_expiry_is_written_only_where_it_begins(executor: Executor) -> None:
     for key, is_written in (("A", False), ("B", True), ("A", False), ("B", False)):
-        [columns] = changed_columns(batches, activate(key))
+        [columns] = changed_columns(executor, activate(key))
         assert "times_activated" in columns
         assert ("expires_at" in columns) == is_written
-    [record] = batches.change([activate("B")])
+    [record] = executor.execute([activate("B")])
     token = record.activations[0].token
     for command in (deactivate(token, "B"), reactivate(token, "B"), deactivate_all("B")):
-        [columns] = changed_columns(batches, command)
+        [columns] = changed_columns(executor, command)
         assert "expires_at" not in columns
 
 
 def test_a_license_s_time_begins_also_where_the_place_is_given_up_at_once(
-    storage: Storage, batches: Batches
+    storage: Storage, executor: Executor
 ) -> None:
-    taken, given_up = batches.change([activate("B"), deactivate_all("B")])
+    taken, given_up = executor.execute([activate("B"), deactivate_all("B")])
     expires_at = NOW + timedelta(days=9)
     assert (taken.license.expires_at, given_up.license.expires_at) == (expires_at, expires_at)
     with storage.read() as tx:
@@ -120,11 +120,11 @@ def test_a_license_s_time_begins_also_where_the_place_is_given_up_at_once(
 
 
 def test_activating_touches_no_index_of_licenses(
-    url: str, storage: Storage, batches: Batches, database: str
+    url: str, storage: Storage, executor: Executor, database: str
 ) -> None:
     with noted() as statements:
         for _ in range(20):
-            batches.change([activate("A")])
+            executor.execute([activate("A")])
     if database == "sqlite":
         update, parameters = next(one for one in statements if one[0].startswith("UPDATE licenses"))
         with storage.read() as tx:

@@ -3,7 +3,7 @@
 import pytest
 
 from keywright.db import Storage, ask
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import save_name
@@ -17,8 +17,8 @@ ADDRESS, LONG_ADDRESS = "203.0.113.9", "2001:db8::9"
 @pytest.fixture
 def tokens(storage: Storage) -> list[str]:
     """Those of two activations of the second license; there are six licenses."""
-    batches = Batches(storage)
-    batches.change(
+    executor = Executor(storage)
+    executor.execute(
         [
             create("KEY 1"),
             create("Key 2", order_id=1234, user_id=77),
@@ -28,7 +28,7 @@ def tokens(storage: Storage) -> list[str]:
             create(ADDRESS),
         ]
     )
-    outcomes = batches.change(
+    outcomes = executor.execute(
         [
             activate("Key 2", label="Büro 1234", origin=an_origin(ip_address=ADDRESS)),
             activate("Key 2", label="1234 LAPTOP", origin=an_origin(ip_address=LONG_ADDRESS)),

@@ -26,11 +26,11 @@ from keywright.core.errors import (
     Unavailable,
     UserExists,
 )
-from keywright.db import Storage, Writing, change, session
+from keywright.db import Storage, WriteTransaction, change, session
 from keywright.db.postgres import PostgresStorage
 from keywright.db.retry import MOST_REPEATS
-from keywright.engine.executor import Batches
-from keywright.engine.idempotency import KeptAnswer
+from keywright.engine.executor import Executor
+from keywright.engine.idempotency import IdempotencyRecord
 from keywright.events import store as event_store
 from keywright.identity import api_keys
 from keywright.identity.model import Permissions, User
@@ -59,22 +59,22 @@ from tests.storage.conftest import EVERY_ISOLATION, Opener
 from tests.storage.unlucky import raise_error
 
 #: Two that do not know of each other.
-Pair = tuple[Batches, Batches]
+Pair = tuple[Executor, Executor]
 
 DATABASES = tuple(one for one in EVERY_ISOLATION if one != "sqlite")
 ANY = LicenseFilter()
 
 
 @pytest.fixture
-def batches(storage: Storage) -> Batches:
+def executor(storage: Storage) -> Executor:
     """Without bad luck: what goes wrong here is what the tests do."""
-    return Batches(storage)
+    return Executor(storage)
 
 
 @pytest.fixture
 def pair(open_again: Opener) -> Pair:
     """On one database."""
-    return Batches(open_again()), Batches(open_again())
+    return Executor(open_again()), Executor(open_again())
 
 
 def at_once(one: Callable[[], Any], other: Callable[[], Any]) -> list[Any]:
@@ -89,11 +89,11 @@ def at_once(one: Callable[[], Any], other: Callable[[], Any]) -> list[Any]:
         return list(pool.map(begin, (one, other)))
 
 
-def surely(batches: Batches, commands: list[Command]) -> list[Any]:
+def surely(executor: Executor, commands: list[Command]) -> list[Any]:
     """What becomes of these commands; on a busy machine some may be told to come again, and do."""
-    outcomes = batches.change(commands)
+    outcomes = executor.execute(commands)
     while left := [number for number, one in enumerate(outcomes) if isinstance(one, Unavailable)]:
-        again = batches.change([commands[number] for number in left])
+        again = executor.execute([commands[number] for number in left])
         for number, outcome in zip(left, again, strict=True):
             outcomes[number] = outcome
     return outcomes
@@ -101,7 +101,7 @@ def surely(batches: Batches, commands: list[Command]) -> list[Any]:
 
 def changed_at_once(pair: Pair, one: list[Command], other: list[Command]) -> list[list[Any]]:
     """What both get that give these commands at the same moment."""
-    return at_once(partial(pair[0].change, one), partial(pair[1].change, other))
+    return at_once(partial(pair[0].execute, one), partial(pair[1].execute, other))
 
 
 def counter(storage: Storage, key: str = KEY) -> int:
@@ -125,7 +125,7 @@ def deadlocks(url: str) -> int:
 
 
 def test_a_deadlock_is_counted(storage: Storage, url: str) -> None:
-    Batches(storage).change([create("a"), create("b")])
+    Executor(storage).execute([create("a"), create("b")])
 
     def lock(first: str, second: str) -> None:
         query = "SELECT id FROM licenses WHERE fingerprint = %s FOR UPDATE"
@@ -144,12 +144,12 @@ def test_those_who_lock_the_same_licenses_in_other_orders_do_not_block_each_othe
     open_again: Opener, url: str
 ) -> None:
     storages = (open_again(), open_again())
-    pair = [Batches(storage) for storage in storages]
+    pair = [Executor(storage) for storage in storages]
     keys = [f"key {n}" for n in range(60)]
-    pair[0].change([create(key) for key in keys])
+    pair[0].execute([create(key) for key in keys])
 
-    def activate_all(batches: Batches, order: list[str]) -> list[Any]:
-        return [one for _ in range(10) for one in surely(batches, [activate(key) for key in order])]
+    def activate_all(executor: Executor, order: list[str]) -> list[Any]:
+        return [one for _ in range(10) for one in surely(executor, [activate(key) for key in order])]
 
     everything = at_once(partial(activate_all, pair[0], keys), partial(activate_all, pair[1], keys[::-1]))
     outcomes = [one for some in everything for one in some]
@@ -182,31 +182,33 @@ def held(url: str, key: str) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_license_that_is_held_elsewhere_is_a_conflict_and_free_later(batches: Batches, url: str) -> None:
-    batches.change([create()])
+def test_a_license_that_is_held_elsewhere_is_a_conflict_and_free_later(executor: Executor, url: str) -> None:
+    executor.execute([create()])
     with held(url, KEY):
-        assert isinstance(batches.change([activate()])[0], StoreConflict)
-    assert batches.change([activate()])[0].license.times_activated == 1
+        assert isinstance(executor.execute([activate()])[0], StoreConflict)
+    assert executor.execute([activate()])[0].license.times_activated == 1
 
 
 @pytest.mark.usefixtures("impatient")
-def test_the_neighbours_of_a_license_that_is_held_elsewhere_are_not_hurt(batches: Batches, url: str) -> None:
-    batches.change([create("a"), create("b"), create("c")])
+def test_the_neighbours_of_a_license_that_is_held_elsewhere_are_not_hurt(
+    executor: Executor, url: str
+) -> None:
+    executor.execute([create("a"), create("b"), create("c")])
     with held(url, "b"):
-        outcomes = batches.change([activate("a"), activate("b"), activate("c"), activate("b"), create("d")])
+        outcomes = executor.execute([activate("a"), activate("b"), activate("c"), activate("b"), create("d")])
     kinds = [type(one) for one in outcomes if isinstance(one, LicenseRecord)]
     assert len(kinds) == 3
     assert isinstance(outcomes[1], StoreConflict)
     assert isinstance(outcomes[3], StoreConflict)
-    again = batches.change([activate("a"), activate("b"), activate("c")])
+    again = executor.execute([activate("a"), activate("b"), activate("c")])
     assert [one.license.times_activated for one in again] == [2, 1, 2]
 
 
-def test_a_license_that_is_held_for_a_moment_is_waited_for(batches: Batches, url: str) -> None:
-    batches.change([create()])
+def test_a_license_that_is_held_for_a_moment_is_waited_for(executor: Executor, url: str) -> None:
+    executor.execute([create()])
     with ThreadPoolExecutor(1) as pool:
         with held(url, KEY):
-            call = pool.submit(batches.change, [activate()])
+            call = pool.submit(executor.execute, [activate()])
             waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
             while execute(url, waiting) == [(0,)]:
                 assert not call.done()
@@ -218,16 +220,16 @@ def test_beside_a_license_that_is_held_for_long_several_servers_refuse_nothing_e
     open_again: Opener, url: str
 ) -> None:
     keys = [f"key {n}" for n in range(12)]
-    servers = [Batches(open_again()) for _ in range(4)]
-    servers[0].change([create(key) for key in keys])
+    servers = [Executor(open_again()) for _ in range(4)]
+    servers[0].execute([create(key) for key in keys])
     refused: Counter[str] = Counter()
     decided: Counter[str] = Counter()
 
-    def serve(batches: Batches) -> None:
+    def serve(executor: Executor) -> None:
         # Long enough for some looks whether the license is held still.
         end = monotonic() + 4
         while monotonic() < end:
-            outcomes = batches.change([activate(key) for key in keys])
+            outcomes = executor.execute([activate(key) for key in keys])
             for key, outcome in zip(keys, outcomes, strict=True):
                 (refused if isinstance(outcome, Unavailable) else decided)[key] += 1
 
@@ -251,7 +253,7 @@ class Failing(PostgresStorage):
         self.tried = 0
 
     @contextmanager
-    def write(self, *, wait: float | None = None) -> Iterator[Writing]:
+    def write(self, *, wait: float | None = None) -> Iterator[WriteTransaction]:
         self.tried += 1
         with super().write(wait=wait) as tx:
             yield tx
@@ -272,7 +274,7 @@ REPEATED = [("40001", 5), ("40P01", 5), ("23505", 5), ("57P01", 5)]
 @pytest.mark.parametrize(("state", "times"), REPEATED)
 def test_what_another_transaction_undid_is_done_again(failing: Failing, state: str, times: int) -> None:
     failing.state, failing.times = state, times
-    (outcome,) = Batches(failing).change([create()])
+    (outcome,) = Executor(failing).execute([create()])
     assert isinstance(outcome, LicenseRecord)
     assert failing.tried == times + 1
     with failing.read() as tx:
@@ -285,7 +287,7 @@ def test_what_is_undone_again_and_again_is_a_conflict_and_leaves_nothing(
     failing: Failing, state: str, times: int
 ) -> None:
     failing.state, failing.times = state, times + 1
-    (outcome,) = Batches(failing).change([create()])
+    (outcome,) = Executor(failing).execute([create()])
     assert isinstance(outcome, StoreConflict)
     assert failing.tried == times + 1
     with failing.read() as tx:
@@ -298,7 +300,7 @@ def test_after_a_lock_timeout_it_is_looked_who_holds_the_lock_and_tried_again_tw
     failing: Failing, times: int, transactions: int
 ) -> None:
     failing.state, failing.times = "55P03", times
-    (outcome,) = Batches(failing).change([create()])
+    (outcome,) = Executor(failing).execute([create()])
     assert isinstance(outcome, LockTimeout if times == 5 else LicenseRecord)
     assert failing.tried == transactions
 
@@ -310,21 +312,21 @@ def test_nothing_is_repeated_more_than_five_times() -> None:
 @pytest.mark.parametrize("state", ["22003", "23514", "23502", "42501"])
 def test_what_the_database_rejects_is_not_tried_again(failing: Failing, state: str) -> None:
     failing.state, failing.times = state, 1
-    assert isinstance(Batches(failing).change([create()])[0], RejectedByDatabase)
+    assert isinstance(Executor(failing).execute([create()])[0], RejectedByDatabase)
     assert failing.tried == 1
 
 
 def test_a_change_between_reading_and_locking_is_noticed(
     storage: Storage, open_again: Opener, database: str
 ) -> None:
-    other = Batches(open_again())
-    other.change([create(limit=2)])
+    other = Executor(open_again())
+    other.execute([create(limit=2)])
     tried: list[str] = []
 
-    def work(tx: Writing) -> int:
+    def work(tx: WriteTransaction) -> int:
         license_store.count_licenses(tx, ANY)
         if not tried:
-            assert isinstance(other.change([activate()])[0], LicenseRecord)
+            assert isinstance(other.execute([activate()])[0], LicenseRecord)
         tried.append("tried")
         return license_store.lock_licenses(tx, [KEY])[KEY].times_activated
 
@@ -344,7 +346,7 @@ def test_of_two_who_make_the_same_key_at_once_one_succeeds(pair: Pair) -> None:
 
 def test_of_two_who_rename_to_the_same_key_at_once_one_succeeds(pair: Pair) -> None:
     for n in range(10):
-        pair[0].change([create(f"{n} a"), create(f"{n} b")])
+        pair[0].execute([create(f"{n} a"), create(f"{n} b")])
         (one,), (other,) = changed_at_once(pair, [rename(f"{n} a", f"{n} c")], [rename(f"{n} b", f"{n} c")])
         assert {type(one), type(other)} == {LicenseRecord, LicenseKeyTaken}
 
@@ -359,7 +361,7 @@ def test_a_key_that_is_taken_meanwhile_does_not_hurt_its_neighbours(pair: Pair) 
 
 
 def test_the_same_call_at_two_at_once_has_one_effect_and_one_answer(pair: Pair, storage: Storage) -> None:
-    pair[0].change([create()])
+    pair[0].execute([create()])
 
     def write(outcome: Any) -> bytes:
         assert isinstance(outcome, LicenseRecord)
@@ -369,7 +371,7 @@ def test_the_same_call_at_two_at_once_has_one_effect_and_one_answer(pair: Pair, 
         retry = a_retry(f"call {n}", write=write)
         call: list[Command] = [activate(retry=retry)]
         outcomes = [one for some in changed_at_once(pair, call, call) for one in some]
-        kept = [one for one in outcomes if isinstance(one, KeptAnswer)]
+        kept = [one for one in outcomes if isinstance(one, IdempotencyRecord)]
         (first,) = (one for one in outcomes if isinstance(one, LicenseRecord))
         assert [one.body for one in kept] == [write(first)]
         assert counter(storage) == n + 1
@@ -377,7 +379,7 @@ def test_the_same_call_at_two_at_once_has_one_effect_and_one_answer(pair: Pair, 
 
 def test_the_last_place_is_given_once(pair: Pair, storage: Storage) -> None:
     for n in range(15):
-        pair[0].change([create(f"key {n}", 1)])
+        pair[0].execute([create(f"key {n}", 1)])
         (one,), (other,) = changed_at_once(pair, [activate(f"key {n}")], [activate(f"key {n}")])
         assert {type(one), type(other)} == {LicenseRecord, LimitReached}
         assert counter(storage, f"key {n}") == 1
@@ -385,14 +387,14 @@ def test_the_last_place_is_given_once(pair: Pair, storage: Storage) -> None:
 
 def test_a_license_that_is_deleted_while_it_is_activated_leaves_no_activation(pair: Pair, url: str) -> None:
     for n in range(10):
-        pair[0].change([create(f"key {n}")])
+        pair[0].execute([create(f"key {n}")])
         changed_at_once(pair, [activate(f"key {n}")], [delete(f"key {n}")])
     assert execute(url, "SELECT count(*) FROM activations") == [(0,)]
     assert execute(url, "SELECT count(*) FROM licenses") == [(0,)]
 
 
 def test_changes_of_a_license_from_two_sides_are_all_there(pair: Pair, storage: Storage) -> None:
-    pair[0].change([create()])
+    pair[0].execute([create()])
     at_once(
         lambda: [surely(pair[0], [activate(), update(order_id=n)]) for n in range(20)],
         lambda: [surely(pair[1], [deactivate_all(), update(user_id=n)]) for n in range(20)],
@@ -406,10 +408,10 @@ def test_changes_of_a_license_from_two_sides_are_all_there(pair: Pair, storage: 
 
 
 def test_no_number_is_given_to_two_at_once(pair: Pair) -> None:
-    pair[0].change([create("a"), create("b")])
+    pair[0].execute([create("a"), create("b")])
 
-    def numbers(batches: Batches, key: str) -> list[tuple[int, int]]:
-        pairs = (batches.change([create(f"{key} {n}"), activate(key)]) for n in range(30))
+    def numbers(executor: Executor, key: str) -> list[tuple[int, int]]:
+        pairs = (executor.execute([create(f"{key} {n}"), activate(key)]) for n in range(30))
         return [(made.license.id, record.activations[0].id) for made, record in pairs]
 
     one, other = at_once(partial(numbers, pair[0], "a"), partial(numbers, pair[1], "b"))
@@ -421,7 +423,7 @@ def test_of_two_users_of_one_name_made_at_once_one_is_refused(open_again: Opener
     one, other = open_again(), open_again()
 
     def make(storage: Storage) -> type:
-        return type(Batches(storage).change([create_user()])[0])
+        return type(Executor(storage).execute([create_user()])[0])
 
     assert set(at_once(partial(make, one), partial(make, other))) == {User, UserExists}
 

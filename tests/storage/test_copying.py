@@ -11,7 +11,7 @@ from sqlalchemy import select
 from keywright.core.errors import StoreError
 from keywright.db import Storage, open_storage
 from keywright.db.schema import metadata
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.identity import api_keys
 from keywright.identity.model import Permissions, Role
 from keywright.identity.sessions import hash_session_token
@@ -48,15 +48,15 @@ def urls(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 def fill(storage: Storage) -> None:
-    batches = Batches(storage)
-    batches.change([create("A", 3), create("gone"), create_generator()])
-    batches.change([activate("A", label="Anna's “laptop” \\", meta_data={"os": "linux"}), activate("A")])
-    batches.change([deactivate_all("A"), delete("gone"), activate("A", retry=a_retry("once"))])
-    batches.change([generate(1, 2_100)])
+    executor = Executor(storage)
+    executor.execute([create("A", 3), create("gone"), create_generator()])
+    executor.execute([activate("A", label="Anna's “laptop” \\", meta_data={"os": "linux"}), activate("A")])
+    executor.execute([deactivate_all("A"), delete("gone"), activate("A", retry=a_retry("once"))])
+    executor.execute([generate(1, 2_100)])
     api_keys.issue_api_key(storage, "shop", Permissions.READ_WRITE, NOW)
-    batches.change([create_user(), create_user("ada", Role.READER), start_session(1)])
-    batches.change([enable_second_factor(2)])
-    batches.change([save_name(NameKind.PRODUCT, 7, "Writer"), save_name(NameKind.USER, 7, "Anna")])
+    executor.execute([create_user(), create_user("ada", Role.READER), start_session(1)])
+    executor.execute([enable_second_factor(2)])
+    executor.execute([save_name(NameKind.PRODUCT, 7, "Writer"), save_name(NameKind.USER, 7, "Anna")])
 
 
 def contents(storage: Storage) -> dict[str, list[dict[str, Any]]]:
@@ -86,10 +86,10 @@ def test_every_row_is_copied_and_the_numbers_go_on(urls: dict[str, str], source:
         assert said == {name: len(rows) for name, rows in before.items()}
         with new.read() as tx:
             assert find_session(tx, hash_session_token(TOKEN)) is None
-        batches = Batches(new)
-        (record,) = batches.ask([validate("A")])
+        executor = Executor(new)
+        (record,) = executor.query([validate("A")])
         assert next(one.label for one in record.activations) == "Anna's “laptop” \\"
-        record, made, generator = batches.change([activate("A"), create("B"), create_generator()])
+        record, made, generator = executor.execute([activate("A"), create("B"), create_generator()])
         assert record.license.times_activated == 2
         assert record.activations[0].id > max(row["id"] for row in before["activations"])
         assert made.license.id > max(row["id"] for row in before["licenses"])
@@ -103,7 +103,7 @@ def test_nothing_is_copied_where_something_is_already(urls: dict[str, str]) -> N
         closing(open_storage(urls["postgresql"], KEY_RING)) as new,
     ):
         fill(old)
-        Batches(new).change([create("mine")])
+        Executor(new).execute([create("mine")])
         with pytest.raises(StoreError, match=r"there are (licenses|events) already"):
             copy(old, new, lambda *_: None)
         assert len(contents(new)["licenses"]) == 1

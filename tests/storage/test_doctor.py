@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from keywright.db import Storage
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.licensing.activations.model import RecordLimits
 from keywright.maintenance import doctor
@@ -34,11 +34,11 @@ Broken = Callable[[str], None]
 @pytest.fixture
 def sold(storage: Storage) -> Storage:
     """A database in which much has happened, the right way."""
-    batches = Batches(storage)
-    batches.change([create("A", 3), create("B"), create("gone"), create_generator()])
-    first, *_ = batches.change([activate("A"), activate("A"), activate("B"), activate("gone")])
-    batches.change([deactivate_all("A"), reactivate(first.activations[0].token, "A"), delete("gone")])
-    batches.change([update("B", times_activated_max=None), rename("B", "C"), generate(1, 20)])
+    executor = Executor(storage)
+    executor.execute([create("A", 3), create("B"), create("gone"), create_generator()])
+    first, *_ = executor.execute([activate("A"), activate("A"), activate("B"), activate("gone")])
+    executor.execute([deactivate_all("A"), reactivate(first.activations[0].token, "A"), delete("gone")])
+    executor.execute([update("B", times_activated_max=None), rename("B", "C"), generate(1, 20)])
     return storage
 
 
@@ -115,7 +115,7 @@ def test_a_counter_is_mended_from_the_active_records(sold: Storage, broken: Brok
     assert finding.is_mendable
     doctor.mend(sold, finding, NOW, an_origin(actor="cli:ada"))
     assert findings(sold) == []
-    (record,) = Batches(sold).ask([validate("A")])
+    (record,) = Executor(sold).query([validate("A")])
     assert record.license.times_activated == 1
     with sold.read() as tx:
         event = event_store.list_events(tx, 1, limit=1)[0]
@@ -124,7 +124,7 @@ def test_a_counter_is_mended_from_the_active_records(sold: Storage, broken: Brok
         "cli:ada",
         {"times_activated": [3, 1]},
     )
-    assert [type(one).__name__ for one in Batches(sold).change([activate("A")] * 3)] == [
+    assert [type(one).__name__ for one in Executor(sold).execute([activate("A")] * 3)] == [
         "LicenseRecord",
         "LicenseRecord",
         "LimitReached",
@@ -142,20 +142,20 @@ def test_a_counter_of_what_was_given_up_is_mended_from_the_records(sold: Storage
 
 
 def test_a_database_whose_oldest_records_are_gone_has_nothing_wrong(storage: Storage) -> None:
-    batches = Batches(storage, RecordLimits(kept=2))
-    batches.change([create("A", 1)])
+    executor = Executor(storage, RecordLimits(kept=2))
+    executor.execute([create("A", 1)])
     for day in range(5):
         now = NOW + timedelta(days=day)
-        [taken] = batches.change([activate("A", now=now)])
-        batches.change([deactivate(taken.activations[0].token, "A", now=now)])
+        [taken] = executor.execute([activate("A", now=now)])
+        executor.execute([deactivate(taken.activations[0].token, "A", now=now)])
     assert findings(storage) == []
 
 
 def test_a_database_in_which_very_many_places_were_given_up_at_once_has_nothing_wrong(
     storage: Storage,
 ) -> None:
-    batches = Batches(storage, RecordLimits(listed=2))
-    batches.change([create("A"), *[activate("A")] * 5, deactivate_all("A")])
+    executor = Executor(storage, RecordLimits(listed=2))
+    executor.execute([create("A"), *[activate("A")] * 5, deactivate_all("A")])
     assert findings(storage) == []
 
 

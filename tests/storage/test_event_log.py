@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any
 
 from keywright import search
-from keywright.db import Reading, Storage, ask, change
+from keywright.db import ReadTransaction, Storage, ask, change
 from keywright.db.migrate import HEAD
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.maintenance import measuring
 from keywright.search.store import event_number_at
@@ -25,7 +25,7 @@ def of_day(storage: Storage, day: date, **asked: Any) -> list[datetime]:
     found, before = list[datetime](), None
     while True:
 
-        def question(tx: Reading, before: int | None = before) -> search.EventPage:
+        def question(tx: ReadTransaction, before: int | None = before) -> search.EventPage:
             return search.list_events(tx, day=day, before_id=before, limit=3, **asked)
 
         page = ask(storage, question)
@@ -88,9 +88,9 @@ def test_a_database_says_what_it_is(storage: Storage, database: str) -> None:
     assert 50_000 < measured.size < 50_000_000
 
 
-def test_sessions_are_counted_as_long_as_they_are_good(storage: Storage, batches: Batches) -> None:
-    (user,) = batches.change([create_user()])
-    batches.change([start_session(user.id), start_session(user.id, TOKEN[::-1])])
+def test_sessions_are_counted_as_long_as_they_are_good(storage: Storage, executor: Executor) -> None:
+    (user,) = executor.execute([create_user()])
+    executor.execute([start_session(user.id), start_session(user.id, TOKEN[::-1])])
 
     def count(seen_after: datetime, created_after: datetime) -> int:
         return ask(

@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import delete as deleted_from
 from sqlalchemy import select
 
-from keywright.db import Storage, Writing, ask, change
+from keywright.db import Storage, WriteTransaction, ask, change
 from keywright.db.schema import events, limit_refusals
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import Activation
@@ -43,8 +43,8 @@ from tests.storage.marked import (
 )
 
 
-def activated(batches: Batches, key: str = "a", **fields: Any) -> Activation:
-    [outcome] = batches.change([activate(key, **fields)])
+def activated(executor: Executor, key: str = "a", **fields: Any) -> Activation:
+    [outcome] = executor.execute([activate(key, **fields)])
     activation: Activation = outcome.activations[0]
     return activation
 
@@ -56,7 +56,7 @@ def terms(storage: Storage) -> list[str]:
 def a_past(storage: Storage, *, licenses: int, activations: int) -> None:
     """Licenses of which no event tells: every third has no activations, every third has no free place."""
 
-    def insert_all(tx: Writing) -> None:
+    def insert_all(tx: WriteTransaction) -> None:
         for number in range(1, licenses + 1):
             limit, taken = [(3, 0), (None, activations), (activations, activations)][number % 3]
             license = a_license(
@@ -80,11 +80,11 @@ def _a_place(license_id: int, number: int) -> Activation:
 
 
 def test_a_license_is_found_by_the_token_the_label_and_the_address_of_an_activation(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
-    batches.change([create("a")])
-    one = activated(batches, label="Büro LINKS")
-    follow_all(batches)
+    executor.execute([create("a")])
+    one = activated(executor, label="Büro LINKS")
+    follow_all(executor)
     assert found_marks(storage) == [
         ("i192.0.2.1", 1, one.id),
         ("lbüro links", 1, one.id),
@@ -92,35 +92,35 @@ def test_a_license_is_found_by_the_token_the_label_and_the_address_of_an_activat
     ]
 
 
-def test_a_place_that_was_given_up_is_found_still(batches: Batches, storage: Storage) -> None:
-    batches.change([create("a")])
-    one = activated(batches)
-    follow_all(batches)
+def test_a_place_that_was_given_up_is_found_still(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("a")])
+    one = activated(executor)
+    follow_all(executor)
     before = found_marks(storage)
-    batches.change([deactivate(one.token, "a")])
-    follow_all(batches)
+    executor.execute([deactivate(one.token, "a")])
+    follow_all(executor)
     assert found_marks(storage) == before
-    batches.change([reactivate(one.token, "a")])
-    follow_all(batches)
+    executor.execute([reactivate(one.token, "a")])
+    follow_all(executor)
     assert found_marks(storage) == before
 
 
-def test_a_license_without_a_label_has_no_term_for_one(batches: Batches, storage: Storage) -> None:
-    batches.change([create("a")])
-    activated(batches, label="")
-    activated(batches, label=None)
-    follow_all(batches)
+def test_a_license_without_a_label_has_no_term_for_one(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("a")])
+    activated(executor, label="")
+    activated(executor, label=None)
+    follow_all(executor)
     assert "l" not in terms(storage)
     assert len(terms(storage)) == 4
 
 
 @pytest.mark.parametrize("letter", ["x", "İ", "ẞ", "😀", "\\", '"', "'", "%", "\n"])
 def test_a_label_may_be_as_long_as_a_label_and_of_anything(
-    batches: Batches, storage: Storage, letter: str
+    executor: Executor, storage: Storage, letter: str
 ) -> None:
-    batches.change([create("a")])
-    activated(batches, label=letter * 255)
-    follow_all(batches)
+    executor.execute([create("a")])
+    activated(executor, label=letter * 255)
+    follow_all(executor)
     assert ("l" + letter.lower() * 255)[:300] in terms(storage)
 
 
@@ -129,9 +129,9 @@ def test_the_beginning_of_a_label_has_the_beginning_of_its_term() -> None:
     assert all(label_term(label).startswith(label_term(label[:size])) for size in range(len(label)))
 
 
-def test_a_license_is_full_while_it_has_no_free_place(batches: Batches, storage: Storage) -> None:
-    batches.change([create("a", 1)])
-    one = activated(batches)
+def test_a_license_is_full_while_it_has_no_free_place(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("a", 1)])
+    one = activated(executor)
     steps = [
         (None, True),
         (deactivate(one.token, "a"), False),
@@ -145,57 +145,57 @@ def test_a_license_is_full_while_it_has_no_free_place(batches: Batches, storage:
     ]
     for command, is_full in steps:
         if command is not None:
-            batches.change([command])
-        follow_all(batches)
+            executor.execute([command])
+        follow_all(executor)
         assert ("full" in terms(storage)) is is_full, command
 
 
-def test_a_license_is_unused_until_it_was_activated_once(batches: Batches, storage: Storage) -> None:
-    batches.change([create("a")])
-    follow_all(batches)
+def test_a_license_is_unused_until_it_was_activated_once(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("a")])
+    follow_all(executor)
     assert found_marks(storage) == [("unused", 1, 0)]
-    activated(batches)
-    batches.change([deactivate_all("a")])
-    follow_all(batches)
+    activated(executor)
+    executor.execute([deactivate_all("a")])
+    follow_all(executor)
     assert "unused" not in terms(storage)
 
 
 def test_a_license_that_is_made_full_and_emptied_before_anybody_looks_is_not_full(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
-    batches.change([create("a", 1), activate("a"), deactivate_all("a")])
+    executor.execute([create("a", 1), activate("a"), deactivate_all("a")])
     for _ in range(3):
-        followed(batches, 1)
+        followed(executor, 1)
     assert "full" not in terms(storage)
 
 
-def test_a_deleted_license_is_found_no_more(batches: Batches, storage: Storage) -> None:
-    batches.change([create("a", 1), create("b")])
-    activated(batches, label="one")
-    activated(batches, "b", label="other")
-    follow_all(batches)
-    batches.change([tally(refused={"a": 1})])
-    batches.change([delete("a")])
-    follow_all(batches)
+def test_a_deleted_license_is_found_no_more(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("a", 1), create("b")])
+    activated(executor, label="one")
+    activated(executor, "b", label="other")
+    follow_all(executor)
+    executor.execute([tally(refused={"a": 1})])
+    executor.execute([delete("a")])
+    follow_all(executor)
     assert {license_id for _, license_id, _ in found_marks(storage)} == {2}
     assert ask(storage, lambda tx: tx.connection.execute(select(limit_refusals)).all()) == []
     assert_followed(storage)
 
 
 def test_a_license_that_is_deleted_before_anybody_looks_is_never_found(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
-    batches.change([create("a"), activate("a")])
-    batches.change([delete("a")])
+    executor.execute([create("a"), activate("a")])
+    executor.execute([delete("a")])
     for _ in range(3):
-        followed(batches, 1)
+        followed(executor, 1)
         assert found_marks(storage) == []
 
 
-def test_events_are_counted_by_day_and_name(batches: Batches, storage: Storage) -> None:
-    batches.change([create("a"), activate("a"), activate("a"), activate("a", now=LATER)])
-    batches.change([refuse_sign_in("mallory")])
-    follow_all(batches)
+def test_events_are_counted_by_day_and_name(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("a"), activate("a"), activate("a"), activate("a", now=LATER)])
+    executor.execute([refuse_sign_in("mallory")])
+    follow_all(executor)
     assert found_counts(storage) == {
         (day(NOW), "license.created"): 1,
         (day(NOW), "license.activated"): 2,
@@ -204,45 +204,45 @@ def test_events_are_counted_by_day_and_name(batches: Batches, storage: Storage) 
     }
 
 
-def test_each_event_is_followed_once(batches: Batches, storage: Storage) -> None:
-    batches.change([create("a"), activate("a")])
-    follow_all(batches)
+def test_each_event_is_followed_once(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("a"), activate("a")])
+    follow_all(executor)
     before = found_marks(storage), found_counts(storage)
-    assert followed(batches).rows == 0
-    assert follow_all(batches) == 0
+    assert followed(executor).rows == 0
+    assert follow_all(executor) == 0
     assert (found_marks(storage), found_counts(storage)) == before
 
 
-def test_a_step_follows_no_more_events_than_it_is_told(batches: Batches, storage: Storage) -> None:
-    follow_all(batches)
-    batches.change([create("a"), *(activate("a", now=LATER) for _ in range(5))])
+def test_a_step_follows_no_more_events_than_it_is_told(executor: Executor, storage: Storage) -> None:
+    follow_all(executor)
+    executor.execute([create("a"), *(activate("a", now=LATER) for _ in range(5))])
     assert (lag(storage).behind, lag(storage).oldest_at) == (6, NOW)
-    step = followed(batches, 4)
+    step = followed(executor, 4)
     assert (step.rows, step.lag.behind, step.lag.oldest_at) == (4, 2, LATER)
     assert lag(storage) == step.lag
     assert not step.lag.is_complete
-    step = followed(batches, 4)
+    step = followed(executor, 4)
     assert (step.rows, step.lag.behind, step.lag.oldest_at, step.lag.is_complete) == (2, 0, None, True)
     assert_followed(storage)
 
 
-def test_what_was_there_before_following_began_is_found(batches: Batches, storage: Storage) -> None:
+def test_what_was_there_before_following_began_is_found(executor: Executor, storage: Storage) -> None:
     a_past(storage, licenses=7, activations=3)
     assert lag(storage).past_share == 0
-    batches.change([create("a"), activate("a"), create("b", 1), activate("b")])
-    follow_all(batches)
+    executor.execute([create("a"), activate("a"), create("b", 1), activate("b")])
+    follow_all(executor)
     assert_followed(storage)
     assert lag(storage).past_share == 1
     assert len(terms(storage)) > 7 * 3
 
 
 @pytest.mark.parametrize("limit", range(1, 9))
-def test_the_past_is_gone_through_in_small_steps(batches: Batches, storage: Storage, limit: int) -> None:
+def test_the_past_is_gone_through_in_small_steps(executor: Executor, storage: Storage, limit: int) -> None:
     a_past(storage, licenses=5, activations=6)
-    batches.change([create("a"), activate("a"), create("b", 1), activate("b")])
+    executor.execute([create("a"), activate("a"), create("b", 1), activate("b")])
     shares = []
     for _ in range(1000):
-        step = followed(batches, limit)
+        step = followed(executor, limit)
         shares.append(step.lag.past_share)
         if step.lag.is_complete:
             break
@@ -252,7 +252,7 @@ def test_the_past_is_gone_through_in_small_steps(batches: Batches, storage: Stor
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5])
 def test_what_happens_while_the_past_is_gone_through_is_found(
-    batches: Batches, storage: Storage, limit: int
+    executor: Executor, storage: Storage, limit: int
 ) -> None:
     a_past(storage, licenses=9, activations=4)
     commands = [
@@ -262,56 +262,56 @@ def test_what_happens_while_the_past_is_gone_through_is_found(
         activate("a"),
     ]
     for command in commands:
-        followed(batches, limit)
-        batches.change([command])
-        followed(batches, limit)
-    follow_all(batches, limit)
+        followed(executor, limit)
+        executor.execute([command])
+        followed(executor, limit)
+    follow_all(executor, limit)
     assert len({license_id for _, license_id, _ in found_marks(storage)}) == 1
     assert_followed(storage)
 
 
 def test_a_license_that_is_deleted_while_its_many_activations_are_gone_through_hides_no_other(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
     a_past(storage, licenses=5, activations=8)
     for _ in range(40):
-        followed(batches, 3)
+        followed(executor, 3)
         if 0 < lag(storage).past_share < 0.99:
             break
-    batches.change([delete("past 2")])
-    follow_all(batches, 3)
+    executor.execute([delete("past 2")])
+    follow_all(executor, 3)
     assert_followed(storage)
 
 
 def test_following_goes_on_where_it_was_left(open_again: Opener, storage: Storage) -> None:
     a_past(storage, licenses=4, activations=3)
-    Batches(storage).change([create("a", 1), activate("a"), create("b"), activate("b")])
+    Executor(storage).execute([create("a", 1), activate("a"), create("b"), activate("b")])
     for _ in range(20):
-        followed(Batches(open_again()), 2)
+        followed(Executor(open_again()), 2)
     assert_followed(storage)
 
 
-def test_events_that_are_gone_are_no_reason_to_stop(batches: Batches, storage: Storage) -> None:
-    batches.change([create("a"), activate("a"), create("b")])
+def test_events_that_are_gone_are_no_reason_to_stop(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("a"), activate("a"), create("b")])
     change(storage, lambda tx: tx.connection.execute(deleted_from(events).where(events.c.id.in_([1, 3]))))
-    follow_all(batches)
-    batches.change([create("c"), create("d"), activate("d")])
+    follow_all(executor)
+    executor.execute([create("c"), create("d"), activate("d")])
     change(storage, lambda tx: tx.connection.execute(deleted_from(events).where(events.c.id.in_([4, 5]))))
-    follow_all(batches)
+    follow_all(executor)
     assert sum(term.startswith("t") for term in terms(storage)) == 2
     assert lag(storage).behind == 0
 
 
-def test_an_event_without_a_license_that_exists_marks_nothing(batches: Batches, storage: Storage) -> None:
-    follow_all(batches)
+def test_an_event_without_a_license_that_exists_marks_nothing(executor: Executor, storage: Storage) -> None:
+    follow_all(executor)
     change(storage, lambda tx: event_store.save_events(tx, [an_event(license_id=99, activation_id=5)]))
-    follow_all(batches)
+    follow_all(executor)
     assert found_marks(storage) == []
     assert ask(storage, newest_event) == 1
 
 
-def test_an_empty_database_is_followed_at_once(batches: Batches, storage: Storage) -> None:
+def test_an_empty_database_is_followed_at_once(executor: Executor, storage: Storage) -> None:
     assert lag(storage).behind == 0
     assert not lag(storage).is_complete
-    follow_all(batches)
+    follow_all(executor)
     assert lag(storage).is_complete

@@ -8,8 +8,8 @@ from contextlib import closing, contextmanager
 import psycopg
 
 from keywright.db import Storage
-from keywright.engine.executor import Batches
-from keywright.search.projector import Followed
+from keywright.engine.executor import Executor
+from keywright.search.projector import Projected
 from tests.databases import execute
 from tests.makers import activate, create
 from tests.storage.marked import assert_followed, follow_all, followed, found_marks, lag
@@ -45,145 +45,145 @@ def late(url: str, number: int = 10**6) -> Iterator[Late]:
         yield Late(connection, number)
 
 
-def steps(batches: Batches, number: int = 5) -> Followed:
+def steps(executor: Executor, number: int = 5) -> Projected:
     """As many steps; the last."""
     for _ in range(number - 1):
-        followed(batches)
-    return followed(batches)
+        followed(executor)
+    return followed(executor)
 
 
 def test_an_event_that_appears_below_others_is_not_skipped(
-    batches: Batches, storage: Storage, url: str
+    executor: Executor, storage: Storage, url: str
 ) -> None:
-    batches.change([create("a"), create("b")])
-    follow_all(batches)
+    executor.execute([create("a"), create("b")])
+    follow_all(executor)
     with late(url) as one:
-        batches.change([activate("b"), create("c")])
-        step = steps(batches)
+        executor.execute([activate("b"), create("c")])
+        step = steps(executor)
         assert (step.rows, step.lag.behind) == (0, 3)
         assert not any(one.token in term for term, _, _ in found_marks(storage))
         one.connection.commit()
-    follow_all(batches)
+    follow_all(executor)
     assert (f"t{one.token}", 1, 10**6) in found_marks(storage)
     assert_followed(storage)
 
 
 def test_events_before_one_that_may_still_appear_are_followed(
-    batches: Batches, storage: Storage, url: str
+    executor: Executor, storage: Storage, url: str
 ) -> None:
-    batches.change([create("a"), create("b")])
-    follow_all(batches)
-    batches.change([create("c")])
+    executor.execute([create("a"), create("b")])
+    follow_all(executor)
+    executor.execute([create("c")])
     with late(url):
-        batches.change([create("d")])
-        assert (followed(batches).rows, followed(batches).rows) == (1, 0)
+        executor.execute([create("d")])
+        assert (followed(executor).rows, followed(executor).rows) == (1, 0)
         assert lag(storage).behind == 2
 
 
 def test_a_number_that_was_given_up_is_not_waited_for_for_ever(
-    batches: Batches, storage: Storage, url: str
+    executor: Executor, storage: Storage, url: str
 ) -> None:
-    batches.change([create("a"), create("b")])
-    follow_all(batches)
+    executor.execute([create("a"), create("b")])
+    follow_all(executor)
     with late(url) as one:
-        batches.change([activate("b")])
-        assert steps(batches).lag.behind == 2
+        executor.execute([activate("b")])
+        assert steps(executor).lag.behind == 2
         one.connection.rollback()
-        assert steps(batches, 3).lag.is_complete
+        assert steps(executor, 3).lag.is_complete
     assert_followed(storage)
 
 
 def test_one_that_began_after_a_number_was_missing_is_not_waited_for(
-    batches: Batches, storage: Storage, url: str
+    executor: Executor, storage: Storage, url: str
 ) -> None:
-    batches.change([create("a"), create("b")])
-    follow_all(batches)
+    executor.execute([create("a"), create("b")])
+    follow_all(executor)
     with late(url) as first:
-        batches.change([activate("b")])
-        steps(batches, 2)
+        executor.execute([activate("b")])
+        steps(executor, 2)
         with late(url, 2 * 10**6) as second:
             first.connection.rollback()
-            assert steps(batches, 2).lag.behind == 0
-            batches.change([activate("b")])
-            assert steps(batches).lag.behind == 2
+            assert steps(executor, 2).lag.behind == 0
+            executor.execute([activate("b")])
+            assert steps(executor).lag.behind == 2
             second.connection.commit()
-    follow_all(batches)
+    follow_all(executor)
     assert (f"t{second.token}", 1, 2 * 10**6) in found_marks(storage)
     assert_followed(storage)
 
 
 def test_one_that_began_early_and_wrote_late_does_not_hide_one_that_began_later(
-    batches: Batches, storage: Storage, url: str
+    executor: Executor, storage: Storage, url: str
 ) -> None:
     """Numbers of transactions, and those of events, are not in the same order."""
-    batches.change([create("a"), create("b")])
-    follow_all(batches)
+    executor.execute([create("a"), create("b")])
+    follow_all(executor)
     with closing(psycopg.connect(url)) as early:
         early.execute("SELECT pg_current_xact_id()")
         with late(url) as one:
             assert Late(early, 2 * 10**6).event > one.event
             early.commit()
-            assert steps(batches).lag.behind == 2
+            assert steps(executor).lag.behind == 2
             one.connection.commit()
-    follow_all(batches)
+    follow_all(executor)
     assert (f"t{one.token}", 1, 10**6) in found_marks(storage)
     assert_followed(storage)
 
 
 def test_one_that_began_before_a_number_was_missing_holds_the_search_up_and_nothing_is_lost(
-    batches: Batches, storage: Storage, url: str
+    executor: Executor, storage: Storage, url: str
 ) -> None:
     """Nobody can know that it will not write an event with that number."""
-    batches.change([create("a"), create("b")])
-    follow_all(batches)
+    executor.execute([create("a"), create("b")])
+    follow_all(executor)
     with closing(psycopg.connect(url)) as long:
         long.execute("SELECT pg_current_xact_id()")
         with late(url) as one:
-            batches.change([activate("b")])
+            executor.execute([activate("b")])
             one.connection.rollback()
-        assert steps(batches).lag.behind == 2
+        assert steps(executor).lag.behind == 2
         long.rollback()
-    assert steps(batches, 2).lag.is_complete
+    assert steps(executor, 2).lag.is_complete
     assert_followed(storage)
 
 
 def test_following_does_not_begin_before_it_is_known_what_is_there(
-    batches: Batches, storage: Storage, url: str
+    executor: Executor, storage: Storage, url: str
 ) -> None:
-    batches.change([create("a"), create("b")])
+    executor.execute([create("a"), create("b")])
     with late(url) as one:
-        batches.change([activate("b"), create("c")])
-        assert steps(batches).rows == 0
+        executor.execute([activate("b"), create("c")])
+        assert steps(executor).rows == 0
         assert found_marks(storage) == []
         one.connection.commit()
-    follow_all(batches)
+    follow_all(executor)
     assert (f"t{one.token}", 1, 10**6) in found_marks(storage)
     assert_followed(storage)
 
 
 def test_a_database_that_was_copied_from_a_server_further_on_is_followed(
-    batches: Batches, storage: Storage, url: str
+    executor: Executor, storage: Storage, url: str
 ) -> None:
-    batches.change([create("a"), create("b")])
-    follow_all(batches)
+    executor.execute([create("a"), create("b")])
+    follow_all(executor)
     with late(url) as one:
-        batches.change([activate("b")])
-        steps(batches, 2)
+        executor.execute([activate("b")])
+        steps(executor, 2)
         one.connection.rollback()
     execute(url, "UPDATE positions SET last_id = 2^60 WHERE name = 'events_after'")
-    assert not followed(batches).lag.is_complete
-    assert steps(batches, 2).lag.is_complete
+    assert not followed(executor).lag.is_complete
+    assert steps(executor, 2).lag.is_complete
     assert_followed(storage)
 
 
 def test_who_meets_somebody_who_follows_leaves_it_to_them(
-    batches: Batches, storage: Storage, url: str
+    executor: Executor, storage: Storage, url: str
 ) -> None:
-    follow_all(batches)
-    batches.change([create("a"), create("b")])
+    follow_all(executor)
+    executor.execute([create("a"), create("b")])
     with closing(psycopg.connect(url)) as other:
         other.execute("SELECT 1 FROM positions WHERE name = 'events' FOR UPDATE")
-        step = followed(batches)
+        step = followed(executor)
         assert (step.rows, step.lag.behind) == (0, 2)
-    assert followed(batches).rows == 2
+    assert followed(executor).rows == 2
     assert_followed(storage)

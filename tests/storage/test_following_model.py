@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from keywright.db import Storage
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from tests.storage.conftest import ISOLATED
 from tests.storage.marked import assert_followed, follow, follow_all
 from tests.storage.test_batches_model import BatchesAgainstModel, a_file, on_a_server
@@ -24,19 +24,19 @@ class FollowedAgainstScratch(BatchesAgainstModel):
 
     @rule(limit=LIMITS)
     def follow(self, limit: int) -> None:
-        self.batches.change([follow(limit)])
+        self.executor.execute([follow(limit)])
 
     @rule(limit=LIMITS)
     def follow_to_the_end(self, limit: int) -> None:
-        follow_all(self.batches, limit)
+        follow_all(self.executor, limit)
         assert_followed(self.storage)
 
     @rule()
     def begin_anew(self) -> None:
-        self.batches = Batches(self.storage)
+        self.executor = Executor(self.storage)
 
     def teardown(self) -> None:
-        follow_all(self.batches)
+        follow_all(self.executor)
         assert_followed(self.storage)
         super().teardown()
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from keywright.core.command import Command
 from keywright.core.errors import StoreBusy
 from keywright.db import Storage, ask
-from keywright.engine.executor import Batches
-from keywright.search.terms_store import Positions, find_positions
+from keywright.engine.executor import Executor
+from keywright.search.terms_store import Checkpoints, find_positions
 from tests.makers import a_storage, activate, create, deactivate_all, delete, update
 from tests.server import wait_until
 from tests.storage.conftest import Opener
@@ -28,7 +28,7 @@ def all_at_once(*works: Callable[[], None]) -> None:
             done.result()
 
 
-def lively(batches: Batches, seed: int) -> None:
+def lively(executor: Executor, seed: int) -> None:
     """Change a few licenses, again and again, in batches of any size."""
     chance = random.Random(seed)
 
@@ -46,7 +46,7 @@ def lively(batches: Batches, seed: int) -> None:
         return update(key, times_activated_max=limit()) if kind < 19 else delete(key)
 
     for _ in range(40):
-        batches.change([any_command() for _ in range(chance.randrange(1, 9))])
+        executor.execute([any_command() for _ in range(chance.randrange(1, 9))])
 
 
 def test_while_several_change_and_several_follow_nothing_is_skipped_and_nothing_followed_twice(
@@ -54,31 +54,31 @@ def test_while_several_change_and_several_follow_nothing_is_skipped_and_nothing_
 ) -> None:
     over = threading.Event()
 
-    def follow_until_over(batches: Batches) -> None:
+    def follow_until_over(executor: Executor) -> None:
         while not over.is_set():
-            batches.change([follow(limit=7)])
+            executor.execute([follow(limit=7)])
 
-    changing = [Batches(open_again()) for _ in range(1 if database == "sqlite" else 3)]
-    following = [Batches(open_again()) for _ in range(2)]
+    changing = [Executor(open_again()) for _ in range(1 if database == "sqlite" else 3)]
+    following = [Executor(open_again()) for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:
         ends = [pool.submit(follow_until_over, one) for one in following]
         all_at_once(*(partial(lively, one, seed) for seed, one in enumerate(changing)))
         over.set()
         for end in ends:
             end.result()
-    follow_all(Batches(storage))
+    follow_all(Executor(storage))
     assert_followed(storage)
     assert sum(found_counts(storage).values()) > 50
 
 
 def test_who_follows_waits_for_no_other_process(tmp_path: Path) -> None:
     with closing(a_storage(tmp_path)) as storage, closing(a_storage(tmp_path)) as other:
-        batches = Batches(storage)
-        follow_all(batches)
+        executor = Executor(storage)
+        follow_all(executor)
         with other.exclusively():
-            [outcome] = batches.change([follow()])
+            [outcome] = executor.execute([follow()])
         assert isinstance(outcome, StoreBusy)
-        assert follow_all(batches) == 0
+        assert follow_all(executor) == 0
 
 
 _FOLLOWER = """
@@ -94,21 +94,21 @@ while True:
 """
 
 
-def _has_moved(storage: Storage, before: Positions | None) -> bool:
+def _has_moved(storage: Storage, before: Checkpoints | None) -> bool:
     return ask(storage, find_positions) != before
 
 
 def test_whoever_is_killed_while_following_has_followed_each_event_once_or_not_at_all(
     url: str, storage: Storage
 ) -> None:
-    batches = Batches(storage)
-    batches.change([create("a"), create("b", 2)])
+    executor = Executor(storage)
+    executor.execute([create("a"), create("b", 2)])
     for number in range(2):
         commands = [activate("a", label=f"{number} {one}") for one in range(60)]
-        batches.change([*commands, activate("b"), deactivate_all("b")])
+        executor.execute([*commands, activate("b"), deactivate_all("b")])
         before = ask(storage, find_positions)
         with subprocess.Popen([sys.executable, "-c", _FOLLOWER, url], stdout=subprocess.PIPE) as follower:
             wait_until(partial(_has_moved, storage, before), "some steps")
             follower.send_signal(signal.SIGKILL)
-    follow_all(batches, 10)
+    follow_all(executor, 10)
     assert_followed(storage)

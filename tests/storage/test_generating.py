@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from keywright.core.command import Command
 from keywright.core.errors import GeneratorTooWeak, InvalidParameters, UnknownGenerator
 from keywright.db import Storage
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter, LicenseSource, Status
@@ -27,10 +27,10 @@ from tests.makers import (
 ANY = LicenseFilter()
 
 
-def a_tiny_one(batches: Batches, charset: str = "0123") -> int:
+def a_tiny_one(executor: Executor, charset: str = "0123") -> int:
     """The number of a generator with a key per character."""
     recipe = {"charset": charset, "chunks": 1, "chunk_length": 1}
-    number: int = batches.change([create_generator(is_weak_allowed=True, **recipe)])[0].id
+    number: int = executor.execute([create_generator(is_weak_allowed=True, **recipe)])[0].id
     return number
 
 
@@ -39,25 +39,25 @@ def license_count(storage: Storage) -> int:
         return license_store.count_licenses(tx, ANY)
 
 
-def test_a_generator_is_made_as_it_was_asked_for(batches: Batches) -> None:
+def test_a_generator_is_made_as_it_was_asked_for(executor: Executor) -> None:
     recipe = {"separator": "-", "prefix": "P", "suffix": "S", "times_activated_max": 3, "expires_in_days": 9}
-    (made,) = batches.change([create_generator(by=4, **recipe)])
+    (made,) = executor.execute([create_generator(by=4, **recipe)])
     assert made == a_generator(created_by=4, **recipe)
-    assert batches.ask([GetGenerator(generator_id=1), ListGenerators()]) == [made, (made,)]
+    assert executor.query([GetGenerator(generator_id=1), ListGenerators()]) == [made, (made,)]
 
 
-def test_a_generator_changes_in_the_fields_that_are_named(batches: Batches) -> None:
-    (made,) = batches.change([create_generator()])
+def test_a_generator_changes_in_the_fields_that_are_named(executor: Executor) -> None:
+    (made,) = executor.execute([create_generator()])
     command = replace(update_generator(1, prefix="P"), now=LATER, by=4)
-    (changed,) = batches.change([command])
+    (changed,) = executor.execute([command])
     assert changed == replace(made, prefix="P", updated_at=LATER, updated_by=4)
-    assert batches.ask([GetGenerator(generator_id=1)]) == [changed]
+    assert executor.query([GetGenerator(generator_id=1)]) == [changed]
 
 
-def test_what_becomes_of_a_generator_is_told(batches: Batches, storage: Storage) -> None:
-    batches.change([create_generator()])
-    batches.change([update_generator(1, name="Sixteen", prefix=None), update_generator(9, name="None")])
-    batches.change([delete_generator(1), delete_generator(1)])
+def test_what_becomes_of_a_generator_is_told(executor: Executor, storage: Storage) -> None:
+    executor.execute([create_generator()])
+    executor.execute([update_generator(1, name="Sixteen", prefix=None), update_generator(9, name="None")])
+    executor.execute([delete_generator(1), delete_generator(1)])
     with storage.read() as tx:
         told = [(one.name, one.details) for one in event_store.list_events(tx, 0, limit=9)[::-1]]
     assert told == [
@@ -67,56 +67,56 @@ def test_what_becomes_of_a_generator_is_told(batches: Batches, storage: Storage)
     ]
 
 
-def test_a_deleted_generator_leaves_its_licenses(batches: Batches, storage: Storage) -> None:
-    batches.change([create_generator()])
-    batches.change([generate(1, 2)])
-    assert batches.change([delete_generator(1)]) == [None]
-    assert batches.ask([ListGenerators()]) == [()]
+def test_a_deleted_generator_leaves_its_licenses(executor: Executor, storage: Storage) -> None:
+    executor.execute([create_generator()])
+    executor.execute([generate(1, 2)])
+    assert executor.execute([delete_generator(1)]) == [None]
+    assert executor.query([ListGenerators()]) == [()]
     assert license_count(storage) == 2
 
 
 @pytest.mark.parametrize("command", [update_generator(7, prefix="P"), delete_generator(7), generate(7, 1)])
-def test_an_unknown_generator_is_refused(batches: Batches, command: Command) -> None:
-    (outcome,) = batches.change([command])
+def test_an_unknown_generator_is_refused(executor: Executor, command: Command) -> None:
+    (outcome,) = executor.execute([command])
     assert isinstance(outcome, UnknownGenerator)
     assert outcome.generator_id == 7
-    assert isinstance(batches.ask([GetGenerator(generator_id=7)])[0], UnknownGenerator)
+    assert isinstance(executor.query([GetGenerator(generator_id=7)])[0], UnknownGenerator)
 
 
-def test_keys_that_could_be_guessed_are_refused_unless_forced(batches: Batches) -> None:
-    batches.change([create_generator()])
+def test_keys_that_could_be_guessed_are_refused_unless_forced(executor: Executor) -> None:
+    executor.execute([create_generator()])
     for command in (create_generator(chunk_length=3), update_generator(1, chunk_length=3)):
-        (outcome,) = batches.change([command])
+        (outcome,) = executor.execute([command])
         assert isinstance(outcome, GeneratorTooWeak)
         assert outcome.bits == 48
     forced = create_generator(chunk_length=3, is_weak_allowed=True)
-    assert batches.change([forced, update_generator(1, is_weak_allowed=True, chunks=1)])[1].chunks == 1
+    assert executor.execute([forced, update_generator(1, is_weak_allowed=True, chunks=1)])[1].chunks == 1
 
 
-def test_keys_of_64_bits_are_strong_enough(batches: Batches) -> None:
-    assert batches.change([create_generator(charset="01", chunks=1, chunk_length=64)])[0].id == 1
+def test_keys_of_64_bits_are_strong_enough(executor: Executor) -> None:
+    assert executor.execute([create_generator(charset="01", chunks=1, chunk_length=64)])[0].id == 1
 
 
-def test_keys_have_at_most_255_characters(batches: Batches) -> None:
+def test_keys_have_at_most_255_characters(executor: Executor) -> None:
     longest = create_generator(chunks=1, chunk_length=253, prefix="P", suffix="S")
-    assert batches.change([longest])[0].id == 1
+    assert executor.execute([longest])[0].id == 1
     for command in (replace(longest, chunk_length=254), replace(longest, separator="-", chunks=2)):
-        (outcome,) = batches.change([command])
+        (outcome,) = executor.execute([command])
         assert isinstance(outcome, InvalidParameters)
         assert list(outcome.reasons) == ["chunk_length"]
 
 
-def test_keys_have_no_control_characters(batches: Batches) -> None:
-    (outcome,) = batches.change([create_generator(separator="\n")])
+def test_keys_have_no_control_characters(executor: Executor) -> None:
+    (outcome,) = executor.execute([create_generator(separator="\n")])
     assert isinstance(outcome, InvalidParameters)
 
 
 def test_generate_makes_as_many_licenses_as_asked_after_the_recipe(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
-    batches.change([create_generator(separator="-", times_activated_max=3, expires_in_days=9)])
+    executor.execute([create_generator(separator="-", times_activated_max=3, expires_in_days=9)])
     fields = {"status": Status.SOLD, "order_id": 1, "product_id": 2, "user_id": 3, "by": 4}
-    (records,) = batches.change([generate(1, 200, **fields)])
+    (records,) = executor.execute([generate(1, 200, **fields)])
     licenses = [record.license for record in records]
     assert len({one.key for one in licenses}) == 200
     assert all(re.fullmatch("([0-9A-F]{4}-){3}[0-9A-F]{4}", one.key) for one in licenses)
@@ -130,41 +130,43 @@ def test_generate_makes_as_many_licenses_as_asked_after_the_recipe(
         assert [one.name for one in event_store.list_events(tx, 200, limit=9)] == ["license.created"]
 
 
-def test_generated_licenses_can_be_activated_at_once(batches: Batches) -> None:
-    (record,) = batches.change([create_generator(), generate(1, 1)])[1]
-    assert batches.change([activate(record.license.key)])[0].license.times_activated == 1
+def test_generated_licenses_can_be_activated_at_once(executor: Executor) -> None:
+    (record,) = executor.execute([create_generator(), generate(1, 1)])[1]
+    assert executor.execute([activate(record.license.key)])[0].license.times_activated == 1
 
 
-def test_a_small_recipe_gives_the_keys_that_are_left_and_no_more(batches: Batches, storage: Storage) -> None:
-    number = a_tiny_one(batches, "0123")
-    batches.change([create("0"), create("1")])
+def test_a_small_recipe_gives_the_keys_that_are_left_and_no_more(
+    executor: Executor, storage: Storage
+) -> None:
+    number = a_tiny_one(executor, "0123")
+    executor.execute([create("0"), create("1")])
     found: set[str] = set()
     while len(found) < 2:
-        (records,) = batches.change([generate(number, 1)])
+        (records,) = executor.execute([generate(number, 1)])
         if isinstance(records, tuple):
             found |= {record.license.key for record in records}
     assert found == {"2", "3"}
-    (refusal,) = batches.change([generate(number, 1)])
+    (refusal,) = executor.execute([generate(number, 1)])
     assert isinstance(refusal, InvalidParameters)
     assert list(refusal.reasons) == ["amount"]
     assert license_count(storage) == 4
 
 
-def test_keys_that_come_up_twice_are_drawn_anew(batches: Batches, storage: Storage) -> None:
-    number = a_tiny_one(batches, "".join(chr(ord("0") + n) for n in range(64)))
-    (records,) = batches.change([generate(number, 50)])
+def test_keys_that_come_up_twice_are_drawn_anew(executor: Executor, storage: Storage) -> None:
+    number = a_tiny_one(executor, "".join(chr(ord("0") + n) for n in range(64)))
+    (records,) = executor.execute([generate(number, 50)])
     assert len({record.license.key for record in records}) == len(records) == license_count(storage) == 50
 
 
-def test_generate_makes_all_or_none(batches: Batches, storage: Storage) -> None:
-    number = a_tiny_one(batches)
-    (refusal,) = batches.change([generate(number, 5)])
+def test_generate_makes_all_or_none(executor: Executor, storage: Storage) -> None:
+    number = a_tiny_one(executor)
+    (refusal,) = executor.execute([generate(number, 5)])
     assert isinstance(refusal, InvalidParameters)
     assert license_count(storage) == 0
-    assert batches.change([create()])[0].license.id == 1
+    assert executor.execute([create()])[0].license.id == 1
 
 
-def test_ten_thousand_keys_are_made_at_once(batches: Batches, storage: Storage) -> None:
-    batches.change([create_generator()])
-    (records,) = batches.change([generate(1, 10_000)])
+def test_ten_thousand_keys_are_made_at_once(executor: Executor, storage: Storage) -> None:
+    executor.execute([create_generator()])
+    (records,) = executor.execute([generate(1, 10_000)])
     assert len(records) == license_count(storage) == 10_000

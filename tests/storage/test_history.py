@@ -9,10 +9,10 @@ import pytest
 
 from keywright.core.command import Command, Query
 from keywright.core.errors import UnknownToken
-from keywright.db import Storage, Writing, change
+from keywright.db import Storage, WriteTransaction, change
 from keywright.db.bulk import is_postgres
 from keywright.db.schema import pruned_activations
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.http.v2 import wire
 from keywright.licensing.activations import rules
@@ -59,7 +59,7 @@ def a_history(
         )
         records.append(record)
 
-    def insert(tx: Writing) -> None:
+    def insert(tx: WriteTransaction) -> None:
         license_store.save_new_licenses(tx, [license])
         activation_store.save_new_activations(tx, records)
 
@@ -67,14 +67,14 @@ def a_history(
     return records
 
 
-def given_up_in_turn(batches: Batches, times: int, *, every: timedelta = DAY) -> list[str]:
+def given_up_in_turn(executor: Executor, times: int, *, every: timedelta = DAY) -> list[str]:
     """Take a place and give it up so many times; the tokens, oldest first."""
     tokens = []
     for n in range(times):
         now = NOW + n * every
-        [taken] = batches.change([activate(now=now)])
+        [taken] = executor.execute([activate(now=now)])
         tokens.append(taken.activations[0].token)
-        [outcome] = batches.change([deactivate(tokens[-1], now=now)])
+        [outcome] = executor.execute([deactivate(tokens[-1], now=now)])
         assert isinstance(outcome, LicenseRecord), outcome
     return tokens
 
@@ -98,45 +98,45 @@ def kept(storage: Storage, license_id: int = 1) -> list[str]:
 
 
 def test_the_oldest_record_goes_when_one_more_is_given_up(storage: Storage) -> None:
-    batches = Batches(storage, RecordLimits(kept=3))
-    batches.change([create(limit=1)])
-    tokens = given_up_in_turn(batches, 6)
+    executor = Executor(storage, RecordLimits(kept=3))
+    executor.execute([create(limit=1)])
+    tokens = given_up_in_turn(executor, 6)
     assert kept(storage) == tokens[3:]
-    gone, there = batches.change([reactivate(tokens[2]), reactivate(tokens[3])])
+    gone, there = executor.execute([reactivate(tokens[2]), reactivate(tokens[3])])
     assert isinstance(gone, UnknownToken)
     assert isinstance(there, LicenseRecord)
     assert kept(storage) == tokens[4:]
 
 
 def test_twice_the_limit_is_kept_where_that_is_more(storage: Storage) -> None:
-    batches = Batches(storage, RecordLimits(kept=3))
-    batches.change([create(limit=4)])
-    tokens = given_up_in_turn(batches, 9)
+    executor = Executor(storage, RecordLimits(kept=3))
+    executor.execute([create(limit=4)])
+    tokens = given_up_in_turn(executor, 9)
     assert kept(storage) == tokens[1:]
 
 
 def test_everything_given_up_within_a_day_is_kept(storage: Storage) -> None:
-    batches = Batches(storage, RecordLimits(kept=3))
-    batches.change([create(limit=1)])
-    tokens = given_up_in_turn(batches, 6, every=timedelta(hours=1))
+    executor = Executor(storage, RecordLimits(kept=3))
+    executor.execute([create(limit=1)])
+    tokens = given_up_in_turn(executor, 6, every=timedelta(hours=1))
     assert kept(storage) == tokens
-    [last] = batches.change([activate(now=NOW + 2 * DAY)])
-    batches.change([deactivate(last.activations[0].token, now=NOW + 2 * DAY)])
+    [last] = executor.execute([activate(now=NOW + 2 * DAY)])
+    executor.execute([deactivate(last.activations[0].token, now=NOW + 2 * DAY)])
     assert kept(storage) == [*tokens[4:], last.activations[0].token]
 
 
 def test_no_license_keeps_more_than_the_most(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "MOST_KEPT_RECORDS", 4)
-    batches = Batches(storage, RecordLimits(kept=3))
-    batches.change([create(limit=1)])
-    tokens = given_up_in_turn(batches, 7, every=timedelta(0))
+    executor = Executor(storage, RecordLimits(kept=3))
+    executor.execute([create(limit=1)])
+    tokens = given_up_in_turn(executor, 7, every=timedelta(0))
     assert kept(storage) == tokens[3:]
 
 
 def test_licenses_of_one_batch_are_pruned_each_for_itself(storage: Storage) -> None:
     histories = [a_history(storage, number, active=1, given_up=5 + number) for number in (1, 2, 3)]
-    batches = Batches(storage, RecordLimits(kept=6))
-    outcomes = batches.change(
+    executor = Executor(storage, RecordLimits(kept=6))
+    outcomes = executor.execute(
         [deactivate(some[0].token, f"KEY-{some[0].license_id}", now=NOW + 2 * DAY) for some in histories]
     )
     assert all(isinstance(one, LicenseRecord) for one in outcomes)
@@ -146,13 +146,13 @@ def test_licenses_of_one_batch_are_pruned_each_for_itself(storage: Storage) -> N
 
 
 def test_what_is_gone_is_found_no_more(storage: Storage) -> None:
-    batches = Batches(storage, RecordLimits(kept=2))
-    batches.change([create(limit=1)])
-    given_up_in_turn(batches, 4)
-    follow_all(batches)
-    given_up_in_turn(batches, 4, every=3 * DAY)
-    follow_all(batches)
-    followed(batches)
+    executor = Executor(storage, RecordLimits(kept=2))
+    executor.execute([create(limit=1)])
+    given_up_in_turn(executor, 4)
+    follow_all(executor)
+    given_up_in_turn(executor, 4, every=3 * DAY)
+    follow_all(executor)
+    followed(executor)
     assert_followed(storage)
     with storage.read() as tx:
         assert not tx.connection.execute(pruned_activations.select()).all()
@@ -168,7 +168,7 @@ def test_an_answer_lists_active_records_first_then_the_latest_and_the_oldest_on_
     storage: Storage, active: int, given_up: int, listed: int
 ) -> None:
     records = a_history(storage, 1, active=active, given_up=given_up)
-    [found] = Batches(storage, RecordLimits(listed=listed)).ask([validate("KEY-1")])
+    [found] = Executor(storage, RecordLimits(listed=listed)).query([validate("KEY-1")])
     assert (found.license.times_activated, len(found.activations)) == (active, listed)
     assert [one.id for one in found.activations] == sorted(one.id for one in found.activations)
     assert sum(one.deactivated_at is None for one in found.activations) == min(active, listed)
@@ -180,10 +180,10 @@ def test_an_answer_lists_active_records_first_then_the_latest_and_the_oldest_on_
 def test_an_answer_is_about_a_mebibyte_at_most(storage: Storage, records: int) -> None:
     fat = {"label": "é" * 255, "user_agent": "x" * 512, "meta_data": {"k" * 40: "é" * 2000}}
     a_history(storage, 1, active=records // 2, given_up=records - records // 2, **fat)
-    batches = Batches(storage)
+    executor = Executor(storage)
     [found], [[listed]] = (
-        batches.ask([validate("KEY-1")]),
-        batches.ask([FindLicenses(where=LicenseFilter(), after_id=0, limit=9)]),
+        executor.query([validate("KEY-1")]),
+        executor.query([FindLicenses(where=LicenseFilter(), after_id=0, limit=9)]),
     )
     assert len(wire.validation(found)) <= 1.1 * 2**20
     assert len(wire.licenses_with_activations([listed])) <= 0.11 * 2**20
@@ -193,16 +193,16 @@ def test_an_answer_is_about_a_mebibyte_at_most(storage: Storage, records: int) -
 def test_a_list_of_licenses_lists_a_hundred_records_of_each(storage: Storage) -> None:
     for number, active, given_up in ((1, 150, 10), (2, 60, 200), (3, 3, 3), (4, 0, 0)):
         a_history(storage, number, active=active, given_up=given_up)
-    [found] = Batches(storage).ask([FindLicenses(where=LicenseFilter(), after_id=0, limit=9)])
+    [found] = Executor(storage).query([FindLicenses(where=LicenseFilter(), after_id=0, limit=9)])
     assert [len(one.activations) for one in found] == [100, 100, 6, 0]
     assert [sum(r.deactivated_at is None for r in one.activations) for one in found] == [100, 60, 3, 0]
 
 
 def test_a_token_beyond_what_is_listed_is_found(storage: Storage) -> None:
     records = a_history(storage, 1, active=300, given_up=0)
-    batches = Batches(storage, RecordLimits(listed=1))
+    executor = Executor(storage, RecordLimits(listed=1))
     questions = [validate("KEY-1"), *(validate("KEY-1", one.token) for one in records)]
-    whole, *named = batches.ask(questions)
+    whole, *named = executor.query(questions)
     assert len(whole.activations) == 1
     assert [one.activations for one in named] == [(one,) for one in records]
 
@@ -212,9 +212,9 @@ def test_a_token_beyond_what_is_listed_is_found(storage: Storage) -> None:
 
 def test_giving_up_every_place_is_one_statement_however_many_there_are(storage: Storage) -> None:
     a_history(storage, 1, active=700, given_up=0)
-    batches = Batches(storage, RecordLimits(listed=200))
+    executor = Executor(storage, RecordLimits(listed=200))
     with noted() as statements:
-        [outcome] = batches.change([deactivate_all("KEY-1")])
+        [outcome] = executor.execute([deactivate_all("KEY-1")])
     assert [sql.split()[0] for sql, _ in statements if "UPDATE activations" in sql] == ["UPDATE"]
     assert (outcome.license.times_activated, len(outcome.activations)) == (0, 200)
     assert all(one.deactivated_at == NOW for one in outcome.activations)
@@ -225,7 +225,7 @@ def test_the_events_of_very_many_places_name_those_in_the_answer_and_count_the_o
     storage: Storage,
 ) -> None:
     a_history(storage, 1, active=300, given_up=0)
-    [outcome] = Batches(storage, RecordLimits(listed=120)).change([deactivate_all("KEY-1")])
+    [outcome] = Executor(storage, RecordLimits(listed=120)).execute([deactivate_all("KEY-1")])
     with storage.read() as tx:
         happened = event_store.list_events(tx, 1, limit=999)
     assert {one.name for one in happened} == {"license.deactivated"}
@@ -235,7 +235,7 @@ def test_the_events_of_very_many_places_name_those_in_the_answer_and_count_the_o
 
 def test_places_taken_again_in_the_same_batch_stay_taken(storage: Storage) -> None:
     records = a_history(storage, 1, active=300, given_up=200)
-    batches = Batches(storage, RecordLimits(listed=10))
+    executor = Executor(storage, RecordLimits(listed=10))
     commands: list[Command] = [
         activate("KEY-1"),
         reactivate(records[-1].token, "KEY-1"),
@@ -243,10 +243,10 @@ def test_places_taken_again_in_the_same_batch_stay_taken(storage: Storage) -> No
         reactivate(records[5].token, "KEY-1"),
         activate("KEY-1"),
     ]
-    outcomes = batches.change(commands)
+    outcomes = executor.execute(commands)
     assert [one.license.times_activated for one in outcomes] == [301, 302, 0, 1, 2]
     assert len(kept(storage)) == 500 - 1 + 1
-    [found] = batches.ask([ValidateAlone(key="KEY-1")])
+    [found] = executor.query([ValidateAlone(key="KEY-1")])
     active = {one.token for one in found.activations if one.deactivated_at is None}
     assert active == {outcomes[3].activations[0].token, outcomes[4].activations[0].token}
 
@@ -254,7 +254,7 @@ def test_places_taken_again_in_the_same_batch_stay_taken(storage: Storage) -> No
 # --- what is read ---------------------------------------------------------------------------------
 
 
-def steps_of(storage: Storage, run: Callable[[Batches], Iterable[Any]]) -> int:
+def steps_of(storage: Storage, run: Callable[[Executor], Iterable[Any]]) -> int:
     """How many thousands of steps SQLite takes for this."""
     taken = 0
 
@@ -263,13 +263,13 @@ def steps_of(storage: Storage, run: Callable[[Batches], Iterable[Any]]) -> int:
         taken += 1
         return 0
 
-    batches = Batches(storage)
-    batches.ask([validate("unknown")])
-    batches.change([activate("unknown")])
+    executor = Executor(storage)
+    executor.query([validate("unknown")])
+    executor.execute([activate("unknown")])
     for connection in (storage._reader, storage._writer):  # type: ignore[union-attr]
         raw: Any = connection.connection.driver_connection  # type: ignore[union-attr]
         raw.set_progress_handler(count, 1000)
-    assert not [one for one in run(batches) if isinstance(one, Exception)]
+    assert not [one for one in run(executor) if isinstance(one, Exception)]
     return taken
 
 
@@ -277,11 +277,11 @@ def steps_of(storage: Storage, run: Callable[[Batches], Iterable[Any]]) -> int:
 def test_calls_that_name_one_place_read_none_of_the_others(storage: Storage) -> None:
     records = a_history(storage, 1, active=4_000, given_up=4_000)
 
-    def run(batches: Batches) -> Iterable[Any]:
+    def run(executor: Executor) -> Iterable[Any]:
         own, given_up = records[7].token, records[5_000].token
-        yield from batches.ask([validate("KEY-1", own)])
+        yield from executor.query([validate("KEY-1", own)])
         for command in (activate("KEY-1"), deactivate(own, "KEY-1"), reactivate(given_up, "KEY-1")):
-            yield from batches.change([command])
+            yield from executor.execute([command])
 
     # Reading the records once takes more than a hundred.
     assert steps_of(storage, run) < 10
@@ -291,19 +291,19 @@ def test_calls_that_name_one_place_read_none_of_the_others(storage: Storage) -> 
 @pytest.mark.parametrize("active", [2_000, 20_000])
 def test_what_a_validation_reads_does_not_grow_with_the_places_taken(storage: Storage, active: int) -> None:
     a_history(storage, 1, active=active, given_up=0)
-    assert steps_of(storage, lambda batches: batches.ask([ValidateAlone(key="KEY-1")])) < 100
+    assert steps_of(storage, lambda executor: executor.query([ValidateAlone(key="KEY-1")])) < 100
 
 
 def test_a_license_with_very_many_records_is_reported_alone_only(storage: Storage) -> None:
     a_history(storage, 1, active=1, given_up=500)
     records = a_history(storage, 2, active=1, given_up=499)
-    batches = Batches(storage)
-    assert batches.ask([validate("KEY-1")]) == [TakesLong()]
-    large, small, named = batches.ask(
+    executor = Executor(storage)
+    assert executor.query([validate("KEY-1")]) == [TakesLong()]
+    large, small, named = executor.query(
         [validate("KEY-1"), validate("KEY-2"), validate("KEY-2", records[0].token)]
     )
     assert (large, len(small.activations), len(named.activations)) == (TakesLong(), 500, 1)
-    [found] = batches.ask([ValidateAlone(key="KEY-1")])
+    [found] = executor.query([ValidateAlone(key="KEY-1")])
     assert len(found.activations) == 501
 
 
@@ -324,7 +324,7 @@ def test_a_small_license_is_validated_without_its_large_neighbor(
 def rows_read(storage: Storage, questions: list[Query]) -> int:
     """How many activations PostgreSQL reads for these questions."""
     with noted() as statements:
-        outcomes = Batches(storage).ask(questions)
+        outcomes = Executor(storage).query(questions)
     assert any(isinstance(one, LicenseRecord) for one in outcomes)
     read = 0
     with storage.read() as tx:

@@ -19,7 +19,7 @@ from keywright.core.errors import (
 )
 from keywright.core.parsing import MAX_COUNT
 from keywright.db import Storage, ask
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.jobs import MOST_SELECTED, MOST_UNFINISHED
 from keywright.jobs.model import Claim, JobState
 from keywright.jobs.planning import KEYS_AT_ONCE, LICENSES_AT_ONCE
@@ -73,13 +73,13 @@ def licenses(storage: Storage) -> list[License]:
     )
 
 
-def fill(batches: Batches, amount: int, **fields: Any) -> None:
+def fill(executor: Executor, amount: int, **fields: Any) -> None:
     """So many licenses; their numbers begin with 1."""
     for first in range(1, amount + 1, 100):
         some = range(first, min(amount, first + 99) + 1)
         assert not [
             one
-            for one in batches.change([create(f"KEY-{number}", **fields) for number in some])
+            for one in executor.execute([create(f"KEY-{number}", **fields) for number in some])
             if isinstance(one, Exception)
         ]
 
@@ -87,8 +87,8 @@ def fill(batches: Batches, amount: int, **fields: Any) -> None:
 # --- orders ---------------------------------------------------------------------------------------
 
 
-def test_an_order_becomes_a_job_that_waits_and_an_event(batches: Batches, storage: Storage) -> None:
-    job = decided(batches, start(a_change("disable"), total=12))
+def test_an_order_becomes_a_job_that_waits_and_an_event(executor: Executor, storage: Storage) -> None:
+    job = decided(executor, start(a_change("disable"), total=12))
     assert found(storage, job.id) == job
     assert (job.kind, job.state, job.total, job.done, job.refused) == ("change", JobState.WAITING, 12, 0, 0)
     assert (job.created_at, job.created_by, job.started_at, job.finished_at) == (NOW, BY, None, None)
@@ -98,10 +98,10 @@ def test_an_order_becomes_a_job_that_waits_and_an_event(batches: Batches, storag
     assert event.details == {"job_id": job.id, "kind": "change", "total": 12}
 
 
-def test_an_order_that_says_how_many_is_counted(batches: Batches) -> None:
-    batches.change([create_generator()])
-    assert decided(batches, start(a_generation(5000), total=1)).total == 5000
-    assert decided(batches, start(a_change("delete", license_ids=(3, 3, 4)), total=1)).total == 2
+def test_an_order_that_says_how_many_is_counted(executor: Executor) -> None:
+    executor.execute([create_generator()])
+    assert decided(executor, start(a_generation(5000), total=1)).total == 5000
+    assert decided(executor, start(a_change("delete", license_ids=(3, 3, 4)), total=1)).total == 2
 
 
 @pytest.mark.parametrize(
@@ -128,30 +128,30 @@ def test_an_order_that_says_how_many_is_counted(batches: Batches) -> None:
     ],
 )
 def test_an_order_that_makes_no_sense_is_refused(
-    batches: Batches, storage: Storage, kind: str, parameters: dict[str, Any], field: str
+    executor: Executor, storage: Storage, kind: str, parameters: dict[str, Any], field: str
 ) -> None:
-    batches.change([create_generator()])
+    executor.execute([create_generator()])
     command = replace(start(a_change("delete")), kind=kind, parameters=parameters)
     with pytest.raises(InvalidParameters) as refusal:
-        decided(batches, command)
+        decided(executor, command)
     assert list(refusal.value.reasons) == [field]
     assert ask(storage, lambda tx: jobs.list_jobs(tx, before_id=None, limit=9)) == []
 
 
-def test_an_order_for_a_generator_that_is_not_there_is_refused(batches: Batches) -> None:
+def test_an_order_for_a_generator_that_is_not_there_is_refused(executor: Executor) -> None:
     with pytest.raises(UnknownGenerator):
-        decided(batches, start(a_generation(5)))
+        decided(executor, start(a_generation(5)))
 
 
-def test_no_more_orders_are_taken_than_can_wait(batches: Batches) -> None:
-    outcomes = batches.change([start(a_change("delete"))] * (MOST_UNFINISHED + 1))
+def test_no_more_orders_are_taken_than_can_wait(executor: Executor) -> None:
+    outcomes = executor.execute([start(a_change("delete"))] * (MOST_UNFINISHED + 1))
     assert [type(one) for one in outcomes[-2:]] == [type(outcomes[0]), TooManyJobs]
-    decided(batches, cancel(outcomes[0].id))
-    decided(batches, start(a_change("delete")))
+    decided(executor, cancel(outcomes[0].id))
+    decided(executor, start(a_change("delete")))
 
 
-def test_jobs_are_listed_latest_first_piece_by_piece(batches: Batches, storage: Storage) -> None:
-    started = batches.change([start(a_change("delete"))] * 5)[::-1]
+def test_jobs_are_listed_latest_first_piece_by_piece(executor: Executor, storage: Storage) -> None:
+    started = executor.execute([start(a_change("delete"))] * 5)[::-1]
     assert ask(storage, lambda tx: jobs.list_jobs(tx, before_id=None, limit=3)) == started[:3]
     assert ask(storage, lambda tx: jobs.list_jobs(tx, before_id=started[2].id, limit=3)) == started[3:]
 
@@ -162,31 +162,33 @@ def test_jobs_are_listed_latest_first_piece_by_piece(batches: Batches, storage: 
 HELD = jobs.CLAIM.total_seconds()
 
 
-def test_a_claimed_job_is_nobody_elses_until_the_claim_ends(batches: Batches, storage: Storage) -> None:
-    job = decided(batches, start(a_change("delete")))
-    claimed = decided(batches, claim(storage))
+def test_a_claimed_job_is_nobody_elses_until_the_claim_ends(executor: Executor, storage: Storage) -> None:
+    job = decided(executor, start(a_change("delete")))
+    claimed = decided(executor, claim(storage))
     assert (claimed.id, claimed.state, claimed.started_at) == (job.id, JobState.RUNNING, NOW)
     almost = HELD - 0.1
     assert claim(storage, NOW, "another", waited=almost).over == ()
-    assert decided(batches, claim(storage, NOW, "another", waited=almost)) is None
-    assert decided(batches, claim(storage, waited=almost)).id == job.id
-    taken = decided(batches, claim(storage, NOW, "another", waited=HELD))
+    assert decided(executor, claim(storage, NOW, "another", waited=almost)) is None
+    assert decided(executor, claim(storage, waited=almost)).id == job.id
+    taken = decided(executor, claim(storage, NOW, "another", waited=HELD))
     assert (taken.claimed_by, taken.started_at) == ("another", NOW)
 
 
-def test_a_claim_that_is_held_is_a_claim_for_longer(batches: Batches, storage: Storage) -> None:
-    job = decided(batches, start(a_change("delete")))
-    decided(batches, claim(storage))
+def test_a_claim_that_is_held_is_a_claim_for_longer(executor: Executor, storage: Storage) -> None:
+    job = decided(executor, start(a_change("delete")))
+    decided(executor, claim(storage))
     late = claim(storage, NOW, "another", waited=HELD)
-    decided(batches, hold(job.id, NOW + timedelta(seconds=1)))
-    assert decided(batches, late) is None
+    decided(executor, hold(job.id, NOW + timedelta(seconds=1)))
+    assert decided(executor, late) is None
 
 
-def test_how_long_a_claim_lasts_is_not_judged_by_the_time_of_day(batches: Batches, storage: Storage) -> None:
-    job = decided(batches, start(a_change("delete")))
-    decided(batches, claim(storage, NOW + DAY))
-    assert decided(batches, claim(storage, NOW + 9 * DAY, "another")) is None
-    assert decided(batches, claim(storage, NOW, "another", waited=HELD)).id == job.id
+def test_how_long_a_claim_lasts_is_not_judged_by_the_time_of_day(
+    executor: Executor, storage: Storage
+) -> None:
+    job = decided(executor, start(a_change("delete")))
+    decided(executor, claim(storage, NOW + DAY))
+    assert decided(executor, claim(storage, NOW + 9 * DAY, "another")) is None
+    assert decided(executor, claim(storage, NOW, "another", waited=HELD)).id == job.id
 
 
 def test_who_has_slept_finds_no_claim_over_that_was_held_meanwhile() -> None:
@@ -203,69 +205,69 @@ def test_who_has_slept_finds_no_claim_over_that_was_held_meanwhile() -> None:
     assert claims.find_over(free) == free
 
 
-def test_a_claim_that_is_given_back_is_somebody_elses_at_once(batches: Batches, storage: Storage) -> None:
-    job = decided(batches, start(a_change("delete")))
-    decided(batches, claim(storage))
-    decided(batches, hold(job.id, is_over=True))
-    assert decided(batches, claim(storage, NOW, "another")).id == job.id
+def test_a_claim_that_is_given_back_is_somebody_elses_at_once(executor: Executor, storage: Storage) -> None:
+    job = decided(executor, start(a_change("delete")))
+    decided(executor, claim(storage))
+    decided(executor, hold(job.id, is_over=True))
+    assert decided(executor, claim(storage, NOW, "another")).id == job.id
     with pytest.raises(StepOver):
-        decided(batches, hold(job.id))
+        decided(executor, hold(job.id))
 
 
-def test_jobs_take_turns(batches: Batches, storage: Storage) -> None:
-    first, second = batches.change([start(a_change("delete"))] * 2)
+def test_jobs_take_turns(executor: Executor, storage: Storage) -> None:
+    first, second = executor.execute([start(a_change("delete"))] * 2)
     turns = []
     for number in range(5):
         now = NOW + timedelta(seconds=number)
-        turns.append(decided(batches, claim(storage, now)).id)
-        decided(batches, hold(turns[-1], now, is_over=True))
+        turns.append(decided(executor, claim(storage, now)).id)
+        decided(executor, hold(turns[-1], now, is_over=True))
     assert turns == [first.id, second.id, first.id, second.id, first.id]
     # One that was given back while the clock was ahead is not left alone until then.
-    assert decided(batches, claim(storage, now)).id == second.id
-    decided(batches, hold(second.id, NOW + DAY, is_over=True))
-    assert decided(batches, claim(storage, now)).id == second.id
+    assert decided(executor, claim(storage, now)).id == second.id
+    decided(executor, hold(second.id, NOW + DAY, is_over=True))
+    assert decided(executor, claim(storage, now)).id == second.id
 
 
-def test_a_job_that_has_ended_is_not_claimed(batches: Batches, storage: Storage) -> None:
-    worked_through(batches, storage, a_change("delete"))
+def test_a_job_that_has_ended_is_not_claimed(executor: Executor, storage: Storage) -> None:
+    worked_through(executor, storage, a_change("delete"))
     assert ask(storage, jobs.list_claims) == []
-    assert decided(batches, claim(storage, LATER)) is None
+    assert decided(executor, claim(storage, LATER)) is None
 
 
 # --- the end of a job -----------------------------------------------------------------------------
 
 
-def test_a_canceled_job_stays_where_it_is(batches: Batches, storage: Storage) -> None:
-    fill(batches, 2 * LICENSES_AT_ONCE)
-    decided(batches, start(a_change("disable")))
-    work = Work(batches, storage)
+def test_a_canceled_job_stays_where_it_is(executor: Executor, storage: Storage) -> None:
+    fill(executor, 2 * LICENSES_AT_ONCE)
+    decided(executor, start(a_change("disable")))
+    work = Work(executor, storage)
     next(work.steps())
     prepared = work.prepare()
-    job = decided(batches, cancel(work.job.id, LATER))
+    job = decided(executor, cancel(work.job.id, LATER))
     assert (job.state, job.done, job.finished_at) == (JobState.CANCELED, LICENSES_AT_ONCE, LATER)
     with pytest.raises(StepOver):
-        decided(batches, prepared)
+        decided(executor, prepared)
     assert [one.status for one in licenses(storage)].count(Status.DISABLED) == LICENSES_AT_ONCE
-    assert decided(batches, claim(storage, LATER)) is None
+    assert decided(executor, claim(storage, LATER)) is None
     event = events_of(storage, 0)[-1]
     assert (event.name, event.actor) == ("job.canceled", ACTOR)
     assert event.details == {"job_id": job.id, "kind": "change", "done": LICENSES_AT_ONCE, "refused": 0}
 
 
-def test_what_has_ended_or_was_never_there_cannot_be_canceled(batches: Batches, storage: Storage) -> None:
-    job = worked_through(batches, storage, a_change("delete"))
+def test_what_has_ended_or_was_never_there_cannot_be_canceled(executor: Executor, storage: Storage) -> None:
+    job = worked_through(executor, storage, a_change("delete"))
     with pytest.raises(JobOver):
-        decided(batches, cancel(job.id))
+        decided(executor, cancel(job.id))
     with pytest.raises(UnknownJob):
-        decided(batches, cancel(99))
+        decided(executor, cancel(99))
 
 
-def test_a_job_that_is_given_up_says_why(batches: Batches, storage: Storage) -> None:
-    job = decided(batches, start(a_change("delete")))
+def test_a_job_that_is_given_up_says_why(executor: Executor, storage: Storage) -> None:
+    job = decided(executor, start(a_change("delete")))
     with pytest.raises(StepOver):
-        decided(batches, fail(job.id, "Too bad."))
-    decided(batches, claim(storage))
-    failed = decided(batches, fail(job.id, "Too bad."))
+        decided(executor, fail(job.id, "Too bad."))
+    decided(executor, claim(storage))
+    failed = decided(executor, fail(job.id, "Too bad."))
     assert (failed.state, failed.said, failed.finished_at) == (JobState.FAILED, "Too bad.", NOW)
     assert events_of(storage, 0)[-1].name == "job.failed"
 
@@ -273,11 +275,11 @@ def test_a_job_that_is_given_up_says_why(batches: Batches, storage: Storage) -> 
 # --- generating -----------------------------------------------------------------------------------
 
 
-def test_generating_makes_as_many_licenses_as_were_ordered(batches: Batches, storage: Storage) -> None:
-    batches.change([create_generator(times_activated_max=3, expires_in_days=9)])
+def test_generating_makes_as_many_licenses_as_were_ordered(executor: Executor, storage: Storage) -> None:
+    executor.execute([create_generator(times_activated_max=3, expires_in_days=9)])
     amount = 2 * KEYS_AT_ONCE + 3
     order = a_generation(amount, status=Status.SOLD, order_id=1, product_id=2, user_id=3)
-    job = worked_through(batches, storage, order)
+    job = worked_through(executor, storage, order)
     assert (job.state, job.done, job.refused, job.total, job.finished_at) == (
         JobState.DONE,
         amount,
@@ -297,12 +299,12 @@ def test_generating_makes_as_many_licenses_as_were_ordered(batches: Batches, sto
     assert [event.name for event in events_of(storage, 0)] == ["generator.created", "job.started", "job.done"]
 
 
-def test_a_job_fails_whose_generator_goes(batches: Batches, storage: Storage) -> None:
-    batches.change([create_generator()])
-    decided(batches, start(a_generation(2 * KEYS_AT_ONCE)))
-    work = Work(batches, storage)
+def test_a_job_fails_whose_generator_goes(executor: Executor, storage: Storage) -> None:
+    executor.execute([create_generator()])
+    decided(executor, start(a_generation(2 * KEYS_AT_ONCE)))
+    work = Work(executor, storage)
     next(work.steps())
-    batches.change([delete_generator(1)])
+    executor.execute([delete_generator(1)])
     (job,) = work.steps()
     assert (job.state, job.done, job.said) == (
         JobState.FAILED,
@@ -312,9 +314,9 @@ def test_a_job_fails_whose_generator_goes(batches: Batches, storage: Storage) ->
     assert len(licenses(storage)) == KEYS_AT_ONCE
 
 
-def test_a_job_fails_whose_generator_has_made_all_it_can(batches: Batches, storage: Storage) -> None:
-    batches.change([create_generator(charset="0123456789", chunks=1, chunk_length=1, is_weak_allowed=True)])
-    job = worked_through(batches, storage, a_generation(11))
+def test_a_job_fails_whose_generator_has_made_all_it_can(executor: Executor, storage: Storage) -> None:
+    executor.execute([create_generator(charset="0123456789", chunks=1, chunk_length=1, is_weak_allowed=True)])
+    job = worked_through(executor, storage, a_generation(11))
     assert (job.state, job.done) == (JobState.FAILED, 0)
     assert (job.said or "").startswith("The generator cannot make that many new keys")
     assert licenses(storage) == []
@@ -338,15 +340,15 @@ CHANGES: list[tuple[jobs.Change, dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("order", "before", "changes"), CHANGES)
 def test_a_change_changes_what_was_ordered_and_nothing_else(
-    batches: Batches,
+    executor: Executor,
     storage: Storage,
     order: jobs.Change,
     before: dict[str, Any],
     changes: dict[str, Any],
 ) -> None:
-    fill(batches, 2, **before)
+    fill(executor, 2, **before)
     old = licenses(storage)
-    job = worked_through(batches, storage, order, now=LATER)
+    job = worked_through(executor, storage, order, now=LATER)
     assert (job.state, job.done, job.refused, job.said) == (JobState.DONE, 2, 0, None)
     assert licenses(storage) == [replace(one, **changes, updated_at=LATER, updated_by=None) for one in old]
     for one in old:
@@ -355,25 +357,25 @@ def test_a_change_changes_what_was_ordered_and_nothing_else(
         assert list(event.details or {}) == list(changes)
 
 
-def test_an_extension_can_begin_now(batches: Batches, storage: Storage) -> None:
-    fill(batches, 1, expires_at=NOW - 300 * DAY)
-    worked_through(batches, storage, a_change("extend", 30, is_from_now=True), now=LATER)
+def test_an_extension_can_begin_now(executor: Executor, storage: Storage) -> None:
+    fill(executor, 1, expires_at=NOW - 300 * DAY)
+    worked_through(executor, storage, a_change("extend", 30, is_from_now=True), now=LATER)
     assert [one.expires_at for one in licenses(storage)] == [LATER + 30 * DAY]
 
 
-def test_places_are_given_up_and_each_is_an_event(batches: Batches, storage: Storage) -> None:
-    fill(batches, 2)
-    batches.change([activate("KEY-1"), activate("KEY-1"), activate("KEY-2")])
-    worked_through(batches, storage, a_change("deactivate_all"))
+def test_places_are_given_up_and_each_is_an_event(executor: Executor, storage: Storage) -> None:
+    fill(executor, 2)
+    executor.execute([activate("KEY-1"), activate("KEY-1"), activate("KEY-2")])
+    worked_through(executor, storage, a_change("deactivate_all"))
     assert [one.times_activated for one in licenses(storage)] == [0, 0]
     names = [event.name for event in events_of(storage, 1) if event.actor == ACTOR]
     assert names == ["license.deactivated"] * 2
 
 
-def test_licenses_are_deleted_and_each_is_an_event(batches: Batches, storage: Storage) -> None:
-    fill(batches, LICENSES_AT_ONCE + 1)
-    batches.change([activate("KEY-1")])
-    job = worked_through(batches, storage, a_change("delete"))
+def test_licenses_are_deleted_and_each_is_an_event(executor: Executor, storage: Storage) -> None:
+    fill(executor, LICENSES_AT_ONCE + 1)
+    executor.execute([activate("KEY-1")])
+    job = worked_through(executor, storage, a_change("delete"))
     assert (job.state, job.done) == (JobState.DONE, LICENSES_AT_ONCE + 1)
     assert licenses(storage) == []
     for number in range(1, LICENSES_AT_ONCE + 2):
@@ -397,12 +399,12 @@ REFUSED: list[tuple[jobs.Change, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("order", "before", "reason"), REFUSED)
 def test_what_is_refused_is_counted_and_the_first_are_told(
-    batches: Batches, storage: Storage, order: jobs.Change, before: dict[str, Any], reason: str
+    executor: Executor, storage: Storage, order: jobs.Change, before: dict[str, Any], reason: str
 ) -> None:
     amount_refused = LICENSES_AT_ONCE + 3
-    fill(batches, amount_refused, **before)
+    fill(executor, amount_refused, **before)
     old = licenses(storage)
-    job = worked_through(batches, storage, order, now=LATER)
+    job = worked_through(executor, storage, order, now=LATER)
     assert (job.state, job.done, job.refused) == (JobState.DONE, amount_refused, amount_refused)
     assert (job.said or "").split("\n") == [f"License {number}: {reason}." for number in range(1, 6)]
     assert licenses(storage) == old
@@ -411,26 +413,26 @@ def test_what_is_refused_is_counted_and_the_first_are_told(
     )
 
 
-def test_an_extension_from_now_never_makes_it_shorter(batches: Batches, storage: Storage) -> None:
-    fill(batches, 1, expires_at=NOW + 90 * DAY)
-    job = worked_through(batches, storage, a_change("extend", 30, is_from_now=True))
+def test_an_extension_from_now_never_makes_it_shorter(executor: Executor, storage: Storage) -> None:
+    fill(executor, 1, expires_at=NOW + 90 * DAY)
+    job = worked_through(executor, storage, a_change("extend", 30, is_from_now=True))
     assert (job.refused, job.said) == (1, "License 1: it is good for longer already.")
 
 
-def test_selected_licenses_are_changed_once_each_and_no_others(batches: Batches, storage: Storage) -> None:
-    fill(batches, 5, limit=1)
+def test_selected_licenses_are_changed_once_each_and_no_others(executor: Executor, storage: Storage) -> None:
+    fill(executor, 5, limit=1)
     order = a_change("raise_limit", 1, license_ids=(4, 2, 2, 99, 4))
-    job = worked_through(batches, storage, order)
+    job = worked_through(executor, storage, order)
     assert [one.times_activated_max for one in licenses(storage)] == [1, 2, 1, 2, 1]
     assert (job.total, job.done, job.refused) == (3, 3, 1)
     assert job.said == "License 99: it is not there any more."
 
 
 def test_the_licenses_that_a_search_finds_are_changed_and_no_others(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
-    batches.change([create(f"KEY-{number}", product_id=number % 2) for number in range(1, 60)])
-    job = worked_through(batches, storage, a_change("disable", search=Search(product_id=1)))
+    executor.execute([create(f"KEY-{number}", product_id=number % 2) for number in range(1, 60)])
+    job = worked_through(executor, storage, a_change("disable", search=Search(product_id=1)))
     assert (job.done, job.refused) == (30, 0)
     assert {(one.product_id, one.status) for one in licenses(storage)} == {
         (0, Status.ACTIVE),
@@ -438,42 +440,42 @@ def test_the_licenses_that_a_search_finds_are_changed_and_no_others(
     }
 
 
-def test_a_search_finds_what_was_there_when_the_order_was_given(batches: Batches, storage: Storage) -> None:
-    fill(batches, 2)
-    decided(batches, start(a_change("disable")))
-    batches.change([create("LATER")])
-    work = Work(batches, storage)
+def test_a_search_finds_what_was_there_when_the_order_was_given(executor: Executor, storage: Storage) -> None:
+    fill(executor, 2)
+    decided(executor, start(a_change("disable")))
+    executor.execute([create("LATER")])
+    work = Work(executor, storage)
     assert [job.done for job in work.steps()] == [2]
     assert [one.status for one in licenses(storage)][-1] == Status.ACTIVE
 
 
-def test_an_order_about_nothing_is_done_at_once(batches: Batches, storage: Storage) -> None:
-    job = worked_through(batches, storage, a_change("disable"))
+def test_an_order_about_nothing_is_done_at_once(executor: Executor, storage: Storage) -> None:
+    job = worked_through(executor, storage, a_change("disable"))
     assert (job.state, job.done, job.total) == (JobState.DONE, 0, 0)
 
 
 @pytest.mark.parametrize("amount", [LICENSES_AT_ONCE - 1, LICENSES_AT_ONCE, LICENSES_AT_ONCE + 1, 1000, 1001])
 def test_every_license_is_changed_once_whatever_their_number(
-    batches: Batches, storage: Storage, amount: int
+    executor: Executor, storage: Storage, amount: int
 ) -> None:
-    fill(batches, amount, limit=1)
-    job = worked_through(batches, storage, a_change("raise_limit", 1))
+    fill(executor, amount, limit=1)
+    job = worked_through(executor, storage, a_change("raise_limit", 1))
     assert (job.done, job.refused, job.total) == (amount, 0, amount)
     assert {one.times_activated_max for one in licenses(storage)} == {2}
 
 
 def test_a_license_that_goes_or_gives_its_key_away_is_not_mistaken(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
-    fill(batches, 3, limit=1)
-    decided(batches, start(a_change("raise_limit", 1)))
-    work = Work(batches, storage)
+    fill(executor, 3, limit=1)
+    decided(executor, start(a_change("raise_limit", 1)))
+    work = Work(executor, storage)
     prepared = work.prepare()
-    outcomes: Sequence[Any] = batches.change(
+    outcomes: Sequence[Any] = executor.execute(
         [delete("KEY-1"), rename("KEY-2", "NEW"), create("KEY-2", limit=1)]
     )
     assert not [one for one in outcomes if isinstance(one, Exception)]
-    job = decided(batches, prepared)
+    job = decided(executor, prepared)
     assert (job.done, job.refused) == (3, 2)
     assert {one.key: one.times_activated_max for one in licenses(storage)} == {
         "NEW": 1,
@@ -487,50 +489,52 @@ def test_a_license_that_goes_or_gives_its_key_away_is_not_mistaken(
 
 @pytest.mark.parametrize("order", [a_change("raise_limit", 1), a_generation(60)], ids=["change", "generate"])
 def test_a_step_that_is_taken_again_does_nothing(
-    batches: Batches, storage: Storage, order: jobs.Order
+    executor: Executor, storage: Storage, order: jobs.Order
 ) -> None:
-    batches.change([create_generator()])
-    fill(batches, 60, limit=1)
-    decided(batches, start(order))
-    work = Work(batches, storage)
+    executor.execute([create_generator()])
+    fill(executor, 60, limit=1)
+    decided(executor, start(order))
+    work = Work(executor, storage)
     step = work.prepare()
-    (first, again) = batches.change([step, step])
+    (first, again) = executor.execute([step, step])
     before = licenses(storage), found(storage, first.id)
     assert isinstance(again, StepOver)
-    assert isinstance(batches.change([step])[0], StepOver)
+    assert isinstance(executor.execute([step])[0], StepOver)
     assert (licenses(storage), found(storage, first.id)) == before
     assert before[1] == first
 
 
-def test_a_step_is_refused_to_who_has_lost_the_claim(batches: Batches, storage: Storage) -> None:
-    fill(batches, 1)
-    decided(batches, start(a_change("disable")))
-    step = Work(batches, storage).prepare()
-    decided(batches, claim(storage, LATER, "another", waited=HELD))
+def test_a_step_is_refused_to_who_has_lost_the_claim(executor: Executor, storage: Storage) -> None:
+    fill(executor, 1)
+    decided(executor, start(a_change("disable")))
+    step = Work(executor, storage).prepare()
+    decided(executor, claim(storage, LATER, "another", waited=HELD))
     with pytest.raises(StepOver):
-        decided(batches, step)
+        decided(executor, step)
     assert [one.status for one in licenses(storage)] == [Status.ACTIVE]
 
 
-def test_a_step_that_the_database_undoes_leaves_nothing(batches: Batches, storage: Storage) -> None:
-    fill(batches, 2, limit=1)
-    decided(batches, start(a_change("raise_limit", 1)))
-    work = Work(batches, storage)
+def test_a_step_that_the_database_undoes_leaves_nothing(executor: Executor, storage: Storage) -> None:
+    fill(executor, 2, limit=1)
+    decided(executor, start(a_change("raise_limit", 1)))
+    work = Work(executor, storage)
     before = work.job
     # The last of these is rejected by the database, and all are undone: then each is decided alone.
     broken = create("KEY-9", order_id=2**70)
-    outcome, fault = batches.change([work.prepare(), broken])
+    outcome, fault = executor.execute([work.prepare(), broken])
     assert isinstance(fault, Exception)
     assert not isinstance(fault, Refusal)
     assert (outcome.done, outcome.position) == (before.done + 2, 2)
     assert [one.times_activated_max for one in licenses(storage)] == [2, 2]
 
 
-def test_a_step_and_a_call_about_the_same_license_meet_in_a_batch(batches: Batches, storage: Storage) -> None:
-    fill(batches, 2, limit=1, expires_at=NOW + DAY)
-    decided(batches, start(a_change("extend", 30)))
-    step = Work(batches, storage).prepare()
-    outcomes = batches.change(
+def test_a_step_and_a_call_about_the_same_license_meet_in_a_batch(
+    executor: Executor, storage: Storage
+) -> None:
+    fill(executor, 2, limit=1, expires_at=NOW + DAY)
+    decided(executor, start(a_change("extend", 30)))
+    step = Work(executor, storage).prepare()
+    outcomes = executor.execute(
         [activate("KEY-1"), step, activate("KEY-2"), update("KEY-1", user_id=5), activate("KEY-1")]
     )
     assert [type(one).__name__ for one in outcomes][-1] == "LimitReached"
@@ -540,15 +544,15 @@ def test_a_step_and_a_call_about_the_same_license_meet_in_a_batch(batches: Batch
 
 
 def test_one_license_can_be_extended_and_its_limit_raised_by_a_command(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
-    batches.change([create(limit=1, expires_at=NOW)])
+    executor.execute([create(limit=1, expires_at=NOW)])
     fields: dict[str, Any] = {
         "now": LATER,
         "origin": start(a_change("delete")).origin,
         "by": BY,
         "key": "KEY-1",
     }
-    batches.change([ExtendLicense(**fields, days=1), RaiseLimit(**fields, places=2)])
+    executor.execute([ExtendLicense(**fields, days=1), RaiseLimit(**fields, places=2)])
     (license,) = licenses(storage)
     assert (license.expires_at, license.times_activated_max) == (NOW + DAY, 3)

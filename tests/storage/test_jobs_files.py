@@ -13,8 +13,8 @@ from keywright import jobs
 from keywright.core.errors import FileGone, UnknownJob
 from keywright.db import Storage, ask
 from keywright.db.schema import job_pieces
-from keywright.engine.executor import Batches
-from keywright.jobs.commands import ForgetPieces
+from keywright.engine.executor import Executor
+from keywright.jobs.commands import PurgeJobFile
 from keywright.jobs.model import Job, JobState
 from keywright.jobs.planning import ROWS_AT_ONCE
 from keywright.licensing.licenses.model import Status
@@ -61,11 +61,11 @@ def parsed(file: bytes) -> list[dict[str, str]]:
 
 
 def exported(storage: Storage, search: Search = ALL) -> Job:
-    return worked_through(Batches(storage), storage, jobs.Export(search=search))
+    return worked_through(Executor(storage), storage, jobs.Export(search=search))
 
 
 def exported_selected(storage: Storage, *license_ids: int) -> Job:
-    return worked_through(Batches(storage), storage, jobs.Export(license_ids=license_ids))
+    return worked_through(Executor(storage), storage, jobs.Export(license_ids=license_ids))
 
 
 def until_gone(reading: Iterator[bytes]) -> Iterator[bytes]:
@@ -80,23 +80,23 @@ def pieces(storage: Storage) -> list[tuple[int, int]]:
         return [(row.job_id, row.number) for row in tx.connection.execute(select(job_pieces))]
 
 
-def forget(batches: Batches, storage: Storage, before: Any) -> None:
+def forget(executor: Executor, storage: Storage, before: Any) -> None:
     """What a server does now and then."""
     while (job_id := ask(storage, lambda tx: jobs.find_job_to_forget(tx, before))) is not None:
-        decided(batches, ForgetPieces(**by_user(), job_id=job_id))
+        decided(executor, PurgeJobFile(**by_user(), job_id=job_id))
 
 
-def name(batches: Batches, kind: NameKind, number: int, name: str) -> None:
-    decided(batches, SaveName(**by_user(), kind=kind, number=number, name=name))
+def name(executor: Executor, kind: NameKind, number: int, name: str) -> None:
+    decided(executor, SaveName(**by_user(), kind=kind, number=number, name=name))
 
 
-def test_a_row_says_what_is_known_of_a_license(batches: Batches, storage: Storage) -> None:
-    batches.change(
+def test_a_row_says_what_is_known_of_a_license(executor: Executor, storage: Storage) -> None:
+    executor.execute(
         [create("KEY-1", 3, status=Status.SOLD, order_id=1, product_id=2, user_id=3, expires_at=LATER)]
     )
-    batches.change([create("KEY-2", valid_for_days=365), activate("KEY-1")])
-    name(batches, NameKind.PRODUCT, 2, "Photo Desk")
-    name(batches, NameKind.USER, 3, "Ada")
+    executor.execute([create("KEY-2", valid_for_days=365), activate("KEY-1")])
+    name(executor, NameKind.PRODUCT, 2, "Photo Desk")
+    name(executor, NameKind.USER, 3, "Ada")
     file = read(storage, exported(storage).id)
     assert file.startswith(b"\xef\xbb\xbfid,license_key,status,")
     assert file.count(b"\r\n") == file.count(b"\n") == 3
@@ -132,10 +132,10 @@ def test_a_row_says_what_is_known_of_a_license(batches: Batches, storage: Storag
 ODD_KEYS = ["=1+1", "+1", "-1", "@SUM(A1)", 'a"b', "a,b", "a;b", "é", "🔑", "'", "a=b", '=a,"b']
 
 
-def test_no_cell_is_a_formula_and_every_other_stays_as_it_is(batches: Batches, storage: Storage) -> None:
-    batches.change([create(key, product_id=number) for number, key in enumerate(ODD_KEYS)])
+def test_no_cell_is_a_formula_and_every_other_stays_as_it_is(executor: Executor, storage: Storage) -> None:
+    executor.execute([create(key, product_id=number) for number, key in enumerate(ODD_KEYS)])
     for number, key in enumerate(ODD_KEYS):
-        name(batches, NameKind.PRODUCT, number, key)
+        name(executor, NameKind.PRODUCT, number, key)
     for row, key in zip(rows(storage), ODD_KEYS, strict=True):
         shown = f"'{key}" if key[0] in "=+-@" else key
         assert (row["license_key"], row["product"]) == (shown, shown)
@@ -189,10 +189,10 @@ def test_a_text_without_such_a_place_stays_as_it_is(text: str) -> None:
 
 @pytest.mark.parametrize("separator", [";", ",", "\t"])
 def test_no_cell_is_a_formula_wherever_lists_are_separated_otherwise(
-    batches: Batches, storage: Storage, separator: str
+    executor: Executor, storage: Storage, separator: str
 ) -> None:
     odd = [f"x{one}{first}1+1" for one in (";", ",", ';"') for first in "=+-@"]
-    batches.change([create(key) for key in odd])
+    executor.execute([create(key) for key in odd])
     file = read(storage, exported(storage).id).decode("utf-8-sig")
     for row in csv.reader(io.StringIO(file, newline=""), delimiter=separator):
         assert not [cell for cell in row if cell.startswith(("=", "+", "-", "@"))]
@@ -200,10 +200,10 @@ def test_no_cell_is_a_formula_wherever_lists_are_separated_otherwise(
 
 @pytest.mark.parametrize("amount", [0, 1, ROWS_AT_ONCE, ROWS_AT_ONCE + 1, 1000, 1001])
 def test_a_file_of_many_pieces_has_every_license_once(
-    batches: Batches, storage: Storage, amount: int
+    executor: Executor, storage: Storage, amount: int
 ) -> None:
     for first in range(0, amount, 500):
-        batches.change([create(f"KEY-{number}") for number in range(first, min(amount, first + 500))])
+        executor.execute([create(f"KEY-{number}") for number in range(first, min(amount, first + 500))])
     job = exported(storage)
     assert (job.state, job.done, job.total) == (JobState.DONE, amount, amount)
     assert [row["license_key"] for row in parsed(read(storage, job.id))] == [
@@ -212,16 +212,16 @@ def test_a_file_of_many_pieces_has_every_license_once(
     assert len(pieces(storage)) == -(-amount // ROWS_AT_ONCE)
 
 
-def test_only_what_the_search_finds_is_in_the_file(batches: Batches, storage: Storage) -> None:
-    batches.change([create(f"KEY-{number}", product_id=number % 3) for number in range(30)])
+def test_only_what_the_search_finds_is_in_the_file(executor: Executor, storage: Storage) -> None:
+    executor.execute([create(f"KEY-{number}", product_id=number % 3) for number in range(30)])
     assert [row["license_key"] for row in rows(storage, Search(product_id=2))] == [
         f"KEY-{number}" for number in range(2, 30, 3)
     ]
 
 
-def test_the_file_says_what_the_list_says(batches: Batches, storage: Storage) -> None:
-    batches.change([create(f"KEY-{n}", n or None, product_id=n % 2, status=n % 5 + 1) for n in range(60)])
-    batches.change([activate("KEY-3"), activate("KEY-13"), activate("KEY-13")])
+def test_the_file_says_what_the_list_says(executor: Executor, storage: Storage) -> None:
+    executor.execute([create(f"KEY-{n}", n or None, product_id=n % 2, status=n % 5 + 1) for n in range(60)])
+    executor.execute([activate("KEY-3"), activate("KEY-13"), activate("KEY-13")])
     search = Search(product_id=1, status=Status.INACTIVE)
     page = ask(storage, lambda tx: find_page(tx, search, cursor=None, limit=100, now=NOW))
     listed = sorted(page.licenses, key=lambda one: one.id)
@@ -235,29 +235,29 @@ def test_the_file_says_what_the_list_says(batches: Batches, storage: Storage) ->
     assert len(listed) == 6
 
 
-def test_only_what_was_selected_is_in_the_file(batches: Batches, storage: Storage) -> None:
-    batches.change([create(f"KEY-{number}") for number in range(1, 10)])
+def test_only_what_was_selected_is_in_the_file(executor: Executor, storage: Storage) -> None:
+    executor.execute([create(f"KEY-{number}") for number in range(1, 10)])
     job = exported_selected(storage, 7, 3, 99, 3)
     assert (job.total, job.done) == (2, 2)
     assert [row["license_key"] for row in parsed(read(storage, job.id))] == ["KEY-3", "KEY-7"]
     assert jobs.file_name(job) == "licenses-selected-2026-01-15-1230.csv"
 
 
-def test_a_license_that_goes_meanwhile_is_left_out(batches: Batches, storage: Storage) -> None:
-    batches.change([create(f"KEY-{number}") for number in range(ROWS_AT_ONCE + 2)])
-    decided(batches, start(jobs.Export(search=ALL)))
-    work = Work(batches, storage)
+def test_a_license_that_goes_meanwhile_is_left_out(executor: Executor, storage: Storage) -> None:
+    executor.execute([create(f"KEY-{number}") for number in range(ROWS_AT_ONCE + 2)])
+    decided(executor, start(jobs.Export(search=ALL)))
+    work = Work(executor, storage)
     next(work.steps())
-    batches.change([delete(f"KEY-{ROWS_AT_ONCE + number}") for number in range(2)])
+    executor.execute([delete(f"KEY-{ROWS_AT_ONCE + number}") for number in range(2)])
     assert [job.done for job in work.steps()] == [ROWS_AT_ONCE]
     assert len(parsed(read(storage, work.job.id))) == ROWS_AT_ONCE
 
 
 def test_no_key_can_be_read_where_the_file_is_kept(
-    batches: Batches, storage: Storage, everything: Everything
+    executor: Executor, storage: Storage, everything: Everything
 ) -> None:
-    batches.change([create(CANARY), create("OTHER", order_id=1)])
-    name(batches, NameKind.PRODUCT, 1, "a product")
+    executor.execute([create(CANARY), create("OTHER", order_id=1)])
+    name(executor, NameKind.PRODUCT, 1, "a product")
     job = exported(storage)
     assert CANARY.encode() in read(storage, job.id)
     for file, content in everything().items():
@@ -267,9 +267,9 @@ def test_no_key_can_be_read_where_the_file_is_kept(
 
 @pytest.mark.parametrize("other", [{"job_id": 1, "number": 1}, {"job_id": 2, "number": 9}])
 def test_a_piece_is_read_as_its_jobs_own_piece_only(
-    batches: Batches, storage: Storage, other: dict[str, int]
+    executor: Executor, storage: Storage, other: dict[str, int]
 ) -> None:
-    batches.change([create()])
+    executor.execute([create()])
     jobs_done = [exported(storage), exported(storage)]
     with storage.write() as tx:
         tx.connection.execute(job_pieces.delete().where(job_pieces.c.job_id == 1))
@@ -278,15 +278,15 @@ def test_a_piece_is_read_as_its_jobs_own_piece_only(
         read(storage, jobs_done[other["job_id"] - 1].id)
 
 
-def test_a_file_is_forgotten_a_day_after_it_was_made(batches: Batches, storage: Storage) -> None:
-    batches.change([create(f"KEY-{number}") for number in range(25 * ROWS_AT_ONCE)])
+def test_a_file_is_forgotten_a_day_after_it_was_made(executor: Executor, storage: Storage) -> None:
+    executor.execute([create(f"KEY-{number}") for number in range(25 * ROWS_AT_ONCE)])
     job = exported(storage)
     assert job.finished_at == NOW
-    forget(batches, storage, NOW)
+    forget(executor, storage, NOW)
     assert len(pieces(storage)) == 25
     reading = jobs.read_file(lambda question: ask(storage, question), job.id)
     next(reading)
-    forget(batches, storage, NOW + timedelta(seconds=1))
+    forget(executor, storage, NOW + timedelta(seconds=1))
     assert pieces(storage) == []
     with pytest.raises(FileGone):
         next(reading)
@@ -295,37 +295,37 @@ def test_a_file_is_forgotten_a_day_after_it_was_made(batches: Batches, storage: 
 
 
 def test_a_file_that_goes_while_it_is_read_ends_too_early_and_has_no_gap(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
-    batches.change([create(f"KEY-{number:05d}") for number in range(25 * ROWS_AT_ONCE)])
+    executor.execute([create(f"KEY-{number:05d}") for number in range(25 * ROWS_AT_ONCE)])
     job = exported(storage)
     reading = jobs.read_file(lambda question: ask(storage, question), job.id)
     file = next(reading) + next(reading)
-    assert decided(batches, ForgetPieces(**by_user(), job_id=job.id)) == 20
+    assert decided(executor, PurgeJobFile(**by_user(), job_id=job.id)) == 20
     file += b"".join(until_gone(reading))
     assert [row["license_key"] for row in parsed(file)] == [f"KEY-{n:05d}" for n in range(5 * ROWS_AT_ONCE)]
 
 
-def test_what_a_job_made_that_is_not_done_is_forgotten_at_once(batches: Batches, storage: Storage) -> None:
-    batches.change([create(f"KEY-{number}") for number in range(ROWS_AT_ONCE + 1)])
+def test_what_a_job_made_that_is_not_done_is_forgotten_at_once(executor: Executor, storage: Storage) -> None:
+    executor.execute([create(f"KEY-{number}") for number in range(ROWS_AT_ONCE + 1)])
     done = exported(storage)
-    decided(batches, start(jobs.Export(search=ALL)))
-    work = Work(batches, storage)
+    decided(executor, start(jobs.Export(search=ALL)))
+    work = Work(executor, storage)
     next(work.steps())
-    forget(batches, storage, NOW - KEPT)
+    forget(executor, storage, NOW - KEPT)
     assert len(pieces(storage)) == 3
-    decided(batches, cancel(work.job.id))
-    forget(batches, storage, NOW - KEPT)
+    decided(executor, cancel(work.job.id))
+    forget(executor, storage, NOW - KEPT)
     assert {job_id for job_id, _ in pieces(storage)} == {done.id}
     with pytest.raises(FileGone):
         read(storage, work.job.id)
 
 
 def test_there_is_no_file_before_the_job_is_done_and_none_of_other_jobs(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
-    changed = worked_through(batches, storage, a_change("delete"))
-    waiting = decided(batches, start(jobs.Export(search=ALL)))
+    changed = worked_through(executor, storage, a_change("delete"))
+    waiting = decided(executor, start(jobs.Export(search=ALL)))
     for job_id in (waiting.id, changed.id):
         with pytest.raises(FileGone):
             read(storage, job_id)
@@ -345,6 +345,6 @@ def test_there_is_no_file_before_the_job_is_done_and_none_of_other_jobs(
     ],
 )
 def test_the_name_of_a_file_says_what_and_when_but_nothing_that_was_typed(
-    batches: Batches, search: Search, name: str
+    executor: Executor, search: Search, name: str
 ) -> None:
-    assert jobs.file_name(decided(batches, start(jobs.Export(search=search)))) == name
+    assert jobs.file_name(decided(executor, start(jobs.Export(search=search)))) == name

@@ -9,9 +9,9 @@ from keywright import jobs
 from keywright.core.errors import UnknownJob
 from keywright.db import Storage, ask
 from keywright.db.schema import jobs as table
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.jobs import MOST_UNFINISHED
-from keywright.jobs.commands import ForgetJobs, ForgetPieces
+from keywright.jobs.commands import PurgeJobFile, PurgeJobs
 from keywright.jobs.model import Job, JobState
 from tests.jobs import ALL, a_change, by_user, cancel, decided, events_of, make_orderer, start, worked_through
 from tests.makers import LATER, NOW, create
@@ -25,16 +25,16 @@ def orderer(storage: Storage) -> None:
     make_orderer(storage)
 
 
-def test_the_page_before_one_has_the_next_jobs_latest_first(batches: Batches, storage: Storage) -> None:
-    started = batches.change([start(a_change("delete"))] * 5)[::-1]
+def test_the_page_before_one_has_the_next_jobs_latest_first(executor: Executor, storage: Storage) -> None:
+    started = executor.execute([start(a_change("delete"))] * 5)[::-1]
     assert ask(storage, lambda tx: jobs.list_next_jobs(tx, after_id=started[4].id, limit=3)) == started[1:4]
     assert ask(storage, lambda tx: jobs.list_next_jobs(tx, after_id=started[1].id, limit=3)) == started[:1]
     assert ask(storage, lambda tx: jobs.list_next_jobs(tx, after_id=started[0].id, limit=3)) == []
 
 
-def forget(batches: Batches, before: datetime) -> int:
+def forget(executor: Executor, before: datetime) -> int:
     """How many were forgotten at once."""
-    number: int = decided(batches, ForgetJobs(**by_user(), before=before))
+    number: int = decided(executor, PurgeJobs(**by_user(), before=before))
     return number
 
 
@@ -46,41 +46,41 @@ def has_old(storage: Storage) -> bool:
     return ask(storage, lambda tx: jobs.has_old_jobs(tx, SOON))
 
 
-def test_a_job_is_forgotten_that_ended_before_and_no_other(batches: Batches, storage: Storage) -> None:
-    old = worked_through(batches, storage, a_change("disable"))
-    canceled = decided(batches, start(a_change("disable")))
-    decided(batches, cancel(canceled.id))
-    new = worked_through(batches, storage, a_change("disable"), now=LATER)
-    waiting = decided(batches, start(a_change("disable")))
+def test_a_job_is_forgotten_that_ended_before_and_no_other(executor: Executor, storage: Storage) -> None:
+    old = worked_through(executor, storage, a_change("disable"))
+    canceled = decided(executor, start(a_change("disable")))
+    decided(executor, cancel(canceled.id))
+    new = worked_through(executor, storage, a_change("disable"), now=LATER)
+    waiting = decided(executor, start(a_change("disable")))
     assert not ask(storage, lambda tx: jobs.has_old_jobs(tx, NOW))
-    assert forget(batches, NOW) == 0
+    assert forget(executor, NOW) == 0
     assert has_old(storage)
-    assert forget(batches, SOON) == 2
+    assert forget(executor, SOON) == 2
     assert not has_old(storage)
     assert [is_there(storage, one) for one in (old, canceled, new, waiting)] == [False, False, True, True]
     assert [event.name for event in events_of(storage, 0)].count("job.started") == 4
 
 
-def test_the_number_of_a_forgotten_job_is_given_to_no_other(batches: Batches, storage: Storage) -> None:
-    old = worked_through(batches, storage, a_change("disable"))
-    forget(batches, SOON)
+def test_the_number_of_a_forgotten_job_is_given_to_no_other(executor: Executor, storage: Storage) -> None:
+    old = worked_through(executor, storage, a_change("disable"))
+    forget(executor, SOON)
     with pytest.raises(UnknownJob):
-        decided(batches, cancel(old.id))
-    assert decided(batches, start(a_change("disable"))).id > old.id
+        decided(executor, cancel(old.id))
+    assert decided(executor, start(a_change("disable"))).id > old.id
 
 
-def test_a_job_stays_as_long_as_it_has_a_file(batches: Batches, storage: Storage) -> None:
-    batches.change([create()])
-    job = worked_through(batches, storage, jobs.Export(search=ALL))
+def test_a_job_stays_as_long_as_it_has_a_file(executor: Executor, storage: Storage) -> None:
+    executor.execute([create()])
+    job = worked_through(executor, storage, jobs.Export(search=ALL))
     assert not has_old(storage)
-    assert forget(batches, SOON) == 0
-    decided(batches, ForgetPieces(**by_user(), job_id=job.id))
-    assert forget(batches, SOON) == 1
+    assert forget(executor, SOON) == 0
+    decided(executor, PurgeJobFile(**by_user(), job_id=job.id))
+    assert forget(executor, SOON) == 1
 
 
-def test_some_are_forgotten_at_a_time_and_all_in_the_end(batches: Batches, storage: Storage) -> None:
+def test_some_are_forgotten_at_a_time_and_all_in_the_end(executor: Executor, storage: Storage) -> None:
     """However many there are, and although as many as can wait are older."""
-    job = worked_through(batches, storage, a_change("disable"))
+    job = worked_through(executor, storage, a_change("disable"))
     with storage.write() as tx:
         row = tx.connection.execute(table.select().where(table.c.id == job.id)).one()
         ended = dict(row._mapping)
@@ -91,7 +91,7 @@ def test_some_are_forgotten_at_a_time_and_all_in_the_end(batches: Batches, stora
             tx.connection.execute(insert(table).values(like | {"id": number}))
     forgotten = []
     while has_old(storage):
-        forgotten.append(forget(batches, SOON))
+        forgotten.append(forget(executor, SOON))
     assert sum(forgotten) == 399 - MOST_UNFINISHED
     assert max(forgotten) < 50
     assert not ask(storage, lambda tx: jobs.list_next_jobs(tx, after_id=MOST_UNFINISHED, limit=1))

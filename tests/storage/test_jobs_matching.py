@@ -12,7 +12,7 @@ import pytest
 from keywright import jobs
 from keywright.core.errors import UnknownLicense
 from keywright.db import Storage, ask
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.jobs.model import JobState
 from keywright.jobs.planning import LICENSES_AT_ONCE, ROWS_AT_ONCE
 from keywright.licensing.activations import store as activation_store
@@ -27,7 +27,7 @@ from tests.storage.marked import follow_all
 
 DAY = timedelta(days=1)
 UNUSED = Search(product_id=77, is_unused=True)
-Happens = Callable[[Batches], None]
+Happens = Callable[[Executor], None]
 
 
 @pytest.fixture(autouse=True)
@@ -38,21 +38,21 @@ def orderer(storage: Storage) -> None:
 
 def changed(**changes: Any) -> Happens:
     """Somebody changes the first license so."""
-    return lambda batches: decided(batches, update("KEY-1", **changes))
+    return lambda executor: decided(executor, update("KEY-1", **changes))
 
 
-def activated(batches: Batches) -> None:
-    decided(batches, activate("KEY-1"))
+def activated(executor: Executor) -> None:
+    decided(executor, activate("KEY-1"))
 
 
-def tried(batches: Batches) -> None:
+def tried(executor: Executor) -> None:
     """Somebody activates the license, and gives the place up again."""
-    activated(batches)
-    given_up(batches)
+    activated(executor)
+    given_up(executor)
 
 
-def given_up(batches: Batches) -> None:
-    decided(batches, deactivate_all("KEY-1"))
+def given_up(executor: Executor) -> None:
+    decided(executor, deactivate_all("KEY-1"))
 
 
 #: What is searched for, what all licenses are like, and what happens to the first one.
@@ -77,14 +77,14 @@ LOST: dict[str, tuple[Search, dict[str, Any], Happens]] = {
 }
 
 
-def filled(batches: Batches, search: Search, amount: int, **fields: Any) -> None:
+def filled(executor: Executor, search: Search, amount: int, **fields: Any) -> None:
     """So many licenses that the search finds."""
     keys = [f"KEY-{number}" for number in range(1, amount + 1)]
     for first in range(0, amount, 100):
-        batches.change([create(key, **fields) for key in keys[first : first + 100]])
+        executor.execute([create(key, **fields) for key in keys[first : first + 100]])
     if search.is_full:
-        batches.change([activate(key) for key in keys])
-    follow_all(batches)
+        executor.execute([activate(key) for key in keys])
+    follow_all(executor)
 
 
 def licenses(storage: Storage) -> dict[int, License]:
@@ -96,16 +96,16 @@ def licenses(storage: Storage) -> dict[int, License]:
 
 @pytest.mark.parametrize("name", LOST)
 def test_a_license_that_matches_no_more_when_its_turn_comes_stays_as_it_is(
-    batches: Batches, storage: Storage, name: str
+    executor: Executor, storage: Storage, name: str
 ) -> None:
     search, before, happens = LOST[name]
-    filled(batches, search, 3, **before)
-    decided(batches, start(a_change("delete", search=search), total=3))
-    work = Work(batches, storage)
+    filled(executor, search, 3, **before)
+    decided(executor, start(a_change("delete", search=search), total=3))
+    work = Work(executor, storage)
     step = work.prepare()
-    happens(batches)
+    happens(executor)
     left = licenses(storage)[1]
-    job = decided(batches, step)
+    job = decided(executor, step)
     assert licenses(storage) == {1: left}
     assert (job.state, job.done, job.refused) == (JobState.DONE, 3, 1)
     assert job.said == "License 1: it does not match any more."
@@ -114,15 +114,15 @@ def test_a_license_that_matches_no_more_when_its_turn_comes_stays_as_it_is(
 
 @pytest.mark.parametrize("name", LOST)
 def test_a_license_that_matches_no_more_is_not_exported(
-    batches: Batches, storage: Storage, name: str
+    executor: Executor, storage: Storage, name: str
 ) -> None:
     search, before, happens = LOST[name]
-    filled(batches, search, 3, **before)
-    decided(batches, start(jobs.Export(search=search)))
-    work = Work(batches, storage)
+    filled(executor, search, 3, **before)
+    decided(executor, start(jobs.Export(search=search)))
+    work = Work(executor, storage)
     # What comes next is known before something happens to it.
     ask(storage, lambda tx: work._plan._look_ahead(tx, jobs.Export(search=search), 0))
-    happens(batches)
+    happens(executor)
     (job,) = work.steps()
     assert (job.state, job.done, job.total) == (JobState.DONE, 2, 2)
     assert exported(storage, job.id) == ["2", "3"]
@@ -134,15 +134,15 @@ def exported(storage: Storage, job_id: int) -> list[str]:
     return [row["id"] for row in csv.DictReader(io.StringIO(file, newline=""))]
 
 
-def test_what_was_looked_for_long_before_is_judged_again(batches: Batches, storage: Storage) -> None:
+def test_what_was_looked_for_long_before_is_judged_again(executor: Executor, storage: Storage) -> None:
     """All numbers of a search are known after the first step, and many steps follow."""
     amount = 4 * LICENSES_AT_ONCE
-    filled(batches, UNUSED, amount, product_id=77)
-    decided(batches, start(a_change("delete", search=UNUSED)))
-    work = Work(batches, storage)
+    filled(executor, UNUSED, amount, product_id=77)
+    decided(executor, start(a_change("delete", search=UNUSED)))
+    work = Work(executor, storage)
     steps = work.steps()
     next(steps)
-    record: LicenseRecord = decided(batches, activate(f"KEY-{amount}"))
+    record: LicenseRecord = decided(executor, activate(f"KEY-{amount}"))
     for _ in steps:
         pass
     (left,) = licenses(storage).values()
@@ -152,45 +152,45 @@ def test_what_was_looked_for_long_before_is_judged_again(batches: Batches, stora
     }
 
 
-def test_a_file_of_many_pieces_leaves_out_what_matches_no_more(batches: Batches, storage: Storage) -> None:
+def test_a_file_of_many_pieces_leaves_out_what_matches_no_more(executor: Executor, storage: Storage) -> None:
     amount = ROWS_AT_ONCE + 10
-    filled(batches, UNUSED, amount, product_id=77)
-    decided(batches, start(jobs.Export(search=UNUSED)))
-    work = Work(batches, storage)
+    filled(executor, UNUSED, amount, product_id=77)
+    decided(executor, start(jobs.Export(search=UNUSED)))
+    work = Work(executor, storage)
     steps = work.steps()
     next(steps)
-    decided(batches, activate(f"KEY-{amount}"))
+    decided(executor, activate(f"KEY-{amount}"))
     assert [job.done for job in steps] == [amount - 1]
     (last,) = [one.id for one in licenses(storage).values() if one.times_activated]
     assert str(last) not in exported(storage, work.job.id)
 
 
 def test_selected_licenses_are_changed_whatever_has_become_of_them(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
-    filled(batches, UNUSED, 2, product_id=77)
-    decided(batches, start(a_change("set_limit", 5, license_ids=(1, 2))))
-    step = Work(batches, storage).prepare()
-    batches.change([activate("KEY-1"), update("KEY-2", product_id=8)])
-    assert decided(batches, step).refused == 0
+    filled(executor, UNUSED, 2, product_id=77)
+    decided(executor, start(a_change("set_limit", 5, license_ids=(1, 2))))
+    step = Work(executor, storage).prepare()
+    executor.execute([activate("KEY-1"), update("KEY-2", product_id=8)])
+    assert decided(executor, step).refused == 0
     assert [one.times_activated_max for one in licenses(storage).values()] == [5, 5]
 
 
-def test_a_license_that_was_found_by_a_term_still_has_it(batches: Batches, storage: Storage) -> None:
-    filled(batches, UNUSED, 1, product_id=77)
-    decided(batches, activate("KEY-1", label="Anna"))
-    follow_all(batches)
-    decided(batches, start(a_change("set_limit", 5, search=Search(term="lann", is_prefix=True))))
-    step = Work(batches, storage).prepare()
-    given_up(batches)
-    assert decided(batches, step).refused == 0
+def test_a_license_that_was_found_by_a_term_still_has_it(executor: Executor, storage: Storage) -> None:
+    filled(executor, UNUSED, 1, product_id=77)
+    decided(executor, activate("KEY-1", label="Anna"))
+    follow_all(executor)
+    decided(executor, start(a_change("set_limit", 5, search=Search(term="lann", is_prefix=True))))
+    step = Work(executor, storage).prepare()
+    given_up(executor)
+    assert decided(executor, step).refused == 0
 
 
-def test_an_extension_does_not_make_a_license_unfit_for_itself(batches: Batches, storage: Storage) -> None:
+def test_an_extension_does_not_make_a_license_unfit_for_itself(executor: Executor, storage: Storage) -> None:
     search = Search(expiring_within_days=30)
-    filled(batches, search, 2 * LICENSES_AT_ONCE, expires_at=NOW + DAY)
-    decided(batches, start(a_change("extend", 365, search=search)))
-    work = Work(batches, storage)
+    filled(executor, search, 2 * LICENSES_AT_ONCE, expires_at=NOW + DAY)
+    decided(executor, start(a_change("extend", 365, search=search)))
+    work = Work(executor, storage)
     assert [(job.done, job.refused) for job in work.steps()] == [
         (LICENSES_AT_ONCE, 0),
         (2 * LICENSES_AT_ONCE, 0),
@@ -198,17 +198,17 @@ def test_an_extension_does_not_make_a_license_unfit_for_itself(batches: Batches,
 
 
 def test_no_acknowledged_activation_is_lost_to_a_job_that_deletes_what_was_never_activated(
-    batches: Batches, storage: Storage, open_again: Opener
+    executor: Executor, storage: Storage, open_again: Opener
 ) -> None:
     """The job and the calls come from two processes, as far as the database can tell."""
     amount = 12 * LICENSES_AT_ONCE
-    filled(batches, UNUSED, amount, product_id=77)
-    decided(batches, start(a_change("delete", search=UNUSED)))
-    work, calls = Work(batches, storage), Batches(open_again())
+    filled(executor, UNUSED, amount, product_id=77)
+    decided(executor, start(a_change("delete", search=UNUSED)))
+    work, calls = Work(executor, storage), Executor(open_again())
 
     def acknowledged() -> Iterator[str]:
         for number in range(amount, 0, -1):
-            (outcome,) = calls.change([activate(f"KEY-{number}")])
+            (outcome,) = calls.execute([activate(f"KEY-{number}")])
             if isinstance(outcome, LicenseRecord):
                 yield outcome.license.key
             else:
@@ -223,9 +223,9 @@ def test_no_acknowledged_activation_is_lost_to_a_job_that_deletes_what_was_never
     assert work.job.state is JobState.DONE
 
 
-def test_a_step_needs_no_license_to_be_there(batches: Batches, storage: Storage) -> None:
-    filled(batches, UNUSED, 2, product_id=77)
-    decided(batches, start(a_change("disable", search=UNUSED)))
-    step = Work(batches, storage).prepare()
-    decided(batches, delete("KEY-1"))
-    assert decided(batches, step).said == "License 1: it is not there any more."
+def test_a_step_needs_no_license_to_be_there(executor: Executor, storage: Storage) -> None:
+    filled(executor, UNUSED, 2, product_id=77)
+    decided(executor, start(a_change("disable", search=UNUSED)))
+    step = Work(executor, storage).prepare()
+    decided(executor, delete("KEY-1"))
+    assert decided(executor, step).said == "License 1: it is not there any more."

@@ -5,7 +5,7 @@ from sqlalchemy import delete
 
 from keywright.db import Storage, ask, change
 from keywright.db.schema import users
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.identity.model import Role
 from keywright.jobs import Export, Order
 from keywright.jobs.model import JobState
@@ -20,10 +20,10 @@ ORDERS: list[Order] = [a_change("delete"), a_generation(LICENSES), Export(search
 
 
 @pytest.fixture(autouse=True)
-def orderer(storage: Storage, batches: Batches) -> None:
+def orderer(storage: Storage, executor: Executor) -> None:
     """The user who orders, and licenses for more than one step of any job."""
     make_orderer(storage)
-    batches.change([create_generator(), *(create(f"KEY-{number}") for number in range(LICENSES))])
+    executor.execute([create_generator(), *(create(f"KEY-{number}") for number in range(LICENSES))])
 
 
 def count(storage: Storage) -> int:
@@ -33,13 +33,13 @@ def count(storage: Storage) -> int:
 
 
 def test_no_further_license_is_deleted_after_the_user_who_ordered_it_was_disabled(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
-    decided(batches, start(a_change("delete")))
-    work = Work(batches, storage)
+    decided(executor, start(a_change("delete")))
+    work = Work(executor, storage)
     steps = work.steps()
     next(steps)
-    decided(batches, change_user(BY, is_disabled=True))
+    decided(executor, change_user(BY, is_disabled=True))
     job = list(steps)[-1]
     assert count(storage) == LICENSES - LICENSES_AT_ONCE
     assert (job.state, job.done, job.claimed_by) == (JobState.STOPPED, LICENSES_AT_ONCE, None)
@@ -52,36 +52,36 @@ def test_no_further_license_is_deleted_after_the_user_who_ordered_it_was_disable
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: type(order).__name__)
 def test_a_step_that_was_prepared_before_is_not_taken_either(
-    batches: Batches, storage: Storage, order: Order
+    executor: Executor, storage: Storage, order: Order
 ) -> None:
-    decided(batches, start(order))
-    work = Work(batches, storage)
+    decided(executor, start(order))
+    work = Work(executor, storage)
     prepared = work.prepare()
-    decided(batches, change_user(BY, is_disabled=True))
-    job = decided(batches, prepared)
+    decided(executor, change_user(BY, is_disabled=True))
+    job = decided(executor, prepared)
     assert (job.state, job.done, count(storage)) == (JobState.STOPPED, 0, LICENSES)
 
 
-def test_a_user_who_may_only_look_by_now_has_nothing_changed(batches: Batches, storage: Storage) -> None:
-    decided(batches, start(a_change("delete")))
-    decided(batches, change_user(BY, role=Role.READER))
-    (job,) = Work(batches, storage).steps()
+def test_a_user_who_may_only_look_by_now_has_nothing_changed(executor: Executor, storage: Storage) -> None:
+    decided(executor, start(a_change("delete")))
+    decided(executor, change_user(BY, role=Role.READER))
+    (job,) = Work(executor, storage).steps()
     assert (job.state, job.said) == (JobState.STOPPED, "alice may not change licenses any more.")
     assert count(storage) == LICENSES
 
 
-def test_a_user_who_is_gone_has_nothing_changed(batches: Batches, storage: Storage) -> None:
-    decided(batches, start(a_change("delete")))
+def test_a_user_who_is_gone_has_nothing_changed(executor: Executor, storage: Storage) -> None:
+    decided(executor, start(a_change("delete")))
     change(storage, lambda tx: tx.connection.execute(delete(users)))
-    (job,) = Work(batches, storage).steps()
+    (job,) = Work(executor, storage).steps()
     assert (job.state, job.said) == (JobState.STOPPED, "The user who ordered it is not there any more.")
     assert count(storage) == LICENSES
 
 
 def test_a_job_goes_on_for_a_user_with_another_password_or_a_higher_role(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
-    decided(batches, start(a_change("delete")))
-    decided(batches, change_user(BY, role=Role.ADMINISTRATOR, password_hash="another"))
-    assert [job.state for job in Work(batches, storage).steps()][-1] is JobState.DONE
+    decided(executor, start(a_change("delete")))
+    decided(executor, change_user(BY, role=Role.ADMINISTRATOR, password_hash="another"))
+    assert [job.state for job in Work(executor, storage).steps()][-1] is JobState.DONE
     assert count(storage) == 0

@@ -11,7 +11,7 @@ from keywright.core import parsing
 from keywright.core.errors import RejectedByDatabase, StoreConflict
 from keywright.db import Storage
 from keywright.engine import idempotency
-from keywright.engine.idempotency import KeptAnswer
+from keywright.engine.idempotency import IdempotencyRecord
 from keywright.events import store as event_store
 from keywright.identity.model import Permissions, Role
 from keywright.identity.store import (
@@ -311,24 +311,24 @@ def test_a_user_is_found_by_name_and_has_it_alone(storage: Storage) -> None:
 
 
 def test_a_kept_answer_is_found_by_its_scope_until_it_is_forgotten(storage: Storage) -> None:
-    old, new = KeptAnswer(b"d" * 32, 200, b'{"a":1}'), KeptAnswer(b"e" * 32, 404, b"")
+    old, new = IdempotencyRecord(b"d" * 32, 200, b'{"a":1}'), IdempotencyRecord(b"e" * 32, 404, b"")
     with storage.write() as tx:
-        idempotency.save_kept_answer(tx, b"1" * 32, old, NOW)
-        idempotency.save_kept_answer(tx, b"2" * 32, new, LATER)
-        assert idempotency.lock_kept_answers(tx, [b"1" * 32, b"2" * 32, b"3" * 32]) == {
+        idempotency.save_idempotency_record(tx, b"1" * 32, old, NOW)
+        idempotency.save_idempotency_record(tx, b"2" * 32, new, LATER)
+        assert idempotency.lock_idempotency_records(tx, [b"1" * 32, b"2" * 32, b"3" * 32]) == {
             b"1" * 32: old,
             b"2" * 32: new,
         }
-        assert idempotency.delete_kept_answers(tx, NOW) == 0
-        assert idempotency.delete_kept_answers(tx, LATER) == 1
-        assert idempotency.lock_kept_answers(tx, [b"1" * 32, b"2" * 32]) == {b"2" * 32: new}
+        assert idempotency.delete_idempotency_records(tx, NOW) == 0
+        assert idempotency.delete_idempotency_records(tx, LATER) == 1
+        assert idempotency.lock_idempotency_records(tx, [b"1" * 32, b"2" * 32]) == {b"2" * 32: new}
 
 
 def test_a_call_has_one_kept_answer(storage: Storage) -> None:
     with storage.write() as tx:
-        idempotency.save_kept_answer(tx, b"1" * 32, KeptAnswer(b"d" * 32, 200, b""), NOW)
+        idempotency.save_idempotency_record(tx, b"1" * 32, IdempotencyRecord(b"d" * 32, 200, b""), NOW)
     with pytest.raises(TAKEN), storage.write() as tx:
-        idempotency.save_kept_answer(tx, b"1" * 32, KeptAnswer(b"e" * 32, 404, b""), LATER)
+        idempotency.save_idempotency_record(tx, b"1" * 32, IdempotencyRecord(b"e" * 32, 404, b""), LATER)
 
 
 def test_a_key_of_the_greatest_length_fits(storage: Storage) -> None:

@@ -10,13 +10,13 @@ from sqlalchemy import select
 from keywright.core.errors import KeywrightError
 from keywright.db import Storage, ask, change
 from keywright.db.schema import events
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.identity import api_keys
 from keywright.identity.model import Permissions
 from keywright.maintenance import doctor, old_events
-from keywright.maintenance.commands import ForgetEvents
-from keywright.maintenance.retention import Forgotten
+from keywright.maintenance.commands import PurgeEvents
+from keywright.maintenance.retention import PurgeResult
 from tests.makers import (
     NOW,
     activate,
@@ -38,21 +38,21 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(old_events, "MOST_IN_ALL", 12)
 
 
-def forget(batches: Batches, **fields: Any) -> Forgotten | None:
+def forget(executor: Executor, **fields: Any) -> PurgeResult | None:
     """One step."""
-    [outcome] = batches.change([ForgetEvents(now=NOW, origin=an_origin(), **fields)])
+    [outcome] = executor.execute([PurgeEvents(now=NOW, origin=an_origin(), **fields)])
     assert not isinstance(outcome, KeywrightError), outcome
-    found: Forgotten | None = outcome
+    found: PurgeResult | None = outcome
     return found
 
 
-def forget_all(batches: Batches, **fields: Any) -> None:
+def forget_all(executor: Executor, **fields: Any) -> None:
     """Everything that is not kept any more, as the server does it."""
     for _ in range(1_000):
-        step = forget(batches, **fields)
+        step = forget(executor, **fields)
         assert step is not None
         for license_id in step.crowded:
-            while not (one := forget(batches, license_id=license_id)) or not one.is_last:
+            while not (one := forget(executor, license_id=license_id)) or not one.is_last:
                 pass
         if step.is_last:
             return
@@ -75,42 +75,42 @@ def left(storage: Storage, license_id: int) -> list[tuple[int, int | None]]:
     return [((at - int(NOW.timestamp())) // 86_400, number) for at, number in found]
 
 
-def test_events_are_kept_for_so_long(storage: Storage, batches: Batches) -> None:
+def test_events_are_kept_for_so_long(storage: Storage, executor: Executor) -> None:
     happened(storage, 1, [0, 1, 2, 3, 4], name="license.updated", actor="user:1")
-    follow_all(batches)
-    forget_all(batches, before=NOW + 2 * DAY)
+    follow_all(executor)
+    forget_all(executor, before=NOW + 2 * DAY)
     assert left(storage, 1) == [(2, 2), (3, 3), (4, 4)]
-    forget_all(batches)
+    forget_all(executor)
     assert len(left(storage, 1)) == 3
 
 
-def test_what_has_not_been_followed_stays(storage: Storage, batches: Batches) -> None:
+def test_what_has_not_been_followed_stays(storage: Storage, executor: Executor) -> None:
     happened(storage, 1, [0, 1])
     happened(storage, 2, [1] * 30)
-    forget_all(batches, before=NOW + 9 * DAY - 8 * DAY)
+    forget_all(executor, before=NOW + 9 * DAY - 8 * DAY)
     assert (len(left(storage, 1)), len(left(storage, 2))) == (2, 30)
-    follow_all(batches)
+    follow_all(executor)
     counted = found_counts(storage)
-    forget_all(batches, before=NOW + DAY)
+    forget_all(executor, before=NOW + DAY)
     assert (len(left(storage, 1)), len(left(storage, 2))) == (1, 5)
     assert found_counts(storage) == counted
     assert sum(counted.values()) == 32
 
 
-def test_nothing_goes_when_even_the_newest_event_seems_too_old(storage: Storage, batches: Batches) -> None:
+def test_nothing_goes_when_even_the_newest_event_seems_too_old(storage: Storage, executor: Executor) -> None:
     happened(storage, 1, [0, 1])
-    follow_all(batches)
-    assert forget(batches, before=NOW + 500 * DAY) is None
+    follow_all(executor)
+    assert forget(executor, before=NOW + 500 * DAY) is None
     assert len(left(storage, 1)) == 2
 
 
 def test_of_one_license_s_own_calls_so_many_are_kept_of_each_day_and_in_all(
-    storage: Storage, batches: Batches
+    storage: Storage, executor: Executor
 ) -> None:
     happened(storage, 1, [0] * 4 + [1] * 9 + [2] * 5)
     happened(storage, 2, [0] * 5)
-    follow_all(batches)
-    forget_all(batches)
+    follow_all(executor)
+    forget_all(executor)
     # Of the second day the last five; and of the first day two, which makes twelve.
     assert left(storage, 1) == [
         (0, 2),
@@ -120,8 +120,8 @@ def test_of_one_license_s_own_calls_so_many_are_kept_of_each_day_and_in_all(
     ]
     assert len(left(storage, 2)) == 5
     happened(storage, 1, [2] * 3)
-    follow_all(batches)
-    forget_all(batches)
+    follow_all(executor)
+    forget_all(executor)
     assert [number for day, number in left(storage, 1) if day == 2] == [16, 17, 0, 1, 2]
 
 
@@ -139,13 +139,13 @@ def test_of_one_license_s_own_calls_so_many_are_kept_of_each_day_and_in_all(
     ],
 )
 def test_only_calls_without_a_secret_are_a_license_s_own(
-    storage: Storage, batches: Batches, fields: dict[str, Any], kept: int
+    storage: Storage, executor: Executor, fields: dict[str, Any], kept: int
 ) -> None:
     for permissions in (Permissions.READ_WRITE, Permissions.CLIENT):
         api_keys.issue_api_key(storage, "a key", permissions, NOW)
     happened(storage, 1, [0] * 30, **fields)
-    follow_all(batches)
-    forget_all(batches)
+    follow_all(executor)
+    forget_all(executor)
     assert len(left(storage, 1)) == kept
 
 
@@ -157,13 +157,13 @@ def test_only_calls_without_a_secret_are_a_license_s_own(
     ],
 )
 def test_the_doctor_does_not_miss_what_is_gone(
-    storage: Storage, batches: Batches, happen: Callable[[str], list[Any]]
+    storage: Storage, executor: Executor, happen: Callable[[str], list[Any]]
 ) -> None:
-    _, taken = batches.change([create(), activate()])
+    _, taken = executor.execute([create(), activate()])
     for command in happen(taken.activations[0].token):
-        batches.change([command])
-    follow_all(batches)
-    forget_all(batches)
+        executor.execute([command])
+    follow_all(executor)
+    forget_all(executor)
     assert list(doctor.examine(storage, lambda _: None)) == []
-    forget_all(batches, before=NOW)
+    forget_all(executor, before=NOW)
     assert list(doctor.examine(storage, lambda _: None)) == []

@@ -15,7 +15,7 @@ import pytest
 from keywright.core.errors import StoreBusy
 from keywright.db import sqlite
 from keywright.db.sqlite import SqliteStorage
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
 from tests.makers import KEY, KEY_RING, a_license, a_storage, create
@@ -148,7 +148,7 @@ def test_no_number_is_given_twice_by_two_processes_at_once(storage: SqliteStorag
         second.go()
         numbers = [int(process.says()) for process in (first, second) for _ in range(50)]
     assert sorted(numbers) == list(range(1, 101))
-    assert Batches(storage).change([create()])[0].license.id == 101
+    assert Executor(storage).execute([create()])[0].license.id == 101
 
 
 def test_two_objects_in_one_process_exclude_each_other_too(storage: SqliteStorage, tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import event
 
-from keywright.db import Reading, Storage
-from keywright.engine.executor import Batches
+from keywright.db import ReadTransaction, Storage
+from keywright.engine.executor import Executor
 from keywright.licensing import queries as reporting
 from keywright.licensing.licenses.model import LicenseFilter
 from keywright.licensing.queries import _MOST_LISTS, KNOWN_FOR, Pages
@@ -24,11 +24,11 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def batches(storage: Storage) -> Batches:
+def executor(storage: Storage) -> Executor:
     """Of fifty licenses, every other one of product 7."""
-    batches = Batches(storage)
-    batches.change([create(f"key {n:02}", product_id=7 if n % 2 else None) for n in range(50)])
-    return batches
+    executor = Executor(storage)
+    executor.execute([create(f"key {n:02}", product_id=7 if n % 2 else None) for n in range(50)])
+    return executor
 
 
 class Clock:
@@ -42,7 +42,7 @@ class Clock:
 
 
 @contextmanager
-def statements(tx: Reading) -> Iterator[list[str]]:
+def statements(tx: ReadTransaction) -> Iterator[list[str]]:
     """What the database is asked meanwhile, with the values."""
     said: list[str] = []
 
@@ -56,7 +56,9 @@ def statements(tx: Reading) -> Iterator[list[str]]:
         event.remove(tx.connection, "before_cursor_execute", note)
 
 
-def keys(tx: Reading, pages: Pages, skip: int, limit: int = 4, where: LicenseFilter = ANY) -> list[str]:
+def keys(
+    tx: ReadTransaction, pages: Pages, skip: int, limit: int = 4, where: LicenseFilter = ANY
+) -> list[str]:
     return [one.key for one in pages.page(tx, where, skip=skip, limit=limit)]
 
 
@@ -94,29 +96,29 @@ def test_what_is_skipped_is_read_as_numbers_only(storage: Storage) -> None:
 
 
 def test_a_walk_goes_on_where_it_was_although_licenses_were_deleted(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
     clock = Clock()
     pages = Pages(clock)
     with storage.read() as tx:
         assert keys(tx, pages, 20) == ["key 20", "key 21", "key 22", "key 23"]
-    batches.change([delete("key 00"), delete("key 01")])
+    executor.execute([delete("key 00"), delete("key 01")])
     with storage.read() as tx:
         assert keys(tx, pages, 24) == ["key 24", "key 25", "key 26", "key 27"]
         clock.now += KNOWN_FOR
         assert keys(tx, pages, 24) == ["key 26", "key 27", "key 28", "key 29"]
 
 
-def test_near_the_beginning_every_page_is_as_things_are_now(batches: Batches, storage: Storage) -> None:
+def test_near_the_beginning_every_page_is_as_things_are_now(executor: Executor, storage: Storage) -> None:
     pages = Pages()
     with storage.read() as tx:
         assert keys(tx, pages, 8)[0] == "key 08"
-    batches.change([delete("key 00")])
+    executor.execute([delete("key 00")])
     with storage.read() as tx:
         assert keys(tx, pages, 8)[0] == "key 09"
 
 
-def test_few_are_counted_exactly_and_many_once_in_a_while(batches: Batches, storage: Storage) -> None:
+def test_few_are_counted_exactly_and_many_once_in_a_while(executor: Executor, storage: Storage) -> None:
     clock = Clock()
     pages = Pages(clock)
     few = LicenseFilter(product_id=8)
@@ -125,19 +127,19 @@ def test_few_are_counted_exactly_and_many_once_in_a_while(batches: Batches, stor
         with storage.read() as tx:
             return pages.total(tx, ANY), pages.total(tx, few)
 
-    batches.change([create("of another product", product_id=8)])
+    executor.execute([create("of another product", product_id=8)])
     assert totals() == (51, 1)
-    batches.change([delete("key 00"), delete("of another product")])
+    executor.execute([delete("key 00"), delete("of another product")])
     assert totals() == (51, 0)
     clock.now += KNOWN_FOR
     assert totals() == (49, 0)
-    batches.change([delete(f"key {n:02}") for n in range(1, 45)])
+    executor.execute([delete(f"key {n:02}") for n in range(1, 45)])
     assert totals() == (5, 0)
 
 
 def test_only_so_many_lists_are_remembered(storage: Storage) -> None:
     pages = Pages()
-    Batches(storage).change([create(f"{n}", product_id=n % 200) for n in range(200 * 12)])
+    Executor(storage).execute([create(f"{n}", product_id=n % 200) for n in range(200 * 12)])
     with storage.read() as tx:
         for number in range(200):
             assert pages.total(tx, LicenseFilter(product_id=number)) == 12

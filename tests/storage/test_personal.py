@@ -10,11 +10,11 @@ from sqlalchemy import Table, select
 
 from keywright.db import Storage, ask
 from keywright.db.schema import activations, events, licenses, marks, names
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.events.model import Event
 from keywright.licensing.activations.model import Activation
 from keywright.maintenance import personal_data
-from keywright.maintenance.commands import EraseCustomer, ForgetAddresses
+from keywright.maintenance.commands import EraseCustomer, PurgeAddresses
 from keywright.provisioning.catalog.model import NameKind
 from tests.jobs import decided, events_of
 from tests.makers import (
@@ -46,26 +46,26 @@ def everything(storage: Storage) -> str:
     return "\n".join(rows(one) for one in (activations, events, marks, names))
 
 
-def activated(batches: Batches, key: str, **fields: Any) -> Activation:
-    record = decided(batches, activate(key, **{"origin": THEIRS} | fields))
+def activated(executor: Executor, key: str, **fields: Any) -> Activation:
+    record = decided(executor, activate(key, **{"origin": THEIRS} | fields))
     return record.activations[0]  # type: ignore[no-any-return]
 
 
-def records(batches: Batches, key: str = "KEY") -> dict[str, Activation]:
-    (found,) = batches.ask([validate(key)])
+def records(executor: Executor, key: str = "KEY") -> dict[str, Activation]:
+    (found,) = executor.query([validate(key)])
     return {one.token: one for one in found.activations}
 
 
-def forget(batches: Batches, storage: Storage, *, after_days: int = 90) -> int:
+def forget(executor: Executor, storage: Storage, *, after_days: int = 90) -> int:
     """Forget everything that is so old; returns how many steps it took."""
     before, after, steps = NOW + 100 * DAY - after_days * DAY, (0, ""), 0
     while True:
         steps += 1
         places = ask(storage, partial(personal_data.find_old_places, before=before, after=after, limit=3))
-        command = ForgetAddresses(
+        command = PurgeAddresses(
             now=NOW + 100 * DAY, origin=an_origin(), before=before, places=tuple(places.found)
         )
-        looked_at = decided(batches, command)
+        looked_at = decided(executor, command)
         if places.after is None and not looked_at:
             assert not ask(storage, lambda tx: personal_data.has_old_events(tx, before))
             return steps
@@ -76,122 +76,124 @@ def forget(batches: Batches, storage: Storage, *, after_days: int = 90) -> int:
 
 
 def test_of_places_given_up_long_ago_address_and_user_agent_are_forgotten_and_no_more(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
-    batches.change([create("KEY")])
-    old, young, again, active = (activated(batches, "KEY", label=f"n{i}") for i in range(4))
-    batches.change([deactivate(one.token, "KEY") for one in (old, again)])
-    batches.change(
+    executor.execute([create("KEY")])
+    old, young, again, active = (activated(executor, "KEY", label=f"n{i}") for i in range(4))
+    executor.execute([deactivate(one.token, "KEY") for one in (old, again)])
+    executor.execute(
         [deactivate(young.token, "KEY", now=NOW + 50 * DAY), reactivate(again.token, "KEY", now=NOW + DAY)]
     )
-    before = records(batches)
-    forget(batches, storage)
+    before = records(executor)
+    forget(executor, storage)
     expected = before | {old.token: replace(before[old.token], ip_address="", user_agent="")}
-    assert records(batches) == expected
+    assert records(executor) == expected
     assert active.ip_address == expected[active.token].ip_address == THEIRS.ip_address
 
 
-def test_the_license_is_not_found_by_a_forgotten_address(batches: Batches, storage: Storage) -> None:
-    batches.change([create("KEY")])
-    token = activated(batches, "KEY").token
-    batches.change([deactivate(token, "KEY")])
-    follow_all(batches)
+def test_the_license_is_not_found_by_a_forgotten_address(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("KEY")])
+    token = activated(executor, "KEY").token
+    executor.execute([deactivate(token, "KEY")])
+    follow_all(executor)
     assert "i203.0.113.77" in everything(storage)
-    forget(batches, storage)
+    forget(executor, storage)
     assert "203.0.113.77" not in everything(storage)
     assert_followed(storage)
 
 
 def test_of_old_events_the_address_is_forgotten_whatever_the_clock_said_between(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
     moments = [NOW, NOW + 400 * DAY, NOW + DAY, NOW + 50 * DAY, NOW + 2 * DAY + 50 * DAY]
     for number, now in enumerate(moments):
-        batches.change([create(f"KEY-{number}", now=now, origin=THEIRS)])
-    forget(batches, storage)
+        executor.execute([create(f"KEY-{number}", now=now, origin=THEIRS)])
+    forget(executor, storage)
     kept = [events_of(storage, number)[0].ip_address for number in range(1, 6)]
     assert kept == ["", "", "", THEIRS.ip_address, THEIRS.ip_address]
 
 
 def test_many_are_forgotten_in_small_steps(
-    batches: Batches, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    executor: Executor, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(personal_data, "AT_ONCE", 4)
-    batches.change([create("KEY")])
+    executor.execute([create("KEY")])
     for _ in range(10):
-        activated(batches, "KEY")
-    batches.change([deactivate_all("KEY")])
-    assert forget(batches, storage) >= 5
+        activated(executor, "KEY")
+    executor.execute([deactivate_all("KEY")])
+    assert forget(executor, storage) >= 5
     assert THEIRS.ip_address not in everything(storage)
     assert "CANARY" not in everything(storage)
     # What is forgotten is not looked at again.
-    assert forget(batches, storage) == 4
+    assert forget(executor, storage) == 4
 
 
-def test_a_place_that_was_taken_again_meanwhile_is_left_as_it_is(batches: Batches, storage: Storage) -> None:
-    batches.change([create("KEY")])
-    token = activated(batches, "KEY").token
-    batches.change([deactivate(token, "KEY")])
+def test_a_place_that_was_taken_again_meanwhile_is_left_as_it_is(
+    executor: Executor, storage: Storage
+) -> None:
+    executor.execute([create("KEY")])
+    token = activated(executor, "KEY").token
+    executor.execute([deactivate(token, "KEY")])
     before = NOW + DAY
     places = ask(storage, lambda tx: personal_data.find_old_places(tx, before, after=(0, ""), limit=9))
     assert places.found == [(1, token)]
-    batches.change([reactivate(token, "KEY", now=NOW + 2 * DAY)])
-    command = ForgetAddresses(now=before, origin=an_origin(), before=before, places=tuple(places.found))
-    decided(batches, command)
-    assert records(batches)[token].ip_address == THEIRS.ip_address
+    executor.execute([reactivate(token, "KEY", now=NOW + 2 * DAY)])
+    command = PurgeAddresses(now=before, origin=an_origin(), before=before, places=tuple(places.found))
+    decided(executor, command)
+    assert records(executor)[token].ip_address == THEIRS.ip_address
 
 
 # --- a customer -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def dora(batches: Batches) -> None:
+def dora(executor: Executor) -> None:
     """Customer 8 is Dora, with two licenses; customer 9 has another one."""
-    batches.change([create_user("alice"), save_name(NameKind.USER, CUSTOMER, "Dora CANARY")])
-    batches.change(
+    executor.execute([create_user("alice"), save_name(NameKind.USER, CUSTOMER, "Dora CANARY")])
+    executor.execute(
         [save_name(NameKind.USER, CUSTOMER, "Dora D. CANARY"), save_name(NameKind.USER, OTHER, "Eve")]
     )
-    batches.change([save_name(NameKind.PRODUCT, CUSTOMER, "A product")])
+    executor.execute([save_name(NameKind.PRODUCT, CUSTOMER, "A product")])
     owned = {"D-1": CUSTOMER, "D-2": CUSTOMER, "E-1": OTHER}
-    batches.change([create(key, user_id=user_id, origin=THEIRS) for key, user_id in owned.items()])
+    executor.execute([create(key, user_id=user_id, origin=THEIRS) for key, user_id in owned.items()])
     for key in ("D-1", "D-1", "D-2"):
-        activated(batches, key, label="Laptop CANARY", meta_data={"host": "CANARY"})
-    activated(batches, "E-1", origin=OF_OTHERS, label="Office", meta_data={"host": "of Eve"})
-    follow_all(batches)
+        activated(executor, key, label="Laptop CANARY", meta_data={"host": "CANARY"})
+    activated(executor, "E-1", origin=OF_OTHERS, label="Office", meta_data={"host": "of Eve"})
+    follow_all(executor)
 
 
-def erase(batches: Batches) -> int:
+def erase(executor: Executor) -> int:
     steps = 1
-    while not decided(batches, EraseCustomer(now=NOW, origin=an_origin(actor="cli:root"), user_id=CUSTOMER)):
+    while not decided(executor, EraseCustomer(now=NOW, origin=an_origin(actor="cli:root"), user_id=CUSTOMER)):
         steps += 1
     return steps
 
 
 @pytest.mark.usefixtures("dora")
 def test_of_an_erased_customer_nothing_is_left_but_licenses_and_counters(
-    batches: Batches, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    executor: Executor, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(personal_data, "AT_ONCE", 2)
     query = select(licenses)
     before = ask(storage, lambda tx: tx.connection.execute(query).all())
-    tokens = records(batches, "D-1").keys()
-    assert erase(batches) > 2
+    tokens = records(executor, "D-1").keys()
+    assert erase(executor) > 2
     left = everything(storage)
     assert "CANARY" not in left
     # The license of customer 9 was made from there.
     assert left.count(THEIRS.ip_address) == 1
-    follow_all(batches)
+    follow_all(executor)
     assert_followed(storage)
     assert ask(storage, lambda tx: tx.connection.execute(query).all()) == before
-    assert records(batches, "D-1").keys() == tokens
+    assert records(executor, "D-1").keys() == tokens
     assert [one.name for one in events_of(storage, 1)] == ["license.created", *["license.activated"] * 2]
 
 
 @pytest.mark.usefixtures("dora")
-def test_what_others_have_is_not_erased(batches: Batches, storage: Storage) -> None:
-    before = records(batches, "E-1")
-    erase(batches)
-    assert records(batches, "E-1") == before
+def test_what_others_have_is_not_erased(executor: Executor, storage: Storage) -> None:
+    before = records(executor, "E-1")
+    erase(executor)
+    assert records(executor, "E-1") == before
     left = everything(storage)
     assert "Eve" in left
     assert "A product" in left
@@ -199,14 +201,14 @@ def test_what_others_have_is_not_erased(batches: Batches, storage: Storage) -> N
 
 
 @pytest.mark.usefixtures("dora")
-def test_an_erasure_is_written_down_once(batches: Batches, storage: Storage) -> None:
-    erase(batches)
+def test_an_erasure_is_written_down_once(executor: Executor, storage: Storage) -> None:
+    erase(executor)
     (event,) = [one for one in events_of(storage, 0) if one.name == "customer.erased"]
     assert (event.actor, event.details) == ("cli:root", {"number": CUSTOMER})
 
 
 @pytest.mark.usefixtures("dora")
-def test_a_customer_gets_all_that_is_stored_about_them(batches: Batches, storage: Storage) -> None:
+def test_a_customer_gets_all_that_is_stored_about_them(executor: Executor, storage: Storage) -> None:
     found = ask(storage, lambda tx: personal_data.find_customer_data(tx, CUSTOMER))
     assert found.name == "Dora D. CANARY"
     assert [one.details for one in found.namings] == [
@@ -215,6 +217,6 @@ def test_a_customer_gets_all_that_is_stored_about_them(batches: Batches, storage
     ]
     assert [one.license.key for one in found.licenses] == ["D-1", "D-2"]
     first, second = found.licenses
-    assert {one.token: one for one in first.activations} == records(batches, "D-1")
+    assert {one.token: one for one in first.activations} == records(executor, "D-1")
     assert [one.name for one in second.events] == ["license.created", "license.activated"]
     assert all(isinstance(one, Event) for one in first.events)

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, create_engine, inspect
 from keywright.db import Storage, migrations
 from keywright.db.migrate import OLDEST_CODE
 from keywright.db.schema import metadata
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.identity.store import find_user, list_api_keys
 from tests.makers import a_retry, activate, validate
@@ -93,12 +93,12 @@ def test_this_release_reads_what_the_previous_one_wrote(connection: Connection, 
     replay(connection)
     connection.commit()
     storage = open_again()
-    batches = Batches(storage)
-    licenses, renamed = batches.ask([validate("a"), validate("d")])
+    executor = Executor(storage)
+    licenses, renamed = executor.query([validate("a"), validate("d")])
     assert licenses.license.times_activated == 3
     assert [one.label for one in licenses.activations] == ["Büro", None, None]
     assert renamed.license.times_activated_max == 9
-    (again,) = batches.change([activate("a", retry=a_retry("call"))])
+    (again,) = executor.execute([activate("a", retry=a_retry("call"))])
     assert again.status == 200
     with storage.read() as tx:
         assert find_user(tx, "alice") is not None

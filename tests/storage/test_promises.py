@@ -7,7 +7,7 @@ import pytest
 from keywright.core.errors import LimitReached, RejectedByDatabase, StoreConflict
 from keywright.db import Storage
 from keywright.db.schema import licenses
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import LicenseRecord
@@ -97,11 +97,11 @@ def test_the_database_itself_rejects_a_counter_below_0(storage: Storage) -> None
 
 @pytest.mark.parametrize("fields", [{}, {"expires_at": LATER}, {"valid_for_days": 9}])
 def test_even_with_a_broken_rule_no_activation_gets_above_the_limit(
-    storage: Storage, batches: Batches, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    storage: Storage, executor: Executor, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batches.change([create(limit=2, **fields)])
+    executor.execute([create(limit=2, **fields)])
     monkeypatch.setattr(rules, "require_free_place", lambda license: None)
-    outcomes = batches.change([activate() for _ in range(4)])
+    outcomes = executor.execute([activate() for _ in range(4)])
     kinds = [type(one) for one in outcomes]
     assert kinds == [LicenseRecord, LicenseRecord, RejectedByDatabase, RejectedByDatabase]
     with storage.read() as tx:
@@ -110,10 +110,10 @@ def test_even_with_a_broken_rule_no_activation_gets_above_the_limit(
 
 
 def test_a_limit_may_be_lowered_below_what_is_taken_and_then_nothing_more_is_taken(
-    storage: Storage, batches: Batches
+    storage: Storage, executor: Executor
 ) -> None:
-    batches.change([create(limit=3), activate(), activate(), activate()])
-    lowered, refused = batches.change([update(times_activated_max=1), activate()])
+    executor.execute([create(limit=3), activate(), activate(), activate()])
+    lowered, refused = executor.execute([update(times_activated_max=1), activate()])
     assert (lowered.license.times_activated, lowered.license.times_activated_max) == (3, 1)
     assert isinstance(refused, LimitReached)
     with pytest.raises(RejectedByDatabase), storage.write() as tx:
@@ -121,11 +121,11 @@ def test_a_limit_may_be_lowered_below_what_is_taken_and_then_nothing_more_is_tak
 
 
 def test_places_given_up_above_a_lowered_limit_cannot_be_taken_again(
-    storage: Storage, batches: Batches
+    storage: Storage, executor: Executor
 ) -> None:
-    batches.change([create(limit=3), *[activate()] * 3])
-    batches.change([update(times_activated_max=1)])
-    emptied, first, second = batches.change([deactivate_all(), activate(), activate()])
+    executor.execute([create(limit=3), *[activate()] * 3])
+    executor.execute([update(times_activated_max=1)])
+    emptied, first, second = executor.execute([deactivate_all(), activate(), activate()])
     assert emptied.license.times_activated == 0
     assert first.license.times_activated == 1
     assert isinstance(second, LimitReached)
@@ -146,16 +146,16 @@ def test_numbers_are_given_in_a_row_per_kind(storage: Storage, database: str) ->
         assert tx.next_id("activation") == 3
 
 
-def test_the_number_of_the_newest_license_is_not_given_again_after_it_was_deleted(batches: Batches) -> None:
-    batches.change([create(), activate(), delete()])
-    again, activated = batches.change([create(), activate()])
+def test_the_number_of_the_newest_license_is_not_given_again_after_it_was_deleted(executor: Executor) -> None:
+    executor.execute([create(), activate(), delete()])
+    again, activated = executor.execute([create(), activate()])
     assert again.license.id == 2
     assert activated.activations[0].id == 2
 
 
 def test_no_number_is_given_twice_by_two_writers_in_turns(open_again: Opener) -> None:
-    writers = [Batches(open_again()), Batches(open_again())]
-    created = [writers[n % 2].change([create(f"key {n}")])[0] for n in range(10)]
+    writers = [Executor(open_again()), Executor(open_again())]
+    created = [writers[n % 2].execute([create(f"key {n}")])[0] for n in range(10)]
     assert [one.license.id for one in created] == list(range(1, 11))
 
 

@@ -10,7 +10,7 @@ import pytest
 from keywright.core.errors import ConfigurationError, StoreUnavailable
 from keywright.db import open_storage
 from keywright.db.postgres import PostgresStorage
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.licensing.activations.model import LicenseRecord
 from tests.makers import KEY_RING, activate, create, validate
 from tests.server import wait_until
@@ -53,7 +53,7 @@ class Replicated:
             )
             assert isinstance(storage, PostgresStorage)
             self.storages.append(storage)
-        self.one, self.other = map(Batches, self.storages)
+        self.one, self.other = map(Executor, self.storages)
         wait_until(self._is_replicated, "the database at the standby")
 
     def _is_replicated(self) -> bool:
@@ -93,22 +93,22 @@ def replicated(primary: PostgresServer, standby: PostgresServer) -> Iterator[Rep
         storage.close()
 
 
-def taken(batches: Batches) -> int:
-    (record,) = batches.ask([validate("A")])
+def taken(executor: Executor) -> int:
+    (record,) = executor.query([validate("A")])
     assert isinstance(record, LicenseRecord), record
     assert len(record.activations) == record.license.times_activated
     return record.license.times_activated
 
 
 def test_a_change_through_one_instance_is_seen_through_the_other_at_once(replicated: Replicated) -> None:
-    replicated.one.change([create("A")])
+    replicated.one.execute([create("A")])
     for number in range(1, 300):
-        replicated.one.change([activate("A")])
+        replicated.one.execute([activate("A")])
         assert taken(replicated.other) == number
 
 
 def test_the_standby_answers_when_it_has_everything(replicated: Replicated) -> None:
-    replicated.one.change([create("A")])
+    replicated.one.execute([create("A")])
 
     def is_asked() -> bool:
         taken(replicated.other)
@@ -118,26 +118,26 @@ def test_the_standby_answers_when_it_has_everything(replicated: Replicated) -> N
 
 
 def test_the_standby_answers_another_object_on_the_same_database_too(replicated: Replicated) -> None:
-    replicated.one.change([create("A")])
+    replicated.one.execute([create("A")])
     with closing(replicated.storages[1].beside()) as storage:
-        beside = Batches(storage)
+        beside = Executor(storage)
 
         def is_asked() -> bool:
             taken(beside)
             return replicated.asked_at_standby() > 0
 
         wait_until(is_asked, "an answer from the standby")
-        replicated.one.change([activate("A")])
+        replicated.one.execute([activate("A")])
         assert taken(beside) == 1
 
 
 def test_a_standby_that_is_behind_is_passed_over(replicated: Replicated) -> None:
-    replicated.one.change([create("A"), activate("A")])
+    replicated.one.execute([create("A"), activate("A")])
     assert taken(replicated.other) == 1
     replicated.pause_replay()
     try:
         for number in range(2, 6):
-            replicated.one.change([activate("A")])
+            replicated.one.execute([activate("A")])
             assert taken(replicated.one) == taken(replicated.other) == number
     finally:
         replicated.resume_replay()
@@ -147,10 +147,10 @@ def test_a_standby_that_is_far_behind_is_left_alone_for_a_while(
     primary: PostgresServer, standby: PostgresServer
 ) -> None:
     replicated = Replicated(primary, standby, lag_limit=0)
-    replicated.one.change([create("A")])
+    replicated.one.execute([create("A")])
     replicated.pause_replay()
     try:
-        replicated.one.change([activate("A")])
+        replicated.one.execute([activate("A")])
         assert taken(replicated.other) == 1
         began = time.monotonic()
         assert [taken(replicated.other) for _ in range(20)] == [1] * 20
@@ -170,7 +170,7 @@ def test_without_the_standby_the_primary_answers(primary: PostgresServer) -> Non
     try:
         gone.start()
         replicated = Replicated(primary, gone)
-        replicated.one.change([create("A"), activate("A")])
+        replicated.one.execute([create("A"), activate("A")])
         assert taken(replicated.other) == 1
         gone.kill()
         assert taken(replicated.other) == 1
@@ -187,7 +187,7 @@ def test_a_change_is_never_decided_at_the_standby(primary: PostgresServer, stand
     swapped = PostgresStorage(standby.url(name), KEY_RING)
     wait_until(lambda: _has_database(standby, name), "the database at the standby")
     with closing(swapped):
-        (outcome,) = Batches(swapped).change([create("A")])
+        (outcome,) = Executor(swapped).execute([create("A")])
     assert isinstance(outcome, StoreUnavailable) or type(outcome).__name__ == "StoreConflict"
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from keywright.core.errors import UnknownUser
 from keywright.db import Storage, ask
 from keywright.db.schema import second_factors as table
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.identity import second_factors, sessions
 from keywright.identity.commands import DisableSecondFactor, RenewRecoveryCodes
 from keywright.identity.model import Session
@@ -52,10 +52,10 @@ def renew(code: str, hashes: tuple[bytes, ...], now: datetime) -> RenewRecoveryC
     return RenewRecoveryCodes(now=now, origin=an_origin(), user_id=ALICE, code=code, code_hashes=hashes)
 
 
-def sign_in(batches: Batches, code: str | None, now: datetime = NOW + 10 * STEP) -> Session | None:
+def sign_in(executor: Executor, code: str | None, now: datetime = NOW + 10 * STEP) -> Session | None:
     """The session that begins with this code; None where it does not."""
     command = start_session(ALICE, sessions.new_session_token(), code=code, now=now)
-    return decided(batches, command)  # type: ignore[no-any-return]
+    return decided(executor, command)  # type: ignore[no-any-return]
 
 
 def happened(storage: Storage) -> list[str]:
@@ -63,10 +63,10 @@ def happened(storage: Storage) -> list[str]:
 
 
 @pytest.fixture
-def alice(batches: Batches) -> None:
+def alice(executor: Executor) -> None:
     """Alice, who has a second factor since now."""
-    decided(batches, create_user("alice"))
-    assert decided(batches, enable_second_factor(ALICE))
+    decided(executor, create_user("alice"))
+    assert decided(executor, enable_second_factor(ALICE))
 
 
 def test_the_codes_are_those_of_rfc_6238() -> None:
@@ -79,12 +79,12 @@ def test_the_codes_are_those_of_rfc_6238() -> None:
 
 
 def test_a_second_factor_is_set_up_with_the_code_that_the_app_shows(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
-    decided(batches, create_user("alice"))
-    assert not decided(batches, enable_second_factor(ALICE, code=code(NOW + 5 * STEP)))
+    decided(executor, create_user("alice"))
+    assert not decided(executor, enable_second_factor(ALICE, code=code(NOW + 5 * STEP)))
     assert not ask(storage, lambda tx: second_factors.has_factor(tx, ALICE))
-    assert decided(batches, enable_second_factor(ALICE))
+    assert decided(executor, enable_second_factor(ALICE))
     factor = ask(storage, lambda tx: second_factors.find_factor(tx, ALICE))
     assert factor is not None
     assert (factor.secret, factor.enabled_at, factor.failures) == (SECRET_OF_APP, NOW, 0)
@@ -93,35 +93,35 @@ def test_a_second_factor_is_set_up_with_the_code_that_the_app_shows(
 
 @pytest.mark.usefixtures("alice")
 @pytest.mark.parametrize("steps", [-1, 0, 1])
-def test_a_code_is_good_in_its_time_step_and_beside_it(batches: Batches, steps: int) -> None:
+def test_a_code_is_good_in_its_time_step_and_beside_it(executor: Executor, steps: int) -> None:
     now = NOW + 10 * STEP
-    assert sign_in(batches, code(now + steps * STEP), now) is not None
+    assert sign_in(executor, code(now + steps * STEP), now) is not None
 
 
 @pytest.mark.usefixtures("alice")
 @pytest.mark.parametrize("steps", [-2, 2])
-def test_a_code_of_another_time_is_not_good(batches: Batches, steps: int) -> None:
+def test_a_code_of_another_time_is_not_good(executor: Executor, steps: int) -> None:
     now = NOW + 10 * STEP
-    assert sign_in(batches, code(now + steps * STEP), now) is None
+    assert sign_in(executor, code(now + steps * STEP), now) is None
 
 
 @pytest.mark.usefixtures("alice")
 @pytest.mark.parametrize("typed", ["", None, "12345", "1234567", "abcdef", "１２３４５６", "000000"])
-def test_what_is_no_code_is_refused(batches: Batches, storage: Storage, typed: str | None) -> None:
-    assert sign_in(batches, typed) is None
+def test_what_is_no_code_is_refused(executor: Executor, storage: Storage, typed: str | None) -> None:
+    assert sign_in(executor, typed) is None
     assert happened(storage)[-1] == "user.code_refused"
     assert events_of(storage, 0)[-1].actor == "visitor"
 
 
 @pytest.mark.usefixtures("alice")
-def test_a_code_is_good_once_and_so_is_an_earlier_one(batches: Batches) -> None:
+def test_a_code_is_good_once_and_so_is_an_earlier_one(executor: Executor) -> None:
     # That with which it was set up is used.
-    assert sign_in(batches, code(), NOW) is None
+    assert sign_in(executor, code(), NOW) is None
     now = NOW + 10 * STEP
-    assert sign_in(batches, f" {code(now)[:3]} {code(now)[3:]} ", now) is not None
-    assert sign_in(batches, code(now), now) is None
-    assert sign_in(batches, code(now - STEP), now) is None
-    assert sign_in(batches, code(now + STEP), now) is not None
+    assert sign_in(executor, f" {code(now)[:3]} {code(now)[3:]} ", now) is not None
+    assert sign_in(executor, code(now), now) is None
+    assert sign_in(executor, code(now - STEP), now) is None
+    assert sign_in(executor, code(now + STEP), now) is not None
 
 
 @pytest.mark.usefixtures("alice")
@@ -130,79 +130,79 @@ def test_of_many_at_the_same_moment_one_signs_in(open_again: Opener) -> None:
 
     def attempt(number: int) -> bool:
         command = start_session(ALICE, token=f"{TOKEN}{number}", code=code(now), now=now)
-        return decided(Batches(open_again()), command) is not None
+        return decided(Executor(open_again()), command) is not None
 
     with ThreadPoolExecutor(4) as pool:
         assert sorted(pool.map(attempt, range(4))) == [False, False, False, True]
 
 
 @pytest.mark.usefixtures("alice")
-def test_a_clock_that_was_far_ahead_does_not_lock_anybody_out(batches: Batches) -> None:
+def test_a_clock_that_was_far_ahead_does_not_lock_anybody_out(executor: Executor) -> None:
     ahead = NOW + timedelta(days=400)
-    assert sign_in(batches, code(ahead), ahead) is not None
-    assert sign_in(batches, code(NOW + 10 * STEP)) is not None
+    assert sign_in(executor, code(ahead), ahead) is not None
+    assert sign_in(executor, code(NOW + 10 * STEP)) is not None
 
 
 @pytest.mark.usefixtures("alice")
-def test_after_many_wrong_codes_only_a_recovery_code_is_taken(batches: Batches) -> None:
+def test_after_many_wrong_codes_only_a_recovery_code_is_taken(executor: Executor) -> None:
     for _ in range(MOST_FAILURES):
-        assert sign_in(batches, "wrong") is None
+        assert sign_in(executor, "wrong") is None
     now = NOW + 10 * STEP
-    assert sign_in(batches, code(now), now) is None
-    assert sign_in(batches, RECOVERY_CODES[0], now) is not None
-    assert sign_in(batches, code(now), now) is not None
+    assert sign_in(executor, code(now), now) is None
+    assert sign_in(executor, RECOVERY_CODES[0], now) is not None
+    assert sign_in(executor, code(now), now) is not None
 
 
 @pytest.mark.usefixtures("alice")
-def test_another_password_gives_all_attempts_again(batches: Batches) -> None:
+def test_another_password_gives_all_attempts_again(executor: Executor) -> None:
     for _ in range(MOST_FAILURES):
-        assert sign_in(batches, "wrong") is None
-    decided(batches, change_user(ALICE, password_hash="another"))
-    assert sign_in(batches, code(NOW + 10 * STEP)) is not None
+        assert sign_in(executor, "wrong") is None
+    decided(executor, change_user(ALICE, password_hash="another"))
+    assert sign_in(executor, code(NOW + 10 * STEP)) is not None
 
 
 @pytest.mark.usefixtures("alice")
-def test_a_recovery_code_is_good_once_however_it_is_typed(batches: Batches, storage: Storage) -> None:
-    assert sign_in(batches, RECOVERY_CODES[3].upper().replace("-", " ")) is not None
-    assert sign_in(batches, RECOVERY_CODES[3]) is None
+def test_a_recovery_code_is_good_once_however_it_is_typed(executor: Executor, storage: Storage) -> None:
+    assert sign_in(executor, RECOVERY_CODES[3].upper().replace("-", " ")) is not None
+    assert sign_in(executor, RECOVERY_CODES[3]) is None
     assert ask(storage, lambda tx: second_factors.count_codes(tx, ALICE)) == len(RECOVERY_CODES) - 1
     (used,) = [one for one in events_of(storage, 0) if one.name == "user.recovery_code_used"]
     assert used.details == {"user_id": ALICE, "user": "alice", "left": len(RECOVERY_CODES) - 1}
 
 
 @pytest.mark.usefixtures("alice")
-def test_new_recovery_codes_end_the_old_ones_and_need_a_code(batches: Batches, storage: Storage) -> None:
+def test_new_recovery_codes_end_the_old_ones_and_need_a_code(executor: Executor, storage: Storage) -> None:
     later = NOW + 10 * STEP
     new = (hash_recovery_code("brand-new"),)
-    assert not decided(batches, renew("123", new, later))
-    assert decided(batches, renew(code(later), new, later))
-    assert sign_in(batches, RECOVERY_CODES[0]) is None
-    assert sign_in(batches, "brand-new") is not None
+    assert not decided(executor, renew("123", new, later))
+    assert decided(executor, renew(code(later), new, later))
+    assert sign_in(executor, RECOVERY_CODES[0]) is None
+    assert sign_in(executor, "brand-new") is not None
 
 
 @pytest.mark.usefixtures("alice")
-def test_it_is_turned_off_with_a_code_or_by_somebody_else(batches: Batches, storage: Storage) -> None:
+def test_it_is_turned_off_with_a_code_or_by_somebody_else(executor: Executor, storage: Storage) -> None:
     later = NOW + 10 * STEP
-    assert not decided(batches, disable(code="123", now=later))
-    assert decided(batches, disable(code=code(later), now=later))
-    assert sign_in(batches, None) is not None
-    assert decided(batches, enable_second_factor(ALICE))
-    assert sign_in(batches, None) is None
-    assert decided(batches, disable())
-    assert sign_in(batches, None) is not None
-    assert decided(batches, disable())
+    assert not decided(executor, disable(code="123", now=later))
+    assert decided(executor, disable(code=code(later), now=later))
+    assert sign_in(executor, None) is not None
+    assert decided(executor, enable_second_factor(ALICE))
+    assert sign_in(executor, None) is None
+    assert decided(executor, disable())
+    assert sign_in(executor, None) is not None
+    assert decided(executor, disable())
     assert happened(storage).count("user.second_factor_disabled") == 2
-    (outcome,) = batches.change([disable(user_id=99)])
+    (outcome,) = executor.execute([disable(user_id=99)])
     assert isinstance(outcome, UnknownUser)
 
 
 def test_with_a_new_second_factor_the_session_has_another_token_and_the_others_end(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
-    decided(batches, create_user("alice"))
+    decided(executor, create_user("alice"))
     for token in (TOKEN, "another"):
-        decided(batches, start_session(ALICE, token))
-    assert decided(batches, enable_second_factor(ALICE))
+        decided(executor, start_session(ALICE, token))
+    assert decided(executor, enable_second_factor(ALICE))
     with storage.read() as tx:
         found = [sessions.find_signed_in(tx, token, NOW) for token in (TOKEN, "another", "new")]
     assert [one is not None for one in found] == [False, False, True]
@@ -216,8 +216,8 @@ def test_the_database_tells_neither_the_secret_nor_a_recovery_code(everything: E
 
 
 @pytest.mark.usefixtures("alice")
-def test_a_secret_is_good_for_its_user_only(batches: Batches, storage: Storage) -> None:
-    decided(batches, create_user("bob"))
+def test_a_secret_is_good_for_its_user_only(executor: Executor, storage: Storage) -> None:
+    decided(executor, create_user("bob"))
     with storage.read() as tx:
         (row,) = tx.connection.execute(select(table))
         assert tx.key_ring.unseal(row.sealed_secret, b"user:1").decode() == SECRET_OF_APP
@@ -236,7 +236,7 @@ def test_recovery_codes_are_ten_and_of_many_bits() -> None:
 
 @pytest.mark.usefixtures("alice")
 def test_a_ticket_is_good_for_its_user_browser_password_and_five_minutes(
-    batches: Batches, storage: Storage
+    executor: Executor, storage: Storage
 ) -> None:
     def find(ticket: str, browser: str = "b", now: datetime = NOW) -> bool:
         with storage.read() as tx:
@@ -254,5 +254,5 @@ def test_a_ticket_is_good_for_its_user_browser_password_and_five_minutes(
     assert not find("2" + ticket[1:])
     assert not find(ticket[:-1] + ("0" if ticket[-1] != "0" else "1"))
     assert not find("")
-    decided(batches, change_user(ALICE, password_hash="another"))
+    decided(executor, change_user(ALICE, password_hash="another"))
     assert not find(ticket)

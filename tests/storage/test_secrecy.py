@@ -16,8 +16,8 @@ from keywright.db import Storage, database_path
 from keywright.db.schema import kept_answers
 from keywright.db.sqlite import copy
 from keywright.engine import idempotency
-from keywright.engine.executor import Batches
-from keywright.engine.idempotency import KeptAnswer
+from keywright.engine.executor import Executor
+from keywright.engine.idempotency import IdempotencyRecord
 from keywright.identity import api_keys, passwords, sessions
 from keywright.identity.model import Permissions
 from keywright.licensing.activations.model import LicenseRecord
@@ -103,9 +103,9 @@ def as_answer(outcome: LicenseRecord) -> bytes:
 
 
 def test_the_search_finds_what_is_not_sealed(
-    batches: Batches, everything: Everything, database: str, canary: str
+    executor: Executor, everything: Everything, database: str, canary: str
 ) -> None:
-    batches.change([create("key"), activate("key", label=canary)])
+    executor.execute([create("key"), activate("key", label=canary)])
     found = found_in(everything(), canary)
     if database == "sqlite":
         assert found == ["keywright.db-wal"]
@@ -116,14 +116,14 @@ def test_the_search_finds_what_is_not_sealed(
 
 
 def test_no_license_key_stands_in_the_database_its_log_or_a_copy(
-    batches: Batches, everything: Everything, canary: str
+    executor: Executor, everything: Everything, canary: str
 ) -> None:
     for n in range(100):
         old, new = f"{canary}-{n}", f"{canary}-{n}-new"
-        batches.change([create(old, retry=a_retry(old, write=as_answer)), activate(old)])
-        batches.change([update(old, product_id=7), rename(old, new), activate(new)])
-        batches.change([create("taken"), rename(new, "taken"), activate(old)])
-        batches.change([deactivate_all(new), delete(new), delete("taken")])
+        executor.execute([create(old, retry=a_retry(old, write=as_answer)), activate(old)])
+        executor.execute([update(old, product_id=7), rename(old, new), activate(new)])
+        executor.execute([create("taken"), rename(new, "taken"), activate(old)])
+        executor.execute([deactivate_all(new), delete(new), delete("taken")])
         if n % 20 == 0:
             assert found_in(everything(), canary) == []
     assert found_in(everything(), canary) == []
@@ -133,15 +133,15 @@ def test_no_license_key_stands_in_a_copy_or_in_what_is_left_after_closing(
     tmp_path: Path, canary: str
 ) -> None:
     with closing(a_storage(tmp_path)) as storage:
-        Batches(storage).change([create(canary), activate(canary)])
+        Executor(storage).execute([create(canary), activate(canary)])
         copy(storage.path, tmp_path / "copy.db")
     assert set(files_in(tmp_path)) == {"keywright.db", "keywright.db.lock", "copy.db"}
     assert found_in(files_in(tmp_path), canary) == []
 
 
-def test_no_generated_key_stands_in_the_database(batches: Batches, everything: Everything) -> None:
-    generator = batches.change([create_generator()])[0]
-    (records,) = batches.change([generate(generator.id, 20)])
+def test_no_generated_key_stands_in_the_database(executor: Executor, everything: Everything) -> None:
+    generator = executor.execute([create_generator()])[0]
+    (records,) = executor.execute([generate(generator.id, 20)])
     files = everything()
     assert [found_in(files, record.license.key) for record in records] == [[]] * 20
 
@@ -149,12 +149,12 @@ def test_no_generated_key_stands_in_the_database(batches: Batches, everything: E
 def test_a_kept_answer_is_sealed_for_its_call(storage: Storage, everything: Everything, canary: str) -> None:
     body = json.dumps({"licenseKey": f"{canary}-1", "activationData": {"token": canary}}).encode()
     with storage.write() as tx:
-        idempotency.save_kept_answer(tx, b"1" * 32, KeptAnswer(b"d" * 32, 200, body), NOW)
+        idempotency.save_idempotency_record(tx, b"1" * 32, IdempotencyRecord(b"d" * 32, 200, body), NOW)
     assert found_in(everything(), canary) == []
     with storage.write() as tx:
         tx._connection.execute(update_table(kept_answers).values(scope=b"2" * 32))
     with pytest.raises(ValueError, match="another place"), storage.write() as tx:
-        idempotency.lock_kept_answers(tx, [b"2" * 32])
+        idempotency.lock_idempotency_records(tx, [b"2" * 32])
 
 
 def test_no_credential_and_no_password_stands_in_the_database(
@@ -164,16 +164,16 @@ def test_no_credential_and_no_password_stands_in_the_database(
     password, token = "correct horse battery staple", sessions.new_session_token()
     user = create_user(password_hash=passwords.hash_password(password))
     # People type their passwords into the wrong field.
-    Batches(storage).change([user, start_session(1, token), refuse_sign_in(password)])
+    Executor(storage).execute([user, start_session(1, token), refuse_sign_in(password)])
     files = everything()
     for secret in (issued.consumer_key, issued.consumer_secret, password, token):
         assert found_in(files, secret) == []
 
 
 def test_neither_the_secret_nor_what_derives_from_it_stands_in_the_database(
-    batches: Batches, everything: Everything
+    executor: Executor, everything: Everything
 ) -> None:
-    batches.change([create("key"), activate("key")])
+    executor.execute([create("key"), activate("key")])
     content = b"".join(everything().values())
     assert KEY_RING.secret_mark.encode() in content
     assert KEY_RING._finding not in content
@@ -184,8 +184,8 @@ def test_neither_the_secret_nor_what_derives_from_it_stands_in_the_database(
 def test_what_the_server_writes_into_its_log_holds_no_license_key(
     storage: Storage, everything: Everything, canary: str
 ) -> None:
-    Batches(storage).change([create(canary), create("b")])
-    outcomes = Batches(storage).change([rename("b", canary), create("c", order_id=2**63), create(canary)])
+    Executor(storage).execute([create(canary), create("b")])
+    outcomes = Executor(storage).execute([rename("b", canary), create("c", order_id=2**63), create(canary)])
     assert [type(one) for one in outcomes] == [LicenseKeyTaken, RejectedByDatabase, LicenseKeyTaken]
     with pytest.raises((RejectedByDatabase, StoreConflict)), storage.write() as tx:
         license_store.save_new_licenses(tx, [a_license(id=tx.next_id("license"), key=canary)])

@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import event
 
-from keywright.db import Reading, Storage, open_storage
+from keywright.db import ReadTransaction, Storage, open_storage
 from keywright.db.bulk import MOST_NAMED, MOST_ROWS
 from keywright.engine import idempotency
-from keywright.engine.idempotency import KeptAnswer
+from keywright.engine.idempotency import IdempotencyRecord
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
 from tests.databases import KINDS, a_postgres_url
@@ -51,18 +51,18 @@ def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
                 ],
             )
             for n in range(1, 321):
-                idempotency.save_kept_answer(tx, scope(n), KeptAnswer(scope(n), 200, b""), NOW)
+                idempotency.save_idempotency_record(tx, scope(n), IdempotencyRecord(scope(n), 200, b""), NOW)
         yield storage
 
 
 @pytest.fixture(scope="module")
-def tx(many: Storage) -> Iterator[Reading]:
+def tx(many: Storage) -> Iterator[ReadTransaction]:
     with many.read() as tx:
         yield tx
 
 
 @contextmanager
-def statements(tx: Reading) -> Iterator[list[tuple[str, int]]]:
+def statements(tx: ReadTransaction) -> Iterator[list[tuple[str, int]]]:
     """What is run meanwhile: each statement and how many values go with it."""
     seen: list[tuple[str, int]] = []
 
@@ -74,7 +74,7 @@ def statements(tx: Reading) -> Iterator[list[tuple[str, int]]]:
     event.remove(tx._connection, "before_cursor_execute", see)
 
 
-def test_lookups_of_any_size_are_a_handful_of_statements(tx: Reading) -> None:
+def test_lookups_of_any_size_are_a_handful_of_statements(tx: ReadTransaction) -> None:
     is_sqlite = tx._connection.dialect.name == "sqlite"
     for size in SIZES[1:]:
         with statements(tx) as seen:
@@ -99,7 +99,7 @@ def test_more_rows_than_one_statement_takes_are_changed_and_found(many: Storage)
         assert license_store.find_licenses(tx, [one.key for one in more]) == {}
 
 
-def test_any_number_of_licenses_is_found_at_once(tx: Reading) -> None:
+def test_any_number_of_licenses_is_found_at_once(tx: ReadTransaction) -> None:
     for size in SIZES:
         found = license_store.find_licenses(tx, [key(n) for n in range(1, size + 1)])
         assert {one: license.id for one, license in found.items()} == {key(n): n for n in range(1, size + 1)}
@@ -111,13 +111,13 @@ def test_any_number_of_licenses_is_locked_at_once(many: Storage) -> None:
             assert len(license_store.lock_licenses(tx, {key(n) for n in range(1, size + 1)})) == size
 
 
-def test_unknown_keys_among_known_ones_are_left_out(tx: Reading) -> None:
+def test_unknown_keys_among_known_ones_are_left_out(tx: ReadTransaction) -> None:
     for size in (1, 2, 5, 128, 129, 300):
         found = license_store.find_licenses(tx, [key(n) for n in range(321 - size, 321)] + ["unknown"] * size)
         assert set(found) == {key(n) for n in range(321 - size, 321)}
 
 
-def test_the_activations_of_any_number_of_licenses_are_listed_once_each(tx: Reading) -> None:
+def test_the_activations_of_any_number_of_licenses_are_listed_once_each(tx: ReadTransaction) -> None:
     for size in SIZES:
         numbers = range(1, size + 1)
         everything = activation_store.list_activations(tx, numbers)
@@ -128,7 +128,7 @@ def test_the_activations_of_any_number_of_licenses_are_listed_once_each(tx: Read
         assert {n: [one.id for one in records] for n, records in active.items()} == {n: [n] for n in numbers}
 
 
-def test_any_number_of_tokens_is_found_at_once_and_once_each(tx: Reading) -> None:
+def test_any_number_of_tokens_is_found_at_once_and_once_each(tx: ReadTransaction) -> None:
     for size in SIZES:
         numbers = range(1, size + 1)
         found = activation_store.find_activations(tx, [(n, token(n)) for n in numbers])
@@ -140,7 +140,7 @@ def test_any_number_of_kept_answers_is_found_at_once(many: Storage) -> None:
     with many.write() as tx:
         for size in SIZES:
             numbers = range(1, size + 1)
-            found = idempotency.lock_kept_answers(tx, [scope(n) for n in numbers])
+            found = idempotency.lock_idempotency_records(tx, [scope(n) for n in numbers])
             assert {one: answer.request_digest for one, answer in found.items()} == {
                 scope(n): scope(n) for n in numbers
             }

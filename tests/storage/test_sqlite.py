@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from keywright.core.errors import StoreBusy, StoreUnavailable
-from keywright.db import Reading, sqlite
+from keywright.db import ReadTransaction, sqlite
 from keywright.db.sqlite import SqliteStorage
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.engine.health import CheckStore
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
@@ -45,11 +45,11 @@ def held_by_another_program(storage: SqliteStorage, begin: str = "BEGIN IMMEDIAT
         foreign.execute("ROLLBACK")
 
 
-def pragma(tx: Reading, name: str) -> object:
+def pragma(tx: ReadTransaction, name: str) -> object:
     return tx._connection.exec_driver_sql(f"PRAGMA {name}").scalar()
 
 
-def insert_license(tx: Reading) -> None:
+def insert_license(tx: ReadTransaction) -> None:
     """Write through a connection that may be a reader's."""
     tx._connection.exec_driver_sql("UPDATE sequences SET last_id = 99")
 
@@ -84,11 +84,11 @@ def test_a_reader_cannot_write(storage: SqliteStorage) -> None:
 
 
 def test_refusals_write_nothing(storage: SqliteStorage) -> None:
-    batches = Batches(storage)
-    batches.change([create(limit=1), activate()])
+    executor = Executor(storage)
+    executor.execute([create(limit=1), activate()])
     with storage.write() as tx:
         before = tx._connection.exec_driver_sql("SELECT total_changes()").scalar_one()
-    batches.change([activate(), create(), deactivate(TOKEN), delete("unknown")])
+    executor.execute([activate(), create(), deactivate(TOKEN), delete("unknown")])
     with storage.write() as tx:
         assert tx._connection.exec_driver_sql("SELECT total_changes()").scalar_one() == before
 
@@ -125,50 +125,50 @@ def test_a_foreign_lock_is_waited_for_no_longer_than_the_limit(
 
 
 def test_a_lock_that_comes_in_the_middle_of_the_work_is_busy_too(storage: SqliteStorage) -> None:
-    batches = Batches(storage)
-    batches.change([create()])
+    executor = Executor(storage)
+    executor.execute([create()])
     with held_by_another_program(storage):
         with pytest.raises(StoreBusy):
-            batches.change([create("a"), create("b")], wait=0)
-        (answer,) = batches.ask([validate()])
+            executor.execute([create("a"), create("b")], wait=0)
+        (answer,) = executor.query([validate()])
         assert answer.license.key == KEY
-    assert [one.license.key for one in batches.change([create("a"), create("b")], wait=0)] == ["a", "b"]
+    assert [one.license.key for one in executor.execute([create("a"), create("b")], wait=0)] == ["a", "b"]
 
 
 def test_waiting_in_vain_is_each_commands_outcome(
     storage: SqliteStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.05)
-    batches = Batches(storage)
+    executor = Executor(storage)
     with held_by_another_program(storage):
-        outcomes = batches.change([create("a"), create("b")])
+        outcomes = executor.execute([create("a"), create("b")])
     assert [type(one) for one in outcomes] == [StoreBusy, StoreBusy]
 
 
 def test_a_full_disk_makes_changes_unavailable_and_heals(storage: SqliteStorage) -> None:
-    batches = Batches(storage)
-    batches.change([create()])
+    executor = Executor(storage)
+    executor.execute([create()])
     with storage.write() as tx:
         pages = pragma(tx, "page_count")
         pragma(tx, f"max_page_count={pages}")
     many = [create(f"key {n}" + "x" * 200) for n in range(500)]
-    outcomes = batches.change(many)
+    outcomes = executor.execute(many)
     assert {type(one) for one in outcomes} == {StoreUnavailable}
-    (answer,) = batches.ask([validate()])
+    (answer,) = executor.query([validate()])
     assert answer.license.key == KEY
     # The connection that saw the failure was closed; a new one finds room again.
-    assert [one.license.id for one in batches.change(many[:2])] == [2, 3]
+    assert [one.license.id for one in executor.execute(many[:2])] == [2, 3]
 
 
 def test_an_answer_to_a_change_that_did_not_last_is_not_kept(storage: SqliteStorage) -> None:
-    batches = Batches(storage)
-    batches.change([create()])
+    executor = Executor(storage)
+    executor.execute([create()])
     with storage.write() as tx:
         pragma(tx, "max_page_count=1")
     many = [create(f"key {n}" + "x" * 200) for n in range(500)]
-    outcomes = batches.change([activate(retry=a_retry("call")), *many])
+    outcomes = executor.execute([activate(retry=a_retry("call")), *many])
     assert {type(one) for one in outcomes} == {StoreUnavailable}
-    (outcome,) = batches.change([activate(retry=a_retry("call"))])
+    (outcome,) = executor.execute([activate(retry=a_retry("call"))])
     assert outcome.license.times_activated == 1
 
 
@@ -178,21 +178,21 @@ def test_a_database_that_vanished_is_unavailable_for_questions_and_changes(
     storage.close()
     hidden = tmp_path / "hidden.db"
     storage.path.rename(hidden)
-    batches = Batches(storage)
-    assert isinstance(batches.ask([validate()])[0], StoreUnavailable)
-    assert isinstance(batches.change([create()])[0], StoreUnavailable)
+    executor = Executor(storage)
+    assert isinstance(executor.query([validate()])[0], StoreUnavailable)
+    assert isinstance(executor.execute([create()])[0], StoreUnavailable)
     assert not storage.path.exists()
     # Once a second is enough.
     assert [one.message.split(":")[0] for one in caplog.records] == ["the database cannot be read"]
     hidden.rename(storage.path)
-    assert batches.change([create()])[0].license.key == KEY
-    assert batches.ask([validate()])[0].license.key == KEY
+    assert executor.execute([create()])[0].license.key == KEY
+    assert executor.query([validate()])[0].license.key == KEY
 
 
 def test_a_database_that_was_overwritten_does_not_answer(storage: SqliteStorage) -> None:
     storage.close()
     storage.path.write_bytes(b"dear diary\n" * 10_000)
-    (outcome,) = Batches(storage).ask([CheckStore()])
+    (outcome,) = Executor(storage).query([CheckStore()])
     assert isinstance(outcome, StoreUnavailable)
 
 

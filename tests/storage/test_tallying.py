@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from keywright.db import Storage, ask, change
 from keywright.db.schema import limit_refusals
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.identity.store import list_api_keys, save_new_api_key
 from tests.makers import LATER, NOW, an_api_key, create
 from tests.storage.conftest import EVERY_ISOLATION, Opener
@@ -27,45 +27,45 @@ def seconds(moment: datetime) -> int:
     return int(moment.timestamp())
 
 
-def test_validations_add_up_day_by_day(batches: Batches, storage: Storage) -> None:
-    assert batches.change([tally(validations=2)]) == [None]
-    batches.change([tally(validations=3)])
-    batches.change([tally(LATER, validations=4)])
+def test_validations_add_up_day_by_day(executor: Executor, storage: Storage) -> None:
+    assert executor.execute([tally(validations=2)]) == [None]
+    executor.execute([tally(validations=3)])
+    executor.execute([tally(LATER, validations=4)])
     assert found_counts(storage) == {(day(NOW), "license.validated"): 5, (day(LATER), "license.validated"): 4}
 
 
-def test_refusals_add_up_and_the_last_one_is_known(batches: Batches, storage: Storage) -> None:
-    batches.change([create("a"), create("b")])
-    batches.change([tally(LATER, refused={"a": 2, "b": 1})])
-    batches.change([tally(NOW, refused={"a": 5})])
+def test_refusals_add_up_and_the_last_one_is_known(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("a"), create("b")])
+    executor.execute([tally(LATER, refused={"a": 2, "b": 1})])
+    executor.execute([tally(NOW, refused={"a": 5})])
     first, second = refusals(storage)
     assert (first[1:], second[1:]) == ((7, seconds(LATER)), (1, seconds(LATER)))
 
 
-def test_refusals_of_licenses_that_are_gone_are_not_kept(batches: Batches, storage: Storage) -> None:
-    batches.change([create("a")])
-    batches.change([tally(refused={"a": 1, "gone": 9})])
+def test_refusals_of_licenses_that_are_gone_are_not_kept(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("a")])
+    executor.execute([tally(refused={"a": 1, "gone": 9})])
     assert len(refusals(storage)) == 1
 
 
-def test_refusals_are_forgotten_after_thirty_days(batches: Batches, storage: Storage) -> None:
-    batches.change([create("a"), create("b")])
-    batches.change([tally(refused={"a": 1})])
-    batches.change([tally(LATER, refused={"b": 1})])
-    batches.change([tally(NOW + MONTH, validations=1)])
+def test_refusals_are_forgotten_after_thirty_days(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("a"), create("b")])
+    executor.execute([tally(refused={"a": 1})])
+    executor.execute([tally(LATER, refused={"b": 1})])
+    executor.execute([tally(NOW + MONTH, validations=1)])
     assert len(refusals(storage)) == 2
-    batches.change([tally(NOW + MONTH + timedelta(seconds=1), validations=1)])
+    executor.execute([tally(NOW + MONTH + timedelta(seconds=1), validations=1)])
     assert [last_at for _, _, last_at in refusals(storage)] == [seconds(LATER)]
 
 
-def test_a_refusal_after_thirty_days_counts_from_one(batches: Batches, storage: Storage) -> None:
-    batches.change([create("a")])
-    batches.change([tally(refused={"a": 9})])
-    batches.change([tally(NOW + 2 * MONTH, refused={"a": 1})])
+def test_a_refusal_after_thirty_days_counts_from_one(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("a")])
+    executor.execute([tally(refused={"a": 9})])
+    executor.execute([tally(NOW + 2 * MONTH, refused={"a": 1})])
     assert [times for _, times, _ in refusals(storage)] == [1]
 
 
-def test_when_an_api_key_was_used_last_only_moves_forward(batches: Batches, storage: Storage) -> None:
+def test_when_an_api_key_was_used_last_only_moves_forward(executor: Executor, storage: Storage) -> None:
     for name in "xy":
         issue = partial(save_new_api_key, api_key=an_api_key(), consumer_key_hash=name)
         change(storage, issue)
@@ -75,26 +75,26 @@ def test_when_an_api_key_was_used_last_only_moves_forward(batches: Batches, stor
         return [one.last_used_at for one in ask(storage, list_api_keys)]
 
     assert used_at() == [None, None]
-    batches.change([tally(used_api_keys={second: LATER, 99: NOW})])
+    executor.execute([tally(used_api_keys={second: LATER, 99: NOW})])
     assert used_at() == [None, LATER]
-    batches.change([tally(used_api_keys={second: NOW, first: NOW})])
+    executor.execute([tally(used_api_keys={second: NOW, first: NOW})])
     assert used_at() == [NOW, LATER]
 
 
-def test_nothing_counted_changes_nothing(batches: Batches, storage: Storage) -> None:
-    assert batches.change([tally()]) == [None]
+def test_nothing_counted_changes_nothing(executor: Executor, storage: Storage) -> None:
+    assert executor.execute([tally()]) == [None]
     assert (found_counts(storage), refusals(storage)) == ({}, [])
 
 
 def test_those_who_keep_counts_at_once_do_not_hinder_each_other(open_again: Opener, storage: Storage) -> None:
-    Batches(storage).change([create(f"{one}") for one in range(50)])
+    Executor(storage).execute([create(f"{one}") for one in range(50)])
     there = {f"{one}": 1 for one in range(50)}
     back = dict(reversed(there.items()))
 
-    def keep(batches: Batches, refused: dict[str, int]) -> list[object]:
-        return [one for _ in range(20) for one in batches.change([tally(validations=1, refused=refused)])]
+    def keep(executor: Executor, refused: dict[str, int]) -> list[object]:
+        return [one for _ in range(20) for one in executor.execute([tally(validations=1, refused=refused)])]
 
-    processes = [(Batches(open_again()), there), (Batches(open_again()), back)]
+    processes = [(Executor(open_again()), there), (Executor(open_again()), back)]
     with ThreadPoolExecutor(2) as pool:
         outcomes = [one for done in pool.map(keep, *zip(*processes, strict=True)) for one in done]
     kept = sum(one is None for one in outcomes)

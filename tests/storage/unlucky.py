@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from sqlalchemy import Connection
 
 from keywright.core.crypto import KeyRing
-from keywright.db import Reading, Writing
+from keywright.db import ReadTransaction, WriteTransaction
 from keywright.db.postgres import PostgresStorage
 
 _SEQUENCES = ("license_numbers", "activation_numbers")
@@ -29,7 +29,7 @@ class Unlucky(PostgresStorage):
         self._reads = 0
 
     @contextmanager
-    def read(self, *, is_single: bool = False) -> Iterator[Reading]:
+    def read(self, *, is_single: bool = False) -> Iterator[ReadTransaction]:
         self._reads += 1
         with super().read(is_single=is_single) as tx:
             yield tx
@@ -37,7 +37,7 @@ class Unlucky(PostgresStorage):
                 raise_error(tx._connection)
 
     @contextmanager
-    def write(self, *, wait: float | None = None) -> Iterator[Writing]:
+    def write(self, *, wait: float | None = None) -> Iterator[WriteTransaction]:
         self._writes += 1
         is_unlucky = self._writes % 2 == 1
         kept = {name: list(values) for name, values in self._numbers.items()}

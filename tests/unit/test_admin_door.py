@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keywright.background.counters import Tallies
+from keywright.background.counters import Counters
 from keywright.config import Settings
 from keywright.core.errors import QueueFull
 from keywright.http.admin.lazy_app import Door
@@ -20,7 +20,7 @@ from tests.makers import a_storage
 def door(tmp_path: Path) -> Iterator[Door]:
     with closing(a_storage(tmp_path)) as storage:
         door = Door(Settings(data_dir=tmp_path), storage)
-        door.tallies = Tallies()
+        door.tallies = Counters()
         yield door
 
 

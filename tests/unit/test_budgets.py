@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from keywright.background.counters import Tallies
+from keywright.background.counters import Counters
 from keywright.config import Settings
 from keywright.core import errors as e
-from keywright.http.middleware.budgets import ADDRESS_BURST, LICENSE_BURST, Budgets
+from keywright.http.middleware.budgets import ADDRESS_BURST, LICENSE_BURST, RateLimits
 from keywright.http.middleware.client_address import Addresses
 from keywright.http.middleware.credentials import Network
-from keywright.http.middleware.guesses import Guesses
+from keywright.http.middleware.guesses import CredentialAttempts
 from keywright.http.v2.call import Call
 from keywright.identity.model import Caller, Permissions
 
@@ -31,7 +31,7 @@ def a_call(key: str, address: str = PEER, permissions: Permissions | None = None
     return call
 
 
-async def activate(budgets: Budgets, call: Call, error: e.KeywrightError | None = None) -> str:
+async def activate(budgets: RateLimits, call: Call, error: e.KeywrightError | None = None) -> str:
     """How an activation ends that would end with this error, or with success."""
     try:
         await budgets.begin(call, takes_place=True)
@@ -42,7 +42,7 @@ async def activate(budgets: Budgets, call: Call, error: e.KeywrightError | None 
 
 async def crowd(calls: list[Call], error: e.KeywrightError | None = None) -> Counter[str]:
     """How these activations end, one after the other."""
-    budgets = Budgets(Settings(unknown_key_limit=0))
+    budgets = RateLimits(Settings(unknown_key_limit=0))
     return Counter([await activate(budgets, call, error) for call in calls])
 
 
@@ -102,7 +102,7 @@ def test_an_answer_that_is_repeated_does_not_count_again() -> None:
 # --- guesses ----------------------------------------------------------------------------------------
 
 
-async def guess(guesses: Guesses, key: str, source: str, *, is_right: bool | None) -> bool:
+async def guess(guesses: CredentialAttempts, key: str, source: str, *, is_right: bool | None) -> bool:
     """Whether the key is looked up."""
     try:
         begun = await guesses.begin(key, source)
@@ -115,7 +115,7 @@ async def guess(guesses: Guesses, key: str, source: str, *, is_right: bool | Non
 
 def test_what_is_remembered_of_right_keys_is_bounded() -> None:
     async def scenario() -> None:
-        guesses = Guesses(1, most_known=3)
+        guesses = CredentialAttempts(1, most_known=3)
         for number in range(5):
             assert await guess(guesses, f"KEY-{number}", PEER, is_right=True)
         assert await guess(guesses, "a guess", PEER, is_right=False)
@@ -127,7 +127,7 @@ def test_what_is_remembered_of_right_keys_is_bounded() -> None:
 
 def test_a_key_is_known_only_where_it_was_right() -> None:
     async def scenario() -> None:
-        guesses = Guesses(1)
+        guesses = CredentialAttempts(1)
         assert await guess(guesses, "KEY", PEER, is_right=True)
         assert await guess(guesses, "a guess", PEER, is_right=False)
         assert await guess(guesses, "a guess", "192.0.2.2", is_right=False)
@@ -140,7 +140,7 @@ def test_a_key_is_known_only_where_it_was_right() -> None:
 @pytest.mark.parametrize(("is_right", "looked_up"), [(True, 100), (False, 10)])
 def test_many_calls_with_one_key_at_once_share_its_fate(*, is_right: bool, looked_up: int) -> None:
     async def scenario() -> int:
-        guesses = Guesses(10)
+        guesses = CredentialAttempts(10)
         return sum(
             await asyncio.gather(*(guess(guesses, "KEY", PEER, is_right=is_right) for _ in range(100)))
         )
@@ -150,7 +150,7 @@ def test_many_calls_with_one_key_at_once_share_its_fate(*, is_right: bool, looke
 
 def test_a_look_up_that_came_to_nothing_costs_nothing() -> None:
     async def scenario() -> None:
-        guesses = Guesses(10)
+        guesses = CredentialAttempts(10)
         for _ in range(100):
             assert await guess(guesses, "KEY", PEER, is_right=None)
 
@@ -160,8 +160,8 @@ def test_a_look_up_that_came_to_nothing_costs_nothing() -> None:
 # --- proxies ----------------------------------------------------------------------------------------
 
 
-def called_with(headers: dict[bytes, bytes], *trusted: Network) -> tuple[Call, Tallies]:
-    tallies = Tallies()
+def called_with(headers: dict[bytes, bytes], *trusted: Network) -> tuple[Call, Counters]:
+    tallies = Counters()
     addresses = Addresses(trusted, tallies)
     for _ in range(3):
         call = Call(

@@ -12,7 +12,7 @@ from starlette.types import Message
 
 from keywright.core.errors import BodyTooLarge, MalformedJson, QueueFull
 from keywright.http.middleware import intake
-from keywright.http.middleware.intake import Intake
+from keywright.http.middleware.intake import BodyReader
 from keywright.http.v2.parameters import parse_body
 
 MIB = 1024 * 1024
@@ -70,14 +70,14 @@ class Sender:
 
 
 async def take(
-    taker: Intake, sender: Sender, *, is_stranger: bool, parse: Callable[[bytes], int] = len
+    taker: BodyReader, sender: Sender, *, is_stranger: bool, parse: Callable[[bytes], int] = len
 ) -> int:
     return await taker.take({}, sender.receive, MIB, parse, is_stranger=is_stranger)
 
 
 def test_bodies_are_bounded_in_bytes_and_strangers_first() -> None:
     async def bodies() -> None:
-        taker, waiting = Intake(), []
+        taker, waiting = BodyReader(), []
         most = intake.MOST_BYTES - intake.SPARE_BYTES
         taker._bytes = most - 1
         stranger, shop = Sender(2), Sender(MIB)
@@ -103,7 +103,7 @@ def test_bodies_are_bounded_in_bytes_and_strangers_first() -> None:
 
 def test_a_body_that_is_refused_holds_no_bytes() -> None:
     async def refused() -> int:
-        taker, sender = Intake(), Sender(64 * 1024 + 1)
+        taker, sender = BodyReader(), Sender(64 * 1024 + 1)
         sender.go_on.set()
         with pytest.raises(BodyTooLarge):
             await take(taker, sender, is_stranger=True)
@@ -124,7 +124,7 @@ def test_large_bodies_are_parsed_one_after_the_other_and_few_may_wait() -> None:
         return len(body)
 
     async def bodies() -> list[Any]:
-        taker, senders = Intake(), [Sender(8 * 1024) for _ in range(100)]
+        taker, senders = BodyReader(), [Sender(8 * 1024) for _ in range(100)]
         for sender in senders:
             sender.go_on.set()
         taking = [take(taker, sender, is_stranger=True, parse=parse) for sender in senders]

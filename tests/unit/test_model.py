@@ -48,7 +48,7 @@ NOUNS: list[msgspec.Struct] = [
     Caller(1, "shop", Permissions.READ, None),
     an_origin(),
     an_event(),
-    idempotency.KeptAnswer(b"", 200, b""),
+    idempotency.IdempotencyRecord(b"", 200, b""),
     LicenseRecord(a_license(), (an_activation(),)),
     RecordLimits(),
     LicensePage((), 0),

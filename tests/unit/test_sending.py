@@ -2,12 +2,12 @@
 
 import asyncio
 
-from keywright.http.middleware.sending import MOST_DELAYED, Brake
+from keywright.http.middleware.sending import MOST_DELAYED, RefusalDelay
 
 
 def test_answers_to_limited_callers_are_delayed_but_only_so_many_at_a_time() -> None:
     async def ask(times: int) -> tuple[int, int]:
-        brake = Brake()
+        brake = RefusalDelay()
         delays = [asyncio.create_task(brake.delay()) for _ in range(times)]
         await asyncio.sleep(0)
         at_once = sum(one.done() for one in delays)

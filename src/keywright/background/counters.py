@@ -12,8 +12,8 @@ from time import monotonic, process_time
 from keywright.core.command import Origin
 from keywright.core.errors import KeywrightError, StoreUnavailable, Unavailable
 from keywright.engine.desk import Desk
-from keywright.search.commands import Follow, Tally
-from keywright.search.projector import Followed
+from keywright.search.commands import ProjectEvents, SaveCounters
+from keywright.search.projector import Projected
 
 #: The most license keys that are counted between two times that counts are kept.
 _MOST_KEYS = 1_000
@@ -42,7 +42,7 @@ _ORIGIN = Origin("keywright", "", "")
 log = logging.getLogger(__name__)
 
 
-class Tallies:
+class Counters:
     """What was counted since it was last kept. To count costs next to nothing."""
 
     __slots__ = ("calls", "forwarded_blindly", "refused", "used_api_keys", "validations")
@@ -65,11 +65,11 @@ class Tallies:
         if before or len(self.refused) < _MOST_KEYS:
             self.refused[key] = before + times
 
-    def take(self) -> Tally | None:
+    def take(self) -> SaveCounters | None:
         """What was counted, and begin anew; None when that is nothing."""
         if not (self.validations or self.refused or self.used_api_keys or self.forwarded_blindly):
             return None
-        command = Tally(
+        command = SaveCounters(
             now=_now(),
             origin=_ORIGIN,
             validations=self.validations,
@@ -80,7 +80,7 @@ class Tallies:
         self.validations, self.refused, self.used_api_keys, self.forwarded_blindly = 0, {}, {}, 0
         return command
 
-    def give_back(self, command: Tally) -> None:
+    def give_back(self, command: SaveCounters) -> None:
         """It was not kept: count it again."""
         self.validations += command.validations
         self.forwarded_blindly += command.forwarded_blindly
@@ -90,7 +90,7 @@ class Tallies:
 
 
 @asynccontextmanager
-async def looked_after(desk: Desk, tallies: Tallies) -> AsyncIterator[None]:
+async def looked_after(desk: Desk, tallies: Counters) -> AsyncIterator[None]:
     """While the block runs, counts are kept and events followed; at its end, what was counted is kept."""
     tasks = [asyncio.create_task(_keep(desk, tallies)), asyncio.create_task(_follow(desk))]
     try:
@@ -102,19 +102,19 @@ async def looked_after(desk: Desk, tallies: Tallies) -> AsyncIterator[None]:
         await _kept(desk, tallies)
 
 
-async def _keep(desk: Desk, tallies: Tallies) -> None:
+async def _keep(desk: Desk, tallies: Counters) -> None:
     while True:
         await asyncio.sleep(_KEEP_EVERY)
         await _kept(desk, tallies)
 
 
-async def _kept(desk: Desk, tallies: Tallies) -> None:
+async def _kept(desk: Desk, tallies: Counters) -> None:
     """Keep what was counted, or count it again: the database may be there the next time."""
     command = tallies.take()
     if command is None:
         return
     try:
-        await desk.change(command)
+        await desk.execute(command)
     except KeywrightError:
         tallies.give_back(command)
 
@@ -128,7 +128,7 @@ async def _follow(desk: Desk) -> None:
         load.end()
         began = monotonic()
         try:
-            followed = await desk.change(Follow(now=_now(), origin=_ORIGIN, limit=_AT_ONCE))
+            followed = await desk.execute(ProjectEvents(now=_now(), origin=_ORIGIN, limit=_AT_ONCE))
         except KeywrightError as fault:
             rest = trouble.met(fault)
         else:
@@ -142,7 +142,7 @@ async def _until_nobody_waits(desk: Desk) -> None:
         await asyncio.sleep(_GLANCE_EVERY)
 
 
-def _rest_after(followed: Followed, seconds: float, load: float) -> float:
+def _rest_after(followed: Projected, seconds: float, load: float) -> float:
     """How long to rest after a step that took so long."""
     if not followed.rows or followed.lag.is_complete:
         return _LOOK_EVERY

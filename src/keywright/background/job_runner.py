@@ -18,12 +18,12 @@ from time import monotonic, process_time
 from typing import Any, TypeVar
 
 from keywright import jobs
-from keywright.background.old_addresses import OldAddresses
+from keywright.background.old_addresses import AddressCleanUp
 from keywright.core.command import Origin
 from keywright.core.errors import Refusal, ShuttingDown, TookTooLong, Unavailable
-from keywright.db import Reading, Storage, ask
+from keywright.db import ReadTransaction, Storage, ask
 from keywright.engine.desk import Desk
-from keywright.jobs.commands import ClaimJob, FailJob, ForgetJobs, ForgetPieces, HoldJob
+from keywright.jobs.commands import ClaimJob, FailJob, HoldJob, PurgeJobFile, PurgeJobs
 from keywright.jobs.model import Job, JobState
 
 Answer = TypeVar("Answer")
@@ -60,7 +60,7 @@ _FAULT = "An error that should not be; the server's log tells more."
 log = logging.getLogger(__name__)
 
 
-class LongWork:
+class JobRunner:
     """Claims jobs and works on them, one at a time, from when it is made. Belongs to one event loop."""
 
     def __init__(self, desk: Desk, storage: Storage, *, keep_addresses_days: int = 0) -> None:
@@ -78,7 +78,7 @@ class LongWork:
         self._halvings: Counter[int] = Counter()
         self._claims = jobs.Claims(self._name)
         self._forgets_at = 0.0
-        self._old_addresses = OldAddresses(self._read, desk.change, keep_addresses_days)
+        self._old_addresses = AddressCleanUp(self._read, desk.execute, keep_addresses_days)
         self._task = self._loop.create_task(self._run())
 
     def wake(self) -> None:
@@ -118,7 +118,7 @@ class LongWork:
         if not over:
             return False
         command = ClaimJob(**_ours(), claimed_by=self._name, over=over)
-        job: Job | None = await self._desk.change(command)
+        job: Job | None = await self._desk.execute(command)
         if job is None:
             return False
         try:
@@ -141,13 +141,13 @@ class LongWork:
         while job.state is JobState.RUNNING and not self._is_stopping and monotonic() < end:
             began = monotonic()
             step = await self._read(partial(plan.next_step, job=job, now=_now()), job)
-            job = await self._desk.change(step)
+            job = await self._desk.execute(step)
             self._count_success(job)
             if self._halvings[job.id]:
                 plan = jobs.Plan(job, self._name, halvings=self._halvings[job.id])
             await self._rest(monotonic() - began)
         if job.state is JobState.RUNNING:
-            await self._desk.change(HoldJob(**self._fields(job), is_over=True))
+            await self._desk.execute(HoldJob(**self._fields(job), is_over=True))
 
     def _count_success(self, job: Job) -> None:
         self._faults.pop(job.id, None)
@@ -164,7 +164,7 @@ class LongWork:
         if self._broken[job.id] >= _MOST_BROKEN:
             del self._broken[job.id], self._halvings[job.id]
             with suppress(Refusal):
-                await self._desk.change(FailJob(**self._fields(job), said=_TOO_LONG))
+                await self._desk.execute(FailJob(**self._fields(job), said=_TOO_LONG))
 
     async def _count_fault(self, job: Job) -> None:
         self._faults[job.id] += 1
@@ -173,7 +173,7 @@ class LongWork:
             return
         del self._faults[job.id]
         with suppress(Refusal):
-            await self._desk.change(FailJob(**self._fields(job), said=_FAULT))
+            await self._desk.execute(FailJob(**self._fields(job), said=_FAULT))
 
     async def _rest(self, seconds: float) -> None:
         """Let others have their turn after a step that took so long, the longer the more they have to do."""
@@ -196,7 +196,7 @@ class LongWork:
     async def _forget_old_files(self) -> None:
         before = _now() - FILES_KEPT
         while (job_id := await self._read(partial(jobs.find_job_to_forget, before=before))) is not None:
-            while not self._is_stopping and await self._desk.change(ForgetPieces(**_ours(), job_id=job_id)):
+            while not self._is_stopping and await self._desk.execute(PurgeJobFile(**_ours(), job_id=job_id)):
                 await asyncio.sleep(_SHORTEST_REST)
             if self._is_stopping:
                 return
@@ -207,10 +207,10 @@ class LongWork:
         before = _now() - JOBS_KEPT
         if not await self._read(partial(jobs.has_old_jobs, before=before)):
             return
-        while not self._is_stopping and await self._desk.change(ForgetJobs(**_ours(), before=before)):
+        while not self._is_stopping and await self._desk.execute(PurgeJobs(**_ours(), before=before)):
             await asyncio.sleep(_SHORTEST_REST)
 
-    async def _read(self, question: Callable[[Reading], Answer], job: Job | None = None) -> Answer:
+    async def _read(self, question: Callable[[ReadTransaction], Answer], job: Job | None = None) -> Answer:
         """The answer; meanwhile nobody else takes the job."""
         reading = self._loop.run_in_executor(self._thread, partial(ask, self._storage, question))
         reading.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -219,7 +219,7 @@ class LongWork:
         try:
             while not (await asyncio.wait([reading], timeout=_HOLD_EVERY))[0]:
                 if job is not None:
-                    await self._desk.change(HoldJob(**self._fields(job)))
+                    await self._desk.execute(HoldJob(**self._fields(job)))
         finally:
             patience.cancel()
         if is_over.is_set() and isinstance(reading.exception(), Unavailable):
@@ -239,9 +239,9 @@ class LongWork:
 @asynccontextmanager
 async def working_on_jobs(
     desk: Desk, storage: Storage, *, keep_addresses_days: int
-) -> AsyncIterator[LongWork]:
+) -> AsyncIterator[JobRunner]:
     """Work on jobs for as long as the block runs."""
-    work = LongWork(desk, storage, keep_addresses_days=keep_addresses_days)
+    work = JobRunner(desk, storage, keep_addresses_days=keep_addresses_days)
     try:
         yield work
     finally:

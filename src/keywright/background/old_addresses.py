@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from keywright.core.command import Command, Origin
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.maintenance import personal_data
-from keywright.maintenance.commands import ForgetAddresses
+from keywright.maintenance.commands import PurgeAddresses
 
 Answer = TypeVar("Answer")
 
@@ -25,11 +25,11 @@ _ORIGIN = Origin("keywright", "", "")
 class Asking(Protocol):
     """Has a question answered, elsewhere than on the event loop."""
 
-    async def __call__(self, question: Callable[[Reading], Answer], /) -> Answer:
+    async def __call__(self, question: Callable[[ReadTransaction], Answer], /) -> Answer:
         """The answer."""
 
 
-class OldAddresses:
+class AddressCleanUp:
     """The commands that forget addresses of activations and events, ``keep_days`` after; 0 is never.
 
     No index leads to what is old, which every activation would pay for: all places are looked at, in the
@@ -57,7 +57,7 @@ class OldAddresses:
         for _ in range(_PIECES):
             if not await self._ask(partial(personal_data.has_old_events, before=before)):
                 return
-            await self._change(ForgetAddresses(now=now, origin=_ORIGIN, before=before))
+            await self._change(PurgeAddresses(now=now, origin=_ORIGIN, before=before))
             await asyncio.sleep(_PAUSE)
 
     async def _forget_places(self, now: datetime, before: datetime) -> None:
@@ -72,7 +72,7 @@ class OldAddresses:
             )
             if places.found:
                 found = tuple(places.found)
-                await self._change(ForgetAddresses(now=now, origin=_ORIGIN, before=before, places=found))
+                await self._change(PurgeAddresses(now=now, origin=_ORIGIN, before=before, places=found))
             if places.after is None:
                 self._after, self._rests_until = _FIRST, now + _REST
                 return

@@ -15,7 +15,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     user_agent: str
 
 
-class Retry(msgspec.Struct, frozen=True):
+class IdempotentCall(msgspec.Struct, frozen=True):
     """The caller may send this call again: ``scope`` names the call (32 bytes), ``request_digest``
     what it asked for, and ``write_answer`` turns an outcome into the status and body to be kept. Without
     ``keeps_refusals``, only a success is kept: a refusal changed nothing, and is decided again.
@@ -33,7 +33,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime
     origin: Origin
     by: int | None = None
-    retry: Retry | None = None
+    retry: IdempotentCall | None = None
 
     @property
     def parts(self) -> "tuple[Command, ...]":

@@ -14,16 +14,16 @@ from keywright.core.errors import ConfigurationError
 from keywright.db.migrate import migrate_postgres, migrate_sqlite, state_of
 from keywright.db.retry import ask, change
 from keywright.db.sqlite import SqliteStorage, refuse_network_file_system
-from keywright.db.transaction import Reading, Writing
+from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.db.urls import unverified_hosts, without_password
 
 if TYPE_CHECKING:
     from keywright.db.postgres import PostgresStorage
 
 __all__ = [
-    "Reading",
+    "ReadTransaction",
     "Storage",
-    "Writing",
+    "WriteTransaction",
     "ask",
     "change",
     "database_path",

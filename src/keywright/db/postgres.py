@@ -13,7 +13,7 @@ from keywright.core.crypto import KeyRing
 from keywright.core.errors import StoreConflict, Unavailable
 from keywright.db.replica import Replica
 from keywright.db.session import Session
-from keywright.db.transaction import Reading, Writing
+from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.db.urls import without_password
 
 _MOST_NUMBERS = 128
@@ -46,7 +46,7 @@ class PostgresStorage:
         self._numbers: dict[str, list[int]] = {}
 
     @contextmanager
-    def read(self, *, is_single: bool = False) -> Iterator[Reading]:
+    def read(self, *, is_single: bool = False) -> Iterator[ReadTransaction]:
         """One moment of the database, or one for each statement, which saves two ways to the server and
         back. Raises ``StoreConflict`` and ``StoreUnavailable``.
         """
@@ -57,7 +57,7 @@ class PostgresStorage:
             replica = None
         try:
             with session.transaction() as connection:
-                yield Reading(connection, self._key_ring)
+                yield ReadTransaction(connection, self._key_ring)
         except Unavailable as fault:
             if replica is None:
                 raise
@@ -66,7 +66,7 @@ class PostgresStorage:
             raise StoreConflict(str(fault)) from fault
 
     @contextmanager
-    def write(self, *, wait: float | None = None) -> Iterator[Writing]:
+    def write(self, *, wait: float | None = None) -> Iterator[WriteTransaction]:
         """A transaction that is durable when the block ends without an exception.
 
         Raises ``StoreConflict`` when it has to be run again, ``StoreUnavailable`` when the server
@@ -75,7 +75,7 @@ class PostgresStorage:
         """
         try:
             with self._writing.transaction() as connection:
-                yield Writing(connection, self._key_ring, _Numbers(connection, self._numbers))
+                yield WriteTransaction(connection, self._key_ring, _Numbers(connection, self._numbers))
         except BaseException:
             # A crash takes back what a sequence gave to a transaction that was not committed, and the
             # sequence gives it again.

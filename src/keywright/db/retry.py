@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
 from keywright.core.errors import LockTimeout, StoreConflict
-from keywright.db.transaction import Reading, Writing
+from keywright.db.transaction import ReadTransaction, WriteTransaction
 
 #: How often a transaction is run again before it is given up.
 MOST_REPEATS = 5
@@ -19,10 +19,10 @@ Result = TypeVar("Result")
 class Transactions(Protocol):
     """A storage."""
 
-    def read(self, *, is_single: bool = False) -> AbstractContextManager[Reading]:
+    def read(self, *, is_single: bool = False) -> AbstractContextManager[ReadTransaction]:
         """One moment of the database; with ``is_single``, perhaps another one for each statement."""
 
-    def write(self, *, wait: float | None = None) -> AbstractContextManager[Writing]:
+    def write(self, *, wait: float | None = None) -> AbstractContextManager[WriteTransaction]:
         """A transaction that changes things, begun within ``wait`` seconds where other processes keep it from
         that; None is as long as the storage thinks right.
         """
@@ -45,7 +45,9 @@ def again(transact: Callable[[], Result]) -> Result:
     return transact()
 
 
-def change(storage: Transactions, work: Callable[[Writing], Result], *, wait: float | None = None) -> Result:
+def change(
+    storage: Transactions, work: Callable[[WriteTransaction], Result], *, wait: float | None = None
+) -> Result:
     """What ``work`` returns, durable; it is called again when the database undid what it did."""
 
     def transact() -> Result:
@@ -55,7 +57,9 @@ def change(storage: Transactions, work: Callable[[Writing], Result], *, wait: fl
     return again(transact)
 
 
-def ask(storage: Transactions, question: Callable[[Reading], Result], *, is_single: bool = False) -> Result:
+def ask(
+    storage: Transactions, question: Callable[[ReadTransaction], Result], *, is_single: bool = False
+) -> Result:
     """What ``question`` returns; it is called again when the connection broke.
 
     With ``is_single``, no two of its statements have to agree with each other, which may be faster.

@@ -36,7 +36,7 @@ from keywright.core.errors import FateUnknown, RejectedByDatabase, StoreBusy, St
 from keywright.db.locks import PathLock
 from keywright.db.schema import sequences
 from keywright.db.secret_marks import QUERY, require_secrets
-from keywright.db.transaction import Reading, Writing
+from keywright.db.transaction import ReadTransaction, WriteTransaction
 
 #: How long a write waits for other processes' writes, in seconds.
 LOCK_TIMEOUT = 20.0
@@ -101,19 +101,19 @@ class SqliteStorage:
         self._busy_timeout = -1
 
     @contextmanager
-    def read(self, *, is_single: bool = False) -> Iterator[Reading]:
+    def read(self, *, is_single: bool = False) -> Iterator[ReadTransaction]:
         """One moment of the database. Raises ``StoreUnavailable``."""
         try:
             if self._reader is None:
                 self._reader = self._opened_reader()
             with self._reader.begin():
-                yield Reading(self._reader, self._key_ring)
+                yield ReadTransaction(self._reader, self._key_ring)
         except exc.DBAPIError as problem:
             self._drop_reader()
             raise StoreUnavailable(str(problem.orig)) from problem
 
     @contextmanager
-    def write(self, *, wait: float | None = None) -> Iterator[Writing]:
+    def write(self, *, wait: float | None = None) -> Iterator[WriteTransaction]:
         """A transaction that is durable when the block ends without an exception.
 
         Raises ``StoreBusy`` when another process is writing and does not end within ``wait`` seconds,
@@ -125,7 +125,7 @@ class SqliteStorage:
             try:
                 writer = self._opened_writer(wait=wait)
                 with writer.begin():
-                    yield Writing(writer, self._key_ring, _Numbers(writer))
+                    yield WriteTransaction(writer, self._key_ring, _Numbers(writer))
             except (*_REJECTIONS, OverflowError, UnicodeError) as problem:
                 raise RejectedByDatabase(str(problem)) from problem
             except exc.DBAPIError as problem:

@@ -26,7 +26,7 @@ class Numbers(Protocol):
         """Remember what was given."""
 
 
-class Reading:
+class ReadTransaction:
     """A transaction that sees one moment of the database and changes nothing."""
 
     def __init__(self, connection: Connection, key_ring: KeyRing) -> None:
@@ -44,7 +44,7 @@ class Reading:
         return self._key_ring
 
 
-class Writing(Reading):
+class WriteTransaction(ReadTransaction):
     """A transaction that changes things: all of it is durable after it ends, or none of it is."""
 
     def __init__(self, connection: Connection, key_ring: KeyRing, numbers: Numbers) -> None:
@@ -74,6 +74,6 @@ class Writing(Reading):
         return int(result.inserted_primary_key[0])  # type: ignore[index]
 
 
-def rows_with(tx: Reading, query: Lookup, values: Iterable[Any]) -> list[Any]:
+def rows_with(tx: ReadTransaction, query: Lookup, values: Iterable[Any]) -> list[Any]:
     """The rows in which the lookup's one column has one of these values."""
     return query.rows(tx.connection, [(value,) for value in values])

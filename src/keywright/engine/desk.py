@@ -27,14 +27,14 @@ from keywright.core.errors import (
     TookTooLong,
     WaitedTooLong,
 )
-from keywright.engine.executor import Batches, Outcome
-from keywright.engine.idempotency import ForgetAnswers
+from keywright.engine.executor import Executor, Outcome
+from keywright.engine.idempotency import PurgeIdempotencyRecords
 from keywright.jobs.commands import ChangeStep, ExportStep, GenerateStep
 from keywright.licensing.activations.commands import FindLicenses, ListLicenses, Validate, ValidateAlone
 from keywright.licensing.queries import TakesLong
-from keywright.maintenance.commands import ForgetAddresses, ForgetEvents
+from keywright.maintenance.commands import PurgeAddresses, PurgeEvents
 from keywright.provisioning.generators.commands import GenerateLicenses
-from keywright.search.commands import Follow, Tally
+from keywright.search.commands import ProjectEvents, SaveCounters
 
 #: The most that are decided together.
 MOST_AT_ONCE = 128
@@ -56,16 +56,16 @@ _LISTS: frozenset[type] = frozenset((FindLicenses, ListLicenses))
 _MOST_LISTS, _MOST_LARGE = 64, 256
 _STEPS: frozenset[type] = frozenset({GenerateStep, ChangeStep, ExportStep})
 #: What is long by itself.
-_LONG = _LISTS | {GenerateLicenses, ForgetAnswers}
+_LONG = _LISTS | {GenerateLicenses, PurgeIdempotencyRecords}
 #: What is decided alone, in another thread, while others go on.
-_ALONE = _LONG | _STEPS | {ValidateAlone, Follow, Tally, ForgetAddresses, ForgetEvents}
+_ALONE = _LONG | _STEPS | {ValidateAlone, ProjectEvents, SaveCounters, PurgeAddresses, PurgeEvents}
 
 log = logging.getLogger(__name__)
 
 Item = TypeVar("Item", bound=Command | Query)
 
 
-class Asker(Protocol):
+class PendingCall(Protocol):
     """The caller that waits for an outcome."""
 
     #: Whether the call is being decided, or was; the desk says so. Before that, nothing has happened.
@@ -77,7 +77,7 @@ class Asker(Protocol):
 
 
 #: A call, its outcome, who waits for it, and since when.
-_Entry = tuple[Item, "asyncio.Future[Outcome]", Asker | None, float]
+_Entry = tuple[Item, "asyncio.Future[Outcome]", PendingCall | None, float]
 _Batch = list[_Entry[Item]]
 
 
@@ -113,7 +113,7 @@ class _Lane(Generic[Item]):
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def submit(self, item: Item, asker: Asker | None) -> "asyncio.Future[Outcome]":
+    def submit(self, item: Item, asker: PendingCall | None) -> "asyncio.Future[Outcome]":
         """Join the lane. Raises ``QueueFull`` or ``ShuttingDown``."""
         if self._is_closed:
             raise ShuttingDown
@@ -298,11 +298,13 @@ def _all_faulty(problem: Exception, items: Sequence[object]) -> list[Outcome]:
 class Desk:
     """Takes single commands and questions, and serves them in batches. Belongs to one event loop."""
 
-    def __init__(self, batches: Batches, *, most_waiting: int, answer_within: float = ANSWER_WITHIN) -> None:
+    def __init__(
+        self, executor: Executor, *, most_waiting: int, answer_within: float = ANSWER_WITHIN
+    ) -> None:
         """A call that has waited for ``answer_within`` seconds and is not being decided is refused."""
-        self._batches = batches
+        self._batches = executor
         lane = partial(_Lane, most_waiting=most_waiting, answer_within=answer_within)
-        is_near, interrupt = batches.is_local, batches.interrupt
+        is_near, interrupt = executor.is_local, executor.interrupt
         self._changes: _Lane[Command] = lane(
             self._change, interrupt=None if is_near else partial(interrupt, writing=True)
         )
@@ -322,10 +324,10 @@ class Desk:
         if not is_near:
             self._steps = lane(self._step, interrupt=partial(self._interrupt_beside, "steps"))
         #: For the threads in which lists are read and steps are taken, made when the first one is wanted.
-        self._beside: dict[str, Batches] = {}
+        self._beside: dict[str, Executor] = {}
         self._running: set[bytes] = set()
 
-    async def change(self, command: Command, asker: Asker | None = None) -> Any:
+    async def execute(self, command: Command, asker: PendingCall | None = None) -> Any:
         """The outcome's value; what changed is durable then.
 
         Raises the refusal that the command met, ``IdempotencyKeyBusy``, ``QueueFull``, ``WaitedTooLong``,
@@ -336,7 +338,7 @@ class Desk:
         lane = self._steps if type(command) in _STEPS else self._changes
         return _value(await lane.submit(command, asker))
 
-    async def ask(self, query: Query, asker: Asker | None = None) -> Any:
+    async def query(self, query: Query, asker: PendingCall | None = None) -> Any:
         """The answer; raises the refusal that the question met, or a fault."""
         lane = self._lists if type(query) in _LISTS else self._questions
         outcome = _value(await lane.submit(query, asker))
@@ -359,7 +361,7 @@ class Desk:
         """How many calls wait now, but for lists."""
         return len(self._changes) + len(self._questions)
 
-    async def _change_once(self, command: Command, asker: Asker | None, scope: bytes) -> Any:
+    async def _change_once(self, command: Command, asker: PendingCall | None, scope: bytes) -> Any:
         if scope in self._running:
             raise IdempotencyKeyBusy
         future = self._changes.submit(command, asker)
@@ -368,18 +370,18 @@ class Desk:
         return _value(await future)
 
     def _change(self, commands: Sequence[Command], wait: float | None) -> list[Outcome]:
-        return self._batches.change(commands, wait=wait)
+        return self._batches.execute(commands, wait=wait)
 
     def _ask(self, queries: Sequence[Query], _wait: float | None) -> list[Outcome]:
-        return self._batches.ask(queries)
+        return self._batches.query(queries)
 
     def _ask_beside(self, lane: str, queries: Sequence[Query], _wait: float | None) -> list[Outcome]:
-        return self._batches_for(lane).ask(queries)
+        return self._batches_for(lane).query(queries)
 
     def _step(self, commands: Sequence[Command], wait: float | None) -> list[Outcome]:
-        return self._batches_for("steps").change(commands, wait=wait)
+        return self._batches_for("steps").execute(commands, wait=wait)
 
-    def _batches_for(self, lane: str) -> Batches:
+    def _batches_for(self, lane: str) -> Executor:
         if lane not in self._beside:
             self._beside[lane] = self._batches.beside()
         return self._beside[lane]

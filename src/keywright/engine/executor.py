@@ -11,7 +11,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from keywright import registry
-from keywright.core.command import Command, Query, Retry
+from keywright.core.command import Command, IdempotentCall, Query
 from keywright.core.errors import (
     Fault,
     IdempotencyKeyReused,
@@ -22,16 +22,16 @@ from keywright.core.errors import (
     StoreConflict,
     Unavailable,
 )
-from keywright.db import Reading, Storage, Writing, ask, change
+from keywright.db import ReadTransaction, Storage, WriteTransaction, ask, change
 from keywright.engine import idempotency
-from keywright.engine.idempotency import KeptAnswer
+from keywright.engine.idempotency import IdempotencyRecord
 from keywright.licensing.activations.model import RecordLimits
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.commands import UpdateLicense, license_commands
-from keywright.licensing.queries import Pages, Readset
-from keywright.licensing.unit_of_work import Workset
-from keywright.maintenance.commands import ForgetAddresses
-from keywright.search.commands import Follow, Tally
+from keywright.licensing.queries import Pages, QueryContext
+from keywright.licensing.unit_of_work import UnitOfWork
+from keywright.maintenance.commands import PurgeAddresses
+from keywright.search.commands import ProjectEvents, SaveCounters
 
 Outcome = Any
 
@@ -49,14 +49,14 @@ _SILENCE = 1.0
 _PATIENCE = 2.5
 #: Commands that the server gives itself, again and again: they wait for no other process, and what they meet
 #: is for the server to say.
-_OF_OUR_OWN = (Follow, Tally, ForgetAddresses)
+_OF_OUR_OWN = (ProjectEvents, SaveCounters, PurgeAddresses)
 
 _LIMITS = RecordLimits()
 
 log = logging.getLogger(__name__)
 
 
-class Batches:
+class Executor:
     """The operations of one installation, a batch at a time. Not for several threads at once."""
 
     def __init__(self, storage: Storage, limits: RecordLimits = _LIMITS) -> None:
@@ -68,9 +68,9 @@ class Batches:
         self._silent_until = 0.0
         self._pages = Pages()
 
-    def beside(self) -> "Batches":
+    def beside(self) -> "Executor":
         """The same for another thread, with connections of its own; the caller closes it."""
-        return Batches(self._storage.beside(), self._limits)
+        return Executor(self._storage.beside(), self._limits)
 
     def close(self) -> None:
         """Close the storage."""
@@ -85,7 +85,7 @@ class Batches:
         """Whether outcomes come at once, without a wait for a network."""
         return self._storage.is_local
 
-    def change(self, commands: Sequence[Command], *, wait: float | None = None) -> list[Outcome]:
+    def execute(self, commands: Sequence[Command], *, wait: float | None = None) -> list[Outcome]:
         """Decide the commands in order; when this returns, what they changed is durable.
 
         A command that the database itself rejects does not hurt the others: the batch is then halved until it
@@ -222,7 +222,7 @@ class Batches:
                 self._held[key] = (now + _LEFT_ALONE, holder)
         self._held = {key: one for key, one in self._held.items() if one[0] > now}
 
-    def ask(self, queries: Sequence[Query]) -> list[Outcome]:
+    def query(self, queries: Sequence[Query]) -> list[Outcome]:
         """Answer the questions, each from one moment of the database."""
         is_single = all(type(one) in registry.SINGLE_MOMENT for one in queries)
         try:
@@ -234,7 +234,7 @@ class Batches:
             return [fault] * len(queries)
         except Exception as problem:
             if len(queries) > 1:
-                return [self.ask([one])[0] for one in queries]
+                return [self.query([one])[0] for one in queries]
             return [_fault(problem, queries[0])]
 
     def _complain(self, what: str, fault: Unavailable) -> None:
@@ -251,24 +251,26 @@ def _keys_of(command: Command) -> set[str]:
     return {one.key for one in found} | {changes["key"] for changes in renames}
 
 
-def _decide(commands: Sequence[Command], limits: RecordLimits, tx: Writing) -> list[Outcome]:
-    work = Workset(tx, commands, limits)
+def _decide(commands: Sequence[Command], limits: RecordLimits, tx: WriteTransaction) -> list[Outcome]:
+    work = UnitOfWork(tx, commands, limits)
     scopes = [one.retry.scope for one in commands if one.retry is not None]
     if scopes:
-        outcomes = _decide_with_answers(work, commands, idempotency.lock_kept_answers(tx, scopes))
+        outcomes = _decide_with_answers(work, commands, idempotency.lock_idempotency_records(tx, scopes))
     else:
         outcomes = [_outcome(registry.HANDLERS[type(one)], work, one) for one in commands]
     work.save()
     return outcomes
 
 
-def _answer(queries: Sequence[Query], limits: RecordLimits, pages: Pages, tx: Reading) -> list[Outcome]:
-    read = Readset(tx, queries, limits, pages)
+def _answer(
+    queries: Sequence[Query], limits: RecordLimits, pages: Pages, tx: ReadTransaction
+) -> list[Outcome]:
+    read = QueryContext(tx, queries, limits, pages)
     return [_outcome(registry.QUERY_HANDLERS[type(one)], read, one) for one in queries]
 
 
 def _decide_with_answers(
-    work: Workset, commands: Sequence[Command], kept: dict[bytes, KeptAnswer]
+    work: UnitOfWork, commands: Sequence[Command], kept: dict[bytes, IdempotencyRecord]
 ) -> list[Outcome]:
     """Decide the commands; a repeated call gets its first answer, a first one's is kept."""
     return [
@@ -279,7 +281,9 @@ def _decide_with_answers(
     ]
 
 
-def _decide_once(work: Workset, command: Command, retry: Retry, kept: dict[bytes, KeptAnswer]) -> Outcome:
+def _decide_once(
+    work: UnitOfWork, command: Command, retry: IdempotentCall, kept: dict[bytes, IdempotencyRecord]
+) -> Outcome:
     before = kept.get(retry.scope)
     if before is not None:
         is_same = before.request_digest == retry.request_digest
@@ -288,8 +292,8 @@ def _decide_once(work: Workset, command: Command, retry: Retry, kept: dict[bytes
     if isinstance(outcome, Refusal) and not retry.keeps_refusals:
         return outcome
     status, body = retry.write_answer(outcome)
-    kept[retry.scope] = KeptAnswer(retry.request_digest, status, body)
-    idempotency.save_kept_answer(work.tx, retry.scope, kept[retry.scope], command.now)
+    kept[retry.scope] = IdempotencyRecord(retry.request_digest, status, body)
+    idempotency.save_idempotency_record(work.tx, retry.scope, kept[retry.scope], command.now)
     return outcome
 
 

@@ -14,11 +14,11 @@ from keywright.core.command import Command
 from keywright.db import rows
 from keywright.db.bulk import Lookup, inserting
 from keywright.db.schema import kept_answers
-from keywright.db.transaction import Writing, rows_with
-from keywright.licensing.unit_of_work import Workset
+from keywright.db.transaction import WriteTransaction, rows_with
+from keywright.licensing.unit_of_work import UnitOfWork
 
 
-class KeptAnswer(msgspec.Struct, frozen=True):
+class IdempotencyRecord(msgspec.Struct, frozen=True):
     """The first answer to a call with an idempotency key, as it went out."""
 
     request_digest: bytes
@@ -26,7 +26,7 @@ class KeptAnswer(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class ForgetAnswers(Command, frozen=True, kw_only=True):
+class PurgeIdempotencyRecords(Command, frozen=True, kw_only=True):
     """Delete the answers that were kept for repeated calls before this moment."""
 
     before: datetime
@@ -39,18 +39,20 @@ INSERT_KEPT_ANSWERS = inserting(kept_answers)
 _MOST_FORGOTTEN = 5_000
 
 
-def lock_kept_answers(tx: Writing, scopes: Iterable[bytes]) -> dict[bytes, KeptAnswer]:
+def lock_idempotency_records(tx: WriteTransaction, scopes: Iterable[bytes]) -> dict[bytes, IdempotencyRecord]:
     """The answers that were kept for these calls, by scope; when this transaction has ended, they are as
     durable as what it changed itself.
     """
     unseal = tx.key_ring.unseal
     return {
-        row.scope: KeptAnswer(row.request_digest, row.status, unseal(row.sealed_body, row.scope))
+        row.scope: IdempotencyRecord(row.request_digest, row.status, unseal(row.sealed_body, row.scope))
         for row in rows_with(tx, ANSWERS_LOCKED, scopes)
     }
 
 
-def save_kept_answer(tx: Writing, scope: bytes, answer: KeptAnswer, now: datetime) -> None:
+def save_idempotency_record(
+    tx: WriteTransaction, scope: bytes, answer: IdempotencyRecord, now: datetime
+) -> None:
     """Keep the answer to a call; the body is sealed, for it holds a license key."""
     values = {
         "scope": scope,
@@ -62,24 +64,24 @@ def save_kept_answer(tx: Writing, scope: bytes, answer: KeptAnswer, now: datetim
     INSERT_KEPT_ANSWERS.execute(tx.connection, [values])
 
 
-def newest_kept_answer(tx: Writing) -> datetime | None:
+def newest_idempotency_record(tx: WriteTransaction) -> datetime | None:
     """When the newest answer was kept; None when there is none."""
     at = tx.connection.execute(select(func.max(kept_answers.c.kept_at))).scalar_one()
     return None if at is None else rows.moment(at)
 
 
-def delete_kept_answers(tx: Writing, before: datetime) -> int:
+def delete_idempotency_records(tx: WriteTransaction, before: datetime) -> int:
     """Forget some thousand of the answers kept before this moment; returns how many they were."""
     old = select(kept_answers.c.scope).where(kept_answers.c.kept_at < rows.seconds(before))
     query = delete(kept_answers).where(kept_answers.c.scope.in_(old.limit(_MOST_FORGOTTEN)))
     return tx.connection.execute(query).rowcount
 
 
-def forget_answers(work: Workset, command: ForgetAnswers) -> int | None:
+def purge_idempotency_records(work: UnitOfWork, command: PurgeIdempotencyRecords) -> int | None:
     """Delete old kept answers; returns how many they were. None, and all are left, when even the newest
     would have to go: nobody has called for long, or the clock has jumped.
     """
-    newest = newest_kept_answer(work.tx)
+    newest = newest_idempotency_record(work.tx)
     if newest is not None and newest < command.before:
         return None
-    return delete_kept_answers(work.tx, command.before)
+    return delete_idempotency_records(work.tx, command.before)

@@ -6,7 +6,7 @@ from typing import Any
 from keywright.core.command import Command
 
 
-class Note(Command, frozen=True, kw_only=True):
+class RecordEvent(Command, frozen=True, kw_only=True):
     """Write down, as an event of this name, what was done outside the database: a backup was made."""
 
     name: str

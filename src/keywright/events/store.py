@@ -17,17 +17,17 @@ from keywright.db import schema
 from keywright.db.bulk import Values, inserting, is_postgres
 from keywright.db.rows import json_text, moment, seconds, with_moments
 from keywright.db.schema import events
-from keywright.db.transaction import Reading, Writing
+from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.events.model import Event
 
 
-def list_events(tx: Reading, license_id: int, *, limit: int) -> list[Event]:
+def list_events(tx: ReadTransaction, license_id: int, *, limit: int) -> list[Event]:
     """The latest ``limit`` events of a license, latest first."""
     query = latest_events(license_id, limit)
     return [event_of(row) for row in tx.connection.execute(query)]
 
 
-def save_events(tx: Writing, happened: Sequence[Event]) -> None:
+def save_events(tx: WriteTransaction, happened: Sequence[Event]) -> None:
     """Add to the record of what happened."""
     if is_postgres(tx.connection) and any(not one.license_id for one in happened):
         # The transaction has a number before its events have; those of a license were written after it.

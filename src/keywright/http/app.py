@@ -18,15 +18,15 @@ from keywright.core.command import Origin
 from keywright.core.errors import KeywrightError
 from keywright.db import Storage
 from keywright.engine.desk import Desk
-from keywright.engine.executor import Batches
-from keywright.engine.idempotency import ForgetAnswers
+from keywright.engine.executor import Executor
+from keywright.engine.idempotency import PurgeIdempotencyRecords
 from keywright.http import health
 from keywright.http.admin.lazy_app import Door
 from keywright.http.middleware.edge import Edge
 from keywright.http.pages.urls import BASE
 from keywright.http.server.listening import Address, is_at
-from keywright.maintenance.commands import ForgetEvents
-from keywright.maintenance.retention import Forgotten
+from keywright.maintenance.commands import PurgeEvents
+from keywright.maintenance.retention import PurgeResult
 
 #: How long the answers to calls with an idempotency key are kept, and how often old ones go.
 ANSWERS_KEPT = timedelta(hours=48)
@@ -49,7 +49,7 @@ def create_app(settings: Settings, storage: Storage, admin_address: Address | No
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         desk = Desk(
-            Batches(storage, settings.record_limits),
+            Executor(storage, settings.record_limits),
             most_waiting=settings.queue_limit,
             answer_within=settings.answer_within_seconds,
         )
@@ -119,9 +119,9 @@ def _since_start(now: datetime) -> timedelta:
 
 async def _forget_until(desk: Desk, now: datetime, keep_events_days: int) -> bool:
     """Whether what is old now was forgotten; or is to be, when the database is there again."""
-    forget_answers = ForgetAnswers(now=now, origin=_ORIGIN, before=now - ANSWERS_KEPT)
+    purge_idempotency_records = PurgeIdempotencyRecords(now=now, origin=_ORIGIN, before=now - ANSWERS_KEPT)
     try:
-        while forgotten := await desk.change(forget_answers):
+        while forgotten := await desk.execute(purge_idempotency_records):
             # Others come in between.
             await asyncio.sleep(0)
         return await _forget_events(desk, now, keep_events_days) and forgotten is not None
@@ -134,12 +134,12 @@ async def _forget_events(desk: Desk, now: datetime, keep_days: int) -> bool:
     """Whether the events that are old, or too many, were forgotten."""
     before = now - timedelta(days=keep_days) if keep_days else None
     while True:
-        step: Forgotten | None = await desk.change(ForgetEvents(now=now, origin=_ORIGIN, before=before))
+        step: PurgeResult | None = await desk.execute(PurgeEvents(now=now, origin=_ORIGIN, before=before))
         if step is None:
             return False
         for license_id in step.crowded:
-            forget = ForgetEvents(now=now, origin=_ORIGIN, license_id=license_id)
-            while not (await desk.change(forget)).is_last:
+            forget = PurgeEvents(now=now, origin=_ORIGIN, license_id=license_id)
+            while not (await desk.execute(forget)).is_last:
                 await asyncio.sleep(_PAUSE)
         if step.is_last:
             return True

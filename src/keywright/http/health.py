@@ -26,7 +26,7 @@ async def readyz(request: Request) -> Response:
     try:
         if request.scope.get("state", {}).get(IS_LEAVING):
             raise e.ShuttingDown
-        await request.app.state.desk.ask(CheckStore())
+        await request.app.state.desk.query(CheckStore())
     except e.KeywrightError as error:
         return _refusal(error)
     return _json(200, {"status": "ready"})

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from keywright.core import crypto
 from keywright.core.command import Command, Origin
 from keywright.core.errors import CredentialsInvalid, UnknownApiKey
-from keywright.db import Storage, Writing, ask, change
+from keywright.db import Storage, WriteTransaction, ask, change
 from keywright.identity import store as identity_store
 from keywright.identity.commands import IssueApiKey, RevokeApiKey
 from keywright.identity.model import ApiKey, Caller, Permissions
 from keywright.identity.store import save_new_api_key
-from keywright.licensing.unit_of_work import Workset
+from keywright.licensing.unit_of_work import UnitOfWork
 
 _NO_SECRET = bytes(32)
 _PROGRAM = Origin(actor="program", ip_address="", user_agent="")
@@ -110,7 +110,7 @@ def may_call_core(permissions: Permissions) -> bool:
     return permissions is not Permissions.WRITE
 
 
-def issue(work: Workset, command: IssueApiKey) -> ApiKey:
+def issue(work: UnitOfWork, command: IssueApiKey) -> ApiKey:
     """Make an API key."""
     api_key = ApiKey(
         id=0,
@@ -130,16 +130,16 @@ def issue(work: Workset, command: IssueApiKey) -> ApiKey:
     return api_key
 
 
-def revoke(work: Workset, command: RevokeApiKey) -> None:
+def revoke(work: UnitOfWork, command: RevokeApiKey) -> None:
     """End an API key."""
     if not identity_store.revoke_api_key(work.tx, command.api_key_id, command.now):
         raise UnknownApiKey
     work.note("api_key.revoked", command, {"api_key_id": command.api_key_id})
 
 
-def _decided(storage: Storage, decide: Callable[[Workset, Any], Any], command: Command) -> Any:
-    def transact(tx: Writing) -> Any:
-        work = Workset(tx, [command])
+def _decided(storage: Storage, decide: Callable[[UnitOfWork, Any], Any], command: Command) -> Any:
+    def transact(tx: WriteTransaction) -> Any:
+        work = UnitOfWork(tx, [command])
         value = decide(work, command)
         work.save()
         return value
@@ -148,7 +148,7 @@ def _decided(storage: Storage, decide: Callable[[Workset, Any], Any], command: C
 
 
 #: Which function decides which command.
-DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {
+HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     IssueApiKey: issue,
     RevokeApiKey: revoke,
 }

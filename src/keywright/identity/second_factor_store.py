@@ -7,22 +7,22 @@ from sqlalchemy import delete, func, insert, select, update
 from keywright.db import rows
 from keywright.db.schema import recovery_codes, second_factors
 from keywright.db.sealed import factor_place
-from keywright.db.transaction import Reading, Writing
+from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.identity.model import SecondFactor
 
 
-def has_factor(tx: Reading, user_id: int) -> bool:
+def has_factor(tx: ReadTransaction, user_id: int) -> bool:
     """Whether the user has a second factor."""
     query = select(second_factors.c.user_id).where(second_factors.c.user_id == user_id)
     return tx.connection.execute(query).first() is not None
 
 
-def list_users_with_factor(tx: Reading) -> set[int]:
+def list_users_with_factor(tx: ReadTransaction) -> set[int]:
     """The numbers of the users that have one."""
     return set(tx.connection.execute(select(second_factors.c.user_id)).scalars())
 
 
-def find_factor(tx: Reading, user_id: int) -> SecondFactor | None:
+def find_factor(tx: ReadTransaction, user_id: int) -> SecondFactor | None:
     """The user's second factor."""
     query = select(second_factors).where(second_factors.c.user_id == user_id)
     row = tx.connection.execute(query).first()
@@ -32,14 +32,14 @@ def find_factor(tx: Reading, user_id: int) -> SecondFactor | None:
     return SecondFactor(user_id, secret, rows.moment(row.enabled_at), row.last_step, row.failures)
 
 
-def lock_factor(tx: Writing, user_id: int) -> SecondFactor | None:
+def lock_factor(tx: WriteTransaction, user_id: int) -> SecondFactor | None:
     """The same, locked until the end."""
     query = select(second_factors.c.user_id).where(second_factors.c.user_id == user_id)
     tx.connection.execute(query.with_for_update())
     return find_factor(tx, user_id)
 
 
-def save_new_factor(tx: Writing, factor: SecondFactor) -> None:
+def save_new_factor(tx: WriteTransaction, factor: SecondFactor) -> None:
     """Insert; the secret is sealed, and readable as this user's only."""
     values = {
         "user_id": factor.user_id,
@@ -51,31 +51,31 @@ def save_new_factor(tx: Writing, factor: SecondFactor) -> None:
     tx.connection.execute(insert(second_factors).values(values))
 
 
-def save_attempt(tx: Writing, factor: SecondFactor) -> None:
+def save_attempt(tx: WriteTransaction, factor: SecondFactor) -> None:
     """Update what an attempt changes."""
     query = update(second_factors).where(second_factors.c.user_id == factor.user_id)
     tx.connection.execute(query.values(last_step=factor.last_step, failures=factor.failures))
 
 
-def forget_failures(tx: Writing, user_id: int) -> None:
+def forget_failures(tx: WriteTransaction, user_id: int) -> None:
     """Let the user have all attempts again."""
     query = update(second_factors).where(second_factors.c.user_id == user_id)
     tx.connection.execute(query.values(failures=0))
 
 
-def delete_factor(tx: Writing, user_id: int) -> None:
+def delete_factor(tx: WriteTransaction, user_id: int) -> None:
     """Delete the user's second factor with its recovery codes."""
     save_codes(tx, user_id, ())
     tx.connection.execute(delete(second_factors).where(second_factors.c.user_id == user_id))
 
 
-def count_codes(tx: Reading, user_id: int) -> int:
+def count_codes(tx: ReadTransaction, user_id: int) -> int:
     """The number of recovery codes the user has left."""
     query = select(func.count()).where(recovery_codes.c.user_id == user_id)
     return int(tx.connection.execute(query).scalar_one())
 
 
-def save_codes(tx: Writing, user_id: int, hashes: Collection[bytes]) -> None:
+def save_codes(tx: WriteTransaction, user_id: int, hashes: Collection[bytes]) -> None:
     """Let these be the user's recovery codes, instead of those there were."""
     tx.connection.execute(delete(recovery_codes).where(recovery_codes.c.user_id == user_id))
     if hashes:
@@ -83,7 +83,7 @@ def save_codes(tx: Writing, user_id: int, hashes: Collection[bytes]) -> None:
         tx.connection.execute(insert(recovery_codes), values)
 
 
-def take_code(tx: Writing, user_id: int, code_hash: bytes) -> bool:
+def take_code(tx: WriteTransaction, user_id: int, code_hash: bytes) -> bool:
     """Delete a recovery code; False when there is none like that."""
     own = recovery_codes.c.user_id == user_id
     query = delete(recovery_codes).where(own, recovery_codes.c.code_hash == code_hash)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from keywright.core.command import Command
 from keywright.core.errors import UnknownUser
-from keywright.db import Reading, Writing
+from keywright.db import ReadTransaction, WriteTransaction
 from keywright.identity import second_factor_store
 from keywright.identity.commands import DisableSecondFactor, EnableSecondFactor, RenewRecoveryCodes
 from keywright.identity.model import SecondFactor, User
@@ -31,10 +31,10 @@ from keywright.identity.second_factor_store import (
     list_users_with_factor,
 )
 from keywright.identity.store import find_user_by_id, lock_user, renew_session
-from keywright.licensing.unit_of_work import Workset
+from keywright.licensing.unit_of_work import UnitOfWork
 
 __all__ = [
-    "DECISIONS",
+    "HANDLERS",
     "MOST_FAILURES",
     "RECOVERY_CODES",
     "TICKET_TIME",
@@ -111,13 +111,13 @@ def hash_recovery_code(code: str) -> bytes:
 # --- between password and code --------------------------------------------------------------------
 
 
-def new_ticket(tx: Reading, user: User, browser: str, now: datetime) -> str:
+def new_ticket(tx: ReadTransaction, user: User, browser: str, now: datetime) -> str:
     """A ticket: it shows, for ``TICKET_TIME`` and in this browser only, that the password was right."""
     issued = f"{user.id}.{int(now.timestamp()):x}"
     return f"{issued}.{_ticket_signature(tx, user, browser, issued)}"
 
 
-def find_ticket_user(tx: Reading, ticket: str, browser: str, now: datetime) -> User | None:
+def find_ticket_user(tx: ReadTransaction, ticket: str, browser: str, now: datetime) -> User | None:
     """The user of this ticket, if it is good now, and the user may sign in with the same password still."""
     found = _TICKET.fullmatch(ticket)
     user = None if found is None else find_user_by_id(tx, int(found[2]))
@@ -129,14 +129,14 @@ def find_ticket_user(tx: Reading, ticket: str, browser: str, now: datetime) -> U
     return user if -_CLOCKS_APART < age < TICKET_TIME else None
 
 
-def _ticket_signature(tx: Reading, user: User, browser: str, issued: str) -> str:
+def _ticket_signature(tx: ReadTransaction, user: User, browser: str, issued: str) -> str:
     return tx.key_ring.sign("the password was right", f"{issued} {browser} {user.password_hash}").hex()
 
 
 # --- what commands do -----------------------------------------------------------------------------
 
 
-def enable(work: Workset, command: EnableSecondFactor) -> bool:
+def enable(work: UnitOfWork, command: EnableSecondFactor) -> bool:
     """Let a user have this second factor instead of any other; False for a wrong code. Raises
     ``UnknownUser``.
     """
@@ -152,7 +152,7 @@ def enable(work: Workset, command: EnableSecondFactor) -> bool:
     return True
 
 
-def disable(work: Workset, command: DisableSecondFactor) -> bool:
+def disable(work: UnitOfWork, command: DisableSecondFactor) -> bool:
     """Turn a user's second factor off, with a code of theirs or, by another user, without; False for a
     wrong code. Raises ``UnknownUser``.
     """
@@ -167,7 +167,7 @@ def disable(work: Workset, command: DisableSecondFactor) -> bool:
     return True
 
 
-def renew_codes(work: Workset, command: RenewRecoveryCodes) -> bool:
+def renew_codes(work: UnitOfWork, command: RenewRecoveryCodes) -> bool:
     """Give a user other recovery codes; False for a wrong code. Raises ``UnknownUser``."""
     user = _lock_user(work.tx, command.user_id)
     if take(work, command, user, command.code) is None:
@@ -177,7 +177,7 @@ def renew_codes(work: Workset, command: RenewRecoveryCodes) -> bool:
     return True
 
 
-def take(work: Workset, command: Command, user: User, code: str) -> str | None:
+def take(work: UnitOfWork, command: Command, user: User, code: str) -> str | None:
     """Take a code of the user's app, or a recovery code, for the one time it is good: which of them it was.
     None for a wrong code, which is counted.
     """
@@ -216,7 +216,7 @@ def _find_step(secret: str, code: str, now: datetime, *, after: int) -> int | No
     return None
 
 
-def _lock_user(tx: Writing, user_id: int) -> User:
+def _lock_user(tx: WriteTransaction, user_id: int) -> User:
     user = lock_user(tx, user_id)
     if user is None:
         raise UnknownUser
@@ -228,7 +228,7 @@ def _of(user: User) -> dict[str, Any]:
 
 
 #: Which function decides which command.
-DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {
+HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     EnableSecondFactor: enable,
     DisableSecondFactor: disable,
     RenewRecoveryCodes: renew_codes,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from keywright.core.errors import SetupOver
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.identity import second_factors
 from keywright.identity import store as identity_store
 from keywright.identity.model import Session, User
@@ -35,7 +35,7 @@ _SETUP_TOKEN = re.compile(r"([0-9a-f]{1,12})\.([0-9a-f]{64})", re.ASCII)
 # --- the first administrator ----------------------------------------------------------------------
 
 
-def setup_token(tx: Reading, now: datetime) -> str:
+def setup_token(tx: ReadTransaction, now: datetime) -> str:
     """What lets its bearer make the first administrator, for ``SETUP_TIME``. Raises ``SetupOver`` when there
     are users.
     """
@@ -45,7 +45,7 @@ def setup_token(tx: Reading, now: datetime) -> str:
     return f"{issued}.{_setup_signature(tx, issued)}"
 
 
-def is_setup_token(tx: Reading, token: str, now: datetime) -> bool:
+def is_setup_token(tx: ReadTransaction, token: str, now: datetime) -> bool:
     """Whether this came from ``setup_token`` of this installation in time, and there are no users yet."""
     found = _SETUP_TOKEN.fullmatch(token)
     if found is None or not hmac.compare_digest(found[2], _setup_signature(tx, found[1])):
@@ -54,11 +54,11 @@ def is_setup_token(tx: Reading, token: str, now: datetime) -> bool:
     return -_CLOCKS_APART < age < SETUP_TIME and not has_users(tx)
 
 
-def _setup_signature(tx: Reading, issued: str) -> str:
+def _setup_signature(tx: ReadTransaction, issued: str) -> str:
     return tx.key_ring.sign("the first administrator", issued).hex()
 
 
-def device_mark(tx: Reading, user: User) -> str:
+def device_mark(tx: ReadTransaction, user: User) -> str:
     """What a browser shows in which this user has signed in, until they have another password: strangers who
     try passwords under somebody's name must not keep out who has been here before.
     """
@@ -86,7 +86,7 @@ def hash_session_token(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
 
 
-def find_signed_in(tx: Reading, token: str, now: datetime) -> SignedIn | None:
+def find_signed_in(tx: ReadTransaction, token: str, now: datetime) -> SignedIn | None:
     """Who is signed in with this token: nobody when it is unknown, the session is over, or the user is
     disabled.
     """
@@ -99,7 +99,7 @@ def find_signed_in(tx: Reading, token: str, now: datetime) -> SignedIn | None:
     return SignedIn(user, session, second_factors.has_factor(tx, user.id))
 
 
-def list_sessions(tx: Reading, user_id: int, now: datetime) -> list[Session]:
+def list_sessions(tx: ReadTransaction, user_id: int, now: datetime) -> list[Session]:
     """Where the user is signed in, the newest first."""
     return [one for one in identity_store.list_sessions(tx, user_id) if not is_over(one, now)]
 

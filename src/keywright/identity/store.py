@@ -18,7 +18,7 @@ from sqlalchemy import (
 from keywright.db import rows, schema
 from keywright.db.rows import with_moments
 from keywright.db.schema import api_keys, installation, sessions, users
-from keywright.db.transaction import Reading, Writing
+from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.identity.model import ApiKey, Permissions, Role, Session, User
 
 API_KEY = [schema.api_keys.c[name] for name in ApiKey.__struct_fields__]
@@ -42,25 +42,25 @@ API_KEY_IN_FORCE = select(*API_KEY).where(
 )
 
 
-def find_api_key(tx: Reading, consumer_key_hash: str) -> ApiKey | None:
+def find_api_key(tx: ReadTransaction, consumer_key_hash: str) -> ApiKey | None:
     """The API key in force with this hashed consumer key."""
     values = {"key_hash": consumer_key_hash}
     row = tx.connection.execute(API_KEY_IN_FORCE, values).first()
     return None if row is None else api_key_of(row)
 
 
-def list_api_keys(tx: Reading) -> list[ApiKey]:
+def list_api_keys(tx: ReadTransaction) -> list[ApiKey]:
     """Every API key, revoked ones included, oldest first."""
     query = select(*API_KEY).order_by(api_keys.c.id)
     return [api_key_of(row) for row in tx.connection.execute(query)]
 
 
-def save_new_api_key(tx: Writing, api_key: ApiKey, consumer_key_hash: str) -> int:
+def save_new_api_key(tx: WriteTransaction, api_key: ApiKey, consumer_key_hash: str) -> int:
     """Insert, and return the number that the API key has from now on."""
     return tx.insert(api_keys, rows.values_of(api_key) | {"key_hash": consumer_key_hash})
 
 
-def revoke_api_key(tx: Writing, api_key_id: int, now: datetime) -> bool:
+def revoke_api_key(tx: WriteTransaction, api_key_id: int, now: datetime) -> bool:
     """Revoke; False when there is no such key in force."""
     query = update(api_keys).where(api_keys.c.id == api_key_id, api_keys.c.revoked_at.is_(None))
     return tx.connection.execute(query.values(revoked_at=rows.seconds(now))).rowcount == 1
@@ -73,29 +73,29 @@ _ADMINISTERS = and_(users.c.role == Role.ADMINISTRATOR, users.c.disabled_at.is_(
 # --- users ----------------------------------------------------------------------------------------
 
 
-def list_users(tx: Reading) -> list[User]:
+def list_users(tx: ReadTransaction) -> list[User]:
     """Every user, disabled ones included, oldest first."""
     return [user_of(row) for row in tx.connection.execute(select(*USER).order_by(users.c.id))]
 
 
-def find_user(tx: Reading, name: str) -> User | None:
+def find_user(tx: ReadTransaction, name: str) -> User | None:
     """The user with exactly this name."""
     # No database needs to be asked for a text that none can hold.
     return _find_user(tx, name) if name.isprintable() else None
 
 
-def find_user_by_id(tx: Reading, user_id: int) -> User | None:
+def find_user_by_id(tx: ReadTransaction, user_id: int) -> User | None:
     """The user with this number."""
     row = tx.connection.execute(select(*USER).where(users.c.id == user_id)).first()
     return None if row is None else user_of(row)
 
 
-def has_users(tx: Reading) -> bool:
+def has_users(tx: ReadTransaction) -> bool:
     """Whether there is any user, disabled ones included."""
     return bool(tx.connection.execute(select(exists().select_from(users))).scalar_one())
 
 
-def hold_users(tx: Writing) -> None:
+def hold_users(tx: WriteTransaction) -> None:
     """Let no other transaction make users until the end of this one.
 
     A write, because a transaction that waited for a mere lock may go on with what it saw before.
@@ -103,39 +103,39 @@ def hold_users(tx: Writing) -> None:
     tx.connection.execute(update(installation).values(secret_mark=installation.c.secret_mark))
 
 
-def lock_user(tx: Writing, user_id: int) -> User | None:
+def lock_user(tx: WriteTransaction, user_id: int) -> User | None:
     """The user with this number, locked until the end."""
     query = select(*USER).where(users.c.id == user_id).with_for_update()
     row = tx.connection.execute(query).first()
     return None if row is None else user_of(row)
 
 
-def share_user(tx: Writing, user_id: int) -> User | None:
+def share_user(tx: WriteTransaction, user_id: int) -> User | None:
     """The user with this number, whom no other transaction changes until the end."""
     query = select(*USER).where(users.c.id == user_id).with_for_update(read=True)
     row = tx.connection.execute(query).first()
     return None if row is None else user_of(row)
 
 
-def lock_user_and_administrators(tx: Writing, user_id: int) -> dict[int, User]:
+def lock_user_and_administrators(tx: WriteTransaction, user_id: int) -> dict[int, User]:
     """The user with this number, and all who may administer, by number; locked in id order until the end."""
     query = select(*USER).where(or_(users.c.id == user_id, _ADMINISTERS)).order_by(users.c.id)
     found = tx.connection.execute(query.with_for_update())
     return {row.id: user_of(row) for row in found}
 
 
-def save_user(tx: Writing, user: User) -> None:
+def save_user(tx: WriteTransaction, user: User) -> None:
     """Update every field."""
     tx.connection.execute(update(users).where(users.c.id == user.id).values(rows.values_of(user)))
 
 
-def _find_user(tx: Reading, name: str) -> User | None:
+def _find_user(tx: ReadTransaction, name: str) -> User | None:
     """The user with this name."""
     row = tx.connection.execute(select(*USER).where(users.c.name == name)).first()
     return None if row is None else user_of(row)
 
 
-def save_new_user(tx: Writing, user: User) -> int:
+def save_new_user(tx: WriteTransaction, user: User) -> int:
     """Insert, and return the number that the user has from now on."""
     return tx.insert(users, rows.values_of(user))
 
@@ -143,43 +143,43 @@ def save_new_user(tx: Writing, user: User) -> int:
 # --- sessions -------------------------------------------------------------------------------------
 
 
-def find_session(tx: Reading, token_hash: bytes) -> Session | None:
+def find_session(tx: ReadTransaction, token_hash: bytes) -> Session | None:
     """The session with this token."""
     row = tx.connection.execute(select(*_SESSION).where(sessions.c.token_hash == token_hash)).first()
     return None if row is None else _session_of(row)
 
 
-def list_sessions(tx: Reading, user_id: int) -> list[Session]:
+def list_sessions(tx: ReadTransaction, user_id: int) -> list[Session]:
     """Every session of the user, over or not, the newest first."""
     query = select(*_SESSION).where(sessions.c.user_id == user_id).order_by(sessions.c.created_at.desc())
     return [_session_of(row) for row in tx.connection.execute(query)]
 
 
-def save_new_session(tx: Writing, session: Session) -> None:
+def save_new_session(tx: WriteTransaction, session: Session) -> None:
     """Insert."""
     values = {name: getattr(session, name) for name in Session.__struct_fields__}
     moments = {name: rows.seconds(values[name]) for name in ("created_at", "seen_at")}
     tx.connection.execute(insert(sessions).values(values | moments))
 
 
-def save_seen(tx: Writing, token_hash: bytes, now: datetime) -> None:
+def save_seen(tx: WriteTransaction, token_hash: bytes, now: datetime) -> None:
     """Update when somebody came by."""
     query = update(sessions).where(sessions.c.token_hash == token_hash)
     tx.connection.execute(query.values(seen_at=rows.seconds(now)))
 
 
-def delete_session(tx: Writing, token_hash: bytes) -> None:
+def delete_session(tx: WriteTransaction, token_hash: bytes) -> None:
     """Delete."""
     tx.connection.execute(delete(sessions).where(sessions.c.token_hash == token_hash))
 
 
-def delete_sessions_of(tx: Writing, user_id: int, *, but: bytes | None) -> None:
+def delete_sessions_of(tx: WriteTransaction, user_id: int, *, but: bytes | None) -> None:
     """Delete the user's sessions, except that with this hash."""
     query = delete(sessions).where(sessions.c.user_id == user_id)
     tx.connection.execute(query if but is None else query.where(sessions.c.token_hash != but))
 
 
-def renew_session(tx: Writing, user_id: int, session: bytes | None, new: bytes | None) -> None:
+def renew_session(tx: WriteTransaction, user_id: int, session: bytes | None, new: bytes | None) -> None:
     """End the user's sessions, except that with this hash, which has another from now on."""
     delete_sessions_of(tx, user_id, but=session)
     if session is not None and new is not None:
@@ -187,7 +187,7 @@ def renew_session(tx: Writing, user_id: int, session: bytes | None, new: bytes |
         tx.connection.execute(update(sessions).where(own).values(token_hash=new))
 
 
-def delete_old_sessions(tx: Writing, *, seen_before: datetime, created_before: datetime) -> None:
+def delete_old_sessions(tx: WriteTransaction, *, seen_before: datetime, created_before: datetime) -> None:
     """Delete the sessions seen last, or created, at these moments or earlier."""
     is_old = or_(
         sessions.c.seen_at <= rows.seconds(seen_before),

@@ -36,7 +36,7 @@ from keywright.identity.store import (
     save_seen,
     save_user,
 )
-from keywright.licensing.unit_of_work import Workset
+from keywright.licensing.unit_of_work import UnitOfWork
 
 if TYPE_CHECKING:
     pass
@@ -45,7 +45,7 @@ from keywright.identity.sessions import SESSION_IDLE, SESSION_LONGEST, is_over
 # --- what each command does -----------------------------------------------------------------------
 
 
-def create_user(work: Workset, command: CreateUser) -> User:
+def create_user(work: UnitOfWork, command: CreateUser) -> User:
     """Make a user with a name that no other has."""
     hold_users(work.tx)
     if command.only_first and has_users(work.tx):
@@ -58,7 +58,7 @@ def create_user(work: Workset, command: CreateUser) -> User:
     return user
 
 
-def change_user(work: Workset, command: ChangeUser) -> User:
+def change_user(work: UnitOfWork, command: ChangeUser) -> User:
     """Change a user; somebody who may administer has to be left."""
     locked = lock_user_and_administrators(work.tx, command.user_id)
     user = locked.pop(command.user_id, None)
@@ -77,7 +77,7 @@ def change_user(work: Workset, command: ChangeUser) -> User:
     return changed
 
 
-def start_session(work: Workset, command: StartSession) -> Session | None:
+def start_session(work: UnitOfWork, command: StartSession) -> Session | None:
     """Sign a user in, and forget the sessions that are over; None for a wrong code. Raises
     ``UnknownUser``.
     """
@@ -102,7 +102,7 @@ def start_session(work: Workset, command: StartSession) -> Session | None:
     return session
 
 
-def see_session(work: Workset, command: SeeSession) -> Session | None:
+def see_session(work: UnitOfWork, command: SeeSession) -> Session | None:
     """Let the session go on; None when there is none any more."""
     session = find_session(work.tx, command.token_hash)
     if session is None or is_over(session, command.now):
@@ -111,7 +111,7 @@ def see_session(work: Workset, command: SeeSession) -> Session | None:
     return replace(session, seen_at=command.now)
 
 
-def end_session(work: Workset, command: EndSession) -> None:
+def end_session(work: UnitOfWork, command: EndSession) -> None:
     """Sign out; nothing happens where nobody is signed in."""
     session = find_session(work.tx, command.token_hash)
     if session is None:
@@ -121,7 +121,7 @@ def end_session(work: Workset, command: EndSession) -> None:
     work.note("user.signed_out", command, {"user_id": session.user_id} if user is None else _of(user))
 
 
-def refuse_sign_in(work: Workset, command: RefuseSignIn) -> None:
+def refuse_sign_in(work: UnitOfWork, command: RefuseSignIn) -> None:
     """Write down that somebody could not sign in; the name only where it is a user's, for people type their
     passwords into the wrong field.
     """
@@ -161,7 +161,7 @@ def _differences(before: User, after: User) -> dict[str, Any]:
 
 
 #: Which function decides which command.
-DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {
+HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     CreateUser: create_user,
     ChangeUser: change_user,
     StartSession: start_session,

@@ -7,7 +7,7 @@ another server process can go on where one ended.
 
 from keywright.jobs.claims import Claims
 from keywright.jobs.files import COLUMNS, defused, file_name, has_file, read_file
-from keywright.jobs.handlers import CLAIM, DECISIONS, MOST_UNFINISHED
+from keywright.jobs.handlers import CLAIM, HANDLERS, MOST_UNFINISHED
 from keywright.jobs.orders import (
     MOST_GENERATED,
     MOST_SELECTED,
@@ -33,7 +33,7 @@ from keywright.jobs.store import (
 __all__ = [
     "CLAIM",
     "COLUMNS",
-    "DECISIONS",
+    "HANDLERS",
     "MOST_GENERATED",
     "MOST_SELECTED",
     "MOST_UNFINISHED",

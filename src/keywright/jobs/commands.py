@@ -93,13 +93,13 @@ class FetchFile(Command, frozen=True, kw_only=True):
     job_id: int
 
 
-class ForgetPieces(Command, frozen=True, kw_only=True):
+class PurgeJobFile(Command, frozen=True, kw_only=True):
     """Delete some of what this job has made."""
 
     job_id: int
 
 
-class ForgetJobs(Command, frozen=True, kw_only=True):
+class PurgeJobs(Command, frozen=True, kw_only=True):
     """Delete some of the jobs that ended before this moment."""
 
     before: datetime

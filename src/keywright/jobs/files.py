@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Protocol, TypeVar
 
 from keywright.core.errors import FileGone, UnknownJob
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.jobs import orders
 from keywright.jobs.model import Job, JobState
 from keywright.jobs.store import find_job, find_piece, has_pieces
@@ -47,11 +47,11 @@ _FORMULA = re.compile(r'(^|[;,\t\r\n]"*)(?=[=+\-@\t\r])')
 class Asking(Protocol):
     """Has a question answered from one moment of the database."""
 
-    def __call__(self, question: Callable[[Reading], Answer], /) -> Answer:
+    def __call__(self, question: Callable[[ReadTransaction], Answer], /) -> Answer:
         """The answer."""
 
 
-def rows_of(tx: Reading, licenses: Sequence[License]) -> bytes:
+def rows_of(tx: ReadTransaction, licenses: Sequence[License]) -> bytes:
     """Lines of a file: one for each license, in this order."""
     products = _names(tx, NameKind.PRODUCT, {one.product_id for one in licenses})
     users = _names(tx, NameKind.USER, {one.user_id for one in licenses})
@@ -85,13 +85,13 @@ def defused(text: str) -> str:
     return _FORMULA.sub(r"\1'", text)
 
 
-def has_file(tx: Reading, job: Job) -> bool:
+def has_file(tx: ReadTransaction, job: Job) -> bool:
     """Whether the job has made a file that is not forgotten yet."""
     is_made = job.kind == "export" and job.state is JobState.DONE
     return is_made and (job.position == 0 or has_pieces(tx, job.id))
 
 
-def get_job_with_file(tx: Reading, job_id: int) -> Job:
+def get_job_with_file(tx: ReadTransaction, job_id: int) -> Job:
     """The job, whose file is there. Raises ``UnknownJob``, ``FileGone``."""
     job = find_job(tx, job_id)
     if job is None:
@@ -128,7 +128,7 @@ def _pieces(ask: Asking, job: Job) -> Iterator[bytes]:
         yield piece
 
 
-def _names(tx: Reading, kind: NameKind, numbers: set[int | None]) -> dict[int | None, str]:
+def _names(tx: ReadTransaction, kind: NameKind, numbers: set[int | None]) -> dict[int | None, str]:
     found = names_of(tx, kind, {number for number in numbers if number is not None})
     return {number: defused(name) for number, name in found.items()}
 

@@ -38,12 +38,12 @@ from keywright.jobs.commands import (
     ExportStep,
     FailJob,
     FetchFile,
-    ForgetJobs,
-    ForgetPieces,
     GenerateStep,
     HoldJob,
     JobCommand,
     JobStep,
+    PurgeJobFile,
+    PurgeJobs,
     StartJob,
 )
 from keywright.jobs.model import Job, JobState
@@ -58,7 +58,7 @@ from keywright.licensing.licenses.commands import (
 )
 from keywright.licensing.licenses.handlers import delete, extend, raise_limit, update
 from keywright.licensing.licenses.model import License
-from keywright.licensing.unit_of_work import Workset
+from keywright.licensing.unit_of_work import UnitOfWork
 from keywright.provisioning.generators import handlers as generating
 
 #: How many jobs may wait or run.
@@ -86,7 +86,7 @@ _KEYWRIGHT = Origin("keywright", "", "")
 # --- a job's life ---------------------------------------------------------------------------------
 
 
-def start(work: Workset, command: StartJob) -> Job:
+def start(work: UnitOfWork, command: StartJob) -> Job:
     """Take an order. Raises ``InvalidParameters``, ``TooManyJobs``, ``UnknownGenerator``."""
     order = orders.order_in(command)
     if isinstance(order, orders.Generate):
@@ -117,7 +117,7 @@ def start(work: Workset, command: StartJob) -> Job:
     return job
 
 
-def cancel(work: Workset, command: CancelJob) -> Job:
+def cancel(work: UnitOfWork, command: CancelJob) -> Job:
     """Let a job end where it stands. Raises ``UnknownJob``, ``JobOver``."""
     job = stored.lock_job(work.tx, command.job_id)
     if job is None:
@@ -127,7 +127,7 @@ def cancel(work: Workset, command: CancelJob) -> Job:
     return _end(work, command, job, JobState.CANCELED)
 
 
-def claim(work: Workset, command: ClaimJob) -> Job | None:
+def claim(work: UnitOfWork, command: ClaimJob) -> Job | None:
     """A job for whoever has nothing to do: one of those on which the claims were seen to be over, and are so
     still.
     """
@@ -145,7 +145,7 @@ def claim(work: Workset, command: ClaimJob) -> Job | None:
     return job
 
 
-def hold(work: Workset, command: HoldJob) -> Job:
+def hold(work: UnitOfWork, command: HoldJob) -> Job:
     """Keep the claim, or give it back. Raises ``StepOver``."""
     job = _lock_claimed(work, command)
     if command.is_over:
@@ -156,25 +156,25 @@ def hold(work: Workset, command: HoldJob) -> Job:
     return job
 
 
-def fail(work: Workset, command: FailJob) -> Job:
+def fail(work: UnitOfWork, command: FailJob) -> Job:
     """Give a job up. Raises ``StepOver``."""
     job = _lock_claimed(work, command)
     return _end(work, command, replace(job, said=_joined(command.said, job.said)), JobState.FAILED)
 
 
-def fetch(work: Workset, command: FetchFile) -> Job:
+def fetch(work: UnitOfWork, command: FetchFile) -> Job:
     """A job whose file can be read. Raises ``UnknownJob``, ``FileGone``."""
     job = files.get_job_with_file(work.tx, command.job_id)
     work.note("job.file_fetched", command, {"job_id": job.id, "licenses": job.done})
     return job
 
 
-def forget(work: Workset, command: ForgetPieces) -> int:
+def forget(work: UnitOfWork, command: PurgeJobFile) -> int:
     """Delete some pieces of a job's file; returns how many they were."""
     return stored.delete_pieces(work.tx, command.job_id, limit=_MOST_FORGOTTEN)
 
 
-def forget_jobs(work: Workset, command: ForgetJobs) -> int:
+def forget_jobs(work: UnitOfWork, command: PurgeJobs) -> int:
     """Delete some jobs that ended long ago; returns how many they were."""
     return stored.delete_old_jobs(work.tx, command.before, limit=_MOST_FORGOTTEN)
 
@@ -182,7 +182,7 @@ def forget_jobs(work: Workset, command: ForgetJobs) -> int:
 # --- steps ----------------------------------------------------------------------------------------
 
 
-def generate_some(work: Workset, step: GenerateStep) -> Job:
+def generate_some(work: UnitOfWork, step: GenerateStep) -> Job:
     """Make some more licenses; a job whose generator cannot go on has failed. Raises ``StepOver``."""
     job = _lock_step(work, step)
     if job.finished_at is not None:
@@ -198,7 +198,7 @@ def generate_some(work: Workset, step: GenerateStep) -> Job:
     return _move_on(work, step, job, amount=amount, position=job.position + amount)
 
 
-def change_some(work: Workset, step: ChangeStep) -> Job:
+def change_some(work: UnitOfWork, step: ChangeStep) -> Job:
     """Change some more licenses; what is refused is counted, and so is what does not match any more. Raises
     ``StepOver``.
     """
@@ -214,7 +214,7 @@ def change_some(work: Workset, step: ChangeStep) -> Job:
     return _move_on(work, step, job, amount=len(step.changes), position=step.last_id, refusals=refusals)
 
 
-def keep_piece(work: Workset, step: ExportStep) -> Job:
+def keep_piece(work: UnitOfWork, step: ExportStep) -> Job:
     """Keep a piece of a file. Raises ``StepOver``."""
     job = _lock_step(work, step)
     if job.finished_at is not None:
@@ -224,14 +224,14 @@ def keep_piece(work: Workset, step: ExportStep) -> Job:
     return _move_on(work, step, job, amount=step.amount, position=step.last_id)
 
 
-def _lock_claimed(work: Workset, command: JobCommand) -> Job:
+def _lock_claimed(work: UnitOfWork, command: JobCommand) -> Job:
     job = stored.lock_job(work.tx, command.job_id)
     if job is None or job.finished_at is not None or job.claimed_by != command.claimed_by:
         raise StepOver
     return job
 
 
-def _lock_step(work: Workset, step: JobStep) -> Job:
+def _lock_step(work: UnitOfWork, step: JobStep) -> Job:
     """The job, to be moved on; or stopped, where the user who ordered it may not do that any more."""
     job = _lock_claimed(work, step)
     if job.position != step.position:
@@ -243,7 +243,7 @@ def _lock_step(work: Workset, step: JobStep) -> Job:
     return _end(work, replace(step, origin=_KEYWRIGHT, by=None), job, JobState.STOPPED, reason=reason)
 
 
-def _why_to_stop(work: Workset, job: Job) -> str | None:
+def _why_to_stop(work: UnitOfWork, job: Job) -> str | None:
     """Why the user who ordered the job could not order it now. What no user ordered goes on."""
     if not job.created_by:
         return None
@@ -257,7 +257,7 @@ def _why_to_stop(work: Workset, job: Job) -> str | None:
 
 
 def _move_on(
-    work: Workset, step: JobStep, job: Job, *, amount: int, position: int, refusals: Sequence[str] = ()
+    work: UnitOfWork, step: JobStep, job: Job, *, amount: int, position: int, refusals: Sequence[str] = ()
 ) -> Job:
     said = job.said
     if refusals and job.refused < _MOST_SAID:
@@ -276,7 +276,7 @@ def _move_on(
     return job
 
 
-def _end(work: Workset, command: Command, job: Job, state: JobState, **more: str) -> Job:
+def _end(work: UnitOfWork, command: Command, job: Job, state: JobState, **more: str) -> Job:
     job = replace(job, state=state, finished_at=command.now, claimed_by=None, claimed_until=None)
     stored.save_job(work.tx, job)
     details = {"job_id": job.id, "kind": job.kind, "done": job.done, "refused": job.refused}
@@ -291,7 +291,7 @@ def _joined(*texts: str | None) -> str:
 # --- one license's share --------------------------------------------------------------------------
 
 
-def _not_any_more(work: Workset, step: ChangeStep, job: Job) -> set[int]:
+def _not_any_more(work: UnitOfWork, step: ChangeStep, job: Job) -> set[int]:
     """The licenses that do not match any more. They are locked, so whatever was acknowledged is seen."""
     search = orders.search_of(job)
     if search is None:
@@ -304,7 +304,7 @@ def _not_any_more(work: Workset, step: ChangeStep, job: Job) -> set[int]:
 
 
 def _get_license(
-    work: Workset, license_id: int, command: LicenseCommand | None
+    work: UnitOfWork, license_id: int, command: LicenseCommand | None
 ) -> tuple[License, LicenseCommand]:
     """The license, and what is asked of it. Raises ``UnknownLicense``."""
     # A key can have gone to another license since the step was made.
@@ -313,7 +313,7 @@ def _get_license(
     return license, command
 
 
-def _tried(work: Workset, license_id: int, command: LicenseCommand | None) -> str | None:
+def _tried(work: UnitOfWork, license_id: int, command: LicenseCommand | None) -> str | None:
     """Change one license; why not, where that is refused."""
     try:
         _change_one(work, license_id, command)
@@ -322,7 +322,7 @@ def _tried(work: Workset, license_id: int, command: LicenseCommand | None) -> st
     return None
 
 
-def _change_one(work: Workset, license_id: int, asked: LicenseCommand | None) -> None:
+def _change_one(work: UnitOfWork, license_id: int, asked: LicenseCommand | None) -> None:
     license, command = _get_license(work, license_id, asked)
     changes = command.changes.items() if isinstance(command, UpdateLicense) else ()
     if changes and all(getattr(license, name) == value for name, value in changes):
@@ -331,7 +331,7 @@ def _change_one(work: Workset, license_id: int, asked: LicenseCommand | None) ->
 
 
 #: What one license's share in a change can be.
-_ONE: dict[type[LicenseCommand], Callable[[Workset, Any], Any]] = {
+_ONE: dict[type[LicenseCommand], Callable[[UnitOfWork, Any], Any]] = {
     UpdateLicense: update,
     DeleteLicense: delete,
     DeactivateAll: deactivate_all,
@@ -340,15 +340,15 @@ _ONE: dict[type[LicenseCommand], Callable[[Workset, Any], Any]] = {
 }
 
 #: Which function decides which command.
-DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {
+HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     StartJob: start,
     CancelJob: cancel,
     ClaimJob: claim,
     HoldJob: hold,
     FailJob: fail,
     FetchFile: fetch,
-    ForgetPieces: forget,
-    ForgetJobs: forget_jobs,
+    PurgeJobFile: forget,
+    PurgeJobs: forget_jobs,
     GenerateStep: generate_some,
     ChangeStep: change_some,
     ExportStep: keep_piece,

@@ -5,7 +5,7 @@ on living meanwhile.
 from collections.abc import Collection, Set
 from datetime import datetime
 
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import expiry_after
 from keywright.search import Search
@@ -21,7 +21,9 @@ _NUMBERS = {
 }
 
 
-def not_any_more(tx: Reading, search: Search, licenses: Collection[License], now: datetime) -> set[int]:
+def not_any_more(
+    tx: ReadTransaction, search: Search, licenses: Collection[License], now: datetime
+) -> set[int]:
     """The numbers of those licenses, which were found before, that the search would not find now. ``now`` is
     the moment from which an expiry is counted.
 
@@ -33,7 +35,7 @@ def not_any_more(tx: Reading, search: Search, licenses: Collection[License], now
     return {one.id for one in licenses if one.id in used or not _fits(search, one, now)}
 
 
-def _used(tx: Reading, licenses: Collection[License]) -> Set[int]:
+def _used(tx: ReadTransaction, licenses: Collection[License]) -> Set[int]:
     """Those that were ever activated; the counter knows of activations that are not written yet."""
     states = list_states(tx, [one.id for one in licenses])
     recorded = {number for number, state in states.items() if state.is_used}

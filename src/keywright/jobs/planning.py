@@ -4,7 +4,7 @@ from collections import deque
 from datetime import datetime
 from typing import Any
 
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.jobs import files, matching, orders
 from keywright.jobs.commands import ChangeStep, ExportStep, GenerateStep, JobStep
 from keywright.jobs.model import Job
@@ -47,7 +47,7 @@ class Plan:
         #: Where the next ones are looked for; None when there are no more.
         self._after: int | None = job.position
 
-    def next_step(self, tx: Reading, job: Job, now: datetime) -> JobStep:
+    def next_step(self, tx: ReadTransaction, job: Job, now: datetime) -> JobStep:
         """What is to be done with the job as it stands."""
         fields = {
             "now": now,
@@ -68,7 +68,7 @@ class Plan:
     def _size(self, usual: int) -> int:
         return max(1, usual >> self._halvings)
 
-    def _change_step(self, tx: Reading, order: Change, fields: dict[str, Any]) -> ChangeStep:
+    def _change_step(self, tx: ReadTransaction, order: Change, fields: dict[str, Any]) -> ChangeStep:
         numbers = self._next_ids(tx, order, fields, self._size(LICENSES_AT_ONCE))
         found = find_licenses_by_id(tx, numbers)
         share = {name: fields[name] for name in ("now", "origin", "by")}
@@ -77,7 +77,7 @@ class Plan:
         )
         return ChangeStep(**fields, changes=changes)
 
-    def _export_step(self, tx: Reading, order: Export, fields: dict[str, Any]) -> ExportStep:
+    def _export_step(self, tx: ReadTransaction, order: Export, fields: dict[str, Any]) -> ExportStep:
         found = find_licenses_by_id(tx, self._next_ids(tx, order, fields, self._size(ROWS_AT_ONCE)))
         if order.search is not None:
             lost = matching.not_any_more(tx, order.search, found.values(), self._ordered_at)
@@ -85,7 +85,9 @@ class Plan:
         licenses = sorted(found.values(), key=lambda one: one.id)
         return ExportStep(**fields, piece=files.rows_of(tx, licenses), amount=len(licenses))
 
-    def _next_ids(self, tx: Reading, order: Change | Export, fields: dict[str, Any], limit: int) -> list[int]:
+    def _next_ids(
+        self, tx: ReadTransaction, order: Change | Export, fields: dict[str, Any], limit: int
+    ) -> list[int]:
         """The next licenses, in the order of their numbers; how far they go is added to the fields."""
         if not self._ahead and self._after is not None:
             self._look_ahead(tx, order, self._after)
@@ -96,7 +98,7 @@ class Plan:
         fields["is_last"] = not self._ahead and self._after is None
         return numbers
 
-    def _look_ahead(self, tx: Reading, order: Change | Export, after: int) -> None:
+    def _look_ahead(self, tx: ReadTransaction, order: Change | Export, after: int) -> None:
         if order.search is None:
             self._ahead += sorted({number for number in order.license_ids or () if number > after})
             self._after = None

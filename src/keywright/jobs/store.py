@@ -30,7 +30,7 @@ from keywright.db import rows
 from keywright.db.bulk import Lookup, Values
 from keywright.db.schema import job_pieces, jobs, licenses
 from keywright.db.sealed import piece_place
-from keywright.db.transaction import Reading, Writing
+from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.jobs.model import Claim, Job, JobState
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import LICENSE, license_of
@@ -47,32 +47,32 @@ _MOST_LOOKED_AT = 250
 _BY_ID = Lookup(select(*LICENSE, licenses.c.sealed_key), licenses.c.id)
 
 
-def save_new_job(tx: Writing, job: Job) -> int:
+def save_new_job(tx: WriteTransaction, job: Job) -> int:
     """Insert, and return the number that the job has from now on."""
     result = tx.connection.execute(insert(jobs).values(_values_of(job)))
     return int(result.inserted_primary_key[0])  # type: ignore[index]
 
 
-def save_job(tx: Writing, job: Job) -> None:
+def save_job(tx: WriteTransaction, job: Job) -> None:
     """Update everything that changes in a job's life."""
     values = _values_of(job)
     del values["parameters"]
     tx.connection.execute(update(jobs).where(jobs.c.id == job.id).values(values))
 
 
-def find_job(tx: Reading, job_id: int) -> Job | None:
+def find_job(tx: ReadTransaction, job_id: int) -> Job | None:
     """The job with this number."""
     row = tx.connection.execute(select(*_JOB).where(jobs.c.id == job_id)).first()
     return None if row is None else _job_of(row)
 
 
-def lock_job(tx: Writing, job_id: int) -> Job | None:
+def lock_job(tx: WriteTransaction, job_id: int) -> Job | None:
     """The job with this number, locked until the end."""
     row = tx.connection.execute(select(*_JOB).where(jobs.c.id == job_id).with_for_update()).first()
     return None if row is None else _job_of(row)
 
 
-def list_jobs(tx: Reading, *, before_id: int | None, limit: int) -> list[Job]:
+def list_jobs(tx: ReadTransaction, *, before_id: int | None, limit: int) -> list[Job]:
     """The latest jobs before this number, latest first."""
     query = select(*_JOB).order_by(jobs.c.id.desc()).limit(limit)
     if before_id is not None:
@@ -80,19 +80,19 @@ def list_jobs(tx: Reading, *, before_id: int | None, limit: int) -> list[Job]:
     return [_job_of(row) for row in tx.connection.execute(query)]
 
 
-def list_next_jobs(tx: Reading, *, after_id: int, limit: int) -> list[Job]:
+def list_next_jobs(tx: ReadTransaction, *, after_id: int, limit: int) -> list[Job]:
     """The earliest jobs after this number, latest first."""
     query = select(*_JOB).where(jobs.c.id > after_id).order_by(jobs.c.id).limit(limit)
     return [_job_of(row) for row in tx.connection.execute(query)][::-1]
 
 
-def count_unfinished_jobs(tx: Reading) -> int:
+def count_unfinished_jobs(tx: ReadTransaction) -> int:
     """How many jobs have not ended."""
     query = select(func.count()).select_from(jobs).where(_IS_UNFINISHED)
     return int(tx.connection.execute(query).scalar_one())
 
 
-def list_claims(tx: Reading) -> list[Claim]:
+def list_claims(tx: ReadTransaction) -> list[Claim]:
     """The worker on each job that has not ended; there is none where ``claimed_by`` is None."""
     query = select(*(jobs.c[name] for name in ("id", "claimed_by", "claimed_until", "position")))
     return [
@@ -101,7 +101,7 @@ def list_claims(tx: Reading) -> list[Claim]:
     ]
 
 
-def lock_free_job(tx: Writing, over: Collection[Claim], now: datetime) -> Job | None:
+def lock_free_job(tx: WriteTransaction, over: Collection[Claim], now: datetime) -> Job | None:
     """An unfinished job with one of these claims; of several, that which has been left alone for longest.
     Locked until the end.
     """
@@ -114,12 +114,12 @@ def lock_free_job(tx: Writing, over: Collection[Claim], now: datetime) -> Job | 
     return None if row is None else _job_of(row)
 
 
-def last_license_id(tx: Reading) -> int:
+def last_license_id(tx: ReadTransaction) -> int:
     """The largest number of a license; 0 when there is none."""
     return int(tx.connection.execute(select(func.max(licenses.c.id))).scalar_one() or 0)
 
 
-def find_licenses_by_id(tx: Reading, license_ids: Collection[int]) -> dict[int, License]:
+def find_licenses_by_id(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, License]:
     """The licenses with these numbers, by number."""
     unseal = tx.key_ring.unseal_key
     return {
@@ -128,13 +128,13 @@ def find_licenses_by_id(tx: Reading, license_ids: Collection[int]) -> dict[int, 
     }
 
 
-def save_piece(tx: Writing, job_id: int, number: int, plain: bytes) -> None:
+def save_piece(tx: WriteTransaction, job_id: int, number: int, plain: bytes) -> None:
     """Keep a piece of what a job makes; sealed, and readable as this piece of this job only."""
     sealed = tx.sealing.seal(plain, piece_place(job_id, number))
     tx.connection.execute(insert(job_pieces).values(job_id=job_id, number=number, sealed=sealed))
 
 
-def find_piece(tx: Reading, job_id: int, *, after: int) -> tuple[int, bytes] | None:
+def find_piece(tx: ReadTransaction, job_id: int, *, after: int) -> tuple[int, bytes] | None:
     """The first of a job's pieces with a larger number than ``after``, and its number."""
     query = (
         select(job_pieces.c.number, job_pieces.c.sealed)
@@ -148,13 +148,13 @@ def find_piece(tx: Reading, job_id: int, *, after: int) -> tuple[int, bytes] | N
     return row.number, tx.key_ring.unseal(row.sealed, piece_place(job_id, row.number))
 
 
-def has_pieces(tx: Reading, job_id: int) -> bool:
+def has_pieces(tx: ReadTransaction, job_id: int) -> bool:
     """Whether there is any piece of what this job has made."""
     query = select(job_pieces.c.number).where(job_pieces.c.job_id == job_id).limit(1)
     return tx.connection.execute(query).first() is not None
 
 
-def find_job_to_forget(tx: Reading, before: datetime) -> int | None:
+def find_job_to_forget(tx: ReadTransaction, before: datetime) -> int | None:
     """A job whose pieces nobody fetches any more: it ended before this moment, or ended and is not done."""
     number: int = 0
     while (found := tx.connection.execute(_WITH_PIECES, {"after": number}).first()) is not None:
@@ -165,7 +165,7 @@ def find_job_to_forget(tx: Reading, before: datetime) -> int | None:
     return None
 
 
-def delete_pieces(tx: Writing, job_id: int, *, limit: int) -> int:
+def delete_pieces(tx: WriteTransaction, job_id: int, *, limit: int) -> int:
     """Delete at most so many of a job's pieces, the last ones first; returns how many they were.
 
     Who reads the others meanwhile finds an end that comes too early, and never a gap.
@@ -176,12 +176,12 @@ def delete_pieces(tx: Writing, job_id: int, *, limit: int) -> int:
     return tx.connection.execute(query).rowcount
 
 
-def has_old_jobs(tx: Reading, before: datetime) -> bool:
+def has_old_jobs(tx: ReadTransaction, before: datetime) -> bool:
     """Whether there is a job that ``delete_old_jobs`` would delete."""
     return tx.connection.execute(_old_jobs(before, 1)).first() is not None
 
 
-def delete_old_jobs(tx: Writing, before: datetime, *, limit: int) -> int:
+def delete_old_jobs(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
     """Delete at most so many jobs that ended before this moment and have no pieces any more; returns how many
     they were.
     """

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from keywright.core.command import Query
 from keywright.core.errors import UnknownLicense
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.licensing.activations import records, rules
 from keywright.licensing.activations.commands import FindLicenses, ListLicenses, Validate, ValidateAlone
 from keywright.licensing.activations.model import LicensePage, LicenseRecord, RecordLimits
@@ -58,7 +58,7 @@ class Pages:
         self._clock = clock
         self._lists: OrderedDict[LicenseFilter, _Known] = OrderedDict()
 
-    def total(self, tx: Reading, where: LicenseFilter) -> int:
+    def total(self, tx: ReadTransaction, where: LicenseFilter) -> int:
         """The number of matching licenses: exactly up to ``MOST_EXACT``; beyond, as it was ``KNOWN_FOR``
         seconds ago or later.
         """
@@ -70,7 +70,7 @@ class Pages:
             known.total, known.total_until = license_store.count_licenses(tx, where), now + KNOWN_FOR
         return known.total
 
-    def page(self, tx: Reading, where: LicenseFilter, *, skip: int, limit: int) -> list[License]:
+    def page(self, tx: ReadTransaction, where: LicenseFilter, *, skip: int, limit: int) -> list[License]:
         """At most ``limit`` matching licenses after the first ``skip`` of them, oldest first."""
         now = self._clock()
         start = _Place(0, 0, now)
@@ -93,10 +93,12 @@ class Pages:
         return known
 
 
-class Readset:
+class QueryContext:
     """What a batch of questions is about: loaded once for all of them."""
 
-    def __init__(self, tx: Reading, queries: Sequence[Query], limits: RecordLimits, pages: Pages) -> None:
+    def __init__(
+        self, tx: ReadTransaction, queries: Sequence[Query], limits: RecordLimits, pages: Pages
+    ) -> None:
         """Load what the validations among these need."""
         self.tx = tx
         self.limits = limits
@@ -125,7 +127,7 @@ class Readset:
         return found
 
 
-def validate(read: Readset, query: Validate) -> LicenseRecord | TakesLong:
+def validate(read: QueryContext, query: Validate) -> LicenseRecord | TakesLong:
     """Report a license; never looks at status or expiry."""
     found = read.get_record(query)
     if found is None:
@@ -133,13 +135,13 @@ def validate(read: Readset, query: Validate) -> LicenseRecord | TakesLong:
     return LicenseRecord(found.license, rules.validate(found.activations, query.token))
 
 
-def find_licenses(read: Readset, query: FindLicenses) -> tuple[LicenseRecord, ...]:
+def find_licenses(read: QueryContext, query: FindLicenses) -> tuple[LicenseRecord, ...]:
     """The next matching licenses, with some of their activations."""
     found = license_store.list_licenses(read.tx, query.where, after_id=query.after_id, limit=query.limit)
     return tuple(records.list_records(read.tx, found, read.limits.listed))
 
 
-def list_licenses(read: Readset, query: ListLicenses) -> LicensePage:
+def list_licenses(read: QueryContext, query: ListLicenses) -> LicensePage:
     """One page of the matching licenses, with some of their activations."""
     skip = (query.page - 1) * query.per_page
     total = read.pages.total(read.tx, query.where)

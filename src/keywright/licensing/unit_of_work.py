@@ -8,7 +8,7 @@ from typing import Any
 
 from keywright.core.command import Command
 from keywright.core.errors import UnknownLicense, UnknownToken
-from keywright.db import Writing
+from keywright.db import WriteTransaction
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.licensing.activations import records, rules
@@ -22,10 +22,12 @@ from keywright.licensing.licenses.model import License
 _LIMITS = RecordLimits()
 
 
-class Workset:
+class UnitOfWork:
     """The licenses and activations that a batch of commands touches."""
 
-    def __init__(self, tx: Writing, commands: Iterable[Command], limits: RecordLimits = _LIMITS) -> None:
+    def __init__(
+        self, tx: WriteTransaction, commands: Iterable[Command], limits: RecordLimits = _LIMITS
+    ) -> None:
         """Lock and load what these commands touch: one query per table."""
         self.tx = tx
         self.limits = limits

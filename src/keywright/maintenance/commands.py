@@ -11,7 +11,7 @@ class EraseCustomer(Command, frozen=True, kw_only=True):
     user_id: int
 
 
-class ForgetEvents(Command, frozen=True, kw_only=True):
+class PurgeEvents(Command, frozen=True, kw_only=True):
     """Delete some events that happened before this moment (None: none is too old), or find licenses that may
     have too many; with a license, delete some of those that it has too many.
     """
@@ -20,7 +20,7 @@ class ForgetEvents(Command, frozen=True, kw_only=True):
     license_id: int | None = None
 
 
-class ForgetAddresses(Command, frozen=True, kw_only=True):
+class PurgeAddresses(Command, frozen=True, kw_only=True):
     """Forget from where these places (the license's number, the token) were taken, if they were given up
     before this moment; and the addresses of some earlier events.
     """

@@ -11,7 +11,7 @@ from functools import partial
 import msgspec
 
 from keywright.core.command import Origin
-from keywright.db import Storage, Writing, ask, change
+from keywright.db import Storage, WriteTransaction, ask, change
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.licensing.activations import store as activation_store
@@ -92,7 +92,7 @@ def mend(storage: Storage, finding: Finding, now: datetime, origin: Origin) -> N
     if license_id is None or not finding.is_mendable:
         raise ValueError(f"{finding.code} cannot be mended")
 
-    def recount(tx: Writing) -> None:
+    def recount(tx: WriteTransaction) -> None:
         counted = activation_store.recount(tx, license_id)
         if counted is None:
             return

@@ -12,7 +12,7 @@ from keywright.core.crypto import KeyRing
 from keywright.db.bulk import is_postgres
 from keywright.db.schema import activations, events, licenses, sequences
 from keywright.db.secret_marks import find_marks
-from keywright.db.transaction import Reading
+from keywright.db.transaction import ReadTransaction
 from keywright.maintenance import old_events
 
 _LICENSES = select(
@@ -67,7 +67,7 @@ class Piece(msgspec.Struct, frozen=True):
     last_id: int
 
 
-def inspect(tx: Reading, *, after_id: int, limit: int) -> Piece:
+def inspect(tx: ReadTransaction, *, after_id: int, limit: int) -> Piece:
     """The next ``limit`` licenses after that number; fewer at the end. All of one moment."""
     connection = tx.connection
     rows = connection.execute(_LICENSES.where(licenses.c.id > after_id).limit(limit)).all()
@@ -100,12 +100,12 @@ def inspect(tx: Reading, *, after_id: int, limit: int) -> Piece:
     return Piece(inspected, strays, last_id)
 
 
-def doubled_numbers(tx: Reading) -> list[int]:
+def doubled_numbers(tx: ReadTransaction) -> list[int]:
     """Numbers that more than one activation has; at most a hundred."""
     return [int(number) for number in tx.connection.execute(_DOUBLED).scalars()]
 
 
-def numbers_behind(tx: Reading) -> list[str]:
+def numbers_behind(tx: ReadTransaction) -> list[str]:
     """The kinds (``license``, ``activation``) of which the next number was given already."""
     connection = tx.connection
     largest = {
@@ -119,7 +119,7 @@ def numbers_behind(tx: Reading) -> list[str]:
     ]
 
 
-def last_number(tx: Reading, kind: str) -> int:
+def last_number(tx: ReadTransaction, kind: str) -> int:
     """The last number that was given to a ``license`` or an ``activation``; 0 before the first."""
     if is_postgres(tx.connection):
         words = f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {kind}_numbers"  # noqa: S608
@@ -128,7 +128,7 @@ def last_number(tx: Reading, kind: str) -> int:
     return int(tx.connection.execute(query).scalar_one())
 
 
-def damage(tx: Reading) -> list[str]:
+def damage(tx: ReadTransaction) -> list[str]:
     """What SQLite itself finds wrong with its file; PostgreSQL looks after its files by itself."""
     if is_postgres(tx.connection):
         return []
@@ -140,7 +140,7 @@ def _within(query: Select[Any], table: Any, after_id: int, last_id: int) -> Sele
     return query.where(table.c.license_id > after_id, table.c.license_id <= last_id)
 
 
-def _rings_in_force(tx: Reading) -> list[KeyRing]:
+def _rings_in_force(tx: ReadTransaction) -> list[KeyRing]:
     """The secret that rows may be sealed with; while it is rotated, both, each by itself."""
     rings = [tx.key_ring.find_ring(mark) for mark in find_marks(tx.connection)]
     return [one for one in rings if one is not None]

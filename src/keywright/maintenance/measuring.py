@@ -7,7 +7,7 @@ from sqlalchemy import func, select, text
 
 from keywright.db import rows
 from keywright.db.schema import sessions
-from keywright.db.transaction import Reading
+from keywright.db.transaction import ReadTransaction
 
 _SIZE = {
     "sqlite": text("SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"),
@@ -29,7 +29,7 @@ class Measured(msgspec.Struct, frozen=True):
     size: int
 
 
-def measure(tx: Reading) -> Measured:
+def measure(tx: ReadTransaction) -> Measured:
     """What the database is."""
     kind = tx.connection.dialect.name
     size, version, revision = (
@@ -38,7 +38,7 @@ def measure(tx: Reading) -> Measured:
     return Measured(kind, str(version), str(revision), int(size))
 
 
-def count_sessions(tx: Reading, *, seen_after: datetime, created_after: datetime) -> int:
+def count_sessions(tx: ReadTransaction, *, seen_after: datetime, created_after: datetime) -> int:
     """How many sessions were used and begun after these moments."""
     query = select(func.count()).select_from(sessions).where(sessions.c.seen_at > rows.seconds(seen_after))
     query = query.where(sessions.c.created_at > rows.seconds(created_after))

@@ -24,9 +24,9 @@ from sqlalchemy import (
 from keywright.db import rows
 from keywright.db.bulk import Lookup, upserting
 from keywright.db.schema import api_keys, events, positions
-from keywright.db.transaction import Reading, Writing
+from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.identity.model import Permissions
-from keywright.search.terms_store import Positions, find_positions
+from keywright.search.terms_store import Checkpoints, find_positions
 
 #: Of the events of calls that need no more than a license key, a license keeps so many of one day (of UTC),
 #: and so many in all.
@@ -80,18 +80,18 @@ _DELETE_TOO_MANY = delete(events).where(events.c.id.in_(_TOO_MANY))
 _MOVE = upserting(positions, ["name"], largest=["last_id"])
 
 
-def find_newest_moment(tx: Reading) -> datetime | None:
+def find_newest_moment(tx: ReadTransaction) -> datetime | None:
     """When the newest event happened; None when there is none."""
     at = tx.connection.execute(_NEWEST).scalar()
     return None if at is None else rows.moment(at)
 
 
-def find_deletion_moment(tx: Reading) -> int:
+def find_deletion_moment(tx: ReadTransaction) -> int:
     """The moment (in seconds) up to which events may be gone because they were old."""
     return _position(tx, _BEFORE)
 
 
-def delete_old(tx: Writing, before: datetime, *, limit: int) -> int:
+def delete_old(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
     """Delete those of the first ``limit`` events that happened before this moment; returns how many."""
     first = tx.connection.execute(_NEXT, {"after": 0, "until": _last_followed_id(tx), "most": limit}).all()
     moment = rows.seconds(before)
@@ -102,7 +102,7 @@ def delete_old(tx: Writing, before: datetime, *, limit: int) -> int:
     return tx.connection.execute(_DELETE_OLD, {"until": old[-1], "moment": moment}).rowcount
 
 
-def find_crowded(tx: Writing, *, limit: int) -> tuple[int, list[int]]:
+def find_crowded(tx: WriteTransaction, *, limit: int) -> tuple[int, list[int]]:
     """Look at the next ``limit`` events; returns how many there were, and the licenses of those that may have
     too many.
     """
@@ -116,7 +116,7 @@ def find_crowded(tx: Writing, *, limit: int) -> tuple[int, list[int]]:
     return len(found), sorted({one.license_id for one in counted if one.amount > MOST_A_DAY})
 
 
-def delete_too_many(tx: Writing, license_id: int) -> int:
+def delete_too_many(tx: WriteTransaction, license_id: int) -> int:
     """Delete some thousand of the events of calls on this license that are too many, of each day the oldest;
     returns how many.
     """
@@ -129,11 +129,11 @@ def are_all_kept(names: Iterable[tuple[str, int]]) -> bool:
     return sum(times for name, times in names if name.startswith(OWN)) < MOST_A_DAY
 
 
-def _last_followed_id(tx: Reading) -> int:
+def _last_followed_id(tx: ReadTransaction) -> int:
     """The last event that has been followed, and counted."""
-    at = find_positions(tx) or Positions()
+    at = find_positions(tx) or Checkpoints()
     return at.events if 0 <= at.past_until <= at.past_events else max(0, at.past_events)
 
 
-def _position(tx: Reading, name: str) -> int:
+def _position(tx: ReadTransaction, name: str) -> int:
     return tx.connection.execute(select(positions.c.last_id).where(positions.c.name == name)).scalar() or 0

@@ -6,20 +6,20 @@ from typing import Any
 import msgspec
 
 from keywright.core.command import Command
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.events.model import Event
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.model import License
-from keywright.licensing.unit_of_work import Workset
+from keywright.licensing.unit_of_work import UnitOfWork
 from keywright.maintenance import personal_data_store
-from keywright.maintenance.commands import EraseCustomer, ForgetAddresses
+from keywright.maintenance.commands import EraseCustomer, PurgeAddresses
 from keywright.maintenance.personal_data_store import Place, Places, find_old_places, has_old_events
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
 
 __all__ = [
     "AT_ONCE",
-    "DECISIONS",
+    "HANDLERS",
     "CustomerData",
     "LicenseData",
     "Place",
@@ -50,7 +50,7 @@ class CustomerData(msgspec.Struct, frozen=True):
     licenses: list[LicenseData]
 
 
-def find_customer_data(tx: Reading, user_id: int) -> CustomerData:
+def find_customer_data(tx: ReadTransaction, user_id: int) -> CustomerData:
     """Everything stored about the customer with this number."""
     found: list[LicenseData] = []
     after_id = 0
@@ -70,7 +70,7 @@ def find_customer_data(tx: Reading, user_id: int) -> CustomerData:
     return CustomerData(names.get(user_id), personal_data_store.list_namings_of(tx, user_id), found)
 
 
-def erase(work: Workset, command: EraseCustomer) -> bool:
+def erase(work: UnitOfWork, command: EraseCustomer) -> bool:
     """Erase some of what tells of a customer; returns whether nothing is left. Licenses stay, with all that
     they count, and so does that something happened.
     """
@@ -81,14 +81,14 @@ def erase(work: Workset, command: EraseCustomer) -> bool:
     return True
 
 
-def forget(work: Workset, command: ForgetAddresses) -> int:
+def forget(work: UnitOfWork, command: PurgeAddresses) -> int:
     """Forget addresses and user agents that are old; returns how many events were looked at."""
     personal_data_store.forget_places(work.tx, command.places, command.before)
-    return personal_data_store.forget_events(work.tx, command.before, limit=AT_ONCE)
+    return personal_data_store.purge_events(work.tx, command.before, limit=AT_ONCE)
 
 
 #: Which function decides which command.
-DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {
+HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     EraseCustomer: erase,
-    ForgetAddresses: forget,
+    PurgeAddresses: forget,
 }

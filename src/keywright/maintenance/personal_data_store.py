@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Row, and_, or_, select, tuple_, update
 from keywright.db import rows
 from keywright.db.bulk import Lookup, Values, deleting, updating, upserting
 from keywright.db.schema import activations, events, licenses, marks, positions
-from keywright.db.transaction import Reading, Writing
+from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.events.model import Event
 from keywright.events.store import EVENT, event_of
 from keywright.licensing.activations.model import Activation
@@ -61,7 +61,7 @@ class Places(NamedTuple):
 # --- what is old ----------------------------------------------------------------------------------
 
 
-def find_old_places(tx: Reading, before: datetime, *, after: Place, limit: int) -> Places:
+def find_old_places(tx: ReadTransaction, before: datetime, *, after: Place, limit: int) -> Places:
     """Of the next ``limit`` places, those that were given up before this moment, and of which it is known
     still from where they were taken.
     """
@@ -72,7 +72,7 @@ def find_old_places(tx: Reading, before: datetime, *, after: Place, limit: int) 
     return Places(old, None if last is None else (last.license_id, last.token))
 
 
-def forget_places(tx: Writing, places: Sequence[Place], before: datetime) -> None:
+def forget_places(tx: WriteTransaction, places: Sequence[Place], before: datetime) -> None:
     """Forget from where these were taken, as far as they are old still."""
     if not places:
         return
@@ -83,14 +83,14 @@ def forget_places(tx: Writing, places: Sequence[Place], before: datetime) -> Non
     _FORGET.execute(tx.connection, [_at(one) | _OLD for one in old])
 
 
-def has_old_events(tx: Reading, before: datetime) -> bool:
+def has_old_events(tx: ReadTransaction, before: datetime) -> bool:
     """Whether there is an event before this moment whose address is not forgotten."""
     query = select(events.c.at).where(events.c.id > _position(tx)).order_by(events.c.id).limit(1)
     at = tx.connection.execute(query).scalar()
     return at is not None and at < rows.seconds(before)
 
 
-def forget_events(tx: Writing, before: datetime, *, limit: int) -> int:
+def purge_events(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
     """Forget the addresses of the next events up to the last one before this moment, of ``limit`` that are
     looked at; returns how many events those are.
     """
@@ -107,7 +107,7 @@ def forget_events(tx: Writing, before: datetime, *, limit: int) -> int:
     return last + 1
 
 
-def _position(tx: Reading) -> int:
+def _position(tx: ReadTransaction) -> int:
     query = select(positions.c.last_id).where(positions.c.name == _POSITION)
     return tx.connection.execute(query).scalar() or 0
 
@@ -120,7 +120,7 @@ def _is_old(place: Row[Any], before: datetime) -> bool:
 # --- a customer -----------------------------------------------------------------------------------
 
 
-def list_licenses_of(tx: Reading, user_id: int, *, after_id: int, limit: int) -> list[License]:
+def list_licenses_of(tx: ReadTransaction, user_id: int, *, after_id: int, limit: int) -> list[License]:
     """The customer's next licenses, by number."""
     query = select(*LICENSE, licenses.c.sealed_key).where(
         licenses.c.user_id == user_id, licenses.c.id > after_id
@@ -129,26 +129,26 @@ def list_licenses_of(tx: Reading, user_id: int, *, after_id: int, limit: int) ->
     return [license_of(row[:-1], tx.key_ring.unseal_key(row[-1], row.id)) for row in found]
 
 
-def list_activations_of(tx: Reading, license_id: int) -> list[Activation]:
+def list_activations_of(tx: ReadTransaction, license_id: int) -> list[Activation]:
     """Every activation of the license, by number."""
     query = select(*ACTIVATION).where(activations.c.license_id == license_id)
     found = map(activation_of, tx.connection.execute(query))
     return sorted(found, key=lambda one: one.id)
 
 
-def list_events_of(tx: Reading, license_id: int) -> list[Event]:
+def list_events_of(tx: ReadTransaction, license_id: int) -> list[Event]:
     """Every event of the license, oldest first."""
     query = select(*EVENT).where(events.c.license_id == license_id).order_by(events.c.id)
     return [event_of(row) for row in tx.connection.execute(query)]
 
 
-def list_namings_of(tx: Reading, user_id: int) -> list[Event]:
+def list_namings_of(tx: ReadTransaction, user_id: int) -> list[Event]:
     """The events that tell how the customer was called, oldest first."""
     found = map(event_of, tx.connection.execute(_NAMINGS.with_only_columns(*EVENT)))
     return [one for one in found if _is_naming_of(one.details or {}, user_id)]
 
 
-def erase_name(tx: Writing, user_id: int) -> None:
+def erase_name(tx: WriteTransaction, user_id: int) -> None:
     """Erase how the customer is and was called."""
     save_name(tx, NameKind.USER, user_id, None)
     namings = [(row.id, msgspec.json.decode(row.details)) for row in tx.connection.execute(_NAMINGS)]
@@ -167,7 +167,7 @@ def _is_naming_of(details: Mapping[str, Any], user_id: int) -> bool:
     return details.get("kind") == NameKind.USER and details.get("number") == user_id
 
 
-def erase_some(tx: Writing, user_id: int, *, limit: int) -> int:
+def erase_some(tx: WriteTransaction, user_id: int, *, limit: int) -> int:
     """Erase what tells of people in at most ``limit`` activations, and as many events, of the customer's
     licenses, and the terms under which the pages find them; returns how many those were.
     """
@@ -183,7 +183,7 @@ def erase_some(tx: Writing, user_id: int, *, limit: int) -> int:
     return len(places) + len(happened)
 
 
-def _erase_places(tx: Writing, places: Sequence[Place]) -> None:
+def _erase_places(tx: WriteTransaction, places: Sequence[Place]) -> None:
     _LOCKED.rows(tx.connection, [(number,) for number in {license_id for license_id, _ in places}])
     found = _PLACES.rows(tx.connection, places)
     terms = [(address_term(one.ip_address), one) for one in found if one.ip_address]
@@ -197,7 +197,7 @@ def _tells(name: str) -> ColumnElement[bool]:
     return column.is_not(None) if nothing is None else column != nothing
 
 
-def _unmark(tx: Writing, found: list[tuple[str, int, int]]) -> None:
+def _unmark(tx: WriteTransaction, found: list[tuple[str, int, int]]) -> None:
     # The search must not write the same terms at this moment from what it has read before.
     hold(tx)
     _UNMARK.execute(

@@ -13,7 +13,7 @@ from keywright.db import Storage, sealed
 from keywright.db.bulk import Values, updating
 from keywright.db.retry import ask, change
 from keywright.db.sealed import Sealed
-from keywright.db.transaction import Reading, Writing
+from keywright.db.transaction import ReadTransaction, WriteTransaction
 
 #: The primary key of a row.
 _Key = Sequence[Any]
@@ -49,7 +49,7 @@ def reseal(storage: Storage, progress: Callable[[Resealed], None]) -> Resealed:
     return so_far
 
 
-def _end_of_step(tx: Reading, one: Sealed, after: _Key | None) -> _Key | None:
+def _end_of_step(tx: ReadTransaction, one: Sealed, after: _Key | None) -> _Key | None:
     """The key of the last row of the next step; None when there are no more rows."""
     key = list(one.table.primary_key)
     query = select(*key).order_by(*key).limit(one.at_once)
@@ -59,7 +59,7 @@ def _end_of_step(tx: Reading, one: Sealed, after: _Key | None) -> _Key | None:
     return tuple(rows[-1]) if rows else None
 
 
-def _reseal_step(tx: Writing, one: Sealed, after: _Key | None, end: _Key) -> Resealed:
+def _reseal_step(tx: WriteTransaction, one: Sealed, after: _Key | None, end: _Key) -> Resealed:
     """Seal the rows anew that come after a key, up to another; they are locked in order, as everywhere."""
     key = list(one.table.primary_key)
     within: list[ColumnElement[bool]] = [tuple_(*key) <= end]

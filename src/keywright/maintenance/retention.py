@@ -6,15 +6,15 @@ from typing import Any
 import msgspec
 
 from keywright.core.command import Command
-from keywright.licensing.unit_of_work import Workset
+from keywright.licensing.unit_of_work import UnitOfWork
 from keywright.maintenance import old_events
-from keywright.maintenance.commands import ForgetEvents
+from keywright.maintenance.commands import PurgeEvents
 
 #: How many events are looked at in one transaction: to find old ones, and licenses that have too many.
 _OLD_AT_ONCE, _AT_ONCE = 1_000, 200
 
 
-class Forgotten(msgspec.Struct, frozen=True):
+class PurgeResult(msgspec.Struct, frozen=True):
     """A step in forgetting events; ``is_last`` when nothing is left to do but for the licenses that are
     ``crowded``, each in steps of its own.
     """
@@ -23,22 +23,22 @@ class Forgotten(msgspec.Struct, frozen=True):
     crowded: tuple[int, ...] = ()
 
 
-def forget_events(work: Workset, command: ForgetEvents) -> Forgotten | None:
+def purge_events(work: UnitOfWork, command: PurgeEvents) -> PurgeResult | None:
     """Delete some of the events that are not kept any more. None, and all are left, when even the newest
     would have to go: nothing has happened for long, or the clock has jumped.
     """
     tx = work.tx
     if command.license_id is not None:
-        return Forgotten(is_last=not old_events.delete_too_many(tx, command.license_id))
+        return PurgeResult(is_last=not old_events.delete_too_many(tx, command.license_id))
     if command.before is not None:
         newest = old_events.find_newest_moment(tx)
         if newest is not None and newest < command.before:
             return None
         if old_events.delete_old(tx, command.before, limit=_OLD_AT_ONCE):
-            return Forgotten(is_last=False)
+            return PurgeResult(is_last=False)
     looked_at, crowded = old_events.find_crowded(tx, limit=_AT_ONCE)
-    return Forgotten(is_last=looked_at < _AT_ONCE, crowded=tuple(crowded))
+    return PurgeResult(is_last=looked_at < _AT_ONCE, crowded=tuple(crowded))
 
 
 #: Which function decides which command.
-DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {ForgetEvents: forget_events}
+HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {PurgeEvents: purge_events}

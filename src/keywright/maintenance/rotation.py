@@ -21,7 +21,7 @@ from keywright.db.retry import ask, change
 from keywright.db.schema import installation
 from keywright.db.secret_marks import QUERY, Marks, find_marks
 from keywright.db.sqlite import SqliteStorage
-from keywright.db.transaction import Writing
+from keywright.db.transaction import WriteTransaction
 from keywright.db.urls import without_password
 
 #: How long other processes that have an SQLite file open are waited for, in seconds.
@@ -93,7 +93,7 @@ def finish(storage: Storage, key_ring: KeyRing) -> None:
         installation.c.secret_mark == new.secret_mark, installation.c.previous_secret_mark == old.secret_mark
     )
 
-    def forget_previous(tx: Writing) -> None:
+    def forget_previous(tx: WriteTransaction) -> None:
         tx.connection.execute(query.values(previous_secret_mark=None))
 
     change(storage, forget_previous)

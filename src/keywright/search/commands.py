@@ -6,7 +6,7 @@ from datetime import datetime
 from keywright.core.command import Command
 
 
-class Follow(Command, frozen=True, kw_only=True):
+class ProjectEvents(Command, frozen=True, kw_only=True):
     """Bring what follows the events nearer to them: at most ``limit`` events are read, or as much of what was
     there before following began.
     """
@@ -14,7 +14,7 @@ class Follow(Command, frozen=True, kw_only=True):
     limit: int
 
 
-class Tally(Command, frozen=True, kw_only=True):
+class SaveCounters(Command, frozen=True, kw_only=True):
     """Keep what was counted since the last time: how many validations there were, which license keys met
     their limit how often, when which API key was last used, and how many calls came through a proxy that is
     not trusted.

@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, delete, or_, select, update
 from keywright.db import rows
 from keywright.db.bulk import upserting
 from keywright.db.schema import api_keys, limit_refusals
-from keywright.db.transaction import Writing
+from keywright.db.transaction import WriteTransaction
 
 _MOST_FORGOTTEN = 1_000
 
@@ -31,19 +31,19 @@ _USE = (
 )
 
 
-def save_refusals(tx: Writing, times: Mapping[int, int], now: datetime) -> None:
+def save_refusals(tx: WriteTransaction, times: Mapping[int, int], now: datetime) -> None:
     """These licenses, by id, had no free place for somebody so many times more."""
     last_at = rows.seconds(now)
     values = [{"license_id": one, "times": times[one], "last_at": last_at} for one in sorted(times)]
     _REFUSE.execute(tx.connection, values)
 
 
-def forget_refusals(tx: Writing, before: datetime) -> None:
+def forget_refusals(tx: WriteTransaction, before: datetime) -> None:
     """Forget licenses that had none before this moment for the last time."""
     tx.connection.execute(_FORGET, {"before": rows.seconds(before)})
 
 
-def save_used(tx: Writing, used_at: Mapping[int, datetime]) -> None:
+def save_used(tx: WriteTransaction, used_at: Mapping[int, datetime]) -> None:
     """These API keys, by id, were used, if they were not used later."""
     # One by one in order, so that two who do this cannot wait for each other.
     for api_key_id in sorted(used_at):

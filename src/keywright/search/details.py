@@ -6,7 +6,7 @@ from time import monotonic
 import msgspec
 
 from keywright.core.parsing import MAX_ID, is_storable
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.licensing.activations import records, rules
 from keywright.licensing.activations.model import Activation, LicenseRecord
 from keywright.licensing.licenses.model import License
@@ -49,7 +49,7 @@ class EventPage(msgspec.Struct, frozen=True):
     is_incomplete: bool
 
 
-def get_license(tx: Reading, license_id: int) -> LicenseDetails | None:
+def get_license(tx: ReadTransaction, license_id: int) -> LicenseDetails | None:
     """The license with this number and at most 200 of its activations; None when there is none."""
     if not 0 <= license_id <= MAX_ID:
         return None
@@ -69,7 +69,7 @@ def _details(record: LicenseRecord) -> LicenseDetails:
 
 
 def list_events(
-    tx: Reading,
+    tx: ReadTransaction,
     *,
     license_id: int | None = None,
     name: str | None = None,
@@ -120,7 +120,7 @@ def _can_be(where: EventFilter) -> bool:
     )
 
 
-def _of_day(tx: Reading, where: EventFilter, day: date) -> tuple[EventFilter, int]:
+def _of_day(tx: ReadTransaction, where: EventFilter, day: date) -> tuple[EventFilter, int]:
     """What is about this day only, and before which number it is to be looked for."""
     since = datetime(day.year, day.month, day.day, tzinfo=UTC)
     until = since + _DAY

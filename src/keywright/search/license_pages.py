@@ -9,11 +9,11 @@ from datetime import datetime
 import msgspec
 
 from keywright.core.parsing import MAX_ID
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.licensing.licenses.model import License
 from keywright.search import scan_store
 from keywright.search.filters import NEVER, Order, Search
-from keywright.search.scan import Hunt
+from keywright.search.scan import Scan
 from keywright.search.scan_store import Position
 
 #: How long looking for a page may take, in seconds.
@@ -43,7 +43,7 @@ class MatchingIds(msgspec.Struct, frozen=True):
 
 
 def find_page(
-    tx: Reading,
+    tx: ReadTransaction,
     search: Search,
     *,
     cursor: str | None,
@@ -57,7 +57,7 @@ def find_page(
     ``budget`` is in seconds, for looking; counting and reading take some more. ``by_status``, where it is
     known, gives totals that would take long to count.
     """
-    hunt = Hunt(tx, search, now, budget)
+    hunt = Scan(tx, search, now, budget)
     is_backward, start = _read_cursor(cursor, search.order)
     found, reached = hunt.look(start, limit + 1, is_backward=is_backward)
     if is_backward and not found and reached is None:
@@ -85,12 +85,12 @@ def find_page(
 
 
 def find_matching_ids(
-    tx: Reading, search: Search, *, after_id: int, limit: int, now: datetime, budget: float = BUDGET
+    tx: ReadTransaction, search: Search, *, after_id: int, limit: int, now: datetime, budget: float = BUDGET
 ) -> MatchingIds:
     """At most ``limit`` numbers of matching licenses after this one, in their order; fewer when the time is
     over, perhaps none. For work that goes through all that match, whatever the search's own order.
     """
-    hunt = Hunt(tx, msgspec.structs.replace(search, order=Order.OLDEST), now, budget)
+    hunt = Scan(tx, msgspec.structs.replace(search, order=Order.OLDEST), now, budget)
     start = (0, min(max(after_id, 0), MAX_ID))
     found, reached = hunt.look(start, limit, is_backward=False)
     if len(found) == limit:

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from keywright.core.command import Command
-from keywright.db import Reading, Writing
+from keywright.db import ReadTransaction, WriteTransaction
 from keywright.licensing.licenses import store as license_store
-from keywright.licensing.unit_of_work import Workset
+from keywright.licensing.unit_of_work import UnitOfWork
 from keywright.search import counters_store, terms_store
-from keywright.search.commands import Follow, Tally
-from keywright.search.terms_store import END, Positions
+from keywright.search.commands import ProjectEvents, SaveCounters
+from keywright.search.terms_store import END, Checkpoints
 
 #: The most events that are followed in one transaction.
 MOST_AT_ONCE = 500
@@ -44,22 +44,22 @@ class Lag(msgspec.Struct, frozen=True):
         return self.behind == 0 and self.past_share == 1.0
 
 
-class Followed(msgspec.Struct, frozen=True):
+class Projected(msgspec.Struct, frozen=True):
     """So many rows were followed, events and others; and what is left."""
 
     rows: int
     lag: Lag
 
 
-def follow(work: Workset, command: Follow) -> Followed:
+def follow(work: UnitOfWork, command: ProjectEvents) -> Projected:
     """Follow the next events, each exactly once, and go on with what there was before."""
     tx, newest = work.tx, terms_store.newest_event(work.tx)
     at = terms_store.find_positions(tx)
     if at is not None and at.is_past_done and at.events == newest and not terms_store.has_pruned(tx):
-        return Followed(0, Lag(0, None, 1.0))
+        return Projected(0, Lag(0, None, 1.0))
     at = terms_store.lock_positions(tx)
     if at is None:
-        return Followed(0, lag(tx))
+        return Projected(0, lag(tx))
     before = msgspec.structs.replace(at)
     limit = min(command.limit, MOST_AT_ONCE)
     if at.past_until < 0:
@@ -73,28 +73,28 @@ def follow(work: Workset, command: Follow) -> Followed:
     # After the marks that may be of these.
     rows += terms_store.forget_pruned(tx, limit=limit)
     terms_store.save_positions(tx, before, at)
-    return Followed(rows, _lag(tx, at))
+    return Projected(rows, _lag(tx, at))
 
 
-def lag(tx: Reading) -> Lag:
+def lag(tx: ReadTransaction) -> Lag:
     """How much is not followed yet."""
-    return _lag(tx, terms_store.find_positions(tx) or Positions())
+    return _lag(tx, terms_store.find_positions(tx) or Checkpoints())
 
 
-def _lag(tx: Reading, at: Positions) -> Lag:
+def _lag(tx: ReadTransaction, at: Checkpoints) -> Lag:
     behind = max(0, terms_store.newest_event(tx) - at.events)
     oldest_at = terms_store.find_moment_after(tx, at.events) if behind else None
     return Lag(behind, oldest_at, _past_share(tx, at))
 
 
-def _past_share(tx: Reading, at: Positions) -> float:
+def _past_share(tx: ReadTransaction, at: Checkpoints) -> float:
     if at.is_past_done:
         return 1.0
     # The last and the longest work; the other is a few hundredths of it.
     return min(at.past_activations / max(1, terms_store.newest_license(tx)), 0.99)
 
 
-def _begin(tx: Writing, at: Positions, newest: int) -> int:
+def _begin(tx: WriteTransaction, at: Checkpoints, newest: int) -> int:
     """What has happened is the past as soon as nothing more can appear in it."""
     settled = min(terms_store.settled(tx, at), newest)
     if newest and not settled:
@@ -104,7 +104,7 @@ def _begin(tx: Writing, at: Positions, newest: int) -> int:
     return 1
 
 
-def _follow_events(tx: Writing, at: Positions, limit: int, newest: int) -> int:
+def _follow_events(tx: WriteTransaction, at: Checkpoints, limit: int, newest: int) -> int:
     settled = terms_store.settled(tx, at)
     happened = terms_store.list_happened(tx, after_id=at.events, limit=limit)
     certain, last = 0, at.events
@@ -121,7 +121,7 @@ def _follow_events(tx: Writing, at: Positions, limit: int, newest: int) -> int:
     return certain
 
 
-def _apply(tx: Writing, happened: list[Any]) -> None:
+def _apply(tx: WriteTransaction, happened: list[Any]) -> None:
     touched = {event.license_id for event in happened if event.license_id}
     activated: dict[int, list[int]] = defaultdict(list)
     for event in happened:
@@ -134,7 +134,7 @@ def _apply(tx: Writing, happened: list[Any]) -> None:
     terms_store.save_counts(tx, Counter((terms_store.day_of(event.at), event.name) for event in happened))
 
 
-def _follow_past(tx: Writing, at: Positions, limit: int) -> int:
+def _follow_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
     """What was there when following began; what it is now is as good, for events follow."""
     if at.past_events < at.past_until:
         return _count_past(tx, at, limit * _COUNTED)
@@ -145,21 +145,21 @@ def _follow_past(tx: Writing, at: Positions, limit: int) -> int:
     return 0
 
 
-def _count_past(tx: Writing, at: Positions, limit: int) -> int:
+def _count_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
     until = min(at.past_until, at.past_events + limit)
     terms_store.save_counts(tx, terms_store.count_on_days(tx, after_id=at.past_events, until_id=until))
     at.past_events = until
     return limit
 
 
-def _judge_past(tx: Writing, at: Positions, limit: int) -> int:
+def _judge_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
     states = terms_store.list_next_states(tx, after_id=at.past_licenses, limit=limit)
     terms_store.save_states(tx, states)
     at.past_licenses = states[-1].license_id if len(states) == limit else END
     return max(1, len(states))
 
 
-def _mark_past(tx: Writing, at: Positions, limit: int) -> int:
+def _mark_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
     if at.past_token:
         return _mark_rest(tx, at, at.past_activations + 1, limit)
     places = terms_store.list_next_places(tx, after_id=at.past_activations, limit=limit)
@@ -175,7 +175,7 @@ def _mark_past(tx: Writing, at: Positions, limit: int) -> int:
     return limit
 
 
-def _mark_rest(tx: Writing, at: Positions, license_id: int, limit: int) -> int:
+def _mark_rest(tx: WriteTransaction, at: Checkpoints, license_id: int, limit: int) -> int:
     """Go on with a license that has more activations than one step can take; some may go meanwhile."""
     places = terms_store.list_rest_of_places(tx, license_id, after=at.past_token, limit=limit)
     terms_store.save_places(tx, places)
@@ -186,7 +186,7 @@ def _mark_rest(tx: Writing, at: Positions, license_id: int, limit: int) -> int:
     return max(1, len(places))
 
 
-def tally(work: Workset, command: Tally) -> None:
+def tally(work: UnitOfWork, command: SaveCounters) -> None:
     """Add what was counted to what is known."""
     tx, now = work.tx, command.now
     counters_store.forget_refusals(tx, now - _REFUSALS_KEPT)
@@ -202,4 +202,4 @@ def tally(work: Workset, command: Tally) -> None:
 
 
 #: Which function decides which command.
-DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {Follow: follow, Tally: tally}
+HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {ProjectEvents: follow, SaveCounters: tally}

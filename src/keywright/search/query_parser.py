@@ -8,7 +8,7 @@ import msgspec
 
 from keywright.core.errors import InvalidLicenseKey
 from keywright.core.parsing import MAX_ID, is_storable
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses import store as license_store
 from keywright.provisioning.catalog.model import NameKind
@@ -28,7 +28,7 @@ class Interpretation(msgspec.Struct, frozen=True):
     search: Search
 
 
-def interpret(tx: Reading, text: str) -> tuple[Interpretation, ...]:
+def interpret(tx: ReadTransaction, text: str) -> tuple[Interpretation, ...]:
     """What a typed text may mean, likeliest first: only what there is, and nothing else where it is a license
     key. White space around it and, but for license keys, upper and lower case make no difference.
     """
@@ -45,7 +45,7 @@ def interpret(tx: Reading, text: str) -> tuple[Interpretation, ...]:
     return tuple(one for one, exists in zip(possible, found, strict=True) if exists)
 
 
-def _find_by_key(tx: Reading, text: str) -> int | None:
+def _find_by_key(tx: ReadTransaction, text: str) -> int | None:
     try:
         key = keys.normalize_key(text)
     except InvalidLicenseKey:
@@ -68,7 +68,7 @@ def _readings(text: str) -> Iterator[Interpretation]:
     yield Interpretation("label", Search(term=label_term(text), is_prefix=True))
 
 
-def _names(tx: Reading, text: str) -> Iterator[Interpretation]:
+def _names(tx: ReadTransaction, text: str) -> Iterator[Interpretation]:
     """Who, and what, is called so."""
     for number in find_numbers(tx, NameKind.USER, text):
         yield Interpretation("customer", Search(user_id=number))

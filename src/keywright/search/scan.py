@@ -7,7 +7,7 @@ from datetime import datetime
 from time import monotonic
 from typing import NamedTuple
 
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.search import scan_store
 from keywright.search.filters import BY_EXPIRY, BY_ID, ENDLESS, NEVER, Order, Search, Track, sources_of
 from keywright.search.scan_store import Position
@@ -27,10 +27,10 @@ class Found(NamedTuple):
     reached: Position | None
 
 
-class Hunt:
+class Scan:
     """A search that is being answered."""
 
-    def __init__(self, tx: Reading, search: Search, now: datetime, budget: float) -> None:
+    def __init__(self, tx: ReadTransaction, search: Search, now: datetime, budget: float) -> None:
         """``budget`` is in seconds. At least one step is done, and none is begun that would end later."""
         self._end = monotonic() + budget
         self._tx = tx

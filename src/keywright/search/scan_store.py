@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Select, Subquery, exists, func, literal, n
 from keywright.db import rows
 from keywright.db.bulk import Lookup, is_postgres
 from keywright.db.schema import licenses, marks
-from keywright.db.transaction import Reading
+from keywright.db.transaction import ReadTransaction
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import LICENSE, license_of
 from keywright.search.filters import (
@@ -61,13 +61,13 @@ class Step(NamedTuple):
     is_descending: bool
 
 
-def steer(tx: Reading) -> None:
+def steer(tx: ReadTransaction) -> None:
     """To be called before anything else here in a transaction."""
     if is_postgres(tx.connection):
         tx.connection.execute(_STEER)
 
 
-def list_numbered(tx: Reading, numbers: Iterable[int]) -> list[License]:
+def list_numbered(tx: ReadTransaction, numbers: Iterable[int]) -> list[License]:
     """The licenses with these numbers, in the same order."""
     wanted = list(numbers)
     found = {}
@@ -80,7 +80,7 @@ def list_numbered(tx: Reading, numbers: Iterable[int]) -> list[License]:
 # --- counting -------------------------------------------------------------------------------------
 
 
-def count_each(tx: Reading, sources: Sequence[Source], most: int) -> list[int]:
+def count_each(tx: ReadTransaction, sources: Sequence[Source], most: int) -> list[int]:
     """How many rows each index has of what is asked for, at most so many. A license can have several marks
     with one beginning.
     """
@@ -89,18 +89,18 @@ def count_each(tx: Reading, sources: Sequence[Source], most: int) -> list[int]:
     return list(tx.connection.execute(select(*(_counted(one, most) for one in sources))).one())
 
 
-def count_everything(tx: Reading, most: int) -> int:
+def count_everything(tx: ReadTransaction, most: int) -> int:
     """How many licenses there are, at most so many."""
     return count_each(tx, [EVERYTHING], most)[0]
 
 
-def count_distinct(tx: Reading, source: Source, most: int) -> int:
+def count_distinct(tx: ReadTransaction, source: Source, most: int) -> int:
     """How many licenses an index has of what is asked for, among at most so many rows."""
     some = _some(source, most)
     return int(tx.connection.execute(select(func.count(some.c.number.distinct()))).scalar_one())
 
 
-def exist_each(tx: Reading, searches: Sequence[Search]) -> list[bool]:
+def exist_each(tx: ReadTransaction, searches: Sequence[Search]) -> list[bool]:
     """Whether there is anything that is searched for by one thing each (and not by expiry)."""
     sources = [source for one in searches for source in sources_of(one, rows.moment(0))]
     return [number > 0 for number in count_each(tx, sources, 1)]
@@ -118,7 +118,7 @@ def _some(source: Source, most: int) -> Subquery:
 
 
 def gather(
-    tx: Reading,
+    tx: ReadTransaction,
     driver: Source,
     sources: Collection[Source],
     order: Order,
@@ -140,7 +140,7 @@ def gather(
     return _positions(tx, query.order_by(*_directed(key, is_descending=is_descending)).limit(limit))
 
 
-def count_gathered(tx: Reading, driver: Source, sources: Collection[Source], most: int) -> int:
+def count_gathered(tx: ReadTransaction, driver: Source, sources: Collection[Source], most: int) -> int:
     """How many licenses have what all sources ask for, one of which has at most ``most`` rows."""
     some = _candidates(driver, (), (), limit=most)
     query = select(func.count()).select_from(some).where(*_judgement(some, driver, sources))
@@ -151,7 +151,7 @@ def count_gathered(tx: Reading, driver: Source, sources: Collection[Source], mos
 
 
 def next_step(
-    tx: Reading,
+    tx: ReadTransaction,
     sources: Collection[Source],
     track: Track,
     after: Position | None,
@@ -198,7 +198,9 @@ def _farthest(
     return Step(drivers[best], track, (value, first - forward), until, is_descending)
 
 
-def scan(tx: Reading, step: Step, sources: Collection[Source], *, limit: int, size: int) -> list[Position]:
+def scan(
+    tx: ReadTransaction, step: Step, sources: Collection[Source], *, limit: int, size: int
+) -> list[Position]:
     """The first licenses of a step of this size that have what all sources ask for."""
     columns = _columns(step.driver, step.track)
     span: list[ColumnElement[bool]] = []
@@ -219,7 +221,7 @@ def scan(tx: Reading, step: Step, sources: Collection[Source], *, limit: int, si
 
 
 def passed_by_id(
-    tx: Reading, source: Source, after: Position, *, is_descending: bool, most: int
+    tx: ReadTransaction, source: Source, after: Position, *, is_descending: bool, most: int
 ) -> Position | None:
     """The farthest position in the order of numbers so that a source of another order has nothing between
     ``after`` and it; None when the source has nothing more. Unchanged where it has ``most`` rows or more.
@@ -234,7 +236,7 @@ def passed_by_id(
     return None if first is None else (value, first + 1 if is_descending else first - 1)
 
 
-def numbers_between(tx: Reading, sources: Iterable[Source]) -> tuple[int, int] | None:
+def numbers_between(tx: ReadTransaction, sources: Iterable[Source]) -> tuple[int, int] | None:
     """The smallest and the largest number that a license with all of these can have, as far as indices in the
     order of numbers tell; None where there can be no such license.
     """
@@ -252,7 +254,7 @@ def numbers_between(tx: Reading, sources: Iterable[Source]) -> tuple[int, int] |
 
 
 def passed_by_expiry(
-    tx: Reading, numbers: tuple[int, int], after: Position, *, is_descending: bool, most: int
+    tx: ReadTransaction, numbers: tuple[int, int], after: Position, *, is_descending: bool, most: int
 ) -> Position | None:
     """The farthest position in the order of expiry, at most ``most`` licenses away, so that between ``after``
     and it none has a number between these; None at the end.
@@ -320,5 +322,5 @@ def _placed(some: Subquery, *, is_by_expiry: bool) -> Select[Any]:
     return select(_expiry(some) if is_by_expiry else literal(0), some.c.id)
 
 
-def _positions(tx: Reading, query: Select[Any]) -> list[Position]:
+def _positions(tx: ReadTransaction, query: Select[Any]) -> list[Position]:
     return [(int(value), int(number)) for value, number in tx.connection.execute(query)]

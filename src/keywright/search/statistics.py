@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.search import store as browsing
 from keywright.search.details import list_events
 from keywright.search.store import EventRecord, Refused
@@ -58,7 +58,7 @@ class RecentFigures:
         *,
         few: int = -1,
         many: int = 100_000,
-        ask_soon: Callable[[Callable[[Reading], None]], None] | None = None,
+        ask_soon: Callable[[Callable[[ReadTransaction], None]], None] | None = None,
     ) -> None:
         self._longest = longest
         self._few = few
@@ -68,7 +68,7 @@ class RecentFigures:
         self._counting = threading.Lock()
         self._figures: Figures | None = None
 
-    def get(self, tx: Reading, now: datetime) -> Figures:
+    def get(self, tx: ReadTransaction, now: datetime) -> Figures:
         """The figures, counted now where they are too old. While one thread counts, the others get the old
         ones.
         """
@@ -103,11 +103,11 @@ class RecentFigures:
             self._ask_soon(partial(self._count_if_nobody_does, now=now))
         return True
 
-    def _count_if_nobody_does(self, tx: Reading, now: datetime) -> None:
+    def _count_if_nobody_does(self, tx: ReadTransaction, now: datetime) -> None:
         if self._counting.acquire(blocking=False):
             self._count(tx, now)
 
-    def _count(self, tx: Reading, now: datetime) -> Figures:
+    def _count(self, tx: ReadTransaction, now: datetime) -> Figures:
         """Count, unless somebody just has; whoever calls this has acquired what is released here."""
         try:
             known = self._figures
@@ -118,7 +118,7 @@ class RecentFigures:
             self._counting.release()
 
 
-def count_figures(tx: Reading, now: datetime) -> Figures:
+def count_figures(tx: ReadTransaction, now: datetime) -> Figures:
     """Count all licenses."""
     by_status = browsing.count_by_status(tx)
     return Figures(
@@ -132,7 +132,7 @@ def count_figures(tx: Reading, now: datetime) -> Figures:
 
 
 def overview(
-    tx: Reading, now: datetime, recent: RecentFigures | None = None, *, without: str | None = None
+    tx: ReadTransaction, now: datetime, recent: RecentFigures | None = None, *, without: str | None = None
 ) -> Overview:
     """What is first to see; with ``recent``, the figures may be that old. No event is among the latest whose
     name begins like ``without``.

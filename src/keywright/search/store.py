@@ -11,7 +11,7 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 from keywright.db import rows
 from keywright.db.bulk import is_postgres
 from keywright.db.schema import daily_counts, events, licenses, limit_refusals, marks
-from keywright.db.transaction import Reading
+from keywright.db.transaction import ReadTransaction
 from keywright.events.model import Event
 from keywright.events.store import EVENT
 from keywright.licensing.licenses.model import License
@@ -51,25 +51,25 @@ class EventFilter(msgspec.Struct, frozen=True):
     without: str | None = None
 
 
-def count_by_status(tx: Reading) -> dict[int, int]:
+def count_by_status(tx: ReadTransaction) -> dict[int, int]:
     """How many licenses there are of each status that occurs: all of them are counted."""
     query = select(licenses.c.status, func.count()).group_by(licenses.c.status)
     return {int(status): int(number) for status, number in tx.connection.execute(query)}
 
 
-def count_marked(tx: Reading, term: str) -> int:
+def count_marked(tx: ReadTransaction, term: str) -> int:
     """How many licenses have this mark, one without an activation: all of them are counted."""
     query = select(func.count()).select_from(marks).where(marks.c.term == term)
     return int(tx.connection.execute(query).scalar_one())
 
 
-def count_expiring(tx: Reading, after: datetime, until: datetime) -> int:
+def count_expiring(tx: ReadTransaction, after: datetime, until: datetime) -> int:
     """How many licenses expire after the one moment, and not after the other: all of them are counted."""
     source = expiring(after, until)
     return int(tx.connection.execute(select(func.count()).where(*source.where)).scalar_one())
 
 
-def list_daily_counts(tx: Reading, names: Collection[str], since: int) -> dict[tuple[str, int], int]:
+def list_daily_counts(tx: ReadTransaction, names: Collection[str], since: int) -> dict[tuple[str, int], int]:
     """How often something of these names happened, by name and day (counted from 1970-01-01 UTC)."""
     columns = daily_counts.c
     query = select(columns.name, columns.day, columns.amount).where(columns.day >= since)
@@ -77,7 +77,7 @@ def list_daily_counts(tx: Reading, names: Collection[str], since: int) -> dict[t
     return {(name, int(day)): int(amount) for name, day, amount in found}
 
 
-def list_refused(tx: Reading, *, limit: int) -> list[Refused]:
+def list_refused(tx: ReadTransaction, *, limit: int) -> list[Refused]:
     """The licenses that were refused at their limit, latest first."""
     columns = limit_refusals.c
     query = select(columns.license_id, columns.times, columns.last_at)
@@ -93,7 +93,7 @@ def list_refused(tx: Reading, *, limit: int) -> list[Refused]:
 
 
 def list_events(
-    tx: Reading, where: EventFilter, *, before_id: int | None, size: int, limit: int
+    tx: ReadTransaction, where: EventFilter, *, before_id: int | None, size: int, limit: int
 ) -> tuple[list[EventRecord], int | None]:
     """The newest matching events before a number, among the first ``size``; and the number of the last one
     that was looked at, None when there are no more.
@@ -115,7 +115,7 @@ def list_events(
     return found, tx.connection.execute(last).scalar_one_or_none()
 
 
-def _by_number(tx: Reading, where: EventFilter) -> ColumnElement[int]:
+def _by_number(tx: ReadTransaction, where: EventFilter) -> ColumnElement[int]:
     """What sorts events by their numbers. PostgreSQL's index on licenses does not have these, and everything
     would be looked through in the order of numbers for a license that has many events.
     """
@@ -123,13 +123,13 @@ def _by_number(tx: Reading, where: EventFilter) -> ColumnElement[int]:
     return events.c.id if is_sorted else events.c.id + 0
 
 
-def licenses_there(tx: Reading, numbers: Collection[int]) -> set[int]:
+def licenses_there(tx: ReadTransaction, numbers: Collection[int]) -> set[int]:
     """Those of these numbers that a license has."""
     found = tx.connection.execute(select(licenses.c.id).where(licenses.c.id.in_(numbers)))
     return {int(number) for number in found.scalars()}
 
 
-def event_number_at(tx: Reading, moment: datetime) -> int:
+def event_number_at(tx: ReadTransaction, moment: datetime) -> int:
     """The number of the first event at this moment or later, as far as events were numbered in the order in
     which they happened; one more than there are when all were earlier.
     """

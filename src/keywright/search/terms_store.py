@@ -35,7 +35,7 @@ from keywright.db.schema import (
     positions,
     pruned_activations,
 )
-from keywright.db.transaction import Reading, Writing
+from keywright.db.transaction import ReadTransaction, WriteTransaction
 
 #: The terms of licenses that have no free place, and of those that were never activated.
 FULL, UNUSED = "full", "unused"
@@ -120,7 +120,7 @@ _OWN = _as_number(func.pg_current_xact_id())
 _OLDEST_RUNNING = _as_number(func.pg_snapshot_xmin(func.pg_current_snapshot()))
 
 
-class Positions(msgspec.Struct):
+class Checkpoints(msgspec.Struct):
     """How far following has come; each is the row of the table ``positions`` with that name."""
 
     #: Up to this number, events are followed.
@@ -147,7 +147,7 @@ class Positions(msgspec.Struct):
         return is_counted and self.past_licenses == END and self.past_activations == END
 
 
-_NAMES = Positions.__struct_fields__
+_NAMES = Checkpoints.__struct_fields__
 _FIND = select(positions.c.name, positions.c.last_id).where(positions.c.name.in_(_NAMES))
 _IS_FIRST = positions.c.name == "events"
 _LOCK = select(positions.c.name).where(_IS_FIRST).with_for_update(skip_locked=True)
@@ -175,51 +175,51 @@ def address_term(ip_address: str) -> str:
 # --- how far --------------------------------------------------------------------------------------
 
 
-def find_positions(tx: Reading) -> Positions | None:
+def find_positions(tx: ReadTransaction) -> Checkpoints | None:
     """How far following has come; None when nobody has ever begun."""
     found = {name: last_id for name, last_id in tx.connection.execute(_FIND)}
-    return Positions(**found) if found else None
+    return Checkpoints(**found) if found else None
 
 
-def lock_positions(tx: Writing) -> Positions | None:
+def lock_positions(tx: WriteTransaction) -> Checkpoints | None:
     """The same, and nobody else follows until the end; None when somebody else does now."""
     stored = {name for name, _ in tx.connection.execute(_FIND)}
-    begun = msgspec.structs.asdict(Positions())
+    begun = msgspec.structs.asdict(Checkpoints())
     missing = [{"name": name, "last_id": begun[name]} for name in _NAMES if name not in stored]
     _BEGIN.execute(tx.connection, missing)
     is_ours = tx.connection.execute(_LOCK).first() is not None
     return find_positions(tx) if is_ours else None
 
 
-def hold(tx: Writing) -> None:
+def hold(tx: WriteTransaction) -> None:
     """Let no process follow until the end; one that follows then reads what is changed now."""
     tx.connection.execute(_HOLD)
 
 
-def save_positions(tx: Writing, before: Positions, after: Positions) -> None:
+def save_positions(tx: WriteTransaction, before: Checkpoints, after: Checkpoints) -> None:
     """Update what has changed."""
     old, new = msgspec.structs.asdict(before), msgspec.structs.asdict(after)
     moved = [{"at_name": name, "last_id": new[name]} for name in _NAMES if new[name] != old[name]]
     _MOVE.execute(tx.connection, moved)
 
 
-def newest_event(tx: Reading) -> int:
+def newest_event(tx: ReadTransaction) -> int:
     """The largest number of an event, 0 when there is none."""
     return int(tx.connection.execute(select(func.coalesce(func.max(events.c.id), 0))).scalar_one())
 
 
-def newest_license(tx: Reading) -> int:
+def newest_license(tx: ReadTransaction) -> int:
     """The largest number of a license, 0 when there is none."""
     return int(tx.connection.execute(select(func.coalesce(func.max(licenses.c.id), 0))).scalar_one())
 
 
-def find_moment_after(tx: Reading, event_id: int) -> datetime | None:
+def find_moment_after(tx: ReadTransaction, event_id: int) -> datetime | None:
     """When the next event after this one happened."""
     at = tx.connection.execute(_OLDEST, {"after": event_id}).scalar()
     return None if at is None else rows.moment(at)
 
 
-def settled(tx: Writing, at: Positions) -> int:
+def settled(tx: WriteTransaction, at: Checkpoints) -> int:
     """Up to which number no event can appear any more, as far as that is known. Who reads afterwards sees all
     that there will ever be.
     """
@@ -231,7 +231,7 @@ def settled(tx: Writing, at: Positions) -> int:
     return at.events_seen if at.events_after <= oldest else 0
 
 
-def wait_for(tx: Writing, at: Positions, missing: int, newest: int) -> None:
+def wait_for(tx: WriteTransaction, at: Checkpoints, missing: int, newest: int) -> None:
     """This number is missing, and ``newest`` is there, which is larger. Who may still bring it has the number
     of a transaction, smaller than all that are given from now on: remember the event, or such a number.
     """
@@ -247,12 +247,12 @@ def wait_for(tx: Writing, at: Positions, missing: int, newest: int) -> None:
 # --- what happened --------------------------------------------------------------------------------
 
 
-def list_happened(tx: Reading, *, after_id: int, limit: int) -> list[Row[Any]]:
+def list_happened(tx: ReadTransaction, *, after_id: int, limit: int) -> list[Row[Any]]:
     """The next events: id, at (seconds), name, license_id, activation_id."""
     return list(tx.connection.execute(_HAPPENED, {"after": after_id, "most": limit}))
 
 
-def count_on_days(tx: Reading, *, after_id: int, until_id: int) -> dict[tuple[int, str], int]:
+def count_on_days(tx: ReadTransaction, *, after_id: int, until_id: int) -> dict[tuple[int, str], int]:
     """How often what happened on which day, among these events."""
     found = tx.connection.execute(_ON_DAYS, {"after": after_id, "until": until_id})
     return {(day, name): amount for day, name, amount in found}
@@ -263,7 +263,7 @@ def day_of(seconds: int) -> int:
     return seconds // _DAY
 
 
-def save_counts(tx: Writing, amounts: Mapping[tuple[int, str], int]) -> None:
+def save_counts(tx: WriteTransaction, amounts: Mapping[tuple[int, str], int]) -> None:
     """Add to how often what happened, by day and name."""
     values = [{"day": day, "name": name, "amount": amount} for (day, name), amount in sorted(amounts.items())]
     _COUNT.execute(tx.connection, values)
@@ -272,18 +272,18 @@ def save_counts(tx: Writing, amounts: Mapping[tuple[int, str], int]) -> None:
 # --- marks ----------------------------------------------------------------------------------------
 
 
-def list_states(tx: Reading, license_ids: Collection[int]) -> dict[int, Row[Any]]:
+def list_states(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, Row[Any]]:
     """The present states of these licenses, by id: license_id, is_full, is_used."""
     found = _STATES_OF.rows(tx.connection, [(number,) for number in license_ids])
     return {row.license_id: row for row in found}
 
 
-def list_next_states(tx: Reading, *, after_id: int, limit: int) -> list[Row[Any]]:
+def list_next_states(tx: ReadTransaction, *, after_id: int, limit: int) -> list[Row[Any]]:
     """The same of the licenses that come next."""
     return list(tx.connection.execute(_NEXT_STATES, {"after": after_id, "most": limit}))
 
 
-def list_places(tx: Reading, numbers: Mapping[int, Collection[int]]) -> list[Row[Any]]:
+def list_places(tx: ReadTransaction, numbers: Mapping[int, Collection[int]]) -> list[Row[Any]]:
     """The activations with these numbers, by license: license_id, id, token, label, ip_address."""
     found: list[Row[Any]] = []
     named = sorted(numbers)
@@ -294,12 +294,12 @@ def list_places(tx: Reading, numbers: Mapping[int, Collection[int]]) -> list[Row
     return found
 
 
-def list_next_places(tx: Reading, *, after_id: int, limit: int) -> list[Row[Any]]:
+def list_next_places(tx: ReadTransaction, *, after_id: int, limit: int) -> list[Row[Any]]:
     """The same of the licenses that come next, by license and token; of the last license perhaps not all."""
     return list(tx.connection.execute(_NEXT_PLACES, {"after": after_id, "most": limit}))
 
 
-def list_rest_of_places(tx: Reading, license_id: int, *, after: int, limit: int) -> list[Row[Any]]:
+def list_rest_of_places(tx: ReadTransaction, license_id: int, *, after: int, limit: int) -> list[Row[Any]]:
     """The same of one license, by token, after those that ``token_position`` says; these perhaps again."""
     values = {"license": license_id, "after": f"{after:015x}", "most": limit}
     return list(tx.connection.execute(_REST_OF_PLACES, values))
@@ -310,17 +310,17 @@ def token_position(token: str) -> int:
     return max(1, int(token[:15], 16))
 
 
-def save_places(tx: Writing, places: Iterable[Row[Any]]) -> None:
+def save_places(tx: WriteTransaction, places: Iterable[Row[Any]]) -> None:
     """Let the licenses be found by the tokens, labels and addresses of these activations."""
     _save_marks(tx, [(term, one.license_id, one.id) for one in places for term in _terms_of(one)])
 
 
-def save_states(tx: Writing, states: Collection[Row[Any]]) -> None:
+def save_states(tx: WriteTransaction, states: Collection[Row[Any]]) -> None:
     """Let the licenses be found as full or unused if they are."""
     _save_marks(tx, [(term, one.license_id, 0) for one in states for term, is_it in _judged(one) if is_it])
 
 
-def change_states(tx: Writing, states: Collection[Row[Any]]) -> None:
+def change_states(tx: WriteTransaction, states: Collection[Row[Any]]) -> None:
     """Let the licenses be found as full or unused if they are, and only then."""
     save_states(tx, states)
     not_any_more = [
@@ -332,19 +332,19 @@ def change_states(tx: Writing, states: Collection[Row[Any]]) -> None:
     _UNMARK.execute(tx.connection, not_any_more)
 
 
-def forget_licenses(tx: Writing, license_ids: Collection[int]) -> None:
+def forget_licenses(tx: WriteTransaction, license_ids: Collection[int]) -> None:
     """Let these licenses be found no more."""
     values = [{"at_license_id": number} for number in sorted(license_ids)]
     _FORGET.execute(tx.connection, values)
     _FORGET_REFUSALS.execute(tx.connection, values)
 
 
-def has_pruned(tx: Reading) -> bool:
+def has_pruned(tx: ReadTransaction) -> bool:
     """Whether there are activations that are gone, and may still be marked."""
     return tx.connection.execute(_PRUNED, {"most": 1}).first() is not None
 
 
-def forget_pruned(tx: Writing, *, limit: int) -> int:
+def forget_pruned(tx: WriteTransaction, *, limit: int) -> int:
     """Let licenses be found no more by activations that are gone; by how many of them. A process that marks
     one and reads here afterwards also sees when it is gone.
     """
@@ -367,7 +367,7 @@ def _judged(state: Row[Any]) -> tuple[tuple[str, bool], tuple[str, bool]]:
     return (FULL, bool(state.is_full)), (UNUSED, not state.is_used)
 
 
-def _save_marks(tx: Writing, found: list[tuple[str, int, int]]) -> None:
+def _save_marks(tx: WriteTransaction, found: list[tuple[str, int, int]]) -> None:
     # In order, neighbors come to the same pages.
     values = [
         {"term": term, "license_id": license_id, "activation_id": number}

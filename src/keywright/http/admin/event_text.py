@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.events.model import Event
 from keywright.http.admin.event_changes import Difference, differences
 from keywright.identity import rights
@@ -196,7 +196,7 @@ def tell(record: EventRecord, names: Names = Names(), reader: User | None = None
     )
 
 
-def find_names(tx: Reading, events: Iterable[Event]) -> Names:
+def find_names(tx: ReadTransaction, events: Iterable[Event]) -> Names:
     """The names that telling these events needs."""
     happened = list(events)
     numbers = {kind: _numbers_of(happened, field) for kind, field in _FIELDS.items()}

@@ -18,15 +18,15 @@ from typing import Any, TypeVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from keywright.background.counters import Tallies
-from keywright.background.job_runner import LongWork
+from keywright.background.counters import Counters
+from keywright.background.job_runner import JobRunner
 from keywright.config import Settings
 from keywright.core.command import Command
 from keywright.core.errors import FateUnknown, KeywrightError, QueueFull, Unavailable
-from keywright.db import Reading, Storage, ask
+from keywright.db import ReadTransaction, Storage, ask
 from keywright.engine.desk import Desk
 from keywright.http.middleware.edge import MAX_ADDRESS
-from keywright.http.middleware.intake import Intake
+from keywright.http.middleware.intake import BodyReader
 from keywright.http.pages.page_lock import Turns
 from keywright.http.pages.urls import BASE
 from keywright.http.rooms import Room
@@ -68,9 +68,9 @@ class Door:
     """
 
     desk: Desk
-    tallies: Tallies
-    intake: Intake
-    long_work: LongWork
+    tallies: Counters
+    intake: BodyReader
+    long_work: JobRunner
 
     def __init__(self, settings: Settings, storage: Storage) -> None:
         self.settings = settings
@@ -126,7 +126,7 @@ class Door:
         room = self._known_entrance if is_known else self._entrance
         return await room.run(partial(self._in_turn, work))
 
-    def ask(self, question: Callable[[Reading], Result]) -> Result:
+    def ask(self, question: Callable[[ReadTransaction], Result]) -> Result:
         """What the question reads from one moment of the database. In a thread only."""
         storage: Storage | None = getattr(self._here, "storage", None)
         if storage is None:
@@ -134,7 +134,7 @@ class Door:
             self._opened.append(storage)
         return ask(storage, question)
 
-    def ask_soon(self, question: Callable[[Reading], object]) -> None:
+    def ask_soon(self, question: Callable[[ReadTransaction], object]) -> None:
         """Ask the question when a thread is free; what it raises is written to the log."""
 
         def asked() -> None:
@@ -151,7 +151,7 @@ class Door:
 
     def change(self, command: Command) -> Any:
         """What the desk makes of the command, durable; raises what it raises. In a thread only."""
-        deciding = asyncio.run_coroutine_threadsafe(self.desk.change(command), self._loop)
+        deciding = asyncio.run_coroutine_threadsafe(self.desk.execute(command), self._loop)
         try:
             with self.turns.aside():
                 decided = deciding.result(_PATIENCE)
@@ -166,7 +166,7 @@ class Door:
 
         async def decided() -> None:
             try:
-                await self.desk.change(command)
+                await self.desk.execute(command)
             except KeywrightError as fault:
                 log.debug("%s came to nothing: %s", type(command).__name__, fault.code)
 

@@ -8,7 +8,7 @@ from time import monotonic
 
 from keywright.config import Settings
 from keywright.core import errors as e
-from keywright.http.middleware.guesses import Guess, Guesses, mark
+from keywright.http.middleware.guesses import CredentialAttempt, CredentialAttempts, mark
 from keywright.http.middleware.rate_limits import RateLimit, source_of
 from keywright.http.v2 import messages
 from keywright.http.v2.call import Call
@@ -24,23 +24,23 @@ _MALFORMED = frozenset(kind for kind, problem in messages.PROBLEMS.items() if pr
 _Token = tuple[RateLimit, str | bytes]
 
 
-class Spending:
+class RateLimitCharge:
     """The tokens one call has taken; each token is given back unless what it is for has happened."""
 
     __slots__ = ("for_malformed", "for_success", "guess")
 
     def __init__(self) -> None:
-        self.guess: Guess | None = None
+        self.guess: CredentialAttempt | None = None
         self.for_malformed: tuple[_Token, ...] = ()
         self.for_success: tuple[_Token, ...] = ()
 
 
-class Budgets:
+class RateLimits:
     """The budgets of all sources."""
 
     def __init__(self, settings: Settings) -> None:
-        self.credentials = Guesses(settings.bad_credentials_limit)
-        self._keys = Guesses(settings.unknown_key_limit)
+        self.credentials = CredentialAttempts(settings.bad_credentials_limit)
+        self._keys = CredentialAttempts(settings.unknown_key_limit)
         self._malformed = RateLimit(settings.bad_request_limit)
         self._license_changes = RateLimit(
             settings.license_change_limit, burst=LICENSE_BURST, error=e.TooManyChanges
@@ -52,7 +52,7 @@ class Budgets:
     async def begin(self, call: Call, *, takes_place: bool) -> None:
         """Take what a core call may use up. Raises ``RateLimited``; ``end`` is due after that, too."""
         sources = _sources(call)
-        call.spending = spending = Spending()
+        call.spending = spending = RateLimitCharge()
         spending.guess = guess = await self._keys.begin(call.key, *sources)
         # A query is read at once: what is wrong with it can be counted then.
         if call.has_body and call.is_stranger:
@@ -84,7 +84,7 @@ class Budgets:
             return self._pay_late(call, None if spending is None else spending.guess) or error
         return error
 
-    def _pay_late(self, call: Call, guess: Guess | None) -> e.RateLimited | None:
+    def _pay_late(self, call: Call, guess: CredentialAttempt | None) -> e.RateLimited | None:
         """Count a malformed request that has not paid before it was read."""
         try:
             self._malformed.take(monotonic(), _malformed_source(call, guess))
@@ -93,7 +93,7 @@ class Budgets:
         return None
 
 
-def _malformed_source(call: Call, guess: Guess | None) -> str | bytes:
+def _malformed_source(call: Call, guess: CredentialAttempt | None) -> str | bytes:
     """What is to blame for a malformed request: a known key, which what others at its address send must not
     stop, or the address.
     """

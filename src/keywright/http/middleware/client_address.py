@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from functools import lru_cache
 
-from keywright.background.counters import Tallies
+from keywright.background.counters import Counters
 from keywright.http.middleware import credentials
 from keywright.http.v2.call import Call
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 class Addresses:
     """Finds the address of each call's client."""
 
-    def __init__(self, trusted: Sequence[credentials.Network], tallies: Tallies) -> None:
+    def __init__(self, trusted: Sequence[credentials.Network], tallies: Counters) -> None:
         self._trusted = trusted
         self._tallies = tallies
         self._is_trusted = lru_cache(1024)(lambda peer: credentials.is_trusted(peer, trusted))

@@ -11,18 +11,18 @@ from time import perf_counter
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from keywright.background.counters import Tallies
+from keywright.background.counters import Counters
 from keywright.config import Settings
 from keywright.config.logs import log_request
 from keywright.core import crypto
 from keywright.core import errors as e
 from keywright.engine.desk import Desk
 from keywright.http.middleware import credentials
-from keywright.http.middleware.budgets import Budgets
+from keywright.http.middleware.budgets import RateLimits
 from keywright.http.middleware.client_address import Addresses
-from keywright.http.middleware.intake import Intake
+from keywright.http.middleware.intake import BodyReader
 from keywright.http.middleware.rate_limits import source_of
-from keywright.http.middleware.sending import ALWAYS, Brake, say_unknown, send_answer
+from keywright.http.middleware.sending import ALWAYS, RefusalDelay, say_unknown, send_answer
 from keywright.http.v2 import messages, parameters, routes, wire
 from keywright.http.v2.call import Answer, Call
 from keywright.identity import api_keys
@@ -63,11 +63,11 @@ class Edge:
         self._raw_prefix = [word.encode() for word in self._prefix]
         #: What most paths begin with, before the words of an address.
         self._usual = b"".join(b"/%b" % word for word in [*self._raw_prefix, b""])
-        self._budgets = Budgets(settings)
-        self._brake = Brake()
-        self.intake = Intake()
+        self._budgets = RateLimits(settings)
+        self._brake = RefusalDelay()
+        self.intake = BodyReader()
         #: What is counted here, to be kept by whoever runs this.
-        self.tallies = Tallies()
+        self.tallies = Counters()
         self._addresses = Addresses(settings.trusted_proxies, self.tallies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -223,7 +223,7 @@ class Edge:
             if given is None:
                 return None
             question = FindApiKey(consumer_key_hash=crypto.hash_consumer_key(given[0]))
-            found = await call.desk.ask(question, call)
+            found = await call.desk.query(question, call)
             caller = api_keys.caller_of(found, given[1])
             is_right = True
         except e.CredentialsInvalid:

@@ -25,7 +25,7 @@ def mark(text: str) -> bytes:
     return keyed.digest()
 
 
-class Guess:
+class CredentialAttempt:
     """A key that is about to be looked up. ``sources`` have paid for it; a known one costs nothing."""
 
     __slots__ = ("mark", "right_at", "sources")
@@ -42,7 +42,7 @@ class Guess:
         return self.right_at is not None
 
 
-class Guesses:
+class CredentialAttempts:
     """The number of wrong keys of one kind that each source may send in a minute; 0 is no limit.
 
     A key that was right is known for 24 h where it came from, and can be used there though others at the same
@@ -52,11 +52,11 @@ class Guesses:
     def __init__(self, per_minute: int, *, most_known: int = _MOST_KNOWN) -> None:
         self._limit = RateLimit(per_minute)
         self._most_known = most_known
-        self._known: OrderedDict[bytes, Guess] = OrderedDict()
+        self._known: OrderedDict[bytes, CredentialAttempt] = OrderedDict()
         #: Keys that are being looked up for the first time.
         self._trying: dict[bytes, asyncio.Future[None]] = {}
 
-    async def begin(self, key: str, *sources: str) -> Guess | None:
+    async def begin(self, key: str, *sources: str) -> CredentialAttempt | None:
         """Take what a wrong key costs from each source's budget; None where there is no limit. A right key
         will be known at the first source.
 
@@ -77,9 +77,9 @@ class Guesses:
             return known
         if name not in self._trying:
             self._trying[name] = asyncio.get_running_loop().create_future()
-        return Guess(name, sources)
+        return CredentialAttempt(name, sources)
 
-    def end(self, guess: Guess | None, *, is_right: bool | None) -> None:
+    def end(self, guess: CredentialAttempt | None, *, is_right: bool | None) -> None:
         """Tell whether the key was right; None where the look-up did not show it."""
         if guess is None:
             return
@@ -90,13 +90,13 @@ class Guesses:
         elif is_right and monotonic() > guess.right_at + _RENEWED_AFTER:
             self._remember(guess)
 
-    def _find_known(self, name: bytes) -> Guess | None:
+    def _find_known(self, name: bytes) -> CredentialAttempt | None:
         known = self._known.get(name)
         if known is None or known.right_at is None or monotonic() > known.right_at + _KNOWN_FOR:
             return None
         return known
 
-    def _pay(self, guess: Guess, *, is_right: bool | None) -> None:
+    def _pay(self, guess: CredentialAttempt, *, is_right: bool | None) -> None:
         if is_right is not False:
             self._limit.give_back(monotonic(), *guess.sources)
         if is_right:
@@ -105,7 +105,7 @@ class Guesses:
         if first is not None:
             first.set_result(None)
 
-    def _remember(self, guess: Guess) -> None:
+    def _remember(self, guess: CredentialAttempt) -> None:
         guess.right_at, guess.sources = monotonic(), ()
         self._known[guess.mark] = guess
         self._known.move_to_end(guess.mark)

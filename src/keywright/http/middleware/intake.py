@@ -24,7 +24,7 @@ _MOST_WAITING, _SPARE_PLACES = 64, 32
 Result = TypeVar("Result")
 
 
-class Intake:
+class BodyReader:
     """The place where bodies are read and parsed."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ ALWAYS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff
 _DELAY, MOST_DELAYED = 0.25, 256
 
 
-class Brake:
+class RefusalDelay:
     """Delays answers to callers that are over a limit. One that asks again at once, over many connections,
     would keep the server busy with refusals, and every other caller waiting.
     """

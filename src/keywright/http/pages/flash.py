@@ -16,14 +16,14 @@ _KEPT = 60
 _LONGEST = 600
 
 
-class Note(NamedTuple):
+class RecordEvent(NamedTuple):
     """A sentence; ``is_bad`` when it says what could not be done."""
 
     text: str
     is_bad: bool
 
 
-def leave(response: Response, visitor: Visitor, note: Note) -> None:
+def leave(response: Response, visitor: Visitor, note: RecordEvent) -> None:
     """Have the visitor's next page say this. Nothing secret: a browser keeps it for a moment."""
     text = f"{int(note.is_bad)}{note.text[:_LONGEST]}"
     encoded = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
@@ -38,7 +38,7 @@ def leave(response: Response, visitor: Visitor, note: Note) -> None:
     )
 
 
-def take(visitor: Visitor) -> Note | None:
+def take(visitor: Visitor) -> RecordEvent | None:
     """What was left for this page to say, if we left it."""
     encoded, _, signature = visitor.cookies.get(_COOKIE, "").partition(".")
     try:
@@ -51,7 +51,7 @@ def take(visitor: Visitor) -> Note | None:
         or not hmac.compare_digest(visitor.sign(text).encode(), signature.encode())
     ):
         return None
-    return Note(text[1:], text[0] == "1")
+    return RecordEvent(text[1:], text[0] == "1")
 
 
 def forget(response: Response, visitor: Visitor) -> None:

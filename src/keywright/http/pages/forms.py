@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from keywright.core.errors import MalformedForm
 from keywright.core.parsing import is_storable
-from keywright.http.middleware.intake import Intake
+from keywright.http.middleware.intake import BodyReader
 
 #: The most fields of a query or a form; a page of a list has far fewer boxes to tick.
 _MOST_FIELDS = 1000
@@ -48,7 +48,7 @@ def of_query(request: Request) -> Form:
     return Form(_pairs(request.scope["query_string"]))
 
 
-async def of_body(request: Request, intake: Intake, limit: int, *, is_stranger: bool) -> Form:
+async def of_body(request: Request, intake: BodyReader, limit: int, *, is_stranger: bool) -> Form:
     """The form in a body of at most ``limit`` bytes.
 
     Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete``, ``RequestTooSlow``, ``QueueFull`` or

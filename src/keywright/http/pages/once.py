@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import msgspec
 from starlette.responses import Response
 
-from keywright.core.command import Command, Retry
+from keywright.core.command import Command, IdempotentCall
 from keywright.core.errors import IdempotencyKeyBusy, KeywrightError
-from keywright.engine.idempotency import KeptAnswer
+from keywright.engine.idempotency import IdempotencyRecord
 from keywright.http.pages.page import Visit
 
 #: The field with the form's own value.
@@ -46,9 +46,9 @@ def change_once(visit: Visit, command: Command, lands: Lands) -> Response:
     attempt = 0
     while True:
         scope = _scope(visit, attempt)
-        retry = Retry(scope, scope, partial(_written, lands))
+        retry = IdempotentCall(scope, scope, partial(_written, lands))
         outcome = _decided(visit, msgspec.structs.replace(command, retry=retry))
-        if not isinstance(outcome, KeptAnswer):
+        if not isinstance(outcome, IdempotencyRecord):
             return visit.back(*lands(outcome))
         if outcome.status == _DONE:
             return visit.back(*msgspec.json.decode(outcome.body, type=Landing))

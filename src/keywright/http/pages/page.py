@@ -22,7 +22,7 @@ from starlette_admin.views import CustomView
 
 from keywright.core.command import Command, Origin
 from keywright.core.errors import Fault, KeywrightError
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.http.pages import flash, forms
 from keywright.http.pages.error_messages import Said, say
 from keywright.http.pages.forms import Form
@@ -135,7 +135,7 @@ class Visit:
         """Whether whoever is signed in has this right."""
         return _has(self.visitor, right)
 
-    def ask(self, question: Callable[[Reading], Result]) -> Result:
+    def ask(self, question: Callable[[ReadTransaction], Result]) -> Result:
         """What the question reads from one moment of the database."""
         return self.frame.door.ask(question)
 
@@ -168,7 +168,7 @@ class Visit:
             # The sentence is signed for one browser.
             self.visitor.take_new_token()
         if said:
-            flash.leave(response, self.visitor, flash.Note(said, is_bad))
+            flash.leave(response, self.visitor, flash.RecordEvent(said, is_bad))
         return self._finished(response)
 
     def text(self, text: str, *, status: int = 200) -> Response:

@@ -13,7 +13,7 @@ _MOST_DESCRIPTORS = 65_536
 _SPARE_DESCRIPTORS = 128
 
 
-class Admission:
+class ConnectionLimit:
     """Counts the connections of this process.
 
     A trusted proxy, and this machine itself, may have as many as there are: others come through them.

@@ -13,7 +13,7 @@ BACKLOG = 2048
 Address = tuple[str, int]
 
 
-class Listening:
+class ListeningSockets:
     """The open sockets of one server, shared by its workers."""
 
     def __init__(self, public: socket.socket, admin: socket.socket | None) -> None:

@@ -14,7 +14,7 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from keywright.core import errors as e
-from keywright.http.server.admission import Admission
+from keywright.http.server.admission import ConnectionLimit
 from keywright.http.v2 import messages
 from keywright.http.v2.parameters import has_body
 
@@ -58,7 +58,7 @@ class Protocol(HttpToolsProtocol):
     #: The request that is being answered, or was last; later ones wait in the pipeline.
     _running: RequestResponseCycle | None = None
 
-    def __init__(self, *arguments: Any, admission: Admission | None = None, **named: Any) -> None:
+    def __init__(self, *arguments: Any, admission: ConnectionLimit | None = None, **named: Any) -> None:
         """``admission`` bounds the connections that there are at once; without it, nothing does."""
         super().__init__(*arguments, **named)
         self._admission = admission

@@ -19,8 +19,8 @@ import uvicorn
 from keywright.config import Settings
 from keywright.db import Storage
 from keywright.http.app import create_app
-from keywright.http.server.admission import Admission, raise_descriptor_limit
-from keywright.http.server.listening import BACKLOG, Listening
+from keywright.http.server.admission import ConnectionLimit, raise_descriptor_limit
+from keywright.http.server.listening import BACKLOG, ListeningSockets
 from keywright.http.server.protocol import IS_LEAVING, Protocol
 from keywright.http.server.workers import Workers
 
@@ -131,7 +131,7 @@ def serve(settings: Settings, storage: Storage, *, when_ready: WhenReady) -> Non
     ``when_ready`` is called as soon as connections are accepted. Raises ``ConfigurationError`` when the
     address cannot be used.
     """
-    with closing(Listening.open(settings)) as listening:
+    with closing(ListeningSockets.open(settings)) as listening:
         _run(settings, storage, listening, lambda: when_ready(listening.url, listening.admin_url))
 
 
@@ -142,7 +142,7 @@ def serve_with_workers(
 
     Raises ``WorkerFailed`` too.
     """
-    with closing(Listening.open(settings)) as listening:
+    with closing(ListeningSockets.open(settings)) as listening:
 
         def work(say_ready: Callable[[], None], parent: int) -> None:
             with closing(open_storage()) as storage:
@@ -158,7 +158,7 @@ def serve_with_workers(
 def _run(
     settings: Settings,
     storage: Storage,
-    listening: Listening,
+    listening: ListeningSockets,
     when_ready: Callable[[], None],
     parent: int | None = None,
 ) -> None:
@@ -166,7 +166,7 @@ def _run(
     # other often. 5 ms, the default, would be most of an answer's time: on PostgreSQL, a fifth fewer answers
     # (make bench). On SQLite there are only the threads that make pages, and a call is not to wait for those.
     sys.setswitchinterval(_SWITCH_INTERVAL[storage.is_local])
-    http: Any = partial(Protocol, admission=Admission(settings, raise_descriptor_limit()))
+    http: Any = partial(Protocol, admission=ConnectionLimit(settings, raise_descriptor_limit()))
     config = uvicorn.Config(
         create_app(settings, storage, listening.admin_address),
         loop="uvloop" if os.name == "posix" else "asyncio",

@@ -10,11 +10,11 @@ import msgspec
 from starlette.types import Receive, Scope
 
 from keywright.core import errors as e
-from keywright.core.command import Command, Origin, Query, Retry
+from keywright.core.command import Command, IdempotentCall, Origin, Query
 from keywright.core.parsing import MAX_USER_AGENT_LENGTH, IpAddresses, keep_address
 from keywright.engine.desk import Desk
-from keywright.engine.idempotency import KeptAnswer
-from keywright.http.middleware.intake import Intake
+from keywright.engine.idempotency import IdempotencyRecord
+from keywright.http.middleware.intake import BodyReader
 from keywright.http.server.protocol import is_gone
 from keywright.http.v2 import messages, parameters, wire
 from keywright.identity.model import Caller, Permissions
@@ -22,7 +22,7 @@ from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses.commands import LicenseCommand
 
 if TYPE_CHECKING:
-    from keywright.http.middleware.budgets import Spending
+    from keywright.http.middleware.budgets import RateLimitCharge
 
 REPLAYED: messages.Headers = ((b"idempotency-replayed", b"true"),)
 _MOST_VISIBLE = 255
@@ -94,8 +94,8 @@ class Call:
         self.caller: Caller | None = None
         self.desk: Desk
         self.body_limit = 0
-        self.intake: Intake
-        self.spending: Spending | None = None
+        self.intake: BodyReader
+        self.spending: RateLimitCharge | None = None
         #: Whether the call asks for a change, and whether the desk is deciding it, or has.
         self.is_change = False
         self.is_begun = False
@@ -172,18 +172,18 @@ class Call:
             retry = self._retry(command, token, write)
             command = msgspec.structs.replace(command, retry=retry)
         self.is_change = True
-        outcome = await self.desk.change(command, self)
-        if type(outcome) is KeptAnswer:
+        outcome = await self.desk.execute(command, self)
+        if type(outcome) is IdempotencyRecord:
             self.is_replayed = True
             return Answer(outcome.status, outcome.body, REPLAYED)
         return Answer(200, write(outcome), license_id=_license_id(outcome))
 
     async def ask(self, query: Query, write: Callable[[Any], bytes]) -> Answer:
         """Have the question answered, and answer with what ``write`` makes of it."""
-        outcome = await self.desk.ask(query, self)
+        outcome = await self.desk.query(query, self)
         return Answer(200, write(outcome), license_id=_license_id(outcome))
 
-    def _retry(self, command: Command, token: bytes, write: Callable[[Any], bytes]) -> Retry:
+    def _retry(self, command: Command, token: bytes, write: Callable[[Any], bytes]) -> IdempotentCall:
         """An idempotency key belongs to its caller, and to the license where the call is about one."""
         if not 1 <= len(token) <= _MOST_VISIBLE or not all(0x21 <= one <= 0x7E for one in token):
             reason = f"must be 1 to {_MOST_VISIBLE} visible ASCII characters"
@@ -193,7 +193,7 @@ class Call:
         scope = hashlib.sha256(wire.encode([self.by, key, token.decode()])).digest()
         # Others' refusals would fill the disk.
         is_trusted = self.caller is not None and self.caller.permissions is Permissions.READ_WRITE
-        return Retry(scope, _digest(command), self._answer_writer(write), keeps_refusals=is_trusted)
+        return IdempotentCall(scope, _digest(command), self._answer_writer(write), keeps_refusals=is_trusted)
 
     def _answer_writer(self, write: Callable[[Any], bytes]) -> Callable[[Any], tuple[int, bytes]]:
         def written(outcome: Any) -> tuple[int, bytes]:

@@ -27,7 +27,7 @@ _FIELDS = {"expires_in": "expires_in_days"}
 
 async def list_generators(call: Call) -> Answer:
     """Every generator."""
-    answer = await call.desk.ask(ListGenerators(), call)
+    answer = await call.desk.query(ListGenerators(), call)
     if not answer:
         raise e.NoGenerators
     return Answer(200, wire.generators(answer))

@@ -98,7 +98,7 @@ async def list_licenses(call: Call) -> Answer:
     where = _filter(asked)
     if "page" in asked or "per_page" in asked:
         return await _page(call, where)
-    first: tuple[LicenseRecord, ...] = await call.desk.ask(_piece(where, 0), call)
+    first: tuple[LicenseRecord, ...] = await call.desk.query(_piece(where, 0), call)
     if not first:
         raise e.NoLicenses
     return Answer(200, b"", pieces=_stream(call, where, first))
@@ -197,7 +197,7 @@ async def _page(call: Call, where: LicenseFilter) -> Answer:
     numbers = parameters.read(call.parameters, {"page": _page_number, "per_page": _page_size})
     page, per_page = numbers.get("page", 1), numbers.get("per_page", _DEFAULT_PER_PAGE)
     query = ListLicenses(where=where, page=page, per_page=per_page)
-    found: LicensePage = await call.desk.ask(query, call)
+    found: LicensePage = await call.desk.query(query, call)
     if found.total == 0:
         raise e.NoLicenses
     pages = -(-found.total // per_page)
@@ -261,7 +261,7 @@ async def _next_piece(call: Call, query: FindLicenses) -> tuple[LicenseRecord, .
     """The next piece of a list that has begun: where others are in front, it is waited for again."""
     while True:
         try:
-            return await call.desk.ask(query, call)  # type: ignore[no-any-return]
+            return await call.desk.query(query, call)  # type: ignore[no-any-return]
         except (e.QueueFull, e.WaitedTooLong):
             if call.is_gone:
                 raise

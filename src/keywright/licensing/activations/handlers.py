@@ -14,10 +14,10 @@ from keywright.licensing.activations import rules as activation_rules
 from keywright.licensing.activations.commands import Activate, Deactivate, DeactivateAll, Reactivate
 from keywright.licensing.activations.model import Activation, ActivationSource, LicenseRecord
 from keywright.licensing.licenses import rules as license_rules
-from keywright.licensing.unit_of_work import Workset
+from keywright.licensing.unit_of_work import UnitOfWork
 
 
-def activate(work: Workset, command: Activate) -> LicenseRecord:
+def activate(work: UnitOfWork, command: Activate) -> LicenseRecord:
     """Take a new place."""
     license = activation_rules.activate(work.get_license(command), command.now)
     activation = Activation(
@@ -39,7 +39,7 @@ def activate(work: Workset, command: Activate) -> LicenseRecord:
     return LicenseRecord(license, (activation,))
 
 
-def reactivate(work: Workset, command: Reactivate) -> LicenseRecord:
+def reactivate(work: UnitOfWork, command: Reactivate) -> LicenseRecord:
     """Take back a place that was given up."""
     license = work.get_license(command)
     license_rules.require_usable(license, command.now)
@@ -51,7 +51,7 @@ def reactivate(work: Workset, command: Reactivate) -> LicenseRecord:
     return LicenseRecord(license, (activation,))
 
 
-def deactivate(work: Workset, command: Deactivate) -> LicenseRecord:
+def deactivate(work: UnitOfWork, command: Deactivate) -> LicenseRecord:
     """Give up one place."""
     license = work.get_license(command)
     try:
@@ -65,7 +65,7 @@ def deactivate(work: Workset, command: Deactivate) -> LicenseRecord:
     return LicenseRecord(license, (activation,))
 
 
-def deactivate_all(work: Workset, command: DeactivateAll) -> LicenseRecord:
+def deactivate_all(work: UnitOfWork, command: DeactivateAll) -> LicenseRecord:
     """Give up every place. The outcome, and the events, name as many of the records as an answer lists; one
     event more says how many others there were.
     """
@@ -82,7 +82,7 @@ def deactivate_all(work: Workset, command: DeactivateAll) -> LicenseRecord:
 
 
 #: Which function decides which command.
-DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {
+HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     Activate: activate,
     Reactivate: reactivate,
     Deactivate: deactivate,

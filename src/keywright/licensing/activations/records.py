@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from keywright.db import rows
 from keywright.db.bulk import Values, is_postgres, json_text, rows_at_once
-from keywright.db.transaction import Reading, Writing
+from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.activations import rules
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import Activation, LicenseRecord
@@ -71,7 +71,7 @@ WHERE licenses.id = counted.license_id
 
 
 def find_records(
-    tx: Reading, keys: Collection[str], most: int, *, most_read: int | None = None
+    tx: ReadTransaction, keys: Collection[str], most: int, *, most_read: int | None = None
 ) -> dict[str, LicenseRecord | None]:
     """The licenses that have these keys, by key, each with at most ``most`` of its records (see
     ``rules.listed``); None for one that has more than ``most_read``. What is said of a license is of one
@@ -102,7 +102,9 @@ def find_records(
     return found
 
 
-def find_named(tx: Reading, places: Collection[tuple[str, str]]) -> dict[tuple[str, str], LicenseRecord]:
+def find_named(
+    tx: ReadTransaction, places: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], LicenseRecord]:
     """The licenses of these license keys and tokens, by these, each with the activation that has the token,
     if there is one.
     """
@@ -122,7 +124,7 @@ def find_named(tx: Reading, places: Collection[tuple[str, str]]) -> dict[tuple[s
     }
 
 
-def find_some(tx: Reading, license: License, most: int, most_bytes: int) -> LicenseRecord | None:
+def find_some(tx: ReadTransaction, license: License, most: int, most_bytes: int) -> LicenseRecord | None:
     """A license with the records that an answer lists, at most so many and about so many bytes of them; None
     when it has gone meanwhile.
     """
@@ -141,7 +143,7 @@ def find_some(tx: Reading, license: License, most: int, most_bytes: int) -> Lice
     return LicenseRecord(license, tuple(rules.listed(records, most, most_bytes)))
 
 
-def list_records(tx: Reading, licenses: Sequence[License], most: int) -> list[LicenseRecord]:
+def list_records(tx: ReadTransaction, licenses: Sequence[License], most: int) -> list[LicenseRecord]:
     """These licenses, each with the records that it lists in a list of licenses."""
     most = min(most, MOST_IN_LISTS)
     records = activation_store.list_activations(tx, [one.id for one in licenses if _has_few(one)])
@@ -156,7 +158,9 @@ def list_records(tx: Reading, licenses: Sequence[License], most: int) -> list[Li
     return found
 
 
-def list_some_active(tx: Reading, licenses: Iterable[License], most: int) -> dict[int, list[Activation]]:
+def list_some_active(
+    tx: ReadTransaction, licenses: Iterable[License], most: int
+) -> dict[int, list[Activation]]:
     """At most ``most`` active records of each of these licenses, by license."""
     found: dict[int, list[Activation]] = {}
     few = []
@@ -196,7 +200,7 @@ def _by_key(
 
 
 def _find_named(
-    tx: Reading, places: Collection[tuple[str, str]]
+    tx: ReadTransaction, places: Collection[tuple[str, str]]
 ) -> tuple[dict[str, License], list[Activation]]:
     fingerprints = tx.key_ring.fingerprints
     key_of = fingerprints(key for key, _ in places)
@@ -209,7 +213,7 @@ def _find_named(
 # --- what is kept ---------------------------------------------------------------------------------
 
 
-def prune(tx: Writing, licenses: Iterable[License], kept: int) -> None:
+def prune(tx: WriteTransaction, licenses: Iterable[License], kept: int) -> None:
     """Delete the oldest records of these licenses that do not have to be kept any more, and correct the
     counters in their rows; ``kept`` is that of ``RecordLimits``.
     """
@@ -224,7 +228,7 @@ def prune(tx: Writing, licenses: Iterable[License], kept: int) -> None:
     _delete_oldest(tx, if_old)
 
 
-def _delete_oldest(tx: Writing, surplus: list[Values]) -> None:
+def _delete_oldest(tx: WriteTransaction, surplus: list[Values]) -> None:
     if not surplus:
         return
     if is_postgres(tx.connection):

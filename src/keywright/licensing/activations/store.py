@@ -20,23 +20,23 @@ from keywright.db import rows, schema
 from keywright.db.bulk import Lookup, Values, deleting, inserting, updating, wanted
 from keywright.db.rows import json_text, moment, optional_seconds, seconds
 from keywright.db.schema import activations, licenses
-from keywright.db.transaction import Reading, Writing, rows_with
+from keywright.db.transaction import ReadTransaction, WriteTransaction, rows_with
 from keywright.licensing.activations import rules
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.store import DELETE_LICENSES, LICENSE
 
 
-def list_activations(tx: Reading, license_ids: Iterable[int]) -> dict[int, list[Activation]]:
+def list_activations(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, list[Activation]]:
     """Every record of these licenses, by license, oldest first."""
     return _by_license(tx, ACTIVATIONS_OF, license_ids)
 
 
-def list_active(tx: Reading, license_ids: Iterable[int]) -> dict[int, list[Activation]]:
+def list_active(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, list[Activation]]:
     """Every active record of these licenses, by license, oldest first."""
     return _by_license(tx, ACTIVE_OF, license_ids)
 
 
-def find_activations(tx: Reading, tokens: Iterable[tuple[int, str]]) -> list[Activation]:
+def find_activations(tx: ReadTransaction, tokens: Iterable[tuple[int, str]]) -> list[Activation]:
     """The records with these tokens, each only within its license."""
     # No database needs to be asked for a text that none can hold.
     possible = [pair for pair in tokens if "\0" not in pair[1]]
@@ -47,7 +47,9 @@ def find_activations(tx: Reading, tokens: Iterable[tuple[int, str]]) -> list[Act
     return list(found.values())
 
 
-def _by_license(tx: Reading, query: Lookup, license_ids: Iterable[int]) -> dict[int, list[Activation]]:
+def _by_license(
+    tx: ReadTransaction, query: Lookup, license_ids: Iterable[int]
+) -> dict[int, list[Activation]]:
     found: dict[int, list[Activation]] = {}
     for row in rows_with(tx, query, license_ids):
         found.setdefault(row[2], []).append(activation_of(row))
@@ -56,7 +58,7 @@ def _by_license(tx: Reading, query: Lookup, license_ids: Iterable[int]) -> dict[
     return found
 
 
-def recount(tx: Writing, license_id: int) -> dict[str, list[int]] | None:
+def recount(tx: WriteTransaction, license_id: int) -> dict[str, list[int]] | None:
     """Set a license's counters to the numbers of its active activations and of those that were given up;
     returns what the wrong ones were and are, by name, None when there is no such license any more.
     """
@@ -75,25 +77,25 @@ def recount(tx: Writing, license_id: int) -> dict[str, list[int]] | None:
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def delete_licenses(tx: Writing, license_ids: Collection[int]) -> None:
+def delete_licenses(tx: WriteTransaction, license_ids: Collection[int]) -> None:
     """Delete these licenses and their activations; their events stay."""
     DELETE_ACTIVATIONS.execute(tx.connection, [{"at_license_id": number} for number in license_ids])
     DELETE_LICENSES.execute(tx.connection, [{"at_id": number} for number in license_ids])
 
 
-def save_new_activations(tx: Writing, new: Sequence[Activation]) -> None:
+def save_new_activations(tx: WriteTransaction, new: Sequence[Activation]) -> None:
     """Insert."""
     values = [activation_values(one) for one in new]
     INSERT_ACTIVATIONS.execute(tx.connection, values)
 
 
-def save_activations(tx: Writing, changed: Sequence[Activation]) -> None:
+def save_activations(tx: WriteTransaction, changed: Sequence[Activation]) -> None:
     """Update what reactivating and deactivating change."""
     values = [activation_changes(one) for one in changed]
     UPDATE_ACTIVATIONS.execute(tx.connection, values)
 
 
-def deactivate_all(tx: Writing, license_id: int, now: datetime) -> None:
+def deactivate_all(tx: WriteTransaction, license_id: int, now: datetime) -> None:
     """Give up every place of a license, in one statement however many there are."""
     values = {"at_id": license_id, "moment": rows.seconds(now)}
     tx.connection.execute(DEACTIVATE_ACTIVATIONS, values)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from keywright.licensing.licenses.commands import ShowKey
 from keywright.licensing.licenses.model import License
-from keywright.licensing.unit_of_work import Workset
+from keywright.licensing.unit_of_work import UnitOfWork
 
 if TYPE_CHECKING:
     pass
@@ -44,14 +44,14 @@ from keywright.licensing.licenses.model import LicenseSource
 from keywright.provisioning.generators.commands import GenerateLicenses
 
 
-def show_key(work: Workset, command: ShowKey) -> License:
+def show_key(work: UnitOfWork, command: ShowKey) -> License:
     """A license for somebody who looks at its key."""
     license = work.get_license(command)
     work.announce("license.key_shown", license, command)
     return license
 
 
-def create(work: Workset, command: CreateLicense) -> LicenseRecord:
+def create(work: UnitOfWork, command: CreateLicense) -> LicenseRecord:
     """Make a license with a key that no other has."""
     if work.has_license(command.key):
         raise LicenseKeyTaken
@@ -68,7 +68,7 @@ def create(work: Workset, command: CreateLicense) -> LicenseRecord:
 
 
 def new_license(
-    work: Workset,
+    work: UnitOfWork,
     command: CreateLicense | GenerateLicenses,
     key: str,
     source: LicenseSource,
@@ -100,7 +100,7 @@ def new_license(
     return license
 
 
-def update(work: Workset, command: UpdateLicense) -> LicenseRecord:
+def update(work: UnitOfWork, command: UpdateLicense) -> LicenseRecord:
     """Change the given fields of a license."""
     license = work.get_license(command)
     new_key = command.changes.get("key", license.key)
@@ -113,7 +113,7 @@ def update(work: Workset, command: UpdateLicense) -> LicenseRecord:
     return LicenseRecord(changed)
 
 
-def delete(work: Workset, command: DeleteLicense) -> None:
+def delete(work: UnitOfWork, command: DeleteLicense) -> None:
     """Delete a license and its activations."""
     license = work.get_license(command)
     work.delete_license(license)
@@ -130,7 +130,7 @@ def _differences(before: License, after: License, names: Mapping[str, Any]) -> d
     return changed
 
 
-def extend(work: Workset, command: ExtendLicense) -> LicenseRecord:
+def extend(work: UnitOfWork, command: ExtendLicense) -> LicenseRecord:
     """Put an expiry off; never to an earlier moment. Raises ``NeverExpires``, ``ExpiresLater``."""
     license = work.get_license(command)
     if license.expires_at is None:
@@ -142,7 +142,7 @@ def extend(work: Workset, command: ExtendLicense) -> LicenseRecord:
     return update(work, _update(command, expires_at=expires_at))
 
 
-def raise_limit(work: Workset, command: RaiseLimit) -> LicenseRecord:
+def raise_limit(work: UnitOfWork, command: RaiseLimit) -> LicenseRecord:
     """Allow more places. Raises ``NoLimit``, ``InvalidParameters``."""
     license = work.get_license(command)
     if license.times_activated_max is None:
@@ -165,7 +165,7 @@ def _update(command: LicenseCommand, **changes: Any) -> UpdateLicense:
 
 
 #: Which function decides which command.
-DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {
+HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     CreateLicense: create,
     UpdateLicense: update,
     DeleteLicense: delete,

@@ -21,23 +21,23 @@ from keywright.db import schema
 from keywright.db.bulk import Lookup, Values, deleting, inserting, is_postgres, updating
 from keywright.db.rows import moment, optional_seconds, seconds
 from keywright.db.schema import licenses
-from keywright.db.transaction import Reading, Writing, rows_with
+from keywright.db.transaction import ReadTransaction, WriteTransaction, rows_with
 from keywright.licensing.licenses.model import License, LicenseFilter
 
 
-def find_licenses(tx: Reading, keys: Iterable[str]) -> dict[str, License]:
+def find_licenses(tx: ReadTransaction, keys: Iterable[str]) -> dict[str, License]:
     """The licenses that have these keys, by key."""
     return _licenses_by_key(tx, keys, LICENSES_WITH)
 
 
-def list_licenses(tx: Reading, where: LicenseFilter, *, after_id: int, limit: int) -> list[License]:
+def list_licenses(tx: ReadTransaction, where: LicenseFilter, *, after_id: int, limit: int) -> list[License]:
     """At most ``limit`` matching licenses with larger numbers than ``after_id``, oldest first."""
     query = listed(where)
     return _unsealed(tx, query.where(query.selected_columns.id > after_id).limit(limit))
 
 
 def list_license_page(
-    tx: Reading, where: LicenseFilter, *, skip: int, limit: int, after_id: int = 0
+    tx: ReadTransaction, where: LicenseFilter, *, skip: int, limit: int, after_id: int = 0
 ) -> list[License]:
     """At most ``limit`` matching licenses after the first ``skip`` of those with larger numbers than
     ``after_id``, oldest first.
@@ -45,12 +45,12 @@ def list_license_page(
     return _unsealed(tx, page(where, after_id=after_id, skip=skip).limit(limit))
 
 
-def count_licenses(tx: Reading, where: LicenseFilter, *, most: int | None = None) -> int:
+def count_licenses(tx: ReadTransaction, where: LicenseFilter, *, most: int | None = None) -> int:
     """The number of matching licenses; no more than ``most`` are counted."""
     return int(tx.connection.execute(counted(where, most)).scalar_one())
 
 
-def _licenses_by_key(tx: Reading, keys: Iterable[str], query: Lookup) -> dict[str, License]:
+def _licenses_by_key(tx: ReadTransaction, keys: Iterable[str], query: Lookup) -> dict[str, License]:
     key_of = tx.key_ring.fingerprints(keys)
     found = {}
     for row in rows_with(tx, query, key_of):
@@ -59,17 +59,17 @@ def _licenses_by_key(tx: Reading, keys: Iterable[str], query: Lookup) -> dict[st
     return found
 
 
-def _unsealed(tx: Reading, query: Select[Any]) -> list[License]:
+def _unsealed(tx: ReadTransaction, query: Select[Any]) -> list[License]:
     unseal = tx.key_ring.unseal_key
     return [license_of(row[:-1], unseal(row.sealed_key, row.id)) for row in tx.connection.execute(query)]
 
 
-def lock_licenses(tx: Writing, keys: Iterable[str]) -> dict[str, License]:
+def lock_licenses(tx: WriteTransaction, keys: Iterable[str]) -> dict[str, License]:
     """The licenses that have these keys, by key, locked in id order until the end."""
     return _licenses_by_key(tx, keys, LICENSES_LOCKED)
 
 
-def find_holders(tx: Writing, keys: Iterable[str]) -> dict[str, str]:
+def find_holders(tx: WriteTransaction, keys: Iterable[str]) -> dict[str, str]:
     """Which of these licenses another transaction holds that waits for no lock itself: the numbers of
     those transactions, by key. Nothing is locked, and nothing waited for.
     """
@@ -79,14 +79,14 @@ def find_holders(tx: Writing, keys: Iterable[str]) -> dict[str, str]:
     return {key_of[row[0]]: row[1] for row in rows_with(tx, HOLDERS, key_of)}
 
 
-def save_new_licenses(tx: Writing, new: Sequence[License]) -> None:
+def save_new_licenses(tx: WriteTransaction, new: Sequence[License]) -> None:
     """Insert; the database rejects a key that is taken."""
     values = [_license_values(tx, one, None) | {"id": one.id} for one in new]
     INSERT_LICENSES.execute(tx.connection, values)
     _refuse_other_fingerprints(tx, new)
 
 
-def save_licenses(tx: Writing, changed: Sequence[License], before: Mapping[int, License]) -> None:
+def save_licenses(tx: WriteTransaction, changed: Sequence[License], before: Mapping[int, License]) -> None:
     """Update everything, the key too; the database rejects a key that is taken, and a counter that rose
     above the limit it had ``before`` (by id).
     """
@@ -95,24 +95,26 @@ def save_licenses(tx: Writing, changed: Sequence[License], before: Mapping[int, 
     _refuse_other_fingerprints(tx, changed)
 
 
-def save_places_taken(tx: Writing, changed: Sequence[License]) -> None:
+def save_places_taken(tx: WriteTransaction, changed: Sequence[License]) -> None:
     """Update what taking a place changes; the table's CHECK judges the new counter."""
     UPDATE_COUNTERS.execute(tx.connection, [counter_values(one) for one in changed])
 
 
-def save_first_places_taken(tx: Writing, changed: Sequence[License]) -> None:
+def save_first_places_taken(tx: WriteTransaction, changed: Sequence[License]) -> None:
     """The same where the license's time begins with it: the expiry, too."""
     values = [counter_values(one) | history_values(one) | expiry_values(one) for one in changed]
     UPDATE_COUNTERS_AND_EXPIRY.execute(tx.connection, values)
 
 
-def save_places_taken_back(tx: Writing, changed: Sequence[License]) -> None:
+def save_places_taken_back(tx: WriteTransaction, changed: Sequence[License]) -> None:
     """The same where some of the places were given up before."""
     values = [counter_values(one) | history_values(one) for one in changed]
     UPDATE_COUNTERS_AND_RECORDS.execute(tx.connection, values)
 
 
-def save_places_given_up(tx: Writing, changed: Sequence[License], before: Mapping[int, License]) -> None:
+def save_places_given_up(
+    tx: WriteTransaction, changed: Sequence[License], before: Mapping[int, License]
+) -> None:
     """Update what giving up places changes, since ``before`` (by id)."""
     values = [
         counter_values(one) | history_values(one) | {"places": places(one, before[one.id])} for one in changed
@@ -120,7 +122,7 @@ def save_places_given_up(tx: Writing, changed: Sequence[License], before: Mappin
     UPDATE_COUNTERS_AND_PLACES.execute(tx.connection, values)
 
 
-def _refuse_other_fingerprints(tx: Writing, written: Sequence[License]) -> None:
+def _refuse_other_fingerprints(tx: WriteTransaction, written: Sequence[License]) -> None:
     """Raise ``StoreConflict`` for a key that another license has under the other secret. The table's
     constraint holds for each secret by itself; nothing is written with the other one any more, so what
     is not found now cannot come.
@@ -133,7 +135,7 @@ def _refuse_other_fingerprints(tx: Writing, written: Sequence[License]) -> None:
         raise StoreConflict("a license key is taken, and still sealed with the other secret")
 
 
-def _license_values(tx: Writing, license: License, before: License | None) -> Values:
+def _license_values(tx: WriteTransaction, license: License, before: License | None) -> Values:
     return license_values(license) | {
         "places": places(license, before),
         "fingerprint": tx.sealing.fingerprint(license.key),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from keywright.core.command import Command
-from keywright.licensing.unit_of_work import Workset
+from keywright.licensing.unit_of_work import UnitOfWork
 from keywright.provisioning.catalog import store as catalog_store
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.store import names_of
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     pass
 
 
-def save_name(work: Workset, command: SaveName) -> None:
+def save_name(work: UnitOfWork, command: SaveName) -> None:
     """Call a number of the shop by another name."""
     before = names_of(work.tx, command.kind, [command.number]).get(command.number)
     if before == command.name:
@@ -24,4 +24,4 @@ def save_name(work: Workset, command: SaveName) -> None:
 
 
 #: Which function decides which command.
-DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {SaveName: save_name}
+HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {SaveName: save_name}

@@ -7,13 +7,13 @@ from msgspec.structs import replace
 
 from keywright.core.command import Command
 from keywright.core.errors import GeneratorTooWeak, InvalidParameters, UnknownGenerator
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.handlers import new_license
 from keywright.licensing.licenses.model import LicenseSource
-from keywright.licensing.unit_of_work import Workset
+from keywright.licensing.unit_of_work import UnitOfWork
 from keywright.provisioning.generators import rules
 from keywright.provisioning.generators import store as generator_store
 from keywright.provisioning.generators.commands import (
@@ -28,7 +28,7 @@ from keywright.provisioning.generators.model import Generator
 _DRAWS_PER_KEY = 10
 
 
-def create_generator(work: Workset, command: CreateGenerator) -> Generator:
+def create_generator(work: UnitOfWork, command: CreateGenerator) -> Generator:
     """Make a generator."""
     generator = Generator(
         id=0,
@@ -52,7 +52,7 @@ def create_generator(work: Workset, command: CreateGenerator) -> Generator:
     return generator
 
 
-def update_generator(work: Workset, command: UpdateGenerator) -> Generator:
+def update_generator(work: UnitOfWork, command: UpdateGenerator) -> Generator:
     """Change the given fields of a generator."""
     generator = _lock_generator(work, command.generator_id)
     changed = replace(generator, **command.changes, updated_at=command.now, updated_by=command.api_key_id)
@@ -64,14 +64,14 @@ def update_generator(work: Workset, command: UpdateGenerator) -> Generator:
     return changed
 
 
-def delete_generator(work: Workset, command: DeleteGenerator) -> None:
+def delete_generator(work: UnitOfWork, command: DeleteGenerator) -> None:
     """Delete a generator; the licenses it made stay."""
     generator = _lock_generator(work, command.generator_id)
     generator_store.delete_generator(work.tx, command.generator_id)
     work.note("generator.deleted", command, _of(generator))
 
 
-def generate(work: Workset, command: GenerateLicenses) -> tuple[LicenseRecord, ...]:
+def generate(work: UnitOfWork, command: GenerateLicenses) -> tuple[LicenseRecord, ...]:
     """Make licenses with keys that no other has, all or none."""
     generator = get_generator(work.tx, command.generator_id)
     return tuple(
@@ -89,7 +89,7 @@ def generate(work: Workset, command: GenerateLicenses) -> tuple[LicenseRecord, .
     )
 
 
-def get_generator(tx: Reading, generator_id: int) -> Generator:
+def get_generator(tx: ReadTransaction, generator_id: int) -> Generator:
     """The generator with this number. Raises ``UnknownGenerator``."""
     generator = generator_store.find_generator(tx, generator_id)
     if generator is None:
@@ -97,7 +97,7 @@ def get_generator(tx: Reading, generator_id: int) -> Generator:
     return generator
 
 
-def _lock_generator(work: Workset, generator_id: int) -> Generator:
+def _lock_generator(work: UnitOfWork, generator_id: int) -> Generator:
     generator = generator_store.lock_generator(work.tx, generator_id)
     if generator is None:
         raise UnknownGenerator(generator_id)
@@ -125,7 +125,7 @@ def require_sound(generator: Generator, *, is_weak_allowed: bool) -> None:
         raise GeneratorTooWeak(bits)
 
 
-def _new_keys(work: Workset, generator: Generator, amount: int) -> list[str]:
+def _new_keys(work: UnitOfWork, generator: Generator, amount: int) -> list[str]:
     """Keys that are taken by no license, each once, in the order they were drawn."""
     new: dict[str, None] = {}
     draws_left = amount * _DRAWS_PER_KEY
@@ -141,7 +141,7 @@ def _new_keys(work: Workset, generator: Generator, amount: int) -> list[str]:
 
 
 #: Which function decides which command.
-DECISIONS: dict[type[Command], Callable[[Workset, Any], Any]] = {
+HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     CreateGenerator: create_generator,
     UpdateGenerator: update_generator,
     DeleteGenerator: delete_generator,

@@ -7,42 +7,42 @@ from sqlalchemy import Row, delete, select, update
 from keywright.db import rows, schema
 from keywright.db.rows import with_moments
 from keywright.db.schema import generators
-from keywright.db.transaction import Reading, Writing
+from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.provisioning.generators.model import Generator
 
 
-def find_generator(tx: Reading, generator_id: int) -> Generator | None:
+def find_generator(tx: ReadTransaction, generator_id: int) -> Generator | None:
     """The generator with this number."""
     query = select(*GENERATOR).where(generators.c.id == generator_id)
     row = tx.connection.execute(query).first()
     return None if row is None else generator_of(row)
 
 
-def list_generators(tx: Reading) -> list[Generator]:
+def list_generators(tx: ReadTransaction) -> list[Generator]:
     """Every generator, oldest first."""
     query = select(*GENERATOR).order_by(generators.c.id)
     return [generator_of(row) for row in tx.connection.execute(query)]
 
 
-def save_new_generator(tx: Writing, generator: Generator) -> int:
+def save_new_generator(tx: WriteTransaction, generator: Generator) -> int:
     """Insert, and return the number that the generator has from now on."""
     return tx.insert(generators, rows.values_of(generator))
 
 
-def lock_generator(tx: Writing, generator_id: int) -> Generator | None:
+def lock_generator(tx: WriteTransaction, generator_id: int) -> Generator | None:
     """The generator with this number, locked until the end."""
     query = select(*GENERATOR).where(generators.c.id == generator_id).with_for_update()
     row = tx.connection.execute(query).first()
     return None if row is None else generator_of(row)
 
 
-def save_generator(tx: Writing, generator: Generator) -> None:
+def save_generator(tx: WriteTransaction, generator: Generator) -> None:
     """Update every field."""
     query = update(generators).where(generators.c.id == generator.id)
     tx.connection.execute(query.values(rows.values_of(generator)))
 
 
-def delete_generator(tx: Writing, generator_id: int) -> None:
+def delete_generator(tx: WriteTransaction, generator_id: int) -> None:
     """Delete; the licenses it made stay."""
     tx.connection.execute(delete(generators).where(generators.c.id == generator_id))
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from keywright import search
 from keywright.core import parsing
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.http.admin import event_text as happenings
 from keywright.http.pages.page import Area, Visit, page
 from keywright.identity.model import ApiKey, User
@@ -120,7 +120,9 @@ def _beginning(named: Mapping[str, str]) -> str:
     return f"{next(iter(named)).partition('.')[0]}."
 
 
-def _who(tx: Reading, chosen: str | None, *, is_all_shown: bool) -> list[tuple[str, list[tuple[str, str]]]]:
+def _who(
+    tx: ReadTransaction, chosen: str | None, *, is_all_shown: bool
+) -> list[tuple[str, list[tuple[str, str]]]]:
     """Who can be asked for; and who is, if that is somebody else."""
     users: Sequence[User] = list_users(tx)
     api_keys: Sequence[ApiKey] = list_api_keys(tx)

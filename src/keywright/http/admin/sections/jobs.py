@@ -8,7 +8,7 @@ from starlette.responses import Response
 from keywright import jobs
 from keywright.background.job_runner import FILES_KEPT, JOBS_KEPT
 from keywright.core.errors import UnknownJob
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.http.pages.error_messages import counted
 from keywright.http.pages.inputs import number_of
 from keywright.http.pages.page import Area, Visit, page
@@ -115,7 +115,7 @@ def _number_in(visit: Visit, name: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
-def _list(tx: Reading, before: int | None, after: int | None) -> Listed:
+def _list(tx: ReadTransaction, before: int | None, after: int | None) -> Listed:
     """The page after a job, or before one; the first page where that is the first, or would be empty."""
     if after is not None:
         found = jobs.list_next_jobs(tx, after_id=after, limit=_PER_PAGE + 1)
@@ -136,7 +136,7 @@ def _list(tx: Reading, before: int | None, after: int | None) -> Listed:
 def _get(visit: Visit) -> Shown:
     number = number_of(visit.path["id"])
 
-    def question(tx: Reading) -> Shown:
+    def question(tx: ReadTransaction) -> Shown:
         job = jobs.find_job(tx, number)
         if job is None:
             raise UnknownJob(number)
@@ -145,7 +145,7 @@ def _get(visit: Visit) -> Shown:
     return visit.ask(question)
 
 
-def _shown(tx: Reading, job: Job) -> Shown:
+def _shown(tx: ReadTransaction, job: Job) -> Shown:
     order = jobs.order_of(job)
     user = find_user_by_id(tx, job.created_by)
     return Shown(
@@ -167,7 +167,7 @@ def _list_of(order: Generate) -> str:
 # --- in words -------------------------------------------------------------------------------------
 
 
-def _title(tx: Reading, order: jobs.Order) -> str:
+def _title(tx: ReadTransaction, order: jobs.Order) -> str:
     match order:
         case Generate():
             generator = generator_store.find_generator(tx, order.generator_id)
@@ -196,7 +196,7 @@ def _change_in_words(order: Change) -> str:
             return order.what.capitalize()
 
 
-def _about(tx: Reading, order: jobs.Order) -> str:
+def _about(tx: ReadTransaction, order: jobs.Order) -> str:
     """Which licenses."""
     if isinstance(order, Generate):
         words = _numbers_in_words(tx, order)
@@ -207,7 +207,7 @@ def _about(tx: Reading, order: jobs.Order) -> str:
     return f"Licenses: {', '.join(words)}" if words else "All licenses"
 
 
-def _search_in_words(tx: Reading, search: Search) -> list[str]:
+def _search_in_words(tx: ReadTransaction, search: Search) -> list[str]:
     words = [] if search.status is None else [Status(search.status).name.lower()]
     words += _numbers_in_words(tx, search)
     if search.expiring_within_days is not None:
@@ -217,7 +217,7 @@ def _search_in_words(tx: Reading, search: Search) -> list[str]:
     return words
 
 
-def _numbers_in_words(tx: Reading, given: Search | Generate) -> list[str]:
+def _numbers_in_words(tx: ReadTransaction, given: Search | Generate) -> list[str]:
     kinds = (("product", NameKind.PRODUCT, given.product_id), ("customer", NameKind.USER, given.user_id))
     words = []
     for kind, name_kind, number in kinds:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from keywright import search
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.http.admin import event_text as happenings
 from keywright.http.pages.page import Area, Visit, page
 from keywright.identity.rights import Right
@@ -66,7 +66,7 @@ class Home(Area):
         return visit.page("overview/counted.html", is_over=visit.frame.figures.are_recent(visit.now))
 
 
-def _look(tx: Reading, visit: Visit) -> Shown:
+def _look(tx: ReadTransaction, visit: Visit) -> Shown:
     hidden = happenings.hidden_from(visit.user)
     found = search.overview(tx, visit.now, visit.frame.figures, without=hidden)
     events = [one.event for one in found.latest_events]

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from keywright.core.errors import SetupOver, UnknownUser
 from keywright.core.parsing import MAX_NAME_LENGTH, parse_name
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.http.admin.sections.second_factor import is_recovery_code, wrong_code
 from keywright.http.pages import render as parts
 from keywright.http.pages.attempts import AT_SIGN_IN, Attempts, sources_of
@@ -169,7 +169,7 @@ class Entrance(Area):
         return visit.page("no_setup.html", status=403)
 
 
-def _find(tx: Reading, name: str) -> tuple[User | None, str]:
+def _find(tx: ReadTransaction, name: str) -> tuple[User | None, str]:
     """The user of this name, and what a browser shows in which they have signed in."""
     user = find_user(tx, name)
     return user, "" if user is None else sessions.device_mark(tx, user)

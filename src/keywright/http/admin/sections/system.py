@@ -18,8 +18,8 @@ from starlette.responses import Response
 from keywright.config import Settings, child_environment
 from keywright.core.command import Origin
 from keywright.core.errors import KeywrightError, NoSuchAddress
-from keywright.db import Reading, database_path, without_password
-from keywright.events.commands import Note
+from keywright.db import ReadTransaction, database_path, without_password
+from keywright.events.commands import RecordEvent
 from keywright.http.admin.backups import Backups, media_type_of, pieces_of, require_readable
 from keywright.http.admin.lazy_app import Door
 from keywright.http.admin.tasks import Errand, Errands, State
@@ -118,7 +118,9 @@ class System(Area):
             length = require_readable(path)
         except OSError as problem:
             return _not_done(visit, f"The backup {path.name} cannot be read", problem)
-        visit.change(Note(**visit.command_fields(), name="backup.fetched", details={"file": path.name}))
+        visit.change(
+            RecordEvent(**visit.command_fields(), name="backup.fetched", details={"file": path.name})
+        )
         return visit.download(path.name, pieces_of(path), media_type=media_type_of(path), length=length)
 
     @page("/backups/{name:str}/delete", methods=("GET", "POST"))
@@ -127,11 +129,11 @@ class System(Area):
         path = self._backups().find(visit.path["name"])
         if visit.is_post:
             details = {"file": path.name}
-            visit.change(Note(**visit.command_fields(), name="backup.deleted", details=details))
+            visit.change(RecordEvent(**visit.command_fields(), name="backup.deleted", details=details))
             try:
                 path.unlink(missing_ok=True)
             except OSError as problem:
-                visit.change(Note(**visit.command_fields(), name="backup.kept", details=details))
+                visit.change(RecordEvent(**visit.command_fields(), name="backup.kept", details=details))
                 return _not_done(visit, f"The backup {path.name} cannot be deleted", problem)
             return visit.back("/system", f"The backup {path.name} is deleted.")
         return visit.confirm(
@@ -190,7 +192,7 @@ def _not_done(visit: Visit, sentence: str, problem: OSError) -> Response:
     return visit.back("/system", f"{sentence}: {problem.strerror or problem}.", is_bad=True)
 
 
-def _measured(tx: Reading, now: datetime) -> tuple[measuring.Measured, projector.Lag, int]:
+def _measured(tx: ReadTransaction, now: datetime) -> tuple[measuring.Measured, projector.Lag, int]:
     sessions = measuring.count_sessions(
         tx, seen_after=now - SESSION_IDLE, created_after=now - SESSION_LONGEST
     )
@@ -231,7 +233,7 @@ def _without_names(line: str) -> str:
 def _note(door: Door, origin: Origin, by: int, name: str, details: dict[str, Any] | None) -> None:
     now = datetime.now(UTC).replace(microsecond=0)
     try:
-        door.change(Note(now=now, origin=origin, by=by, name=name, details=details))
+        door.change(RecordEvent(now=now, origin=origin, by=by, name=name, details=details))
     except (KeywrightError, RuntimeError) as problem:
         # The server may be about to end.
         log.warning("%s could not be written down: %s", name, problem)

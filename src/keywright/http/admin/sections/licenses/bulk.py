@@ -11,7 +11,7 @@ from keywright import jobs
 from keywright import search as browsing
 from keywright.core.errors import MalformedForm
 from keywright.core.parsing import MAX_ID, parse_limit
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.http.admin.sections.licenses import filter as licenses_filter
 from keywright.http.admin.sections.licenses.filter import Chip, Filter
 from keywright.http.admin.sections.licenses.forms import parse_positive
@@ -95,7 +95,7 @@ class Bulk:
         return _ordered(visit, _order(visit, meant, what, amount), meant.total)
 
 
-def _meant(tx: Reading, visit: Visit) -> Meant:
+def _meant(tx: ReadTransaction, visit: Visit) -> Meant:
     asked = licenses_filter.read(tx, visit.form)
     if asked.errors:
         raise MalformedForm

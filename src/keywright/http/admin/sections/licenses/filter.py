@@ -12,7 +12,7 @@ import msgspec
 
 from keywright.core import parsing
 from keywright.core.errors import InvalidStatus
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.http.pages import render as parts
 from keywright.http.pages.urls import BASE
 from keywright.licensing.licenses.model import License, Status, parse_status
@@ -99,7 +99,7 @@ def path_of(texts: Mapping[str, str]) -> str:
     return parts.url("/licenses", **texts).removeprefix(BASE)
 
 
-def read(tx: Reading, given: Mapping[str, str]) -> Filter:
+def read(tx: ReadTransaction, given: Mapping[str, str]) -> Filter:
     """The filter that an address or a form gives."""
     texts = {name: given[name] for name in NAMES if given.get(name, "")}
     values: dict[str, Any] = {}
@@ -115,7 +115,7 @@ def read(tx: Reading, given: Mapping[str, str]) -> Filter:
     return Filter(Search(**values), texts, errors, found)
 
 
-def names_of(tx: Reading, licenses: Iterable[License], search: Search | None = None) -> Names:
+def names_of(tx: ReadTransaction, licenses: Iterable[License], search: Search | None = None) -> Names:
     """The names of the products and customers of these licenses, and of what is searched for."""
     shown: list[License | Search] = [*licenses, *([] if search is None else [search])]
     products = {one.product_id for one in shown if one.product_id is not None}
@@ -126,7 +126,7 @@ def names_of(tx: Reading, licenses: Iterable[License], search: Search | None = N
     }
 
 
-def offered_names(tx: Reading) -> Names:
+def offered_names(tx: ReadTransaction) -> Names:
     """Names that are offered where one can be typed."""
     return {
         "product": list_names(tx, NameKind.PRODUCT, after=-1, limit=_MOST_OFFERED),
@@ -134,7 +134,7 @@ def offered_names(tx: Reading) -> Names:
     }
 
 
-def read_number(tx: Reading, kind: NameKind, text: str) -> int | None:
+def read_number(tx: ReadTransaction, kind: NameKind, text: str) -> int | None:
     """A number of the vendor's shop, also by the name that it was given. Raises ``ValueError``."""
     if text.isascii() and text.isdigit():
         return parsing.parse_integer(text)
@@ -146,14 +146,14 @@ def read_number(tx: Reading, kind: NameKind, text: str) -> int | None:
     return numbers[0]
 
 
-def seal(tx: Reading, found: Interpretation) -> str:
+def seal(tx: ReadTransaction, found: Interpretation) -> str:
     """What an address says of what was searched for; others cannot read it."""
     told = Found(found.kind, found.search.term or "", found.search.is_prefix)
     sealed = tx.key_ring.seal(msgspec.msgpack.encode(told), _SEALED_FOR)
     return base64.urlsafe_b64encode(sealed).decode().rstrip("=")
 
 
-def texts_of(tx: Reading, found: Interpretation) -> dict[str, str]:
+def texts_of(tx: ReadTransaction, found: Interpretation) -> dict[str, str]:
     """The texts of the filter that shows what was found."""
     if found.search.order_id is not None:
         return {"order": str(found.search.order_id)}
@@ -164,7 +164,7 @@ def texts_of(tx: Reading, found: Interpretation) -> dict[str, str]:
     return {"found": seal(tx, found)}
 
 
-def _unseal(tx: Reading, text: str) -> dict[str, Any]:
+def _unseal(tx: ReadTransaction, text: str) -> dict[str, Any]:
     try:
         sealed = base64.urlsafe_b64decode(f"{text}===")
         found = msgspec.msgpack.decode(tx.key_ring.unseal(sealed, _SEALED_FOR), type=Found)
@@ -173,19 +173,19 @@ def _unseal(tx: Reading, text: str) -> dict[str, Any]:
     return {"found": found, "term": found.term, "is_prefix": found.is_prefix}
 
 
-def _read_places(_tx: Reading, text: str) -> dict[str, Any]:
+def _read_places(_tx: ReadTransaction, text: str) -> dict[str, Any]:
     if text not in ("full", "unused"):
         raise ValueError("must be full or unused")
     return {f"is_{text}": True}
 
 
-def _read_order(_tx: Reading, text: str) -> dict[str, Any]:
+def _read_order(_tx: ReadTransaction, text: str) -> dict[str, Any]:
     if text not in list(Order):
         raise ValueError(f"must be one of {', '.join(Order)}")
     return {"order": Order(text)}
 
 
-_READ: dict[str, Callable[[Reading, str], dict[str, Any]]] = {
+_READ: dict[str, Callable[[ReadTransaction, str], dict[str, Any]]] = {
     "found": _unseal,
     "status": lambda _tx, text: {"status": parse_status(text)},
     "product": lambda tx, text: {"product_id": read_number(tx, NameKind.PRODUCT, text)},

@@ -6,7 +6,7 @@ from typing import Any, Final
 from keywright import search
 from keywright.core import parsing
 from keywright.core.errors import Refusal, UnknownLicense
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.http.admin.sections.licenses.filter import read_number
 from keywright.http.pages.error_messages import say
 from keywright.http.pages.forms import Form
@@ -30,7 +30,7 @@ _BEFORE: Final = "before_"
 _NEEDED = {"key": "A license needs a key.", "status": "A license needs a status."}
 _TWO_ENDS = "Leave this empty where there is a date."
 
-_PARSE: dict[str, Callable[[Reading, str], Any]] = {
+_PARSE: dict[str, Callable[[ReadTransaction, str], Any]] = {
     "key": lambda _tx, text: keys.normalize_key(text),
     "status": lambda _tx, text: parse_status(text),
     "times_activated_max": lambda _tx, text: parsing.parse_limit(text),
@@ -79,7 +79,7 @@ def changed_names(form: Form) -> set[str]:
 
 
 def parse(
-    tx: Reading, texts: Mapping[str, str], *, needed: Collection[str] = ()
+    tx: ReadTransaction, texts: Mapping[str, str], *, needed: Collection[str] = ()
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The values of the fields, and what is wrong with those that have none, by name; ``needed`` must not be
     empty.

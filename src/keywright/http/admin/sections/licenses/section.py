@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from keywright import search as browsing
 from keywright.core.errors import UnknownLicense
-from keywright.db import Reading
+from keywright.db import ReadTransaction
 from keywright.http.admin import event_text as happenings
 from keywright.http.admin.sections.licenses import filter as licenses_filter
 from keywright.http.admin.sections.licenses.bulk import OFFERED, Bulk
@@ -110,7 +110,7 @@ def _number_before(visit: Visit) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
-def _tell_history(tx: Reading, visit: Visit) -> dict[str, Any]:
+def _tell_history(tx: ReadTransaction, visit: Visit) -> dict[str, Any]:
     details, _ = _details(tx, visit.path["id"])
     page = browsing.list_events(
         tx, license_id=details.license.id, before_id=_number_before(visit), limit=_PER_PAGE
@@ -124,7 +124,7 @@ def _tell_history(tx: Reading, visit: Visit) -> dict[str, Any]:
     return {"license": details.license, "told": told, "before_id": page.before_id}
 
 
-def _list(tx: Reading, visit: Visit) -> Listed:
+def _list(tx: ReadTransaction, visit: Visit) -> Listed:
     asked = licenses_filter.read(tx, visit.query)
     if asked.errors:
         found = Page((), None, None, None, total_is_least=False, is_incomplete=False)
@@ -157,7 +157,7 @@ def _chosen(asked: Filter) -> Mapping[str, str]:
     return chosen
 
 
-def _by_status(tx: Reading, visit: Visit, search: Search) -> Mapping[int, int] | None:
+def _by_status(tx: ReadTransaction, visit: Visit, search: Search) -> Mapping[int, int] | None:
     """Counts of all licenses, where they can be a total."""
     rest = (search.product_id, search.order_id, search.user_id, search.expiring_within_days, search.term)
     if any(one is not None for one in rest) or search.is_full or search.is_unused:
@@ -165,19 +165,19 @@ def _by_status(tx: Reading, visit: Visit, search: Search) -> Mapping[int, int] |
     return visit.frame.figures.get(tx, visit.now).by_status
 
 
-def _look_for(tx: Reading, visit: Visit, text: str) -> tuple[list[Possible], Names, Lag]:
+def _look_for(tx: ReadTransaction, visit: Visit, text: str) -> tuple[list[Possible], Names, Lag]:
     possible = [_possible(tx, visit, one) for one in browsing.interpret(tx, text)]
     licenses = [license for one in possible for license in one.licenses]
     return possible, licenses_filter.names_of(tx, licenses), projector.lag(tx)
 
 
-def _possible(tx: Reading, visit: Visit, meant: Interpretation) -> Possible:
+def _possible(tx: ReadTransaction, visit: Visit, meant: Interpretation) -> Possible:
     found = browsing.find_page(tx, meant.search, cursor=None, limit=_MOST_POSSIBLE, now=visit.now)
     texts = licenses_filter.texts_of(tx, meant) if meant.search.license_id is None else {}
     return Possible(meant.kind, found.licenses, found.next is not None, texts)
 
 
-def _details(tx: Reading, license_id: int) -> tuple[LicenseDetails, Names]:
+def _details(tx: ReadTransaction, license_id: int) -> tuple[LicenseDetails, Names]:
     found = browsing.get_license(tx, license_id)
     if found is None:
         raise UnknownLicense(str(license_id))
