@@ -1,6 +1,6 @@
-"""Write docs/images/overview.png: what the administration pages look like where there is something to see.
+"""Write docs/images/overview.png: the administration pages, filled with demo data.
 
-python -m tools.screenshot [PATH [FILE]]        another page, such as /admin/licenses, and another file
+python -m tools.screenshot [PATH [FILE]]    another page and file: /admin/licenses/276 docs/images/license.png
 """
 
 import sys
@@ -18,13 +18,13 @@ from tools.palette import with_palette
 from tools.plausible import fill
 
 OVERVIEW = Path(__file__).parent.parent / "docs" / "images" / "overview.png"
-#: The most that a picture in the documentation may weigh, in bytes.
-MOST_BYTES = 150_000
+#: The largest size of a picture in the documents, in bytes.
+MAX_BYTES = 150_000
 _WINDOW: ViewportSize = {"width": 1280, "height": 860}
 
 
 def take(path: str) -> bytes:
-    """A picture of this page, as PNG, on a server of its own that a vendor has worked with for weeks."""
+    """Take a picture of this page, as PNG, on a server of its own with weeks of demo data."""
     with (
         tempfile.TemporaryDirectory() as folder,
         running(Path(folder) / "data") as server,
@@ -41,21 +41,21 @@ def _picture(page: Page, path: str) -> bytes:
     page.set_viewport_size(_WINDOW)
     sign_in(page, "ada")
     page.goto(path)
-    # Nothing that the mouse or the keyboard is at.
+    # Without the focus ring.
     page.evaluate("document.activeElement.blur()")
     return with_palette(page.screenshot(animations="disabled"))
 
 
 def main(arguments: list[str]) -> int:
-    """Take it; returns the exit status."""
+    """Take the picture; return the exit status."""
     if len(arguments) > 2 or any(one.startswith("-") for one in arguments):
         print((__doc__ or "").strip())
         return 2
     path = arguments[0] if arguments else "/admin"
     file = Path(arguments[1]) if len(arguments) > 1 else OVERVIEW
     picture = take(path)
-    if len(picture) > MOST_BYTES:
-        print(f"The picture has {len(picture):,} bytes, and {MOST_BYTES:,} is the most.")
+    if len(picture) > MAX_BYTES:
+        print(f"The picture has {len(picture):,} bytes; {MAX_BYTES:,} are allowed.")
         return 1
     file.write_bytes(picture)
     print(f"{file}: {len(picture):,} bytes")

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tools.palette import with_palette
-from tools.screenshot import MOST_BYTES, OVERVIEW
+from tools.screenshot import MAX_BYTES, OVERVIEW
 
 _COMPARE = """async (addresses) => {
     const pixels = await Promise.all(addresses.map(async (address) => {
@@ -45,4 +45,4 @@ def test_only_pictures_are_taken(png: bytes) -> None:
 
 def test_the_picture_in_the_documentation_is_small() -> None:
     pictures = list(OVERVIEW.parent.glob("*.png"))
-    assert all(one.stat().st_size <= MOST_BYTES for one in pictures)
+    assert all(one.stat().st_size <= MAX_BYTES for one in pictures)

@@ -1,4 +1,4 @@
-"""What the documents show is so: their commands run, their settings are read, their links lead somewhere."""
+"""The documents are right: their commands run, their settings can be read, their links lead somewhere."""
 
 import re
 import subprocess
@@ -32,7 +32,7 @@ def server(tmp_path: Path) -> Iterator[RunningServer]:
 
 
 def run(server: RunningServer, block: str) -> str:
-    """What a block of shell commands prints, in the folder where the server was started."""
+    """Run a block of shell commands in the folder where the server was started; return what it prints."""
     script = block.replace(".venv/bin/keywright", KEYWRIGHT).replace("python3", sys.executable)
     script = script.replace("http://127.0.0.1:8000", server.base_url)
     done = subprocess.run(

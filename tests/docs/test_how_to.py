@@ -1,4 +1,4 @@
-"""What the how-to pages say of databases and of the files in deploy/ is so: their commands run."""
+"""The how-to pages about databases and the files in deploy/ are right: their commands run."""
 
 import json
 import os
@@ -27,7 +27,7 @@ _OF_THE_URL = "passfile=/etc/keywright/pgpass&sslmode=verify-full&sslrootcert=/e
 
 
 def shell(script: str, folder: Path, **more: str) -> str:
-    """What a block of commands prints."""
+    """Run a block of commands, and return what it prints."""
     done = subprocess.run(
         ["sh", "-e", "-c", script],
         check=False,
@@ -41,7 +41,7 @@ def shell(script: str, folder: Path, **more: str) -> str:
 
 
 class PostgresPage:
-    """docs/how-to/use-postgresql.md, with a server of these tests instead of db.example.com."""
+    """docs/how-to/use-postgresql.md, with a local server instead of db.example.com."""
 
     def __init__(self, server: postgres.PostgresServer, folder: Path) -> None:
         page = HOW_TO / "use-postgresql.md"
@@ -56,7 +56,7 @@ class PostgresPage:
         self.config.parent.mkdir()
 
     def command(self, word: str) -> str:
-        """The one block with this word."""
+        """Return the one block with this word."""
         (found,) = [one for one in self.commands if word in one]
         return found
 
@@ -105,7 +105,7 @@ def test_the_postgresql_page_runs_from_its_first_command_to_its_last(page: Postg
 
 
 def assert_serves(page: PostgresPage, command: str) -> None:
-    """It starts as the page says, but on a free port, and takes a place."""
+    """Start the server as the page says, but on a free port, and activate a license."""
     log = page.folder / "log"
     with log.open("wb") as output:
         words = [*command.split(), "--port", "0"]
