@@ -10,7 +10,7 @@ class AccessDenied(KeywrightError):
 
 
 class CredentialsMissing(AccessDenied):
-    """The call needs an API key and came without one, or with half of one."""
+    """The call needs an API key, and has none or half of one."""
 
     code = "access.credentials_missing"
 
@@ -22,19 +22,22 @@ class CredentialsInvalid(AccessDenied):
 
 
 class NoReadPermission(AccessDenied):
-    """The API key may not read."""
+    """The API key may not do this."""
 
     code = "access.no_read_permission"
 
 
 class NoWritePermission(AccessDenied):
-    """The API key may not write."""
+    """The API key may not change anything."""
 
     code = "access.no_write_permission"
 
 
 class RateLimited(AccessDenied):
-    """Too many calls of a kind came from here; ``retry_after`` is whole seconds to wait."""
+    """Too many unknown license keys, wrong credentials or malformed requests came from this address.
+
+    ``retry_after`` is whole seconds to wait.
+    """
 
     code = "access.rate_limited"
 
@@ -44,7 +47,7 @@ class RateLimited(AccessDenied):
 
 
 class TooManyChanges(RateLimited):
-    """Too many places were taken, on this license or from this address."""
+    """Too many activations of this license, or from this address, have succeeded."""
 
     code = "access.too_many_changes"
 
@@ -56,13 +59,16 @@ class BadRequest(KeywrightError):
 
 
 class NoSuchAddress(BadRequest):
-    """Nothing lives at this address."""
+    """Nothing exists at this address; a `/` in a key must be written `%2F`."""
 
     code = "request.no_such_address"
 
 
 class MethodNotAllowed(BadRequest):
-    """The address exists, the method does not; ``allowed`` lists those that do."""
+    """The address has other methods, which `Allow` lists.
+
+    ``allowed`` are these methods.
+    """
 
     code = "request.method_not_allowed"
 
@@ -72,60 +78,60 @@ class MethodNotAllowed(BadRequest):
 
 
 class PrefetchRefused(BadRequest):
-    """A prefetch must not change anything."""
+    """The call is a browser's prefetch, which must not change anything."""
 
     code = "request.prefetch_refused"
 
 
 class MalformedRequest(BadRequest):
-    """The bytes that came are not a well-formed HTTP request."""
+    """The bytes that came are not well-formed HTTP."""
 
     code = "request.malformed"
 
 
 class BodyIncomplete(BadRequest):
-    """The caller went away before the whole body had come."""
+    """The caller disconnected before the whole body had come."""
 
     code = "request.body_incomplete"
 
 
 class MalformedJson(BadRequest):
-    """The body announces JSON and is not."""
+    """The content type of the body is JSON, but the body is not JSON."""
 
     code = "request.malformed_json"
 
 
 class MalformedForm(BadRequest):
-    """The body announces a form and is not."""
+    """The query or the body is not a form, or has over 1,000 fields."""
 
     code = "request.malformed_form"
 
 
 class BodyTooLarge(BadRequest):
-    """The body is larger than the limit."""
+    """The body is over the limit: 1 MiB, a setting; 64 KiB without an API key that may read or write."""
 
     code = "request.body_too_large"
 
 
 class AddressTooLong(BadRequest):
-    """Path and query are longer than the limit."""
+    """Path and query are over 8 KiB."""
 
     code = "request.address_too_long"
 
 
 class HeadersTooLarge(BadRequest):
-    """The request's headers are larger than the limit."""
+    """The request line and headers are over 32 KiB."""
 
     code = "request.headers_too_large"
 
 
 class RequestTooSlow(BadRequest):
-    """The request's headers did not arrive in time."""
+    """The request's headers or its body did not arrive within 10 seconds."""
 
     code = "request.too_slow"
 
 
 class EncodedBody(BadRequest):
-    """The body is compressed; bodies are taken as they are."""
+    """The body is compressed."""
 
     code = "request.encoded_body"

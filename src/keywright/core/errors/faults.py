@@ -6,7 +6,7 @@ from keywright.core.errors.root import KeywrightError
 
 
 class Fault(KeywrightError):
-    """Something is wrong on our side."""
+    """Something is wrong inside the server."""
 
     code = "fault.internal"
 
@@ -19,71 +19,72 @@ class Unavailable(Fault):
 
 
 class QueueFull(Unavailable):
-    """More callers are waiting than the desk takes."""
+    """More calls are waiting than the server accepts."""
 
     code = "fault.queue_full"
 
 
 class WaitedTooLong(Unavailable):
-    """The call could not be decided in time, or its caller had gone before; nothing was changed."""
+    """The call could not be decided within `answer_within_seconds`; nothing was changed."""
 
     code = "fault.waited_too_long"
 
 
 class ShuttingDown(Unavailable):
-    """The desk is closed; what it had accepted is being finished."""
+    """The server is stopping; it finishes the calls that it has accepted."""
 
     code = "fault.shutting_down"
 
 
 class StoreUnavailable(Unavailable):
-    """The database cannot be reached or refuses to write; nothing was acknowledged."""
+    """The database cannot be reached, or refuses to write; nothing was changed."""
 
     code = "fault.store_unavailable"
 
 
 class SecretMissing(StoreUnavailable):
-    """The database needs a secret that this process does not have."""
+    """The secret was rotated, and this server does not have the new one yet."""
 
     code = "fault.secret_missing"
 
 
 class TookTooLong(StoreUnavailable):
-    """The database was broken off because its answer took too long; nothing was changed."""
+    """The database took too long and was interrupted; nothing was changed."""
 
     code = "fault.took_too_long"
 
 
 class StoreBusy(Unavailable):
-    """Another process is writing; the lock was not free at once."""
+    """Another process is writing to the database."""
 
     code = "fault.store_busy"
 
 
 class StoreConflict(Unavailable):
-    """The database undid the transaction because of another one, or because the connection broke; nothing
-    was changed, and running it again may succeed.
+    """The database rolled back the transaction: another one was in its way, or the connection broke.
+
+    Nothing was changed, and running the transaction again may succeed.
     """
 
     code = "fault.store_conflict"
 
 
 class LockTimeout(StoreConflict):
-    """Another transaction holds what this one needs, and has not let go of it; nothing was changed."""
+    """Another transaction has held a lock for too long; nothing was changed."""
 
     code = "fault.lock_timeout"
 
 
 class FateUnknown(Unavailable):
-    """The connection broke while the change was being made durable, or the server stopped meanwhile: it may
-    have happened or not.
+    """The connection to the database broke during the commit, or the server stopped: the change may have
+    happened or not.
     """
 
     code = "fault.fate_unknown"
 
 
 class RejectedByDatabase(Fault):
-    """The database itself turned a write down; the whole transaction is undone."""
+    """The database rejected a write; the whole transaction was rolled back."""
 
     code = "fault.rejected_by_database"
 

@@ -21,13 +21,16 @@ class LicenseRefusal(Refusal):
 
 
 class UnknownLicense(LicenseRefusal):
-    """No license has this key (or the caller may not know that one has)."""
+    """No license has this key, or the caller may not see it."""
 
     code = "license.unknown"
 
 
 class LicenseExpired(Refusal):
-    """The license was good up to, not including, ``expires_at``."""
+    """The license has expired.
+
+    It was valid up to, not including, ``expires_at``.
+    """
 
     code = "license.expired"
 
@@ -55,31 +58,31 @@ class LimitReached(LicenseRefusal):
 
 
 class NothingActive(LicenseRefusal):
-    """There is no active record to deactivate."""
+    """The license has no active activation."""
 
     code = "license.nothing_active"
 
 
 class InvalidLicenseKey(Refusal):
-    """The text cannot be a license key: empty, over 255 characters, or with control characters."""
+    """The key is missing, empty or over 255 characters, or has control characters."""
 
     code = "license.key_invalid"
 
 
 class LicenseKeyTaken(Refusal):
-    """Another license has this key already."""
+    """Another license has this key."""
 
     code = "license.key_taken"
 
 
 class InvalidStatus(Refusal):
-    """Not the name or number of a license status."""
+    """The status is neither the name nor the number of a status."""
 
     code = "license.status_invalid"
 
 
 class NothingToChange(Refusal):
-    """A change was asked for without saying what to change."""
+    """The call has no field to change."""
 
     code = "license.nothing_to_change"
 
@@ -93,13 +96,13 @@ class FieldRefusal(Refusal):
 
 
 class FieldNotWritable(FieldRefusal):
-    """A field of the change is unknown or may not be written."""
+    """A field is unknown or read-only; nothing was changed."""
 
     code = "license.field_not_writable"
 
 
 class NoLicenses(Refusal):
-    """The list is empty."""
+    """No license matches."""
 
     code = "license.none"
 
@@ -119,7 +122,7 @@ class UnknownToken(TokenRefusal):
 
 
 class AlreadyActivated(TokenRefusal):
-    """The activation is active; it cannot be reactivated."""
+    """The activation is already active."""
 
     code = "activation.already_active"
 
@@ -131,7 +134,7 @@ class TokenNotActive(TokenRefusal):
 
 
 class UnknownGenerator(Refusal):
-    """There is no generator with this id."""
+    """No generator has this number."""
 
     code = "generator.unknown"
 
@@ -141,31 +144,34 @@ class UnknownGenerator(Refusal):
 
 
 class NoGenerators(Refusal):
-    """The list is empty."""
+    """There are no generators."""
 
     code = "generator.none"
 
 
 class GeneratorFieldMissing(FieldRefusal):
-    """A generator cannot be made without this field."""
+    """A new generator needs this field."""
 
     code = "generator.field_missing"
 
 
 class GeneratorFieldInvalid(FieldRefusal):
-    """This field of a generator has an impossible value."""
+    """The text is empty or too long."""
 
     code = "generator.field_invalid"
 
 
 class GeneratorFieldNotInteger(GeneratorFieldInvalid):
-    """This field of a generator must be a whole number."""
+    """The value is not an integer, or out of range."""
 
     code = "generator.field_not_integer"
 
 
 class GeneratorTooWeak(Refusal):
-    """The generator's keys could be guessed: under 64 bits of entropy, and not forced."""
+    """The generator's keys could be guessed: they have under 64 bits of entropy.
+
+    The caller may allow such keys.
+    """
 
     code = "generator.too_weak"
 
@@ -175,7 +181,10 @@ class GeneratorTooWeak(Refusal):
 
 
 class InvalidParameters(Refusal):
-    """Parameters of the wrong type or size: ``reasons`` says for each name what is wrong with it."""
+    """A parameter has the wrong type or size; `data.params` gives the reason.
+
+    ``reasons`` are these reasons, by parameter.
+    """
 
     code = "parameter.invalid"
 
@@ -185,7 +194,7 @@ class InvalidParameters(Refusal):
 
 
 class BodyNotAnObject(InvalidParameters):
-    """The body is JSON and no object, so that what it says has no name."""
+    """The body is JSON, but neither an object nor `[]` or `null`."""
 
     code = "parameter.body_not_an_object"
 

@@ -163,7 +163,7 @@ class Edge:
             await _read_body(call, action)
         if call.query or call.sent or b"x-http-method-override" in call.headers:
             action = self._find_meant(call, address, action)
-            parameters.require_single_values(call.parameters, action.takes)
+            parameters.require_single_values(call.parameters, action.takes.__struct_fields__)
         if not is_text:
             raise e.UnknownLicense(call.key)
         try:

@@ -1,71 +1,39 @@
-"""The OpenAPI 3.1 document of the v2 interface, put together from the code's own tables."""
+"""The OpenAPI 3.1 document of v2, made from its routes, its types and the catalog of refusals."""
 
+import inspect
+from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 from keywright import __version__
 from keywright.config import Settings
-from keywright.http.openapi import examples, inputs, responses, sharing
-from keywright.http.openapi.operations import ADDRESSES, GROUPS, OPERATIONS
-from keywright.http.openapi.schemas import Schema, schemas
+from keywright.http.openapi import schemas
+from keywright.http.openapi.refusals import catalog
+from keywright.http.openapi.responses import HEADERS, responses
+from keywright.http.openapi.schemas import Schema
 from keywright.http.v2 import routes
+from keywright.http.v2 import schemas as wire_types
 
-_INTRODUCTION = """\
-Keywright decides whether a program may run: its license key is activated, validated, deactivated and \
-reactivated here.
-
-## The way of a license
-
-A shop creates a license with a key and a number of places. The program that it was sold with activates \
-it once on every machine: that takes a place and answers a **token**, which the program keeps. From then \
-on it validates with key and token. When it moves to another machine it deactivates its token, and may \
-reactivate it later. Nobody ever takes more places than there are, however many call at once.
-
-## Addresses
-
-Every address begins with the server's base, `{base}` here. A key in an address is percent-encoded once, \
-`/` as `%2F`. Doubled and trailing slashes do no harm, and `/?rest_route=/{route}/…` and \
-`/index.php{base}/…` are the same as the plain form. Unknown parameters are ignored, but for the body of a \
-change to a license. `GET {base}` and `GET {root}` answer without credentials with an index as WordPress \
-has it (`name`, `namespaces`, and `routes` with their methods): a test of the connection.
-
-## Credentials
-
-{core_rule} All others need an API key: a consumer key (`ck_…`) and a consumer secret (`cs_…`), which \
-`keywright apikey create` makes. Send them as HTTP Basic, or as `consumer_key` and `consumer_secret` in \
-the query, which win. A key may `read` (GET), `write` (all other methods) or both, or it is a `client`'s, \
-which makes core calls only, where wanted for one product only. Credentials that are sent are checked \
-everywhere.
-
-## Answers
-
-Every answer is JSON. A success has status 200 and `{{"success": true, "data": …}}`; a failure never has \
-status 200, and says in `code` and `message` what went wrong. Moments are `YYYY-MM-DD HH:MM:SS` in UTC. \
-A success for a change is answered only when the change is durable.
-
-## Parameters
-
-They come from the query, a form, a multipart form or a JSON object, with every method, and the body wins; \
-a body with GET or DELETE counts when it says its `Content-Type`. A parameter that a call knows and that \
-comes twice, as a list or as a map (`token[]=T`, but for `meta`), is refused with 400, and so is JSON that \
-is no object; nothing, `{{}}`, `[]` and `null` carry no parameters.
-
-A POST with `X-HTTP-Method-Override` or with the parameter `_method` (`PUT`, `PATCH`, `DELETE` or `POST`) is \
-that method.
-
-## Repeated calls
-
-A call that got no answer may be sent again with the same `Idempotency-Key` header: it happens once, and \
-the first answer is given again.\
-"""
-_OPEN = "The core calls need no credentials but the license key."
+_INTRODUCTION = Path(__file__).with_name("templates") / "v2.md"
+_OPEN = "The core calls need only the license key."
 _CLOSED = "On this server, the core calls need an API key, too."
 
+CORE, LICENSES, GENERATORS, ADDRESSES = "Core calls", "Licenses", "Generators", "Methods of an address"
+_TAGS = {
+    CORE: "The calls of a licensed program. The license key is the credential: no secret is shipped inside a "
+    "program.",
+    LICENSES: "The calls of a shop. They need an API key.",
+    GENERATORS: "A generator is a recipe for license keys: `prefix`, then `chunks` runs of `chunk_length` "
+    "characters drawn from `charset` with `separator` between them, then `suffix`. They need an API key.",
+    ADDRESSES: "For browsers and proxies: OPTIONS answers with the methods of an address, without "
+    "credentials. HEAD answers with the headers of GET, where GET changes nothing.",
+}
 _API_KEY: list[Schema] = [{"basicAuth": []}, {"consumerKey": [], "consumerSecret": []}]
 _SECURITY_SCHEMES: Schema = {
     "basicAuth": {
         "type": "http",
         "scheme": "basic",
-        "description": "The consumer key as the user's name, the consumer secret as the password.",
+        "description": "The consumer key as user name, the consumer secret as password.",
     },
     "consumerKey": {
         "type": "apiKey",
@@ -86,7 +54,7 @@ _KEY: Schema = {
     "required": True,
     "description": "The license key, percent-encoded once.",
     "schema": {"type": "string", "minLength": 1},
-    "example": examples.KEY,
+    "example": wire_types.EXAMPLE_KEY,
 }
 _ID: Schema = {
     "name": "id",
@@ -96,30 +64,42 @@ _ID: Schema = {
     "schema": {"type": "integer", "minimum": 1, "maximum": 10**18 - 1, "format": "int64"},
     "example": 3,
 }
+_IDEMPOTENCY_KEY: Schema = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "Makes it safe to repeat the call: for 48 hours, the same call with the same key gets the "
+    "first answer again, with `Idempotency-Replayed: true`, and changes nothing. Use a new key, such as a "
+    "UUID, for each new call.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]*$"},
+}
+#: Statuses whose answers are different in each operation.
+_OWN = frozenset({"200", "400", "401", "404"})
 
 
 def build(settings: Settings) -> dict[str, Any]:
-    """The document for an installation with these settings. Takes some milliseconds: keep it."""
+    """The document for an installation with these settings. Slow: keep it."""
     base = f"/{settings.api_root}/{settings.namespace}/v2"
-    paths = {path_of(address): _path(address, settings) for address in routes.ADDRESSES}
+    builder = _Builder(is_open=not settings.require_api_key)
+    paths = {path_of(address): builder.path(address) for address in routes.ADDRESSES}
+    introduction = _INTRODUCTION.read_text(encoding="utf-8").format(
+        base=base,
+        root=f"/{settings.api_root}",
+        route=f"{settings.namespace}/v2",
+        core_rule=_CLOSED if settings.require_api_key else _OPEN,
+    )
     return {
         "openapi": "3.1.1",
         "info": {
             "title": "Keywright license API, v2",
             "summary": "Activate, validate and deactivate license keys, and manage them.",
-            "description": _introduction(settings, base),
+            "description": introduction,
             "version": __version__,
             "license": {"name": "MIT", "identifier": "MIT"},
         },
         "servers": [{"url": base, "description": "This server"}],
-        "tags": [{"name": name, "description": words} for name, words in GROUPS.items()],
+        "tags": [{"name": name, "description": description} for name, description in _TAGS.items()],
         "paths": paths,
-        "components": {
-            "schemas": schemas(),
-            **sharing.shared(paths),
-            "headers": responses.HEADERS,
-            "securitySchemes": _SECURITY_SCHEMES,
-        },
+        "components": builder.components | {"headers": HEADERS, "securitySchemes": _SECURITY_SCHEMES},
     }
 
 
@@ -129,76 +109,133 @@ def path_of(address: routes.Address) -> str:
     return "".join(f"/{name if word is None else word}" for word in address.words)
 
 
-def _introduction(settings: Settings, base: str) -> str:
-    return _INTRODUCTION.format(
-        base=base,
-        root=f"/{settings.api_root}",
-        route=f"{settings.namespace}/v2",
-        core_rule=_CLOSED if settings.require_api_key else _OPEN,
-    )
+class _Builder:
+    """Builds the paths, and collects the components that they share."""
 
+    def __init__(self, *, is_open: bool) -> None:
+        """``is_open``: the core calls need no API key."""
+        self._is_open = is_open
+        actions = [action for address in routes.ADDRESSES for action in address.actions.values()]
+        types = [*(action.gives for action in actions), wire_types.Methods, wire_types.Failure]
+        self._data, records = schemas.components(types)
+        codes = list(dict.fromkeys(one.body["code"] for one in catalog().values()))
+        records["Failure"]["properties"]["code"]["enum"] = codes
+        self.components: dict[str, Schema] = {"schemas": records, "requestBodies": {}, "responses": {}}
 
-def _path(address: routes.Address, settings: Settings) -> Schema:
-    item: Schema = {}
-    if None in address.words:
-        item["parameters"] = [_KEY if address.words[0] == "licenses" else _ID]
-    for method in address.methods:
-        if method in address.actions:
-            item[method.lower()] = _operation(address, method, settings)
+    def path(self, address: routes.Address) -> Schema:
+        """The operations at an address."""
+        item: Schema = {}
+        if None in address.words:
+            item["parameters"] = [_KEY if address.words[0] == "licenses" else _ID]
+        return item | {method.lower(): self._operation(address, method) for method in address.methods}
+
+    def _operation(self, address: routes.Address, method: str) -> Schema:
+        action = address.actions.get("GET" if method == "HEAD" else method)
+        if action is None:
+            operation, data = _about_methods(address), self._data[wire_types.Methods]
         else:
-            item[method.lower()] = _about_address(address, method, settings)
-    return item
+            operation, data = self._about(address, method, action), self._data[action.gives]
+        own = _capitalized(operation["operationId"])
+        for status, answer in responses(address, method, data).items():
+            name = _capitalized(HTTPStatus(int(status)).phrase)
+            name = name if status not in _OWN else own + name
+            operation["responses"][status] = self._share("responses", name, own, answer)
+        if "requestBody" in operation:
+            operation["requestBody"] = self._share("requestBodies", own, own, operation["requestBody"])
+        return operation
+
+    def _about(self, address: routes.Address, method: str, action: routes.Action) -> Schema:
+        summary, description = _documentation(action)
+        taken = schemas.parameters(action.takes)
+        operation: Schema = {
+            "operationId": _operation_id(address, method, action),
+            "tags": [_tag(address)],
+            "summary": summary,
+            "description": description,
+            "parameters": [_query_parameter(*one) for one in taken["properties"].items()],
+            "security": [{}, *_API_KEY] if address.is_core and self._is_open else _API_KEY,
+            "responses": {},
+        }
+        if method == "HEAD":
+            operation["tags"] = [ADDRESSES]
+            operation["summary"] += ": headers only"
+            operation["description"] = "As GET, without the body."
+        if action.changes:
+            operation["parameters"].append(_IDEMPOTENCY_KEY)
+        if method not in ("GET", "HEAD") and taken["properties"]:
+            operation["requestBody"] = _body(taken, action)
+        return operation
+
+    def _share(self, kind: str, name: str, own: str, part: Schema) -> Schema:
+        """A reference to this component. An equal one is used again, and a name for one component only."""
+        shared = self.components[kind]
+        same = next((known for known, one in shared.items() if one == part), None)
+        if same is None:
+            same = own + name if name in shared else name
+            shared[same] = part
+        return {"$ref": f"#/components/{kind}/{same}"}
 
 
-def _operation(address: routes.Address, method: str, settings: Settings) -> Schema:
-    action = address.actions[method]
-    said = OPERATIONS[action.operation]
-    parameters = inputs.query_parameters(said.takes)
-    if action.changes:
-        parameters.append(inputs.IDEMPOTENCY_KEY)
-    operation: Schema = {
-        "operationId": _operation_id(address, method, action),
-        "tags": [said.group],
-        "summary": said.summary,
-        "description": said.description,
-        "parameters": parameters,
-    }
-    if method != "GET" and said.takes:
-        only_these = action.operation == "update_license"
-        operation["requestBody"] = inputs.body(said.takes, said.required, said.example, only_these=only_these)
-    return operation | {
-        "security": _security(address, settings),
-        "responses": responses.responses(address, method),
+def _about_methods(address: routes.Address) -> Schema:
+    return {
+        "operationId": "_".join(["options", *(word or "one" for word in address.words)]),
+        "tags": [ADDRESSES],
+        "summary": "Methods",
+        "description": "Answers with the methods of this address; also to a browser's CORS preflight.",
+        "security": [],
+        "responses": {},
     }
 
 
 def _operation_id(address: routes.Address, method: str, action: routes.Action) -> str:
-    """The operation's name; with the method where another one does the same."""
+    """The operation's name; with the method if another method does the same."""
+    if method == "HEAD":
+        return "_".join(["head", *(word or "one" for word in address.words)])
     first = next(name for name, one in address.actions.items() if one is action)
     return action.operation if method == first else f"{action.operation}_by_{method.lower()}"
 
 
-def _about_address(address: routes.Address, method: str, settings: Settings) -> Schema:
-    """HEAD and OPTIONS."""
-    name = "_".join(word or "one" for word in address.words)
-    operation: Schema = {"operationId": f"{method.lower()}_{name}", "tags": [ADDRESSES]}
-    if method == "HEAD":
-        said = OPERATIONS[address.actions["GET"].operation]
-        operation |= {
-            "summary": f"{said.summary}: headers only",
-            "description": "As GET, without the body.",
-            "parameters": inputs.query_parameters(said.takes),
-            "security": _security(address, settings),
-        }
-    else:
-        operation |= {
-            "summary": "Methods",
-            "description": "Which methods this address has; also the answer to a browser's CORS preflight.",
-            "security": [],
-        }
-    return operation | {"responses": responses.responses(address, method)}
+def _documentation(action: routes.Action) -> tuple[str, str]:
+    """Summary and description: the first paragraph and the others of the handler's docstring."""
+    paragraphs = (inspect.getdoc(action.answer) or "").split("\n\n")
+    summary, *description = (paragraph.replace("\n", " ") for paragraph in paragraphs)
+    return summary.rstrip("."), "\n\n".join(description)
 
 
-def _security(address: routes.Address, settings: Settings) -> list[Schema]:
-    is_open = address.is_core and not settings.require_api_key
-    return [{}, *_API_KEY] if is_open else _API_KEY
+def _tag(address: routes.Address) -> str:
+    if address.is_core:
+        return CORE
+    return LICENSES if address.words[0] == "licenses" else GENERATORS
+
+
+def _query_parameter(name: str, schema: Schema) -> Schema:
+    schema = schemas.as_text(schema)
+    parameter = {
+        "name": name,
+        "in": "query",
+        "description": schema.pop("description"),
+        "example": schema.pop("examples")[0],
+        "schema": schema,
+    }
+    if schema["type"] == "object":
+        parameter |= {"style": "deepObject", "explode": True}
+    return parameter
+
+
+def _body(taken: Schema, action: routes.Action) -> Schema:
+    form = schemas.as_form(taken)
+    by_url: Schema = {"schema": form}
+    if "meta" in form["properties"]:
+        by_url["encoding"] = {"meta": {"style": "deepObject", "explode": True}}
+    return {
+        "description": "The body takes precedence over the query.",
+        "content": {
+            "application/json": {"schema": taken, "example": dict(action.example)},
+            "application/x-www-form-urlencoded": by_url,
+            "multipart/form-data": {"schema": form},
+        },
+    }
+
+
+def _capitalized(words: str) -> str:
+    return "".join(word.capitalize() for word in words.replace("_", " ").split())

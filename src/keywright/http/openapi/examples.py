@@ -1,152 +1,77 @@
-"""Examples, written by the functions that write the answers themselves."""
+"""Examples of answers, made of the examples of the records' fields."""
 
-import json
-from datetime import UTC, datetime
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
-from msgspec.structs import replace
+import msgspec
+from msgspec.structs import fields, replace
 
-from keywright.core import errors as e
-from keywright.http.openapi import inputs
-from keywright.http.v2 import messages, routes, wire
-from keywright.licensing.activations.model import Activation, ActivationSource, LicenseRecord
-from keywright.licensing.licenses.model import License, LicenseSource, Status
-from keywright.provisioning.generators.model import Generator
-
-KEY = "KW7Q-2MXD-94TB-VH3C"
-TOKEN = inputs.TOKEN.example
-_MADE = datetime(2026, 1, 12, 9, 30, 5, tzinfo=UTC)
-_NOW = datetime(2026, 3, 2, 17, 4, 41, tzinfo=UTC)
-
-_ACTIVATION = Activation(
-    id=501,
-    token=TOKEN,
-    license_id=42,
-    label="Front desk",
-    source=ActivationSource.API,
-    ip_address="203.0.113.7",
-    user_agent="Plugin/2.1",
-    meta_data={"os": "linux", "version": "2.1"},
-    created_at=_NOW,
-    updated_at=None,
-    deactivated_at=None,
+from keywright.http.openapi.schemas import components
+from keywright.http.v2.schemas import (
+    ActivatedLicense,
+    Activation,
+    DeactivatedLicense,
+    Generator,
+    License,
+    LicenseWithActivations,
+    ValidatedLicense,
 )
-_ENDED = replace(_ACTIVATION, updated_at=_NOW, deactivated_at=_NOW)
-_REACTIVATED = replace(_ACTIVATION, created_at=_MADE, updated_at=_NOW)
-_NEW = License(
-    id=42,
-    key=KEY,
-    order_id=1042,
-    product_id=7,
-    user_id=311,
-    expires_at=datetime(2027, 12, 31, tzinfo=UTC),
-    valid_for_days=None,
-    source=LicenseSource.API,
-    status=Status.ACTIVE,
-    times_activated=0,
-    times_activated_max=3,
-    created_at=_MADE,
-    created_by=1,
-    updated_at=_MADE,
-    updated_by=None,
-)
-_TAKEN = replace(_NEW, times_activated=1, updated_at=_NOW)
-_GIVEN_UP = replace(_NEW, updated_at=_NOW)
-_CHANGED = replace(
-    _NEW,
-    expires_at=datetime(2028, 12, 31, tzinfo=UTC),
-    times_activated_max=5,
-    updated_at=_NOW,
-    updated_by=1,
-)
-_GENERATED = replace(
-    _NEW,
-    key="PRO-7KQ2M-XD94T-BVH3C-RWYP8",
-    source=LicenseSource.GENERATOR,
-    expires_at=None,
-    valid_for_days=365,
-)
-_GENERATOR = Generator(
-    id=3,
-    name="Plugin, one year",
-    charset="BCDFGHJKMPQRTVWXY2346789",
-    chunks=4,
-    chunk_length=5,
-    times_activated_max=3,
-    separator="-",
-    prefix="PRO-",
-    suffix=None,
-    expires_in_days=365,
-    created_at=_MADE,
-    created_by=1,
-    updated_at=_MADE,
-    updated_by=None,
-)
-_CHANGED_GENERATOR = replace(_GENERATOR, times_activated_max=5, updated_at=_NOW, updated_by=1)
-_RECORD = LicenseRecord(_TAKEN, (_ACTIVATION,))
 
-#: What each operation answers when it succeeds, by what the example shows.
-SUCCESSES: dict[str, dict[str, bytes]] = {
-    "activate": {
-        "activated": wire.one_activation(_RECORD),
-        "reactivated": wire.one_activation(LicenseRecord(_TAKEN, (_REACTIVATED,))),
-    },
-    "validate": {"validated": wire.validation(_RECORD)},
-    "deactivate": {
-        "one place": wire.one_activation(LicenseRecord(_GIVEN_UP, (_ENDED,))),
-        "every place": wire.many_activations(LicenseRecord(_GIVEN_UP, (_ENDED,))),
-    },
-    "list_licenses": {"licenses": wire.licenses_with_activations([_RECORD])},
-    "create_license": {"created": wire.license_alone(LicenseRecord(_NEW))},
-    "get_license": {"license": wire.license_with_activations(_RECORD)},
-    "update_license": {"changed": wire.license_alone(LicenseRecord(_CHANGED))},
-    "delete_license": {"deleted": wire.nothing(None)},
-    "list_generators": {"generators": wire.generators([_GENERATOR])},
-    "create_generator": {"created": wire.generator(_GENERATOR)},
-    "get_generator": {"generator": wire.generator(_GENERATOR)},
-    "update_generator": {"changed": wire.generator(_CHANGED_GENERATOR)},
-    "delete_generator": {"deleted": wire.nothing(None)},
-    "generate": {"generated": wire.licenses_alone([LicenseRecord(_GENERATED)])},
+_Record = TypeVar("_Record", bound=msgspec.Struct)
+
+
+def _example(record: type[_Record], **values: Any) -> _Record:
+    """A record with these values, and elsewhere the examples of its fields."""
+    return record(**_examples(record) | values)
+
+
+@cache
+def _examples(record: type[msgspec.Struct]) -> dict[str, Any]:
+    properties = components([record])[1][record.__name__]["properties"]
+    return {
+        field.name: properties[field.encode_name]["examples"][0]
+        for field in fields(record)
+        if "examples" in properties[field.encode_name]
+    }
+
+
+_UNUSED = {"times_activated": 0}
+_NEW = _UNUSED | {"updated_at": "2026-01-12 09:30:05"}
+_ACTIVE = _example(Activation)
+_REACTIVATED = replace(_ACTIVE, created_at="2026-01-12 09:30:05", updated_at="2026-03-02 17:04:41")
+_ENDED = replace(_ACTIVE, updated_at="2026-03-02 17:04:41", deactivated_at="2026-03-02 17:04:41")
+_GENERATED = _NEW | {
+    "license_key": "PRO-7KQ2M-XD94T-BVH3C-RWYP8",
+    "expires_at": None,
+    "valid_for": 365,
+    "source": 1,
 }
+_GENERATOR = _example(Generator, updated_at="2026-01-12 09:30:05")
 
-#: Those errors that are about something.
-_INSTANCES: tuple[e.KeywrightError, ...] = (
-    *(kind(KEY) for kind in e.LicenseRefusal.__subclasses__()),
-    *(kind(TOKEN) for kind in e.TokenRefusal.__subclasses__()),
-    e.LicenseExpired(datetime(2020, 1, 1, tzinfo=UTC)),
-    e.FieldNotWritable("times_activated"),
-    e.UnknownGenerator(7),
-    e.GeneratorFieldMissing("name"),
-    e.GeneratorFieldInvalid("charset"),
-    e.GeneratorFieldNotInteger("chunks"),
-    e.GeneratorTooWeak(40.0),
-    e.InvalidParameters({"label": "must be a text of at most 255 characters, without null characters"}),
-    e.RateLimited(12),
-    e.TooManyChanges(12),
-    e.MethodNotAllowed(("GET", "POST", "OPTIONS")),
-)
-_BY_TYPE = {type(one): one for one in _INSTANCES}
-
-
-def instance(kind: type[e.KeywrightError]) -> e.KeywrightError:
-    """An error of this kind."""
-    return _BY_TYPE.get(kind) or kind()
-
-
-def refusal(kind: type[e.KeywrightError], sayings: messages.Sayings) -> Any:
-    """The body of this error, as an operation with these sayings writes it."""
-    return _decoded(messages.write(instance(kind), sayings)[1])
-
-
-def successes(operation: str) -> dict[str, Any]:
-    """The operation's examples of success."""
-    return {name: _decoded(body) for name, body in SUCCESSES[operation].items()}
-
-
-def methods(address: routes.Address) -> Any:
-    """The answer to OPTIONS."""
-    return _decoded(wire.success({"methods": address.methods}))
-
-
-def _decoded(body: bytes) -> Any:
-    return json.loads(body)
+#: The data of each operation's successful answers, by name.
+SUCCESSES: dict[str, dict[str, Any]] = {
+    "activate": {
+        "activated": _example(ActivatedLicense, activation_data=_ACTIVE),
+        "reactivated": _example(ActivatedLicense, activation_data=_REACTIVATED),
+    },
+    "validate": {"validated": _example(ValidatedLicense, activation_data=[_ACTIVE])},
+    "deactivate": {
+        "one place": _example(DeactivatedLicense, **_UNUSED, activation_data=_ENDED),
+        "every place": _example(DeactivatedLicense, **_UNUSED, activation_data=[_ENDED]),
+    },
+    "list_licenses": {"licenses": [_example(LicenseWithActivations, activation_data=[_ACTIVE])]},
+    "create_license": {"created": _example(License, **_NEW)},
+    "get_license": {"license": _example(LicenseWithActivations, activation_data=[_ACTIVE])},
+    "update_license": {
+        "changed": _example(
+            License, **_UNUSED, expires_at="2028-12-31 00:00:00", times_activated_max=5, updated_by=1
+        )
+    },
+    "delete_license": {"deleted": []},
+    "list_generators": {"generators": [_GENERATOR]},
+    "create_generator": {"created": _GENERATOR},
+    "get_generator": {"generator": _GENERATOR},
+    "update_generator": {"changed": _example(Generator, times_activated_max="5", updated_by="1")},
+    "delete_generator": {"deleted": []},
+    "generate": {"generated": [_example(License, **_GENERATED)]},
+}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from keywright.http.openapi import curl
-from keywright.http.openapi.operations import ADDRESSES
+from keywright.http.openapi.document import ADDRESSES
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _METHODS = ("get", "post", "put", "patch", "delete", "head", "options")
@@ -196,14 +196,13 @@ def _parameter(parameter: dict[str, Any], body: dict[str, Any]) -> Field:
 
 def _type(schema: Mapping[str, Any]) -> str:
     """The type of a schema's values in words."""
+    if "anyOf" in schema:
+        return " or ".join(map(_type, schema["anyOf"]))
     if "$ref" in schema:
         return str(schema["$ref"].rpartition("/")[2]).lower()
     if schema.get("type") == "array":
-        return f"array of {_type(schema.get('items', {}))}s"
-    types = schema.get("type", "")
-    return " or ".join(
-        "text" if one == "string" else one for one in ([types] if isinstance(types, str) else types)
-    )
+        return f"array of {_type(schema['items'])}s"
+    return str(schema["type"]).replace("string", "text")
 
 
 def _reasons(responses: dict[str, Any], status: str) -> list[Reason]:
@@ -229,12 +228,12 @@ def _all_reasons(document: dict[str, Any]) -> list[Reason]:
 
 
 def _records(document: dict[str, Any]) -> Iterator[Record]:
-    """The records field by field; of one that is a part of an earlier one, the difference."""
+    """The records, the largest first; of one that is a part of an earlier one, the difference."""
     shown: dict[str, dict[str, Field]] = {}
-    schemas = document["components"]["schemas"]
-    for name, schema in schemas.items():
+    schemas = document["components"]["schemas"].items()
+    for name, schema in sorted(schemas, key=lambda one: -len(one[1]["properties"])):
         fields = {
-            field: Field(field, _type(one), _description(one, schemas))
+            field: Field(field, _type(one), one.get("description", ""))
             for field, one in schema["properties"].items()
         }
         whole = next((one for one in shown if fields.keys() <= shown[one].keys()), "")
@@ -245,9 +244,3 @@ def _records(document: dict[str, Any]) -> Iterator[Record]:
         else:
             shown[name] = fields
             yield Record(name, schema["description"], list(fields.values()))
-
-
-def _description(schema: dict[str, Any], schemas: dict[str, Any]) -> str:
-    if "$ref" in schema:
-        schema = schemas[schema["$ref"].rpartition("/")[2]]
-    return str(schema.get("description", ""))

@@ -1,169 +1,160 @@
-"""What an operation may answer: its success, and every error that it can meet, by status."""
+"""The answers that an operation may give, by status: its success, and every refusal that it may meet."""
 
+from collections.abc import Mapping, Set
+from http import HTTPStatus
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
-from keywright.core import errors as e
-from keywright.http.openapi import examples
-from keywright.http.openapi.operations import OPERATIONS
-from keywright.http.openapi.refusals import ANY_BODY, ANY_CALL, ANY_CHANGE, ANY_REQUEST, WHEN, Errors
-from keywright.http.openapi.schemas import Schema, failure, success
-from keywright.http.v2 import messages, routes
-from keywright.http.v2.messages import PROBLEMS
+from msgspec import to_builtins
 
-#: The names of the statuses (RFC 9110, RFC 6585).
-STATUSES = {
-    400: "Bad Request",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    408: "Request Timeout",
-    409: "Conflict",
-    413: "Content Too Large",
-    414: "URI Too Long",
-    415: "Unsupported Media Type",
-    422: "Unprocessable Content",
-    429: "Too Many Requests",
-    431: "Request Header Fields Too Large",
-    500: "Internal Server Error",
-    503: "Service Unavailable",
-}
-#: The statuses of answers that may be kept for a repeated call.
-_KEPT = frozenset({200, 400, 404})
-_ALWAYS = ("Cache-Control", "X-Content-Type-Options")
+from keywright.core import errors as e
+from keywright.http.openapi.examples import SUCCESSES
+from keywright.http.openapi.refusals import ANY_CALL, ANY_CHANGE, ANY_REQUEST, Errors, Refusal, describe
+from keywright.http.openapi.schemas import Schema, ref
+from keywright.http.v2 import routes
+from keywright.http.v2.messages import NO_SAYINGS
+from keywright.http.v2.schemas import ListParameters
+
+#: Statuses of answers that are stored for repeated calls.
+_STORED = frozenset({200, 400, 404})
+_ALWAYS = frozenset({"cache-control", "x-content-type-options"})
+_PAGED = frozenset({"x-wp-total", "x-wp-totalpages", "link"})
+_TEXT = {"type": "string"}
+_COUNT = {"type": "integer", "minimum": 1}
 
 HEADERS: dict[str, Schema] = {
     "Cache-Control": {
-        "description": "Nothing may keep an answer.",
+        "description": "No answer may be stored.",
         "required": True,
-        "schema": {"type": "string", "const": "no-store"},
+        "schema": _TEXT | {"const": "no-store"},
     },
     "X-Content-Type-Options": {
-        "description": "The content type is the one that is said.",
+        "description": "The content type must not be guessed.",
         "required": True,
-        "schema": {"type": "string", "const": "nosniff"},
+        "schema": _TEXT | {"const": "nosniff"},
     },
     "Allow": {
-        "description": "The methods that this address has.",
+        "description": "The methods of this address.",
         "required": True,
-        "schema": {"type": "string", "minLength": 1},
+        "schema": _TEXT | {"minLength": 1},
         "example": "GET, POST, OPTIONS",
     },
     "Retry-After": {
-        "description": "Seconds to wait before the next try.",
+        "description": "Seconds to wait before the next attempt.",
         "required": True,
-        "schema": {"type": "integer", "minimum": 1},
+        "schema": _COUNT,
         "example": 1,
     },
     "WWW-Authenticate": {
-        "description": "How to send credentials; with missing and with invalid ones.",
-        "schema": {"type": "string"},
+        "description": "The way to send credentials; if they are missing or invalid.",
+        "schema": _TEXT,
         "example": 'Basic realm="Keywright", charset="UTF-8"',
     },
     "Idempotency-Replayed": {
-        "description": "`true` when this is the answer that was kept for a repeated call.",
-        "schema": {"type": "string", "const": "true"},
+        "description": "`true` if this is the stored answer to a repeated call.",
+        "schema": _TEXT | {"const": "true"},
     },
     "X-WP-Total": {
-        "description": "With `page` or `per_page`: how many licenses match.",
-        "schema": {"type": "integer", "minimum": 1},
+        "description": "With `page` or `per_page`: the number of licenses that match.",
+        "schema": _COUNT,
         "example": 120,
     },
     "X-WP-TotalPages": {
-        "description": "With `page` or `per_page`: how many pages there are.",
-        "schema": {"type": "integer", "minimum": 1},
+        "description": "With `page` or `per_page`: the number of pages.",
+        "schema": _COUNT,
         "example": 3,
     },
     "Link": {
-        "description": "With `page` or `per_page`: where the previous and the next page are (RFC 8288).",
-        "schema": {"type": "string"},
+        "description": "With `page` or `per_page`: links to the previous and the next page (RFC 8288).",
+        "schema": _TEXT,
         "example": '</wp-json/lmfwc/v2/licenses?per_page=50&page=2>; rel="next"',
     },
 }
-_OF_A_PAGE = ("X-WP-Total", "X-WP-TotalPages", "Link")
 
 
 def errors_of(address: routes.Address, method: str) -> Errors:
-    """Every error that this method can meet at this address."""
-    found = ANY_REQUEST
+    """Every error that this method may meet at this address."""
+    errors = ANY_REQUEST
     if None in address.words:
-        found += (e.NoSuchAddress,)
+        errors += (e.NoSuchAddress,)
     action = address.actions.get("GET" if method == "HEAD" else method)
     if action is None:
-        return found
-    operation = OPERATIONS[action.operation]
-    found += ANY_CALL + ANY_BODY + operation.refusals
+        return errors
+    errors += ANY_CALL + action.refusals
+    errors += (e.NoWritePermission if action.right is routes.Right.WRITE else e.NoReadPermission,)
     if action.changes:
-        found += ANY_CHANGE
+        errors += ANY_CHANGE
     if method == "GET" and action.changes:
-        found += (e.PrefetchRefused,)
-    return found
+        errors += (e.PrefetchRefused,)
+    return errors
 
 
-def responses(address: routes.Address, method: str) -> Schema:
-    """The responses of this method at this address, success first."""
+def responses(address: routes.Address, method: str, data: Schema) -> Schema:
+    """The responses of this method at this address, success first; ``data`` is the schema of its data."""
     action = address.actions.get("GET" if method == "HEAD" else method)
-    answers = {"200": _options(address) if action is None else _success(action)}
-    sayings = messages.NO_SAYINGS if action is None else action.sayings
-    changes = action is not None and action.changes
-    for status, errors in _by_status(errors_of(address, method)).items():
-        answers[str(status)] = _refusals(status, errors, sayings, may_be_kept=changes)
+    is_stored = action is not None and action.changes
+    answers = {"200": _options(address, data) if action is None else _success(action, data)}
+    for status, refusals in _by_status(address, method).items():
+        answers[str(status)] = _refused(status, refusals, is_stored=is_stored and status in _STORED)
     if method == "HEAD":
         return {status: one | {"content": {}} for status, one in answers.items()}
     return answers
 
 
-def _success(action: routes.Action) -> Schema:
-    operation = OPERATIONS[action.operation]
-    written = examples.successes(action.operation)
-    named = {name.replace(" ", "_"): {"summary": name, "value": one} for name, one in written.items()}
-    headers = _headers(*_ALWAYS)
-    if action.changes:
-        headers |= _headers("Idempotency-Replayed")
-    if action.operation == "list_licenses":
-        headers |= _headers(*_OF_A_PAGE)
-    return _response(operation.answer, headers, success(operation.data), named)
+def _success(action: routes.Action, data: Schema) -> Schema:
+    headers = {"idempotency-replayed"} if action.changes else set()
+    if action.takes is ListParameters:
+        headers |= _PAGED
+    examples = SUCCESSES[action.operation]
+    return _answer(
+        "The change is made and durable." if action.changes else "Success.", headers, data, examples
+    )
 
 
-def _options(address: routes.Address) -> Schema:
-    methods = {"type": "array", "items": {"type": "string"}, "description": "As in `Allow`."}
-    data = {"type": "object", "required": ["methods"], "properties": {"methods": methods}}
-    named = {"methods": {"summary": "methods", "value": examples.methods(address)}}
-    return _response("The methods.", _headers(*_ALWAYS, "Allow"), success(data), named)
+def _options(address: routes.Address, data: Schema) -> Schema:
+    return _answer("The methods.", {"allow"}, data, {"methods": {"methods": address.methods}})
 
 
-def _refusals(status: int, errors: Errors, sayings: messages.Sayings, *, may_be_kept: bool) -> Schema:
-    """One status with all its errors, an example for each."""
-    bodies = {one: examples.refusal(one, sayings) for one in errors}
-    named: dict[str, Any] = {}
-    for one, body in bodies.items():
-        if not any(shown["value"] == body for shown in named.values()):
-            named[one.__name__] = {"summary": body["message"], "description": WHEN[one], "value": body}
-    headers = _headers(*_ALWAYS, *_own_headers(errors))
-    if may_be_kept and status in _KEPT:
-        headers |= _headers("Idempotency-Replayed")
-    codes = list(dict.fromkeys(body["code"] for body in bodies.values()))
-    return _response(STATUSES[status], headers, failure(status, codes), named)
+def _answer(description: str, headers: Set[str], data: Schema, examples: Mapping[str, Any]) -> Schema:
+    schema = {
+        "type": "object",
+        "required": ["success", "data"],
+        "properties": {"success": {"const": True, "description": "Always `true`."}, "data": data},
+    }
+    named = {
+        name.replace(" ", "_"): {"summary": name, "value": {"success": True, "data": to_builtins(one)}}
+        for name, one in examples.items()
+    }
+    return _response(description, headers, schema, named)
 
 
-def _own_headers(errors: Errors) -> list[str]:
-    found = [name for one in errors for name, _ in messages.headers(examples.instance(one))]
-    sent = {name.decode() for name in found}
-    return [name for name in HEADERS if name.lower() in sent]
+def _refused(status: int, refusals: list[Refusal], *, is_stored: bool) -> Schema:
+    """One status with all its refusals, an example of each different answer."""
+    codes = list(dict.fromkeys(one.body["code"] for one in refusals))
+    narrowed = {"code": {"enum": codes}, "data": {"properties": {"status": {"const": status}}}}
+    schema = {"allOf": [ref("Failure"), {"properties": narrowed}]}
+    headers = set[str]().union(*(one.headers for one in refusals))
+    if is_stored:
+        headers.add("idempotency-replayed")
+    examples: Schema = {}
+    for one in refusals:
+        if all(one.body != other["value"] for other in examples.values()):
+            examples[one.name] = {"summary": one.body["message"], "description": one.when, "value": one.body}
+    return _response(HTTPStatus(status).phrase, headers, schema, examples)
 
 
-def _response(description: str, headers: Schema, schema: Schema, named: Schema) -> Schema:
-    content = {"application/json": {"schema": schema, "examples": named}}
-    return {"description": description, "headers": headers, "content": content}
+def _response(description: str, headers: Set[str], schema: Schema, examples: Schema) -> Schema:
+    names = [name for name in HEADERS if name.lower() in headers | _ALWAYS]
+    return {
+        "description": description,
+        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},
+        "content": {"application/json": {"schema": schema, "examples": examples}},
+    }
 
 
-def _headers(*names: str) -> Schema:
-    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
-
-
-def _by_status(errors: Errors) -> dict[int, Errors]:
-    """The errors by their status, both in rising order of how they are listed in ``PROBLEMS``."""
-    found: dict[int, Errors] = {}
-    for one in sorted(errors, key=list(PROBLEMS).index):
-        found[PROBLEMS[one].status] = (*found.get(PROBLEMS[one].status, ()), one)
-    return dict(sorted(found.items()))
+def _by_status(address: routes.Address, method: str) -> dict[int, list[Refusal]]:
+    action = address.actions.get("GET" if method == "HEAD" else method)
+    refusals = describe(errors_of(address, method), NO_SAYINGS if action is None else action.sayings)
+    refusals.sort(key=attrgetter("status"))
+    return {status: list(same) for status, same in groupby(refusals, attrgetter("status"))}

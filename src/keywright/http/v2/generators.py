@@ -1,4 +1,7 @@
-"""The calls about generators: a handler reads the call, asks the desk, and answers."""
+"""The calls about generators: a handler reads the call, asks the desk, and answers.
+
+A handler's docstring is its description in the OpenAPI document, in Markdown.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,6 +10,7 @@ from keywright.core import errors as e
 from keywright.core import parsing
 from keywright.http.v2 import parameters, wire
 from keywright.http.v2.call import Answer, Call
+from keywright.http.v2.schemas import MAX_GENERATED, MAX_TEXT_LENGTH
 from keywright.licensing.licenses.model import Status, parse_status
 from keywright.provisioning.generators.commands import (
     CreateGenerator,
@@ -17,8 +21,6 @@ from keywright.provisioning.generators.commands import (
     UpdateGenerator,
 )
 
-_MOST_AT_ONCE = 10_000
-_MAX_TEXT = 255
 _REQUIRED = ("name", "charset", "chunks", "chunk_length")
 _TEXTS = ("separator", "prefix", "suffix")
 #: The name on the wire is the field's name, but for one.
@@ -26,7 +28,10 @@ _FIELDS = {"expires_in": "expires_in_days"}
 
 
 async def list_generators(call: Call) -> Answer:
-    """Every generator."""
+    """List generators.
+
+    All generators, oldest first.
+    """
     answer = await call.desk.query(ListGenerators(), call)
     if not answer:
         raise e.NoGenerators
@@ -34,12 +39,19 @@ async def list_generators(call: Call) -> Answer:
 
 
 async def get_generator(call: Call) -> Answer:
-    """One generator."""
+    """Get a generator.
+
+    One generator.
+    """
     return await call.ask(GetGenerator(generator_id=_number(call)), wire.generator)
 
 
 async def create_generator(call: Call) -> Answer:
-    """Make a generator."""
+    """Create a generator.
+
+    `name`, `charset`, `chunks` and `chunk_length` are required, in the body or in the query. Its keys may
+    have at most 255 characters.
+    """
     asked = call.parameters
     for name in _REQUIRED:
         if asked.get(name) in (None, ""):
@@ -51,7 +63,10 @@ async def create_generator(call: Call) -> Answer:
 
 
 async def update_generator(call: Call) -> Answer:
-    """Change the given fields of a generator."""
+    """Change a generator.
+
+    Changes the given fields only. PUT, PATCH and POST do the same. Existing licenses stay as they are.
+    """
     number = _number(call)
     changes = _values(call.parameters)
     if not changes:
@@ -68,13 +83,19 @@ async def update_generator(call: Call) -> Answer:
 
 
 async def delete_generator(call: Call) -> Answer:
-    """Delete a generator; the licenses it made stay."""
+    """Delete a generator.
+
+    The licenses that it created stay.
+    """
     command = DeleteGenerator(now=call.now, origin=call.origin, by=call.by, generator_id=_number(call))
     return await call.change(command, wire.nothing)
 
 
 async def generate(call: Call) -> Answer:
-    """Make licenses with a generator, all or none."""
+    """Generate licenses.
+
+    Creates `amount` licenses with new keys, all or none.
+    """
     number = _number(call)
     given = parameters.read(call.parameters, _GENERATE_PARSERS)
     if "amount" not in given:
@@ -89,12 +110,12 @@ async def generate(call: Call) -> Answer:
     return await call.change(command, wire.licenses_alone)
 
 
-_AMOUNT_REASON = f"must be an integer from 1 to {_MOST_AT_ONCE}"
+_AMOUNT_REASON = f"must be an integer from 1 to {MAX_GENERATED}"
 
 
 def _amount(value: object) -> int:
     number = parsing.parse_integer(value)
-    if number is None or not 1 <= number <= _MOST_AT_ONCE:
+    if number is None or not 1 <= number <= MAX_GENERATED:
         raise ValueError(_AMOUNT_REASON)
     return number
 
@@ -134,14 +155,14 @@ def _values(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _OPTIONAL_PARSERS: dict[str, Any] = {
-    **dict.fromkeys(_TEXTS, lambda value: parsing.parse_text(value, _MAX_TEXT)),
+    **dict.fromkeys(_TEXTS, lambda value: parsing.parse_text(value, MAX_TEXT_LENGTH)),
     "expires_in": parsing.parse_days,
 }
 
 
 def _required_text(name: str, value: object) -> str:
     try:
-        text = parsing.parse_text(value, _MAX_TEXT)
+        text = parsing.parse_text(value, MAX_TEXT_LENGTH)
     except ValueError:
         text = None
     if text is None or not text.strip():
@@ -164,8 +185,3 @@ def _limit(value: object) -> int | None:
         return parsing.parse_limit(value)
     except ValueError:
         raise e.GeneratorFieldNotInteger("times_activated_max") from None
-
-
-#: The parameters that the calls know.
-WRITABLE = frozenset({*_REQUIRED, "times_activated_max", *_OPTIONAL_PARSERS})
-GENERATION = frozenset(_GENERATE_PARSERS)

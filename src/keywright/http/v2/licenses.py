@@ -1,4 +1,7 @@
-"""The calls about licenses: a handler reads the call, asks the desk, and answers."""
+"""The calls about licenses: a handler reads the call, asks the desk, and answers.
+
+A handler's docstring is its description in the OpenAPI document, in Markdown.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -9,6 +12,7 @@ from keywright.core import errors as e
 from keywright.core import parsing
 from keywright.http.v2 import parameters, wire
 from keywright.http.v2.call import Answer, Call
+from keywright.http.v2.schemas import MAX_PER_PAGE, LicenseParameters
 from keywright.licensing.activations.commands import (
     Activate,
     Deactivate,
@@ -27,19 +31,9 @@ _PIECE = 100
 #: How long a list that has begun lets others go first when there are too many, in seconds.
 _PAUSE = 0.5
 _DEFAULT_PER_PAGE = 10
-_MOST_PER_PAGE = 1000
 
-#: What create and update take: the name on the wire, the field it goes to, and how it is read.
-_WRITABLE = {
-    "license_key": "key",
-    "order_id": "order_id",
-    "product_id": "product_id",
-    "user_id": "user_id",
-    "status": "status",
-    "expires_at": "expires_at",
-    "valid_for": "valid_for_days",
-    "times_activated_max": "times_activated_max",
-}
+#: The name on the wire is the field's name, except for these.
+_FIELDS = {"license_key": "key", "valid_for": "valid_for_days"}
 _PARSERS: dict[str, Any] = {
     "order_id": parsing.parse_integer,
     "product_id": parsing.parse_integer,
@@ -53,15 +47,20 @@ _NOT_WRITABLE = frozenset(
     "id hash times_activated source created_at created_by updated_at updated_by".split()
 )
 _FILTERS = ("product_id", "order_id", "user_id")
-#: The parameters that the calls know.
-TOKEN = frozenset({"token"})
-ACTIVATION = frozenset({"token", "label", "meta"})
-LISTING = frozenset({"page", "per_page", "status", *_FILTERS})
-WRITABLE = frozenset(_WRITABLE)
 
 
 async def activate(call: Call) -> Answer:
-    """Take a place on a license, or take one back."""
+    """Activate or reactivate.
+
+    Takes a place on the license: `timesActivated` goes up by one, and the answer has the new activation with
+    its `token`. Keep the token: it names this place in all later calls.
+
+    With `token`, the place of that deactivated activation is taken back: it counts like a new one, and
+    `deactivated_at` is null again.
+
+    Refusals are checked in this order: unknown key, expired, inactive or disabled, then the token, then the
+    limit.
+    """
     asked = call.parameters
     token = _token(asked)
     if token is not None:
@@ -73,7 +72,13 @@ async def activate(call: Call) -> Answer:
 
 
 async def deactivate(call: Call) -> Answer:
-    """Give up the place with this token, or every place."""
+    """Deactivate.
+
+    Gives up the place with this `token`: `timesActivated` goes down by one. Without a token, all places of
+    the license are given up.
+
+    This also works for expired, inactive and disabled licenses.
+    """
     token = _token(call.parameters)
     if token is not None:
         return await call.change(Deactivate(**_about(call), token=token), wire.one_activation)
@@ -81,19 +86,32 @@ async def deactivate(call: Call) -> Answer:
 
 
 async def validate(call: Call) -> Answer:
-    """Report a license; nothing changes."""
+    """Validate.
+
+    Reports the license and changes nothing. `activationData` lists its activations, deactivated ones
+    included; with `token`, only the active one with that token.
+
+    An expired, inactive or disabled license is reported like any other: check `expiresAt` and `status`.
+    """
     token = _token(call.parameters)
     query = Validate(key=call.key, token=token, only_product_id=call.only_product_id)
     return await call.ask(query, wire.validation)
 
 
 async def get_license(call: Call) -> Answer:
-    """One license with its activations."""
+    """Get a license.
+
+    One license with its activations.
+    """
     return await call.ask(Validate(key=call.key), wire.license_with_activations)
 
 
 async def list_licenses(call: Call) -> Answer:
-    """All licenses, streamed; or one page of them."""
+    """List licenses.
+
+    Without `page` and `per_page`: all licenses that match, oldest first. With either: one page, and headers
+    with the number of licenses and pages and with links to the pages beside it.
+    """
     asked = call.parameters
     where = _filter(asked)
     if "page" in asked or "per_page" in asked:
@@ -105,7 +123,10 @@ async def list_licenses(call: Call) -> Answer:
 
 
 async def create_license(call: Call) -> Answer:
-    """Make a license."""
+    """Create a license.
+
+    `license_key` is required, in the body or in the query.
+    """
     asked = call.parameters
     key = _license_key(asked)
     changes = {"status": Status.ACTIVE} | _changes(asked)
@@ -114,7 +135,13 @@ async def create_license(call: Call) -> Answer:
 
 
 async def update_license(call: Call) -> Answer:
-    """Change the given fields of a license."""
+    """Change a license.
+
+    Changes the given fields only. PUT, PATCH and POST do the same.
+
+    `id`, `hash`, `times_activated`, `source`, `created_at`, `created_by`, `updated_at` and `updated_by` are
+    read-only: if one of them is sent, or the body has an unknown field, nothing is changed.
+    """
     asked = {name: value for name, value in call.query.items() if name in _KNOWN} | call.sent
     for name in asked:
         if name not in _WRITABLE:
@@ -130,7 +157,10 @@ async def update_license(call: Call) -> Answer:
 
 
 async def delete_license(call: Call) -> Answer:
-    """Delete a license and its activations."""
+    """Delete a license.
+
+    Deletes the license and its activations.
+    """
     return await call.change(DeleteLicense(**_about(call)), wire.nothing)
 
 
@@ -149,7 +179,8 @@ _ACTIVATION_PARSERS: dict[str, Any] = {
     "label": lambda value: parsing.parse_text(value, parsing.MAX_LABEL_LENGTH),
     "meta": parsing.parse_meta,
 }
-_KNOWN = _WRITABLE.keys() | _NOT_WRITABLE
+_WRITABLE = frozenset(LicenseParameters.__struct_fields__)
+_KNOWN = _WRITABLE | _NOT_WRITABLE
 
 
 def _license_key(asked: Mapping[str, Any]) -> str:
@@ -178,7 +209,7 @@ def _changes(asked: Mapping[str, Any]) -> dict[str, Any]:
     values = parameters.read(asked, _PARSERS)
     if values.get("expires_at") is not None:
         values["valid_for"] = None
-    return {_WRITABLE[name]: value for name, value in values.items()}
+    return {_FIELDS.get(name, name): value for name, value in values.items()}
 
 
 def _filter(query: Mapping[str, Any]) -> LicenseFilter:
@@ -218,7 +249,7 @@ def _page_number(value: object) -> int:
 
 
 def _page_size(value: object) -> int:
-    return _whole(value, _MOST_PER_PAGE)
+    return _whole(value, MAX_PER_PAGE)
 
 
 def _whole(value: object, most: int) -> int:

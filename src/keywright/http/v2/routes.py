@@ -1,13 +1,16 @@
 """The v2 interface as a table: which address and method does what, and who may call it."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from enum import Enum
 from functools import cache
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
+from msgspec import Struct
+
 from keywright.core import errors as e
-from keywright.http.v2 import generators, licenses, wire
+from keywright.http.v2 import generators, licenses, schemas, wire
 from keywright.http.v2.call import Answer, Call
 from keywright.http.v2.messages import NO_SAYINGS, Sayings
 
@@ -24,17 +27,24 @@ class Right(Enum):
 
 
 class Action(NamedTuple):
-    """The action of a method at an address. ``takes`` are the parameters that it knows, ``sayings`` refusals
-    in its own words, ``unreadable`` is what it says of a body that is no form and no object.
+    """The action of a method at an address. The docstring of ``answer`` is its description for readers.
+
+    ``takes`` and ``gives`` are the types of its parameters and of the ``data`` in its answer. ``refusals``
+    are its own, beside those that any call may meet; ``sayings`` are its own words for some of them.
+    ``unreadable`` is the refusal of a body that is neither a form nor an object, and ``example`` holds the
+    parameters of an example call.
     """
 
     operation: str
     right: Right
     answer: Callable[[Call], Awaitable[Answer]]
     changes: bool = True
-    takes: frozenset[str] = frozenset()
+    takes: type[Struct] = schemas.NoParameters
+    gives: Any = schemas.Nothing
+    refusals: tuple[type[e.KeywrightError], ...] = ()
     sayings: Sayings = NO_SAYINGS
     unreadable: type[e.KeywrightError] | None = None
+    example: Mapping[str, Any] = MappingProxyType({})
 
 
 class Address:
@@ -52,87 +62,184 @@ class Address:
         self.methods = (*actions, *(("HEAD",) if has_head else ()), "OPTIONS")
 
 
-_ACTIVATE = Action("activate", Right.CORE, licenses.activate, takes=licenses.ACTIVATION)
+_ACTIVATE = Action(
+    "activate",
+    Right.CORE,
+    licenses.activate,
+    takes=schemas.ActivationParameters,
+    gives=schemas.ActivatedLicense,
+    refusals=(
+        e.UnknownLicense,
+        e.LicenseExpired,
+        e.LicenseInactive,
+        e.LicenseDisabled,
+        e.UnknownToken,
+        e.AlreadyActivated,
+        e.LimitReached,
+        e.TooManyChanges,
+    ),
+    example={"label": "Front desk", "meta": {"os": "linux", "version": "2.1"}},
+)
+_VALIDATE = Action(
+    "validate",
+    Right.CORE,
+    licenses.validate,
+    changes=False,
+    takes=schemas.TokenParameters,
+    gives=schemas.ValidatedLicense,
+    refusals=(e.UnknownLicense, e.TokenNotActive),
+    example={"token": schemas.EXAMPLE_TOKEN},
+)
 _DEACTIVATE = Action(
     "deactivate",
     Right.CORE,
     licenses.deactivate,
-    takes=licenses.TOKEN,
+    takes=schemas.TokenParameters,
+    gives=schemas.DeactivatedLicense,
+    refusals=(e.UnknownLicense, e.TokenNotActive, e.NothingActive),
     sayings={e.UnknownLicense: "License Key: {e.key} could not be found or is deactivated."},
+    example={"token": schemas.EXAMPLE_TOKEN},
 )
-_VALIDATE = Action("validate", Right.CORE, licenses.validate, changes=False, takes=licenses.TOKEN)
+_LIST = Action(
+    "list_licenses",
+    Right.READ,
+    licenses.list_licenses,
+    changes=False,
+    takes=schemas.ListParameters,
+    gives=list[schemas.LicenseWithActivations],
+    refusals=(e.NoLicenses,),
+)
+_CREATE = Action(
+    "create_license",
+    Right.WRITE,
+    licenses.create_license,
+    takes=schemas.NewLicense,
+    gives=schemas.License,
+    refusals=(e.InvalidLicenseKey, e.LicenseKeyTaken, e.InvalidStatus),
+    example={
+        "license_key": schemas.EXAMPLE_KEY,
+        "order_id": 1042,
+        "product_id": 7,
+        "user_id": 311,
+        "expires_at": "2027-12-31",
+        "times_activated_max": 3,
+    },
+)
+_GET = Action(
+    "get_license",
+    Right.READ,
+    licenses.get_license,
+    changes=False,
+    gives=schemas.LicenseWithActivations,
+    refusals=(e.UnknownLicense,),
+)
 _UPDATE = Action(
     "update_license",
     Right.WRITE,
     licenses.update_license,
-    takes=licenses.WRITABLE,
-    # The contract's word for a body that says nothing.
+    takes=schemas.LicenseParameters,
+    gives=schemas.License,
+    refusals=(
+        e.UnknownLicense,
+        e.NothingToChange,
+        e.FieldNotWritable,
+        e.InvalidStatus,
+        e.InvalidLicenseKey,
+        e.LicenseKeyTaken,
+    ),
+    # The contract's refusal of an empty body.
     unreadable=e.NothingToChange,
+    example={"expires_at": "2028-12-31", "times_activated_max": 5},
+)
+_DELETE = Action(
+    "delete_license",
+    Right.WRITE,
+    licenses.delete_license,
+    refusals=(e.UnknownLicense,),
+    sayings={e.UnknownLicense: "The license key could not be found or deleted."},
+)
+_LIST_GENERATORS = Action(
+    "list_generators",
+    Right.READ,
+    generators.list_generators,
+    changes=False,
+    gives=list[schemas.Generator],
+    refusals=(e.NoGenerators,),
+)
+_CREATE_GENERATOR = Action(
+    "create_generator",
+    Right.WRITE,
+    generators.create_generator,
+    takes=schemas.NewGenerator,
+    gives=schemas.Generator,
+    refusals=(e.GeneratorFieldMissing, e.GeneratorFieldInvalid, e.GeneratorFieldNotInteger),
+    example={
+        "name": "Plugin, one year",
+        "charset": "BCDFGHJKMPQRTVWXY2346789",
+        "chunks": 4,
+        "chunk_length": 5,
+        "times_activated_max": 3,
+        "separator": "-",
+        "prefix": "PRO-",
+        "expires_in": 365,
+    },
+)
+_GET_GENERATOR = Action(
+    "get_generator",
+    Right.READ,
+    generators.get_generator,
+    changes=False,
+    gives=schemas.Generator,
+    refusals=(e.UnknownGenerator,),
 )
 _UPDATE_GENERATOR = Action(
     "update_generator",
     Right.WRITE,
     generators.update_generator,
-    takes=generators.WRITABLE,
+    takes=schemas.GeneratorParameters,
+    gives=schemas.Generator,
+    refusals=(e.UnknownGenerator, e.NothingToChange, e.GeneratorFieldInvalid, e.GeneratorFieldNotInteger),
     sayings={e.UnknownGenerator: "The generator could not be updated."},
+    example={"times_activated_max": 5},
+)
+_DELETE_GENERATOR = Action(
+    "delete_generator",
+    Right.WRITE,
+    generators.delete_generator,
+    refusals=(e.UnknownGenerator,),
+    sayings={e.UnknownGenerator: "The generator key could not be found or deleted."},
+)
+_GENERATE = Action(
+    "generate",
+    Right.WRITE,
+    generators.generate,
+    takes=schemas.GenerationParameters,
+    gives=list[schemas.License],
+    refusals=(e.UnknownGenerator, e.InvalidStatus),
+    example={"amount": 1, "order_id": 1042, "product_id": 7, "user_id": 311},
 )
 
 ADDRESSES: list[Address] = [
     Address(("licenses", "activate", None), {"GET": _ACTIVATE, "POST": _ACTIVATE}),
     Address(("licenses", "validate", None), {"GET": _VALIDATE, "POST": _VALIDATE}),
     Address(("licenses", "deactivate", None), {"GET": _DEACTIVATE, "POST": _DEACTIVATE}),
-    Address(
-        ("licenses",),
-        {
-            "GET": Action(
-                "list_licenses", Right.READ, licenses.list_licenses, changes=False, takes=licenses.LISTING
-            ),
-            "POST": Action("create_license", Right.WRITE, licenses.create_license, takes=licenses.WRITABLE),
-        },
-    ),
+    Address(("licenses",), {"GET": _LIST, "POST": _CREATE}),
     Address(
         ("licenses", None),
-        {
-            "GET": Action("get_license", Right.READ, licenses.get_license, changes=False),
-            "PUT": _UPDATE,
-            "PATCH": _UPDATE,
-            "POST": _UPDATE,
-            "DELETE": Action(
-                "delete_license",
-                Right.WRITE,
-                licenses.delete_license,
-                sayings={e.UnknownLicense: "The license key could not be found or deleted."},
-            ),
-        },
+        {"GET": _GET, "PUT": _UPDATE, "PATCH": _UPDATE, "POST": _UPDATE, "DELETE": _DELETE},
     ),
-    Address(
-        ("generators",),
-        {
-            "GET": Action("list_generators", Right.READ, generators.list_generators, changes=False),
-            "POST": Action(
-                "create_generator", Right.WRITE, generators.create_generator, takes=generators.WRITABLE
-            ),
-        },
-    ),
+    Address(("generators",), {"GET": _LIST_GENERATORS, "POST": _CREATE_GENERATOR}),
     Address(
         ("generators", None),
         {
-            "GET": Action("get_generator", Right.READ, generators.get_generator, changes=False),
+            "GET": _GET_GENERATOR,
             "PUT": _UPDATE_GENERATOR,
             "PATCH": _UPDATE_GENERATOR,
             "POST": _UPDATE_GENERATOR,
-            "DELETE": Action(
-                "delete_generator",
-                Right.WRITE,
-                generators.delete_generator,
-                sayings={e.UnknownGenerator: "The generator key could not be found or deleted."},
-            ),
+            "DELETE": _DELETE_GENERATOR,
         },
     ),
-    Address(
-        ("generators", None, "generate"),
-        {"POST": Action("generate", Right.WRITE, generators.generate, takes=generators.GENERATION)},
-    ),
+    Address(("generators", None, "generate"), {"POST": _GENERATE}),
 ]
 
 

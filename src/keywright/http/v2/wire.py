@@ -4,77 +4,23 @@ Licenses and generators are written in camelCase, activations in snake_case; mom
 ``YYYY-MM-DD HH:MM:SS`` in UTC. What is written here is whole answers: the envelope included.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import lru_cache
+from typing import TypeVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from keywright.core.parsing import write_time
+from keywright.http.v2 import schemas
 from keywright.licensing.activations.model import Activation, LicenseRecord
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import remaining_activations
 from keywright.provisioning.generators.model import Generator
 
+_Record = TypeVar("_Record")
+
 encode: Callable[[object], bytes] = msgspec.json.Encoder().encode
-
-
-class ActivationOut(msgspec.Struct, gc=False):
-    """An activation, as it is written."""
-
-    id: int
-    token: str
-    license_id: int
-    label: str | None
-    source: int
-    ip_address: str
-    user_agent: str
-    meta_data: Mapping[str, str] | None
-    created_at: str
-    updated_at: str | None
-    deactivated_at: str | None
-
-
-class LicenseOut(msgspec.Struct, rename="camel", gc=False):
-    """A license, as it is written; what is unset is left out."""
-
-    id: int
-    order_id: int | None
-    product_id: int | None
-    user_id: int | None
-    license_key: str
-    expires_at: str | None
-    valid_for: int | None
-    source: int
-    status: int
-    times_activated: int
-    times_activated_max: int | None
-    created_at: str
-    created_by: int | UnsetType
-    updated_at: str
-    updated_by: int | UnsetType | None
-    remaining_activations: int | UnsetType | None
-    activation_data: ActivationOut | list[ActivationOut] | UnsetType
-
-
-class GeneratorOut(msgspec.Struct, rename="camel"):
-    """A generator, as it is written. Typed clients of the format read four of its numbers as texts."""
-
-    id: int
-    name: str
-    charset: str
-    chunks: int
-    chunk_length: int
-    times_activated_max: str | None
-    separator: str | None
-    prefix: str | None
-    suffix: str | None
-    expires_in: str | None
-    created_at: str
-    created_by: str | None
-    updated_at: str
-    updated_by: str | None
 
 
 #: How many licenses of a list are written at once.
@@ -88,21 +34,24 @@ def success(data: object) -> bytes:
 
 def one_activation(record: LicenseRecord) -> bytes:
     """The answer to activate, reactivate, and deactivate with a token."""
-    activation = _activation(record.activations[0])
-    return success(_license(record.license, activation, has_authors=False))
+    one, activation = record.license, _activation(record.activations[0])
+    return success(_license(schemas.ActivatedLicense, one, _text(one.updated_at), activation))
 
 
 def many_activations(record: LicenseRecord) -> bytes:
     """The answer to deactivate without a token."""
-    activations = [_activation(one) for one in record.activations]
-    return success(_license(record.license, activations, has_authors=False))
+    one = record.license
+    return success(_license(schemas.DeactivatedLicense, one, _text(one.updated_at), _activations(record)))
 
 
 def validation(record: LicenseRecord) -> bytes:
     """The answer to validate."""
-    written = _with_activations(record)
-    written.remaining_activations = remaining_activations(record.license)
-    return success(written)
+    one = record.license
+    return success(
+        _license(
+            schemas.ValidatedLicense, one, *_authors(one), remaining_activations(one), _activations(record)
+        )
+    )
 
 
 def license_with_activations(record: LicenseRecord) -> bytes:
@@ -112,12 +61,12 @@ def license_with_activations(record: LicenseRecord) -> bytes:
 
 def license_alone(record: LicenseRecord) -> bytes:
     """The answer to create and update."""
-    return success(_license(record.license))
+    return success(_license_alone(record.license))
 
 
 def licenses_alone(records: Sequence[LicenseRecord]) -> bytes:
     """The answer to generate."""
-    return success([_license(one.license) for one in records])
+    return success([_license_alone(one.license) for one in records])
 
 
 def licenses_with_activations(records: Sequence[LicenseRecord]) -> bytes:
@@ -161,13 +110,18 @@ def _digits(number: int | None) -> str | None:
     return None if number is None else str(number)
 
 
-def _license(
-    one: License,
-    activation_data: ActivationOut | list[ActivationOut] | UnsetType = UNSET,
-    *,
-    has_authors: bool = True,
-) -> LicenseOut:
-    return LicenseOut(
+def _license_alone(one: License) -> schemas.License:
+    return _license(schemas.License, one, *_authors(one))
+
+
+def _with_activations(record: LicenseRecord) -> schemas.LicenseWithActivations:
+    one = record.license
+    return _license(schemas.LicenseWithActivations, one, *_authors(one), _activations(record))
+
+
+def _license(record: Callable[..., _Record], one: License, *others: object) -> _Record:
+    """A record of the license, with its other fields."""
+    return record(
         one.id,
         one.order_id,
         one.product_id,
@@ -180,20 +134,21 @@ def _license(
         one.times_activated,
         one.times_activated_max,
         _text(one.created_at),
-        (one.created_by or 0) if has_authors else UNSET,
-        _text(one.updated_at),
-        one.updated_by if has_authors else UNSET,
-        UNSET,
-        activation_data,
+        *others,
     )
 
 
-def _with_activations(record: LicenseRecord) -> LicenseOut:
-    return _license(record.license, [_activation(one) for one in record.activations])
+def _authors(one: License) -> tuple[int, str, int | None]:
+    """Created by; updated at; updated by."""
+    return one.created_by or 0, _text(one.updated_at), one.updated_by
 
 
-def _activation(one: Activation) -> ActivationOut:
-    return ActivationOut(
+def _activations(record: LicenseRecord) -> list[schemas.Activation]:
+    return [_activation(one) for one in record.activations]
+
+
+def _activation(one: Activation) -> schemas.Activation:
+    return schemas.Activation(
         one.id,
         one.token,
         one.license_id,
@@ -208,8 +163,8 @@ def _activation(one: Activation) -> ActivationOut:
     )
 
 
-def _generator(one: Generator) -> GeneratorOut:
-    return GeneratorOut(
+def _generator(one: Generator) -> schemas.Generator:
+    return schemas.Generator(
         one.id,
         one.name,
         one.charset,
