@@ -37,16 +37,17 @@ class Settings(BaseSettings):
     data_dir: Annotated[Path, BeforeValidator(read_path)] = Field(
         default=Path("keywright-data"),
         description=(
-            "Where the secret and, unless database_url says otherwise, the database are kept. "
-            "A relative path starts in the current directory."
+            "The folder of the secret and, unless database_url names another, of the database. A relative "
+            "path starts in the current directory."
         ),
         json_schema_extra={"allowed": "the path of a directory"},
     )
     database_url: Annotated[str | None, BeforeValidator(read_url)] = Field(
         default=None,
         description=(
-            f"The database. Without it: the SQLite file {_DATABASE_NAME} in data_dir. A PostgreSQL URL is "
-            "passed to libpq as it is, with several hosts, too; over a network, it says sslmode=verify-full."
+            f"The database. Default: the SQLite file {_DATABASE_NAME} in data_dir. A PostgreSQL URL is "
+            "passed to libpq as it is, also with several hosts; over a network, it should say "
+            "sslmode=verify-full."
         ),
         json_schema_extra={
             "allowed": "a URL such as sqlite:////absolute/path.db or postgresql://user:password@host/database"
@@ -55,19 +56,21 @@ class Settings(BaseSettings):
     read_database_url: Annotated[str | None, BeforeValidator(read_url)] = Field(
         default=None,
         description=(
-            "Replicas of a PostgreSQL database, which answer questions as long as they have every change; "
-            "changes go to database_url."
+            "Replicas of a PostgreSQL database. They answer questions for as long as they have every "
+            "change; changes go to database_url."
         ),
         json_schema_extra={"allowed": "a URL such as postgresql://user:password@replica1,replica2/database"},
     )
     read_lag_limit: Whole = Field(
         default=1000,
-        description="How far behind, in milliseconds, a replica may be without being left alone for a while.",
+        description=(
+            "How many milliseconds a replica may be behind; one further behind is not asked for a while."
+        ),
         json_schema_extra={"allowed": "an integer of at least 0"},
     )
     workers: Whole = Field(
         default=1,
-        description="How many server processes there are; more than one needs PostgreSQL.",
+        description="The number of server processes; more than one needs PostgreSQL.",
         json_schema_extra={"allowed": "an integer from 1 to 256"},
         ge=1,
         le=256,
@@ -80,28 +83,28 @@ class Settings(BaseSettings):
     )
     port: Whole = Field(
         default=8000,
-        description="The port to listen on; 0 is any that is free.",
+        description="The port to listen on; 0 is any free one.",
         json_schema_extra={"allowed": "an integer from 0 to 65535"},
         le=65535,
     )
     admin: bool = Field(
         default=True,
-        description="Whether the administration pages are served; without them, /admin is nowhere.",
+        description="Whether the administration pages are served; if not, /admin does not exist.",
         json_schema_extra={"allowed": "true or false"},
     )
     admin_address: Annotated[str | None, BeforeValidator(read_address)] = Field(
         default=None,
         description=(
             "An address of its own for the administration pages, a private one for example. They are served "
-            "there alone: at every other address, /admin is nowhere."
+            "there only: at every other address, /admin does not exist."
         ),
         json_schema_extra={"allowed": "a host and a port such as 127.0.0.1:8001 or [::1]:8001"},
     )
     drain_seconds: Whole = Field(
         default=0,
         description=(
-            "How long the server goes on serving after SIGTERM while /readyz says 503, so that proxies send "
-            "their calls to other instances first; 0 where there is only one."
+            "How long the server keeps serving after SIGTERM while /readyz says 503, so that proxies send "
+            "their calls to other instances; 0 where there is only one."
         ),
         json_schema_extra={"allowed": "an integer from 0 to 60"},
         le=60,
@@ -119,28 +122,32 @@ class Settings(BaseSettings):
     require_api_key: bool = Field(
         default=False,
         description=(
-            "Whether activating, deactivating and validating need an API key too; without it, the license "
-            "key is enough."
+            "Whether activating, deactivating and validating need an API key, too; if not, the license key "
+            "is enough."
         ),
         json_schema_extra={"allowed": "true or false"},
     )
     trusted_proxies: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(read_networks)] = Field(
         default=(),
-        description="Proxies whose X-Forwarded-For header is believed: addresses or ranges, comma-separated.",
+        description=(
+            "The proxies whose X-Forwarded-For header is believed: addresses or ranges, comma-separated."
+        ),
         json_schema_extra={
             "allowed": "addresses or ranges such as 10.0.0.1, 10.1.0.0/16, with no bits set below the mask"
         },
     )
     allowed_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(read_origins)] = Field(
         default=(),
-        description="Web sites whose programs may make management calls from a browser, comma-separated.",
+        description=(
+            "The web sites whose programs may make management calls from a browser, comma-separated."
+        ),
         json_schema_extra={"allowed": "origins such as https://shop.example, without a path"},
     )
     secret: Annotated[SecretStr | None, BeforeValidator(trim)] = Field(
         default=None,
         description=(
-            "What license keys are sealed with. Without it: the file named secret in data_dir, made at the "
-            "first start. A database is readable only with the secret that it was made with."
+            "The secret that seals license keys. Default: the file named secret in data_dir, made at the "
+            "first start. A database can be read only with the secret that it was made with."
         ),
         json_schema_extra={"allowed": f"a text of at least {MIN_SECRET_LENGTH} characters"},
         min_length=MIN_SECRET_LENGTH,
@@ -148,7 +155,7 @@ class Settings(BaseSettings):
     previous_secret: Annotated[SecretStr | None, BeforeValidator(trim)] = Field(
         default=None,
         description=(
-            "While the secret is rotated: the one before. Without it: the file named secret.previous in "
+            "The previous secret, while the secret is rotated. Default: the file named secret.previous in "
             "data_dir, if there is one."
         ),
         json_schema_extra={"allowed": f"a text of at least {MIN_SECRET_LENGTH} characters"},
@@ -156,16 +163,15 @@ class Settings(BaseSettings):
     )
     queue_limit: Whole = Field(
         default=4096,
-        description="The most changes, and the most questions, that may wait at once; others get 503.",
+        description=(
+            "The highest number of changes, and of questions, that may wait at once; further ones get 503."
+        ),
         json_schema_extra={"allowed": "an integer of at least 1"},
         ge=1,
     )
     answer_within_seconds: Whole = Field(
         default=10,
-        description=(
-            "How long a call may wait before it is decided; then it is refused with 503, and nothing was "
-            "changed."
-        ),
+        description="How long a call may wait to be decided; then it gets 503, and nothing was changed.",
         json_schema_extra={"allowed": "an integer from 1 to 60"},
         ge=1,
         le=60,
@@ -182,8 +188,9 @@ class Settings(BaseSettings):
     kept_records: Whole = Field(
         default=100,
         description=(
-            "How many activations that were given up a license keeps at least; twice its limit where that is "
-            "more, and all of the last 24 hours, but never more than 10000. The oldest go first."
+            "The number of given-up activations that a license keeps: at least this many, or twice its "
+            "limit where that is more, and all of the last 24 hours, but never more than 10000. The oldest "
+            "go first."
         ),
         json_schema_extra={"allowed": "an integer from 1 to 10000"},
         ge=1,
@@ -192,8 +199,8 @@ class Settings(BaseSettings):
     keep_events_days: Whole = Field(
         default=400,
         description=(
-            "For how many days events are kept; 0 is for ever. Of a license's own calls, those without a "
-            "secret API key, at most 1000 a day and 20000 in all are kept."
+            "For how many days events are kept; 0 is for ever. Of a license's calls without a secret API "
+            "key, at most 1000 a day and 20000 in all are kept."
         ),
         json_schema_extra={"allowed": "an integer from 0 to 36500"},
         le=36_500,
@@ -201,8 +208,8 @@ class Settings(BaseSettings):
     listed_records: Whole = Field(
         default=1000,
         description=(
-            "How many activations of a license an answer lists at most, the active ones first; and about "
-            "1 MiB of them. In lists of licenses: 100 of each."
+            "The highest number of a license's activations in an answer, active ones first; and about 1 MiB "
+            "of them. In lists of licenses: 100 of each."
         ),
         json_schema_extra={"allowed": "an integer from 1 to 10000"},
         ge=1,
@@ -211,8 +218,8 @@ class Settings(BaseSettings):
     connections_limit: Whole = Field(
         default=8192,
         description=(
-            "How many connections each server process has open at once, as far as the system lets it; others "
-            "get 503."
+            "The highest number of open connections of each server process, as far as the system allows it; "
+            "further ones get 503."
         ),
         json_schema_extra={"allowed": "an integer of at least 1"},
         ge=1,
@@ -220,24 +227,24 @@ class Settings(BaseSettings):
     connections_per_address: Whole = Field(
         default=256,
         description=(
-            "How many of these may come from one address or IPv6 /64; 0 is no limit. This machine and "
-            "trusted_proxies may have all."
+            "The highest number of these from one address or IPv6 /64; 0 is no limit. This machine and "
+            "trusted_proxies have no such limit."
         ),
         json_schema_extra={"allowed": "an integer of at least 0"},
     )
     unknown_key_limit: Whole = Field(
         default=600,
         description=(
-            "How many unknown license keys an address may send in a minute, as each server process counts "
-            "them; 0 is no limit."
+            "How many unknown license keys an address may send in a minute, counted by each server process; "
+            "0 is no limit."
         ),
         json_schema_extra={"allowed": "an integer of at least 0"},
     )
     bad_credentials_limit: Whole = Field(
         default=120,
         description=(
-            "How many wrong API credentials an address may send in a minute, as each server process counts "
-            "them; 0 is no limit."
+            "How many wrong API credentials an address may send in a minute, counted by each server "
+            "process; 0 is no limit."
         ),
         json_schema_extra={"allowed": "an integer of at least 0"},
     )
@@ -245,23 +252,23 @@ class Settings(BaseSettings):
         default=120,
         description=(
             "How many malformed requests (400) an address may send in a minute without an API key that may "
-            "read or write, as each server process counts them; 0 is no limit."
+            "read or write, counted by each server process; 0 is no limit."
         ),
         json_schema_extra={"allowed": "an integer of at least 0"},
     )
     license_change_limit: Whole = Field(
         default=120,
         description=(
-            "How many activations and reactivations of a license may succeed in a minute, after the first "
-            "1,000, as each server process counts them; 0 is no limit. Those with a read_write API key do "
-            "not count, and giving up a place is never refused."
+            "How many activations and reactivations of a license may succeed in a minute after the first "
+            "1,000, counted by each server process; 0 is no limit. Those with a read_write API key do not "
+            "count, and giving up a place is never refused."
         ),
         json_schema_extra={"allowed": "an integer of at least 0"},
     )
     address_change_limit: Whole = Field(
         default=600,
         description=(
-            "The same from one address (or IPv6 /64 network), after the first 5,000; not for calls through a "
+            "The same from one address (or IPv6 /64 network) after the first 5,000; not for calls through a "
             "proxy that trusted_proxies does not name."
         ),
         json_schema_extra={"allowed": "an integer of at least 0"},
@@ -270,8 +277,8 @@ class Settings(BaseSettings):
         Field(
             default="none",
             description=(
-                "Which users of the pages have to have a second factor: one who has none is led to set it up "
-                "after the password, and can do nothing else before. Every user may have one."
+                "Which users of the pages must have a second factor: a user who has none must set it up "
+                "after the password, before anything else. Every user may have one."
             ),
             json_schema_extra={"allowed": "none, administrators or all"},
         )
@@ -280,23 +287,23 @@ class Settings(BaseSettings):
         default="full",
         description=(
             "How much of an IP address is kept with activations, events and sessions: all of it (full), its "
-            "network (short: /24 of IPv4, /48 of IPv6), or nothing (none). Limits look at whole addresses, "
-            "in memory only."
+            "network (short: /24 of IPv4, /48 of IPv6), or nothing (none). Limits use whole addresses, in "
+            "memory only."
         ),
         json_schema_extra={"allowed": "full, short or none"},
     )
     keep_addresses_days: Whole = Field(
         default=90,
         description=(
-            "After how many days the IP address and user agent of an activation that was given up, and the "
-            "address of an event, are forgotten; 0 is never."
+            "After how many days the IP address and user agent of a given-up activation, and the address of "
+            "an event, are deleted; 0 is never."
         ),
         json_schema_extra={"allowed": "an integer from 0 to 36500"},
         le=36_500,
     )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(lower)] = Field(
         default="info",
-        description="What is logged: this and everything graver.",
+        description="The lowest level that is logged.",
         json_schema_extra={"allowed": "debug, info, warning or error"},
     )
     log_format: Annotated[Literal["auto", "console", "json"], BeforeValidator(lower)] = Field(
