@@ -18,7 +18,7 @@ from keywright.cli.options import (
 from keywright.core.parsing import write_time
 from keywright.identity.model import ApiKey, Permissions
 
-app = typer.Typer(name="apikey", no_args_is_help=True, help="Give programs access to the API, and end it.")
+app = typer.Typer(name="apikey", no_args_is_help=True, help="Give programs access to the API, or end it.")
 
 
 @command(
@@ -30,7 +30,10 @@ app = typer.Typer(name="apikey", no_args_is_help=True, help="Give programs acces
 def create(
     here: Installation,
     *,
-    name: Annotated[str, typer.Option(metavar="NAME", parser=parse_name, help="Whom it is for.")],
+    name: Annotated[
+        str,
+        typer.Option(metavar="NAME", parser=parse_name, help="A name for it, such as that of the program."),
+    ],
     permissions: Annotated[
         Permissions, typer.Option(metavar="WHAT", help="read, write, read_write or client; see above.")
     ],
@@ -39,9 +42,8 @@ def create(
 ) -> None:
     """Make an API key, and print its consumer key and consumer secret: now, and never again.
 
-    read: look at licenses and generators. write: change them. client: nothing but activate, deactivate
-    and validate, with --product-id only licenses of that product; this one may be inside a program that
-    you give away.
+    read: look at licenses and generators. write: change them. client: only activate, deactivate and validate,
+    with --product-id only licenses of that product; this one may be inside a program that you give away.
     """
     from keywright.identity import api_keys as access
 

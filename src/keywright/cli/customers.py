@@ -16,7 +16,7 @@ from keywright.maintenance.commands import EraseCustomer
 app = typer.Typer(
     name="customer",
     no_args_is_help=True,
-    help="Hand out what is stored about a customer, or erase what tells of them.",
+    help="Export or erase what is stored about a customer.",
 )
 
 _Number = Annotated[
@@ -48,11 +48,11 @@ def erase(
     *,
     is_sure: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Erase what tells of a customer: their name, and the IP addresses, user agents, labels and meta data of
-    the activations and events of their licenses. Licenses, tokens and counters stay, and programs go on.
+    """Erase a customer's data: their name, and the IP addresses, user agents, labels and meta data of the
+    activations and events of their licenses. Licenses, tokens and counters stay, and programs keep working.
 
-    A program that goes on tells its address and label again when it activates the next time. To end that,
-    delete the licenses first. Run it again after it was interrupted.
+    A program that activates again sends its address and label again. To prevent that, delete the licenses
+    first. Run it again if it was interrupted.
     """
     if not is_sure:
         question = f"Erase the name, addresses, user agents, labels and meta data of customer {user_id}?"

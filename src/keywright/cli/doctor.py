@@ -28,18 +28,18 @@ def doctor(
     here: Installation,
     *,
     is_repaired: Annotated[
-        bool, typer.Option("--repair", help="Mend what can be mended without losing anything: counters.")
+        bool, typer.Option("--repair", help="Repair what can be repaired without loss: counters.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Look whether everything in the database is as it has to be; beside a running server, too.
+    """Check that everything in the database is as it has to be; the server may run meanwhile.
 
-    Every counter is the number of active activations and within the limit, every license key can be read
-    and is found, every activation has its license, the events tell the story, no number is given twice,
-    and an SQLite file is sound. Nothing is changed without --repair. Settings that an attacker would like are
-    named, too.
+    Every counter is the number of active activations and within the limit, every license key can be read and
+    is found, every activation has its license, the events agree, no number is given twice, and an SQLite file
+    is sound. Nothing is changed without --repair. Risky settings are named, too.
 
-    Status 0: nothing is wrong, or everything was mended; there may be warnings. Status 1: something is wrong.
+    Status 0: nothing is wrong, or everything was repaired; there may be warnings. Status 1: something is
+    wrong.
     """
     from keywright.maintenance.doctor import Examined, examine
 

@@ -29,9 +29,7 @@ from keywright.provisioning.generators.commands import (
 )
 from keywright.provisioning.generators.model import Generator
 
-app = typer.Typer(
-    name="generator", no_args_is_help=True, help="Make licenses in numbers, with keys after a recipe."
-)
+app = typer.Typer(name="generator", no_args_is_help=True, help="Make many licenses, with keys from a recipe.")
 
 _MOST_AT_ONCE = 10_000
 _MAX_TEXT = 255
@@ -59,26 +57,26 @@ def _end(text: str) -> str | None:
     return _text(text)
 
 
-_Name = Annotated[str, typer.Option(metavar="NAME", parser=parse_name, help="What the generator is called.")]
+_Name = Annotated[str, typer.Option(metavar="NAME", parser=parse_name, help="The generator's name.")]
 _Charset = Annotated[
     str, typer.Option(metavar="TEXT", parser=_charset, help="The characters that keys are drawn from.")
 ]
-_Chunks = Annotated[int, typer.Option(metavar="N", min=1, max=_MAX_TEXT, help="How many groups.")]
+_Chunks = Annotated[int, typer.Option(metavar="N", min=1, max=_MAX_TEXT, help="The number of groups.")]
 _ChunkLength = Annotated[
-    int, typer.Option(metavar="N", min=1, max=_MAX_TEXT, help="How many characters in a group.")
+    int, typer.Option(metavar="N", min=1, max=_MAX_TEXT, help="The number of characters in a group.")
 ]
 _Separator = Annotated[
-    str | None, typer.Option(metavar="TEXT", parser=_text, help="What stands between groups.")
+    str | None, typer.Option(metavar="TEXT", parser=_text, help="The text between groups.")
 ]
-_Prefix = Annotated[str | None, typer.Option(metavar="TEXT", parser=_end, help="What every key begins with.")]
-_Suffix = Annotated[str | None, typer.Option(metavar="TEXT", parser=_end, help="What every key ends with.")]
+_Prefix = Annotated[str | None, typer.Option(metavar="TEXT", parser=_end, help="The beginning of every key.")]
+_Suffix = Annotated[str | None, typer.Option(metavar="TEXT", parser=_end, help="The end of every key.")]
 _Max = Annotated[
     int | None,
     typer.Option(
         "--max",
         metavar="N",
         parser=parsing.parse_limit,
-        help="How many places its licenses have. Without it: no limit.",
+        help="The number of places of its licenses. Without it: no limit.",
     ),
 ]
 _ExpiresIn = Annotated[
@@ -86,7 +84,7 @@ _ExpiresIn = Annotated[
     typer.Option(
         metavar="DAYS",
         parser=parsing.parse_days,
-        help="Let its licenses end so many days after their first activation.",
+        help="How many days its licenses are good for, from their first activation.",
     ),
 ]
 _Force = Annotated[
@@ -117,7 +115,7 @@ def create(
 ) -> None:
     """Make a generator: a recipe for license keys.
 
-    Left alone, it makes keys of 150 random bits, such as RT7KA-2M3WX-… with six groups.
+    By default, its keys have 150 random bits, such as RT7KA-2M3WX-… with six groups.
     """
     generator: Generator = here.change(
         CreateGenerator,
@@ -162,7 +160,8 @@ def generate(
     generator_id: Id,
     *,
     amount: Annotated[
-        int, typer.Option(metavar="N", min=1, max=_MOST_AT_ONCE, help="How many, at most 10,000.")
+        int,
+        typer.Option(metavar="N", min=1, max=_MOST_AT_ONCE, help="The number of licenses, at most 10,000."),
     ],
     status: StatusOption = Status.ACTIVE,
     product_id: ProductId = None,

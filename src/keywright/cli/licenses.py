@@ -48,9 +48,7 @@ _PIECE = 500
 
 _Max = Annotated[
     int | None,
-    typer.Option(
-        "--max", metavar="N", parser=parsing.parse_limit, help="How many places it has; 0: no limit."
-    ),
+    typer.Option("--max", metavar="N", parser=parsing.parse_limit, help="The number of places; 0: no limit."),
 ]
 _ExpiresAt = Annotated[
     datetime | None,
@@ -63,14 +61,19 @@ _ExpiresAt = Annotated[
 _ValidFor = Annotated[
     int | None,
     typer.Option(
-        metavar="DAYS", parser=parsing.parse_days, help="Let it end so many days after its first activation."
+        metavar="DAYS",
+        parser=parsing.parse_days,
+        help="How many days it is good for, from its first activation.",
     ),
 ]
 
 _NewMax = Annotated[
     Change | None,
     typer.Option(
-        "--max", metavar="N", parser=changing(parsing.parse_limit), help="How many places, or none: no limit."
+        "--max",
+        metavar="N",
+        parser=changing(parsing.parse_limit),
+        help="The number of places, or none: no limit.",
     ),
 ]
 _NewExpiresAt = Annotated[
@@ -113,9 +116,8 @@ def create(
 ) -> None:
     """Make a license.
 
-    Without --key it gets a new one that nobody can guess: 6 groups of 5 letters and digits (150 random
-    bits), without the characters that are easily confused. Its status is active unless --status says
-    otherwise.
+    Without --key it gets a new one that cannot be guessed: 6 groups of 5 letters and digits (150 random
+    bits), without characters that are easily confused. Its status is active unless --status says otherwise.
     """
     _refuse_two_ends(expires_at, valid_for)
     record: LicenseRecord = here.change(
@@ -135,7 +137,7 @@ def create(
 @command(app)
 @with_installation
 def show(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
-    """Show a license, its activations and what happened to it lately."""
+    """Show a license, its activations and its latest events."""
     from keywright.events import store as event_store
 
     record = here.get_license(key)
@@ -173,7 +175,7 @@ def list_licenses(
         typer.Option(
             metavar="N",
             min=1,
-            help=f"The most to show. Without it: {_ROWS_OF_A_TABLE}; as JSON, all of them.",
+            help=f"How many to show. Without it: {_ROWS_OF_A_TABLE}; as JSON, all of them.",
         ),
     ] = None,
     show_keys: Annotated[
@@ -181,7 +183,7 @@ def list_licenses(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List licenses, oldest first. The table shows the ends of their keys only, JSON whole keys."""
+    """List licenses, oldest first. The table shows the ends of their keys only; JSON has whole keys."""
     where = LicenseFilter(status, product_id, order_id, user_id)
     if as_json:
         records = _all(here, where, limit)
@@ -222,8 +224,8 @@ def update(
 ) -> None:
     """Change what the options name, and nothing else.
 
-    The word none empties a field: --max none takes the limit away. Setting the end of a license replaces
-    its days after the first activation. Places that are taken stay taken when the limit is lowered.
+    The word none empties a field: --max none removes the limit. Setting the end of a license replaces its
+    days after the first activation. Places that are taken stay taken when the limit is lowered.
     """
     given = {
         "times_activated_max": times_activated_max,
@@ -276,7 +278,7 @@ def activate(
     key: Key,
     *,
     label: Annotated[
-        str | None, typer.Option(metavar="TEXT", parser=parse_label, help="What the new place is called.")
+        str | None, typer.Option(metavar="TEXT", parser=parse_label, help="A label for the new activation.")
     ] = None,
     token: Annotated[
         str | None, typer.Option(metavar="TOKEN", help="Take back the place with this token.")

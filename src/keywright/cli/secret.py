@@ -27,18 +27,18 @@ def rotate(
     *,
     is_begun_only: Annotated[
         bool,
-        typer.Option("--begin-only", help="Begin, and leave to another run what is to be sealed anew."),
+        typer.Option("--begin-only", help="Begin only; another run seals the rest anew."),
     ] = False,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
     config: ConfigFile = None,
 ) -> None:
-    """Replace the secret by a new one, and seal everything anew with it. License keys stay as they are, and
-    are found all the time. When it is broken off, say it again, and it goes on.
+    """Replace the secret, and seal everything anew with the new one. License keys stay as they are, and are
+    found all the time. Run it again if it was interrupted: it continues.
 
     On SQLite, stop the server for the beginning; the rest is done while it runs. On PostgreSQL, this makes
-    the new secret first, and ends if there are servers that do not know it: give both secrets to all of
-    them, restart one after the other, and say it again.
+    the new secret first, and ends if there are servers that do not know it: give both secrets to all of them,
+    restart one after the other, and run it again.
 
     Backups from before need the previous secret: it is kept beside the new one until you delete it.
     """

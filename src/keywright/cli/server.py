@@ -50,11 +50,15 @@ _Port = Annotated[
 _Workers = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=1, max=256, help="How many server processes, on PostgreSQL; the setting workers."
+        metavar="N",
+        min=1,
+        max=256,
+        help="The number of server processes, on PostgreSQL; the setting workers.",
     ),
 ]
 _IsDemo = Annotated[
-    bool, typer.Option("--demo", help="Fill an empty database with a license to try, and print how to.")
+    bool,
+    typer.Option("--demo", help="Make a license to try in an empty database, and print the calls for it."),
 ]
 
 
@@ -100,7 +104,7 @@ def serve(
 def init(*, data_dir: DataDir = None, database_url: DatabaseUrl = None, config: ConfigFile = None) -> None:
     """Make the data directory, the secret and the database, and say what was made.
 
-    Nothing that exists is changed, but the database is brought up to date. `keywright serve` does the
+    Nothing that exists is changed, except that the database is brought up to date. `keywright serve` does the
     same by itself.
     """
     from keywright.config import (
@@ -133,7 +137,7 @@ def init(*, data_dir: DataDir = None, database_url: DatabaseUrl = None, config: 
 
 def copy(
     to: Annotated[
-        str, typer.Argument(metavar="URL", help="The other database, without anything in it: postgresql://…")
+        str, typer.Argument(metavar="URL", help="The other database, which must be empty: postgresql://…")
     ],
     *,
     data_dir: DataDir = None,
@@ -142,10 +146,11 @@ def copy(
 ) -> None:
     """Copy everything into another database: from SQLite to PostgreSQL, when one file is not enough.
 
-    Licenses, activations, their numbers, events, generators, API keys, users and the names of products
-    and customers are copied, all or nothing, and the other database belongs to the same secret. Only
-    whoever is signed in to the pages has to sign in again. Stop the server first: what changes afterwards
-    is not in the copy.
+    Licenses, activations, their numbers, events, generators, API keys, users and the names of products and
+    customers are copied, all or nothing, and the other database belongs to the same secret. Users of the
+    pages have to sign in again.
+
+    Stop the server first: what changes afterwards is not in the copy.
     """
     from keywright.config import has_database, open_copy, open_installation, read_settings, without_password
     from keywright.maintenance.copying import copy as copy_database

@@ -23,7 +23,7 @@ from keywright.identity.model import Role, User
 app = typer.Typer(
     name="user",
     no_args_is_help=True,
-    help="Say who may sign in to the administration pages, and what each may do there.",
+    help="Manage who may sign in to the administration pages.",
 )
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", parser=parse_name, help="The name to sign in with.")]
@@ -72,7 +72,7 @@ def list_users(here: Installation, as_json: AsJson = False) -> None:
 @command(app, "keywright user password ada")
 @with_installation
 def password(here: Installation, *, name: _Name, is_from_stdin: _IsFromStdin = False) -> None:
-    """Give a user another password. Whoever is signed in under this name has to sign in again.
+    """Give a user a new password. They have to sign in again everywhere.
 
     The password is asked for twice; it has at least 12 characters.
     """
@@ -84,7 +84,7 @@ def password(here: Installation, *, name: _Name, is_from_stdin: _IsFromStdin = F
 @command(app)
 @with_installation
 def disable(here: Installation, *, name: _Name) -> None:
-    """Let a user sign in no more, and end every session of theirs at once. What they did stays known."""
+    """Disable a user, and end their sessions at once. Their events stay."""
     _change(here, _get_user(here, name), is_disabled=True)
     output.print_line(f"The user {name} is disabled, and is signed out everywhere.")
 
@@ -107,7 +107,7 @@ def change_role(
         Role, typer.Argument(metavar="ROLE", help="administrator, support or reader; see above.")
     ],
 ) -> None:
-    """Let a user do more, or less, from now on.
+    """Change what a user may do, from now on.
 
     administrator: everything. support: look at licenses, and change them. reader: look.
     """
@@ -118,9 +118,8 @@ def change_role(
 @command(app, "keywright user reset-second-factor bob", name="reset-second-factor")
 @with_installation
 def reset_second_factor(here: Installation, *, name: _Name) -> None:
-    """Turn off the second factor of a user who has lost it, and end every session of theirs at once.
-
-    The password alone is enough then, until another one is set up.
+    """Turn off the second factor of a user who has lost it, and end their sessions at once. Then the password
+    alone is enough, until a new one is set up.
     """
     user = _get_user(here, name)
     here.change(DisableSecondFactor, user_id=user.id)
