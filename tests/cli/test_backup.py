@@ -1,4 +1,4 @@
-"""``keywright backup`` and ``keywright restore``: what they say, and their status."""
+"""``keywright backup`` and ``keywright restore``: their output and status."""
 
 import os
 import re
@@ -39,7 +39,7 @@ def used(keywright: Keywright) -> Keywright:
 
 @pytest.fixture
 def elsewhere(used: Keywright, database: str, tmp_path: Path) -> Iterator[tuple[str, ...]]:
-    """The options that name a place where there is nothing but the secret."""
+    """The options that name an installation with nothing but the secret."""
     folder = tmp_path / "new"
     if database == "postgresql":
         with a_postgres_url(empty=True) as url:
@@ -50,7 +50,7 @@ def elsewhere(used: Keywright, database: str, tmp_path: Path) -> Iterator[tuple[
     yield "--data-dir", str(folder)
 
 
-def test_what_was_backed_up_is_there_again(used: Keywright, elsewhere: tuple[str, ...]) -> None:
+def test_a_backup_is_restored(used: Keywright, elsewhere: tuple[str, ...]) -> None:
     said = used("backup", FILE)
     assert re.match(MADE, said), said
     assert "The secret is not in it, but " in said
@@ -63,7 +63,7 @@ def test_what_was_backed_up_is_there_again(used: Keywright, elsewhere: tuple[str
     assert "1 of 3" in used.run("license", "show", "A", *elsewhere).out
 
 
-def test_a_backup_is_checked_without_touching_anything(
+def test_checking_a_backup_changes_nothing(
     used: Keywright, elsewhere: tuple[str, ...], tmp_path: Path
 ) -> None:
     used("backup", FILE)
@@ -78,15 +78,15 @@ def test_a_backup_is_checked_without_touching_anything(
     content[len(content) // 2] ^= 1
     Path(FILE).write_bytes(content)
     assert used.refused("restore", FILE, "--check") == (
-        "keywright.tar is damaged: it is not as it was written. Take another backup."
+        "keywright.tar is damaged or cut off: it is not as it was written. Take another backup."
     )
 
 
-def test_a_backup_that_is_not_signed_needs_the_word(used: Keywright, elsewhere: tuple[str, ...]) -> None:
+def test_an_altered_backup_needs_unsigned(used: Keywright, elsewhere: tuple[str, ...]) -> None:
     used("backup", FILE)
     content = bytearray(Path(FILE).read_bytes())
-    place = content.rindex(b"signature") + 512
-    content[place] ^= 1
+    # The signature's line comes after the line of the sum.
+    content[content.rindex(b"signature") + 512 + 65] ^= 1
     Path(FILE).write_bytes(content)
     for arguments in ((), ("--check",)):
         done = used.run("restore", FILE, *arguments, *elsewhere)
@@ -94,20 +94,20 @@ def test_a_backup_that_is_not_signed_needs_the_word(used: Keywright, elsewhere: 
         assert (
             "its signature does not match. It was altered, passwords and limits perhaps included" in done.err
         )
-        assert done.err.endswith("say --unsigned.\n")
+        assert done.err.endswith("use --unsigned.\n")
     done = used.run("restore", FILE, "--check", "--unsigned", *elsewhere)
     assert (done.status, done.err) == (0, "")
     assert done.out.endswith(" is whole, but its signature was not checked: it may be altered.\n")
     assert used.run("restore", FILE, "--unsigned", *elsewhere).status == 0
 
 
-def test_what_is_there_is_replaced_when_that_is_said(used: Keywright, database: str) -> None:
+def test_a_database_is_replaced_with_overwrite(used: Keywright, database: str) -> None:
     used("backup", FILE)
     used("license", "create", "--key", "B")
     said = used.refused("restore", FILE)
     assert "there is an installation in " in said
     assert "2 licenses, 1 activation and 3 events, the newest of 20" in said
-    assert said.endswith("If you want that, say --overwrite.")
+    assert said.endswith("If you want that, use --overwrite.")
     assert ("the file would be kept" in said) == (database == "sqlite")
     done = used.run("restore", FILE, "--overwrite", "--data-dir", str(used.data_dir))
     assert done.status == 0, done.err
@@ -115,10 +115,10 @@ def test_what_is_there_is_replaced_when_that_is_said(used: Keywright, database: 
     assert len(used.json("license", "list")) == 1
 
 
-def test_an_existing_file_is_replaced_when_that_is_said(used: Keywright) -> None:
+def test_an_existing_file_is_replaced_with_overwrite(used: Keywright) -> None:
     used("backup", FILE)
     assert used.refused("backup", FILE) == (
-        "keywright.tar is there already. Choose another name, or say --overwrite."
+        "keywright.tar is there already. Choose another name, or use --overwrite."
     )
     used("backup", FILE, "--overwrite")
     assert used.refused("backup", "nowhere/x.tar").startswith("there is no folder ")

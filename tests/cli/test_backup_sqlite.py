@@ -1,5 +1,5 @@
-"""``keywright backup`` and ``keywright restore``, where the kind of database does not matter: what becomes of
-the secret, who is in the way, and what is left when they are broken off.
+"""``keywright backup`` and ``keywright restore``, where the kind of database does not matter: the secret, a
+running server, pipes and signals.
 """
 
 import pty
@@ -26,7 +26,7 @@ def used(keywright: Keywright) -> Keywright:
     return keywright
 
 
-def test_what_is_wrong_with_a_restored_database_is_said(used: Keywright, nowhere: Keywright) -> None:
+def test_restore_reports_what_is_wrong_with_the_database(used: Keywright, nowhere: Keywright) -> None:
     with closing(sqlite3.connect(used.data_dir / "keywright.db")) as connection:
         connection.execute("UPDATE licenses SET times_activated = 2")
         connection.commit()
@@ -44,7 +44,7 @@ def test_nothing_is_restored_under_a_running_server(used: Keywright) -> None:
     assert used.json("doctor")["is_well"] is True
 
 
-def test_there_is_no_backup_of_nothing_and_nothing_else_is_a_backup(
+def test_a_missing_database_and_a_file_that_is_no_backup_are_refused(
     nowhere: Keywright,
 ) -> None:
     assert nowhere.refused("backup", FILE).startswith("there is nothing to back up in ")
@@ -57,7 +57,7 @@ def test_there_is_no_backup_of_nothing_and_nothing_else_is_a_backup(
 # --- the secret -----------------------------------------------------------------------------------
 
 
-def test_the_secret_is_where_it_was_asked_to_be(used: Keywright, nowhere: Keywright) -> None:
+def test_the_secret_is_restored_from_a_backup_that_has_it(used: Keywright, nowhere: Keywright) -> None:
     said = used("backup", FILE, "--with-secret")
     assert said.endswith("to read every license key, and to sign altered backups.\n")
     assert "its signature proves nothing" in nowhere.refused("restore", FILE)
@@ -73,14 +73,14 @@ def test_the_secret_is_where_it_was_asked_to_be(used: Keywright, nowhere: Keywri
 
 def test_without_its_secret_nothing_is_restored(used: Keywright, nowhere: Keywright) -> None:
     used("backup", FILE)
-    assert nowhere.refused("restore", FILE, "--check").endswith("To check the sums only, say --unsigned.")
+    assert nowhere.refused("restore", FILE, "--check").endswith("To check the sum only, use --unsigned.")
     said = nowhere.refused("restore", FILE)
     assert "the secret is missing, and it is not in the backup" in said
     assert f"into {nowhere.data_dir}/secret, or give it as KEYWRIGHT_SECRET" in said
     assert not nowhere.data_dir.exists()
 
 
-def test_a_backup_is_made_without_the_secret_too_but_not_signed(used: Keywright) -> None:
+def test_a_backup_without_a_secret_at_hand_is_not_signed(used: Keywright) -> None:
     (used.data_dir / "secret").rename("secret")
     assert "without it, the backup is of no use, and it is not signed" in used("backup", FILE)
     Path("secret").rename(used.data_dir / "secret")
@@ -104,7 +104,7 @@ def test_another_secret_stays_where_it_is(
 # --- pipes and signals ----------------------------------------------------------------------------
 
 
-def test_a_backup_is_not_shown_on_a_terminal(used: Keywright) -> None:
+def test_a_backup_is_not_printed_on_a_terminal(used: Keywright) -> None:
     terminal, end = pty.openpty()
     command = [KEYWRIGHT, "backup", "-", "--data-dir", str(used.data_dir)]
     with open(terminal, "rb", closefd=True), open(end, "wb", closefd=True) as stdout:
@@ -114,14 +114,14 @@ def test_a_backup_is_not_shown_on_a_terminal(used: Keywright) -> None:
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
-def test_whoever_is_told_to_end_leaves_nothing_behind(
+def test_a_signal_ends_a_backup_and_nothing_is_left(
     used: Keywright, tmp_path: Path, signal_number: int
 ) -> None:
     folder = tmp_path / "temporary"
     folder.mkdir()
     command = [KEYWRIGHT, "backup", "-", "--data-dir", str(used.data_dir)]
     variables = environment() | {"TMPDIR": str(folder)}
-    # Nobody reads what it writes, so it cannot end.
+    # Its output is not read, so it cannot end.
     with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         wait_until(lambda: list(folder.rglob("payload")), "the copy of the database")
         process.send_signal(signal_number)

@@ -25,12 +25,12 @@ from keywright.core.errors import KeywrightError, StoreError
 from keywright.db import database_path, open_storage
 from keywright.engine.executor import Executor
 from keywright.maintenance.doctor import examine
+from tests.backups import back_up, check_backup, restore_backup
 from tests.databases import execute, postgres
 from tests.faults.installations import SESSIONS
 from tests.makers import KEY_RING, activate, create
 from tests.proving import record, size
 from tests.server import wait_until
-from tests.storage.test_backup import back_up, bring_back, check
 from tests.storage.test_copying import contents
 from tools.postgres import binaries
 
@@ -38,7 +38,7 @@ KILLS = size(5, 250)
 LICENSES = 300
 #: Starts processes that have imported everything already, so that they are killed while they do something.
 _PROCESSES = get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["tests.storage.test_backup"])
+_PROCESSES.set_forkserver_preload(["tests.backups"])
 
 Contents = dict[str, list[dict[str, Any]]]
 
@@ -141,7 +141,7 @@ def kept_are_whole(place: Place) -> bool:
 
 
 def do_restore(place: Place) -> None:
-    bring_back(place.file, place.url, is_overwriting=True)
+    restore_backup(place.file, place.url, is_overwriting=True)
 
 
 def do_backup(place: Place) -> None:
@@ -175,7 +175,7 @@ def moments(work: Callable[[Place], None], places: Places) -> Iterator[float]:
 
 def _is_back(place: Place) -> bool:
     try:
-        bring_back(place.file, place.url, is_overwriting=True)
+        restore_backup(place.file, place.url, is_overwriting=True)
     except StoreError as fault:
         if "is in use" not in str(fault):
             raise
@@ -215,7 +215,7 @@ def test_a_killed_backup_leaves_the_old_file_or_the_new_one(places: Places, data
         with places.one() as place:
             killed_after(do_backup, place, moment)
         try:
-            check(places.file)
+            check_backup(places.file)
         except KeywrightError:
             broken += 1
         is_new += places.file.read_bytes() != before
@@ -232,9 +232,9 @@ _STEPS = "openat,rename,renameat,link,linkat,unlink,unlinkat,rmdir,fsync,fdatasy
 _RESTORE = """
 import sys
 from pathlib import Path
-from tests.storage.test_backup import bring_back
+from tests.backups import restore_backup
 print("begins", flush=True)
-bring_back(Path(sys.argv[1]), sys.argv[2], is_overwriting=True)
+restore_backup(Path(sys.argv[1]), sys.argv[2], is_overwriting=True)
 """
 
 
@@ -313,10 +313,10 @@ def test_the_judge_finds_half_a_restore(places: Places, database: str) -> None:
 _ON_A_SMALL_DISK = """
 import os, sys
 from pathlib import Path
-from tests.storage.test_backup import back_up, bring_back
+from tests.backups import back_up, restore_backup
 folder, work, url, file = sys.argv[1:]
 try:
-    back_up(url, Path(file)) if work == "backup" else bring_back(Path(file), url)
+    back_up(url, Path(file)) if work == "backup" else restore_backup(Path(file), url)
 except Exception as problem:
     print(type(problem).__name__, problem)
 print(sorted(os.listdir(folder)))

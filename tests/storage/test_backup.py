@@ -1,15 +1,12 @@
-"""A backup brings back what was there, to the row; and what is no whole backup brings back nothing."""
+"""A restored backup holds every row; a file that is not a complete backup restores nothing."""
 
 import json
 import os
 import random
 import stat
 import subprocess
-import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from datetime import datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +20,10 @@ from keywright.db.sqlite import connect
 from keywright.engine.executor import Executor
 from keywright.identity import api_keys
 from keywright.identity.model import Permissions
-from keywright.maintenance.backup import Backup, Made, make_backup, restore
+from keywright.maintenance.backup import Backup
 from keywright.maintenance.backup.container import write
 from keywright.maintenance.doctor import examine
+from tests.backups import back_up, build_backup, check_backup, extract_parts, ignore_progress, restore_backup
 from tests.databases import a_postgres_url, execute
 from tests.makers import (
     KEY_RING,
@@ -58,7 +56,7 @@ def programs(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def elsewhere(database: str, tmp_path: Path) -> Iterator[str]:
-    """A place of the same kind where nothing is."""
+    """The URL of an empty database of the same kind."""
     if database == "sqlite":
         yield url_of(tmp_path / "elsewhere")
         return
@@ -68,65 +66,16 @@ def elsewhere(database: str, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where the backup goes to."""
+    """The file for the backup."""
     (tmp_path / "backups").mkdir()
     return tmp_path / "backups" / "keywright.tar"
-
-
-def ignore(_what: str, _done: int, _total: int) -> None:
-    """Hears how far it is."""
-
-
-def back_up(
-    url: str,
-    file: Path,
-    *,
-    key_ring: KeyRing | None = KEY_RING,
-    secret: str | None = None,
-    is_overwriting: bool = False,
-) -> Made:
-    return make_backup(
-        url,
-        file,
-        made_by="a test",
-        key_ring=key_ring,
-        secret=secret,
-        is_overwriting=is_overwriting,
-        progress=ignore,
-    )
-
-
-def bring_back(
-    file: Path,
-    url: str,
-    *,
-    key_ring: KeyRing = KEY_RING,
-    is_unsigned: bool = False,
-    is_overwriting: bool = False,
-    before_replacing: Callable[[], None] = lambda: None,
-) -> Path | None:
-    with closing(Backup(file)) as found:
-        return restore(
-            found,
-            url,
-            key_ring,
-            is_unsigned=is_unsigned,
-            is_overwriting=is_overwriting,
-            before_replacing=before_replacing,
-            progress=ignore,
-        )
-
-
-def check(file: Path, signed_by: KeyRing | None = KEY_RING) -> None:
-    with closing(Backup(file)) as found:
-        found.read(None, ignore, signed_by=signed_by)
 
 
 def is_sound(storage: Storage) -> bool:
     return not list(examine(storage, lambda _: None))
 
 
-def test_every_row_comes_back_and_the_numbers_go_on(
+def test_every_row_is_restored_and_numbering_continues(
     storage: Storage, url: str, file: Path, elsewhere: str
 ) -> None:
     fill(storage)
@@ -135,7 +84,7 @@ def test_every_row_comes_back_and_the_numbers_go_on(
     assert made.size == file.stat().st_size
     assert made.manifest.contents.licenses == len(before["licenses"])
     assert made.manifest.contents.events == len(before["events"])
-    assert bring_back(file, elsewhere) is None
+    assert restore_backup(file, elsewhere) is None
     with closing(open_storage(elsewhere, KEY_RING)) as new:
         assert contents(new) == before
         assert is_sound(new)
@@ -146,7 +95,7 @@ def test_every_row_comes_back_and_the_numbers_go_on(
         assert generator.id == 2
 
 
-def test_what_comes_after_the_backup_is_gone_and_its_numbers_are_not_given_again(
+def test_changes_after_the_backup_are_gone_and_their_numbers_are_not_reused(
     storage: Storage, executor: Executor, url: str, file: Path
 ) -> None:
     executor.execute([create("before"), activate("before")])
@@ -155,7 +104,7 @@ def test_what_comes_after_the_backup_is_gone_and_its_numbers_are_not_given_again
     (deleted,) = executor.execute([create("deleted")])
     executor.execute([delete("deleted")])
     storage.close()
-    kept = bring_back(file, url, is_overwriting=True)
+    kept = restore_backup(file, url, is_overwriting=True)
     with closing(open_storage(url, KEY_RING)) as restored:
         executor = Executor(restored)
         record, made, other = executor.execute([activate("before"), create("new"), create_generator()])
@@ -176,29 +125,29 @@ def test_what_comes_after_the_backup_is_gone_and_its_numbers_are_not_given_again
         assert Executor(old).query([validate("after")])[0].license.id == lost.license.id
 
 
-def test_a_backup_of_an_older_schema_is_brought_up_to_date(
+def test_a_backup_of_an_older_schema_is_migrated(
     executor: Executor, url: str, file: Path, elsewhere: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executor.execute([create("A")])
     back_up(url, file)
     use_scripts(file.parent / "scripts", NEXT, monkeypatch)
-    bring_back(file, elsewhere)
+    restore_backup(file, elsewhere)
     with closing(open_storage(elsewhere, KEY_RING)) as new, new.read() as tx:
         assert tx.connection.exec_driver_sql("SELECT note FROM licenses").fetchall() == [("migrated",)]
 
 
-def test_an_installation_with_nothing_in_it_is_replaced_unasked(
+def test_an_empty_installation_is_replaced_without_overwriting(
     storage: Storage, executor: Executor, url: str, file: Path, elsewhere: str
 ) -> None:
     executor.execute([create("A")])
     back_up(url, file)
     open_storage(elsewhere, KEY_RING).close()
-    assert bring_back(file, elsewhere) is None
+    assert restore_backup(file, elsewhere) is None
     with closing(open_storage(elsewhere, KEY_RING)) as new:
         assert len(contents(new)["licenses"]) == 1
 
 
-def test_what_is_there_is_not_replaced_unasked(
+def test_an_installation_is_replaced_only_with_overwriting(
     storage: Storage, executor: Executor, url: str, file: Path
 ) -> None:
     executor.execute([create("A"), activate("A")])
@@ -206,12 +155,12 @@ def test_what_is_there_is_not_replaced_unasked(
     executor.execute([create("B")])
     storage.close()
     with pytest.raises(StoreError, match=r"already: 2 licenses, 1 activation and 3 events, .*--overwrite"):
-        bring_back(file, url)
+        restore_backup(file, url)
     with closing(open_storage(url, KEY_RING)) as same:
         assert len(contents(same)["licenses"]) == 2
 
 
-def test_nothing_is_replaced_while_somebody_is_there(
+def test_a_database_in_use_is_not_replaced(
     storage: Storage, executor: Executor, url: str, file: Path, elsewhere: str
 ) -> None:
     executor.execute([create("A")])
@@ -219,14 +168,14 @@ def test_nothing_is_replaced_while_somebody_is_there(
     with closing(open_storage(elsewhere, KEY_RING)) as running:
         Executor(running).execute([create("B")])
         with pytest.raises(StoreError, match="is in use"):
-            bring_back(file, elsewhere, is_overwriting=True)
+            restore_backup(file, elsewhere, is_overwriting=True)
         assert Executor(running).execute([create("C")])[0].license.key == "C"
-    bring_back(file, elsewhere, is_overwriting=True)
+    restore_backup(file, elsewhere, is_overwriting=True)
     with closing(open_storage(elsewhere, KEY_RING)) as new:
         assert len(contents(new)["licenses"]) == 1
 
 
-def test_what_goes_wrong_at_the_last_moment_changes_nothing(
+def test_a_failure_in_the_last_step_changes_nothing(
     storage: Storage, executor: Executor, url: str, file: Path
 ) -> None:
     def fail() -> None:
@@ -238,14 +187,14 @@ def test_what_goes_wrong_at_the_last_moment_changes_nothing(
     before = contents(storage)
     storage.close()
     with pytest.raises(ConfigurationError):
-        bring_back(file, url, is_overwriting=True, before_replacing=fail)
+        restore_backup(file, url, is_overwriting=True, before_replacing=fail)
     with closing(open_storage(url, KEY_RING)) as same:
         assert contents(same) == before
         Executor(same).execute([create("C")])
         assert is_sound(same)
 
 
-def test_a_backup_has_its_name_when_it_is_whole_and_is_for_its_owner(
+def test_a_backup_gets_its_name_when_it_is_complete_and_is_for_its_owner_only(
     executor: Executor, url: str, file: Path
 ) -> None:
     executor.execute([create("A")])
@@ -262,9 +211,7 @@ def test_a_backup_has_its_name_when_it_is_whole_and_is_for_its_owner(
     assert file.read_bytes() != first
 
 
-def test_nothing_but_a_backup_is_overwritten_by_one(
-    storage: Storage, url: str, file: Path, tmp_path: Path
-) -> None:
+def test_a_backup_overwrites_only_a_backup(storage: Storage, url: str, file: Path, tmp_path: Path) -> None:
     file.write_text("a letter")
     for wrong, said in (
         (file, "is no backup .* left alone"),
@@ -277,23 +224,17 @@ def test_nothing_but_a_backup_is_overwritten_by_one(
     assert file.read_text() == "a letter"
     file.write_text("")
     back_up(url, file, is_overwriting=True)
-    check(file)
+    check_backup(file)
 
 
 def rewrite(file: Path, folder: Path, **changes: Any) -> None:
-    """Let it say something else, in good form."""
+    """Write it again, well-formed and signed, with another manifest."""
     payload = folder / "payload"
-    with closing(Backup(file)) as found, payload.open("wb") as output:
-        found.read(output, ignore, signed_by=KEY_RING)
+    with closing(Backup(file)) as backup, payload.open("wb") as output:
+        backup.read(output, ignore_progress, signed_by=KEY_RING)
+    manifest = replace(backup.manifest, **changes)
     with file.open("wb") as output:
-        write(
-            output,
-            replace(found.manifest, **changes),
-            payload,
-            found.secret,
-            signed_by=KEY_RING,
-            progress=ignore,
-        )
+        write(output, manifest, payload, backup.secret, signed_by=KEY_RING, progress=ignore_progress)
 
 
 def test_every_changed_byte_is_noticed(
@@ -302,8 +243,8 @@ def test_every_changed_byte_is_noticed(
     executor.execute([create("A"), activate("A")])
     back_up(url, file, secret=SECRET.decode())
     whole = file.read_bytes()
-    # Headers, manifest, secret, sums and the end stand in the first and last blocks.
-    edges = [*range(4 * 512), *range(len(whole) - 6 * 512, len(whole))]
+    # Headers, manifest, secret, signature and the end are in the first and last blocks.
+    edges = [*range(4 * 512), *range(len(whole) - 22 * 512, len(whole))]
     tried = random.sample(edges, min(len(edges), size(200, len(edges))))
     tried += random.choices(range(len(whole)), k=size(200, 20_000))
     unnoticed = []
@@ -312,7 +253,7 @@ def test_every_changed_byte_is_noticed(
         changed[position] ^= 1 << random.randrange(8)
         file.write_bytes(changed)
         try:
-            check(file)
+            check_backup(file)
         except StoreError:
             continue
         unnoticed.append(position)
@@ -323,7 +264,7 @@ def test_every_changed_byte_is_noticed(
     )
     assert unnoticed == []
     with pytest.raises(StoreError):
-        bring_back(file, elsewhere)
+        restore_backup(file, elsewhere)
     assert_nothing_is_at(elsewhere)
 
 
@@ -335,59 +276,62 @@ def assert_nothing_is_at(url: str) -> None:
         assert execute(url, "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace") == []
 
 
-def test_a_file_of_any_other_length_is_no_backup(
+def test_a_backup_of_another_length_is_refused(
     executor: Executor, url: str, file: Path, elsewhere: str
 ) -> None:
     executor.execute([create("A")])
     back_up(url, file)
     whole = file.read_bytes()
-    lengths = [0, 1, 511, 512, 513, 1024, len(whole) - 1025, len(whole) - 1024, len(whole) - 1]
+    lengths = [0, 1, 511, 512, 513, 1024, len(whole) - 10_241, len(whole) - 10_240, len(whole) - 1]
     for length in [*lengths, *random.choices(range(len(whole)), k=50)]:
         file.write_bytes(whole[:length])
-        with pytest.raises(StoreError, match=r"is cut off|is damaged|is no backup"):
-            check(file)
+        with pytest.raises(StoreError, match=r"is damaged|is no backup"):
+            check_backup(file)
     file.write_bytes(whole + b"\0")
     with pytest.raises(StoreError, match="is damaged"):
-        bring_back(file, elsewhere)
+        restore_backup(file, elsewhere)
     assert_nothing_is_at(elsewhere)
 
 
-def test_a_backup_of_something_newer_is_left_to_something_newer(
+def test_a_backup_of_a_newer_schema_or_another_format_is_refused(
     storage: Storage, url: str, file: Path, elsewhere: str, tmp_path: Path
 ) -> None:
     back_up(url, file)
     rewrite(file, tmp_path, revision="9999")
     with pytest.raises(StoreError, match=r"newer Keywright .*a test; its schema is '9999'"):
-        bring_back(file, elsewhere)
-    rewrite(file, tmp_path, format=3)
-    with pytest.raises(StoreError, match="newer Keywright"):
-        bring_back(file, elsewhere)
+        restore_backup(file, elsewhere)
+    for format in (2, 4):
+        back_up(url, file, is_overwriting=True)
+        rewrite(file, tmp_path, format=format)
+        said = rf"has format {format} of backups, and this Keywright reads format 3\. .* \(a test\)"
+        with pytest.raises(StoreError, match=said):
+            restore_backup(file, elsewhere)
 
 
-def test_what_a_backup_says_of_itself_is_compared_with_what_it_holds(
+def test_the_manifest_is_compared_with_the_database(
     storage: Storage, url: str, file: Path, elsewhere: str, tmp_path: Path
 ) -> None:
     contents = back_up(url, file).manifest.contents
     rewrite(file, tmp_path, contents=replace(contents, licenses=7))
     with pytest.raises(StoreError, match="what is not so"):
-        bring_back(file, elsewhere)
+        restore_backup(file, elsewhere)
     assert_nothing_is_at(elsewhere)
 
 
-def test_a_backup_goes_into_a_database_of_its_own_kind(
+def test_a_backup_is_restored_into_a_database_of_its_own_kind_only(
     storage: Storage, database: str, url: str, file: Path, tmp_path: Path
 ) -> None:
     back_up(url, file)
     other = "postgresql://nobody@127.0.0.1:1/x" if database == "sqlite" else url_of(tmp_path / "other")
     with pytest.raises(StoreError, match="then `keywright copy` that"):
-        bring_back(file, other)
+        restore_backup(file, other)
 
 
 # --- signatures -----------------------------------------------------------------------------------
 
 
 def alter(url: str) -> None:
-    """What someone would like to find after the next restore: their password, and no limit."""
+    """Change what an attacker would like to find after the next restore: a password, and a limit."""
     changes = ("UPDATE users SET password_hash = 'mine'", "UPDATE licenses SET places = 9")
     path = database_path(url)
     if path is None:
@@ -399,83 +343,63 @@ def alter(url: str) -> None:
             connection.execute(change)
 
 
-def parts_of(file: Path) -> dict[str, bytes]:
-    with tarfile.open(file) as archive:
-        return {one.name: content.read() for one in archive if (content := archive.extractfile(one))}
-
-
-def forge(file: Path, parts: dict[str, bytes]) -> None:
-    """Put these parts into a well-formed backup, with new sums and without Keywright."""
-    moment = datetime.fromisoformat(json.loads(parts["manifest.json"])["made_at"])
-    summed = [name for name in parts if name not in ("SHA256SUMS", "signature")]
-    sums = "".join(f"{sha256(parts[name]).hexdigest()}  {name}\n" for name in summed)
-    parts = parts | {"SHA256SUMS": sums.encode()}
-    with file.open("wb") as output:
-        for name, content in parts.items():
-            info = tarfile.TarInfo(name)
-            info.size, info.mtime, info.mode = len(content), int(moment.timestamp()), 0o600
-            output.write(info.tobuf(tarfile.GNU_FORMAT) + content + bytes(-len(content) % 512))
-        output.write(bytes(1024))
-
-
-def said_by(parts: dict[str, bytes], **changes: Any) -> dict[str, bytes]:
-    """The same parts with another manifest, which says what is so of everything that is compared."""
+def with_manifest(parts: dict[str, bytes], **changes: Any) -> dict[str, bytes]:
     return parts | {"manifest.json": json.dumps(json.loads(parts["manifest.json"]) | changes).encode()}
 
 
-def without_signature(parts: dict[str, bytes]) -> dict[str, bytes]:
-    return {name: part for name, part in parts.items() if name != "signature"}
-
-
-def test_an_altered_backup_is_refused_though_its_sums_were_computed_again(
+def test_an_altered_backup_is_refused_though_its_sum_was_computed_again(
     executor: Executor, url: str, file: Path, elsewhere: str
 ) -> None:
     executor.execute([create("A"), create_user("alice")])
     back_up(url, file)
-    signed = parts_of(file)
+    signed = extract_parts(file)
+    signature = signed.pop("signature").decode().split()[1]
     alter(url)
     back_up(url, file, key_ring=None, is_overwriting=True)
-    unsigned = parts_of(file)
-    altered = said_by(unsigned, is_signed=True) | {"signature": signed["signature"]}
-    for parts, said in (
-        (altered, "its signature does not match"),
-        (altered | {"signature": b"0" * 64 + b"\n"}, "its signature does not match"),
-        (unsigned, "is not signed"),
-        (said_by(unsigned, format=1), "is not signed"),
-        (said_by(signed, made_by="Keywright 9"), "its signature does not match"),
+    altered = extract_parts(file)
+    del altered["signature"]
+    for parts, lines, message in (
+        (altered, [signature], "its signature does not match"),
+        (altered, ["0" * 64], "its signature does not match"),
+        (altered, [], "is not signed"),
+        (signed, [], "is not signed"),
+        (with_manifest(signed, made_by="Keywright 9"), [signature], "its signature does not match"),
     ):
-        forge(file, parts)
-        with pytest.raises(StoreError, match=f"{said}.* passwords and limits .*--unsigned"):
-            check(file)
-        with pytest.raises(StoreError, match=said):
-            bring_back(file, elsewhere)
+        file.write_bytes(build_backup(parts, lines))
+        with pytest.raises(StoreError, match=f"{message}.* passwords and limits .*--unsigned"):
+            check_backup(file)
+        with pytest.raises(StoreError, match=message):
+            restore_backup(file, elsewhere)
         assert_nothing_is_at(elsewhere)
 
 
-def test_a_backup_without_a_signature_is_restored_when_that_is_said(
+def test_what_was_built_by_hand_and_signed_is_a_backup(executor: Executor, url: str, file: Path) -> None:
+    """The control of the test above: those backups are refused for their signature alone."""
+    back_up(url, file)
+    parts = extract_parts(file)
+    content = file.read_bytes()
+    assert build_backup(parts, parts.pop("signature").decode().split()[1:]) == content
+
+
+def test_an_unsigned_backup_is_restored_only_when_that_is_allowed(
     executor: Executor, url: str, file: Path, elsewhere: str
 ) -> None:
     executor.execute([create("A")])
-    back_up(url, file)
-    older = said_by(without_signature(parts_of(file)), format=1)
-    manifest = json.loads(older["manifest.json"])
-    del manifest["is_signed"]
-    forge(file, older | {"manifest.json": json.dumps(manifest).encode()})
+    back_up(url, file, key_ring=None)
     with pytest.raises(StoreError, match="--unsigned"):
-        bring_back(file, elsewhere)
-    bring_back(file, elsewhere, is_unsigned=True)
+        check_backup(file)
+    with pytest.raises(StoreError, match="--unsigned"):
+        restore_backup(file, elsewhere)
+    check_backup(file, signed_by=None)
+    restore_backup(file, elsewhere, is_unsigned=True)
     with closing(open_storage(elsewhere, KEY_RING)) as new:
         assert len(contents(new)["licenses"]) == 1
-    back_up(url, file, key_ring=None, is_overwriting=True)
-    with pytest.raises(StoreError, match="--unsigned"):
-        check(file)
-    check(file, signed_by=None)
 
 
 # --- secrets --------------------------------------------------------------------------------------
 
 
-def test_no_license_key_and_no_secret_stands_in_a_backup(
+def test_a_backup_holds_no_license_key_and_no_secret(
     storage: Storage, executor: Executor, url: str, file: Path, tmp_path: Path
 ) -> None:
     canary = "CANARY-5f1d"
@@ -486,7 +410,7 @@ def test_no_license_key_and_no_secret_stands_in_a_backup(
     back_up(url, file)
     everything = {"backup": file.read_bytes()}
     with closing(Backup(file)) as found, (tmp_path / "payload").open("wb") as output:
-        found.read(output, ignore, signed_by=KEY_RING)
+        found.read(output, ignore_progress, signed_by=KEY_RING)
     if found.manifest.database == "postgresql":
         # Without compression.
         script = [str(binaries() / "pg_restore"), "--file=-", str(tmp_path / "payload")]
@@ -500,12 +424,12 @@ def test_no_license_key_and_no_secret_stands_in_a_backup(
         assert found.secret == SECRET.decode()
 
 
-def test_nothing_is_restored_that_could_not_be_read(
+def test_a_backup_with_another_secret_is_not_restored(
     storage: Storage, url: str, file: Path, elsewhere: str
 ) -> None:
     back_up(url, file)
     with pytest.raises(StoreError, match="another secret"):
-        bring_back(file, elsewhere, key_ring=KeyRing(OTHER.encode()))
+        restore_backup(file, elsewhere, key_ring=KeyRing(OTHER.encode()))
     assert_nothing_is_at(elsewhere)
 
 

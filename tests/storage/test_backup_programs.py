@@ -11,9 +11,9 @@ from keywright.core.errors import ConfigurationError, StoreError, StoreUnavailab
 from keywright.db import Storage, open_storage
 from keywright.engine.executor import Executor
 from keywright.maintenance.backup import Backup
+from tests.backups import back_up, restore_backup
 from tests.databases import a_postgres_url, execute
 from tests.makers import KEY_RING, activate, create
-from tests.storage.test_backup import back_up, bring_back
 from tests.storage.test_copying import contents
 from tools.postgres import binaries
 
@@ -69,7 +69,7 @@ def test_it_is_said_when_pg_restore_is_older_than_the_backup(
     put(path, "pg_restore", "echo 'pg_restore (PostgreSQL) 17.2'")
     said = r"17\.2, too old: the backup was made by pg_dump 18"
     with a_postgres_url(empty=True) as elsewhere, pytest.raises(StoreError, match=said):
-        bring_back(file, elsewhere)
+        restore_backup(file, elsewhere)
 
 
 def test_what_pg_dump_says_is_passed_on(storage: Storage, url: str, file: Path, path: Path) -> None:
@@ -122,12 +122,12 @@ def test_what_other_programs_have_in_the_database_stays_theirs(
     storage.close()
     execute(url, "CREATE VIEW needs_it AS SELECT id FROM licenses")
     with pytest.raises(StoreError, match=r"cannot be replaced: cannot drop .* other objects depend on"):
-        bring_back(file, url, is_overwriting=True)
+        restore_backup(file, url, is_overwriting=True)
     execute(url, "DROP VIEW needs_it")
-    bring_back(file, url, is_overwriting=True)
+    restore_backup(file, url, is_overwriting=True)
     assert execute(url, "SELECT id FROM shop") == [(7,)]
     with a_postgres_url(empty=True) as elsewhere:
-        bring_back(file, elsewhere)
+        restore_backup(file, elsewhere)
         assert execute(elsewhere, "SELECT to_regclass('shop')") == [(None,)]
 
 
@@ -144,6 +144,6 @@ def test_whoever_comes_while_it_is_restored_waits_and_finds_all_of_it(
 
         patient = f"{elsewhere}?options=-cstatement_timeout%3D100"
         with closing(Backup(file)):
-            bring_back(file, elsewhere, before_replacing=come)
+            restore_backup(file, elsewhere, before_replacing=come)
         with closing(open_storage(elsewhere, KEY_RING)) as new:
             assert len(contents(new)["licenses"]) == 1

@@ -14,9 +14,9 @@ from keywright.core.errors import StoreError
 from keywright.db import open_storage
 from keywright.db.sqlite import SqliteStorage, connect
 from keywright.engine.executor import Executor
+from tests.backups import back_up, check_backup, restore_backup
 from tests.makers import KEY_RING, a_storage, activate, create, url_of
 from tests.proving import record
-from tests.storage.test_backup import back_up, bring_back, check
 from tests.storage.test_copying import contents
 
 #: So much that it is copied in several steps.
@@ -77,7 +77,7 @@ def test_a_backup_comes_to_an_end_though_somebody_writes_all_the_time(
     with written(sold.path):
         back_up(url_of(folder), file)
         begun_again = copy_step_by_step(sold.path, tmp_path / "copy")
-    check(file)
+    check_backup(file)
     record("R16", "control: a stepwise copy without a transaction", counted={"begun again": begun_again})
     assert begun_again > 0
 
@@ -104,7 +104,7 @@ def test_what_stands_in_the_log_only_is_in_the_backup(sold: SqliteStorage, folde
     assert (folder / "keywright.db-wal").stat().st_size > 0
     back_up(url_of(folder), file)
     sold.close()
-    bring_back(file, url_of(folder.parent / "new"))
+    restore_backup(file, url_of(folder.parent / "new"))
     with closing(a_storage(folder.parent / "new")) as new:
         assert len(contents(new)["activations"]) == 1
 
@@ -119,7 +119,7 @@ def test_the_log_of_a_database_that_is_gone_is_no_part_of_the_new_one(
     new = folder.parent / "new"
     new.mkdir()
     (new / "keywright.db-wal").write_bytes(log)
-    bring_back(file, url_of(new))
+    restore_backup(file, url_of(new))
     with closing(a_storage(new)) as restored:
         assert len(contents(restored)["licenses"]) == 1
     (aside,) = new.glob("keywright.db-wal.before-restore-*")
@@ -133,7 +133,7 @@ def test_whoever_was_just_opening_the_old_file_does_not_see_it_any_more(
     sold.close()
     where = f"file:{folder}/keywright.db?mode=ro"
     with closing(sqlite3.connect(where, uri=True)) as late:
-        bring_back(file, url_of(folder), is_overwriting=True)
+        restore_backup(file, url_of(folder), is_overwriting=True)
         with pytest.raises(sqlite3.OperationalError, match="no such table"):
             late.execute("SELECT * FROM licenses")
 
@@ -142,7 +142,7 @@ def test_another_name_of_the_old_file_is_left_alone(sold: SqliteStorage, folder:
     back_up(url_of(folder), file)
     sold.close()
     (folder / "mine.db").hardlink_to(folder / "keywright.db")
-    bring_back(file, url_of(folder), is_overwriting=True)
+    restore_backup(file, url_of(folder), is_overwriting=True)
     with closing(open_storage(f"sqlite:///{folder}/mine.db", KEY_RING)) as mine:
         assert len(contents(mine)["licenses"]) == 1
 
@@ -153,7 +153,7 @@ def test_a_refused_restore_leaves_the_file_as_it_was(sold: SqliteStorage, folder
     sold.close()
     before = (folder / "keywright.db").read_bytes()
     with pytest.raises(StoreError, match=r"is cut off|is damaged"):
-        bring_back(file, url_of(folder), is_overwriting=True)
+        restore_backup(file, url_of(folder), is_overwriting=True)
     assert (folder / "keywright.db").read_bytes()[100:] == before[100:]
     with closing(connect(folder / "keywright.db", "ro")) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -182,9 +182,9 @@ def test_what_cannot_be_read_is_not_replaced_but_can_be_moved_away(
     path = folder / "keywright.db"
     path.write_bytes(b"x" * 8192)
     with pytest.raises(StoreError, match=r"cannot be read .*move it away"):
-        bring_back(file, url_of(folder), is_overwriting=True)
+        restore_backup(file, url_of(folder), is_overwriting=True)
     path.rename(folder / "broken.db")
-    bring_back(file, url_of(folder))
+    restore_backup(file, url_of(folder))
     with closing(open_storage(url_of(folder), KEY_RING)) as restored:
         assert len(contents(restored)["licenses"]) == 1
 
@@ -197,7 +197,7 @@ def test_a_database_of_another_program_is_left_alone(tmp_path: Path, file: Path)
     with closing(a_storage(tmp_path / "ours")):
         back_up(url_of(tmp_path / "ours"), file)
     with pytest.raises(StoreError, match="another program"):
-        bring_back(file, f"sqlite:///{tmp_path}/other.db", is_overwriting=True)
+        restore_backup(file, f"sqlite:///{tmp_path}/other.db", is_overwriting=True)
 
 
 def test_a_name_that_leads_to_another_folder_leads_there_afterwards(
@@ -207,7 +207,7 @@ def test_a_name_that_leads_to_another_folder_leads_there_afterwards(
     sold.close()
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "keywright.db").symlink_to(folder / "keywright.db")
-    bring_back(file, url_of(tmp_path / "linked"), is_overwriting=True)
+    restore_backup(file, url_of(tmp_path / "linked"), is_overwriting=True)
     assert (tmp_path / "linked" / "keywright.db").is_symlink()
     with closing(a_storage(folder)) as restored:
         assert len(contents(restored)["licenses"]) == 1

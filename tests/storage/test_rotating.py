@@ -24,6 +24,7 @@ from keywright.maintenance.copying import copy
 from keywright.maintenance.doctor import examine
 from keywright.maintenance.resealing import Resealed, reseal
 from keywright.maintenance.rotation import Progress, begin, find_progress, finish
+from tests.backups import back_up, restore_backup
 from tests.databases import a_postgres_url
 from tests.makers import (
     KEY_RING,
@@ -38,7 +39,7 @@ from tests.makers import (
     url_of,
     validate,
 )
-from tests.storage.test_backup import back_up, bring_back, programs  # noqa: F401
+from tests.storage.test_backup import programs  # noqa: F401
 from tests.storage.test_copying import contents, fill
 from tests.storage.test_secrecy import as_answer
 
@@ -283,8 +284,8 @@ def test_a_backup_from_before_a_rotation_comes_back_with_the_previous_secret(
         before = contents(storage)
     rotate(url)
     with pytest.raises(StoreError, match=KEY_RING.secret_mark):
-        bring_back(file, url, key_ring=NEW, is_overwriting=True)
-    bring_back(file, url, key_ring=BOTH, is_overwriting=True)
+        restore_backup(file, url, key_ring=NEW, is_overwriting=True)
+    restore_backup(file, url, key_ring=BOTH, is_overwriting=True)
     with opened(url) as storage:
         assert contents(storage) == before
         assert find_progress(storage, BOTH) is Progress.PREPARED
@@ -302,8 +303,8 @@ def test_a_backup_made_during_a_rotation_needs_both_secrets(url: str, tmp_path: 
         back_up(url, tmp_path / "other.tar", key_ring=BOTH, secret=SECRET.decode())
     for wrong in (KEY_RING, NEW):
         with pytest.raises(StoreError, match="is being rotated"):
-            bring_back(file, url, key_ring=wrong, is_overwriting=True)
-    bring_back(file, url, key_ring=BOTH, is_overwriting=True)
+            restore_backup(file, url, key_ring=wrong, is_overwriting=True)
+    restore_backup(file, url, key_ring=BOTH, is_overwriting=True)
     with opened(url) as storage:
         reseal(storage, say_nothing)
         finish(storage, BOTH)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from keywright.core.crypto import KeyRing
     from keywright.maintenance.backup import Backup, Manifest
 
-_EVERY = 0.2
+#: Seconds between two progress lines.
+_INTERVAL = 0.2
 _KINDS = {"sqlite": "an SQLite database", "postgresql": "a PostgreSQL database"}
 
 
@@ -41,9 +42,7 @@ def add_to(app: typer.Typer) -> None:
     )(restore)
 
 
-_IsOverwriting = Annotated[
-    bool, typer.Option("--overwrite", help="Let it take the place of a backup of that name.")
-]
+_IsOverwriting = Annotated[bool, typer.Option("--overwrite", help="Replace a backup of that name.")]
 
 
 def backup(
@@ -54,21 +53,21 @@ def backup(
         bool,
         typer.Option(
             "--with-secret",
-            help="Put the secret into it, too: a person who has the file can then read every license key, "
-            "and alter and sign backups.",
+            help="Include the secret: a person who has the file can then read every license key, and alter "
+            "and sign backups.",
         ),
     ] = False,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
     config: ConfigFile = None,
 ) -> None:
-    """Make a backup, as everything is at this moment: one file, from which `keywright restore` brings
-    everything back. The server goes on meanwhile.
+    """Back up the database as it is at this moment into one file, from which `keywright restore` restores
+    everything. The server keeps running.
 
     Licenses, activations, their numbers, events, generators, API keys and users are in it. The secret that
-    license keys are sealed with is not, unless you say so: keep it elsewhere. The file has its name only
-    when it is whole and on the disk; while it is made, a copy of the database stands beside it. The backup
-    is signed with the secret, so that `keywright restore` notices when it was altered.
+    license keys are sealed with is not, unless you ask for it: keep it elsewhere. The file gets its name only
+    when it is complete and on the disk; until then, there is a copy of the database beside it. The backup is
+    signed with the secret, so that `keywright restore` notices when it was altered.
 
     A PostgreSQL database needs pg_dump, at least of the server's version.
     """
@@ -82,8 +81,8 @@ def backup(
     secret = load_secret(settings) if is_with_secret else find_secret(settings)
     if file == "-" and sys.stdout.isatty():
         raise WrongUsage("a backup cannot be shown on a terminal: name a file, or pipe it somewhere")
-    with _ended_gracefully(), _Progress() as progress:
-        made = make_backup(
+    with _interrupted_by_signals(), _Progress() as progress:
+        new = make_backup(
             settings.database_url_in_force,
             sys.stdout.buffer if file == "-" else Path(file),
             made_by=f"Keywright {__version__}",
@@ -93,46 +92,48 @@ def backup(
             progress=progress,
         )
     # Where the backup goes to standard output, nothing else does.
-    say = output.print_line if file != "-" else _print_aside
+    print_line = output.print_line if file != "-" else _print_error
     name = "this" if file == "-" else file
-    say(
-        f"{name} is a backup of {_database(settings)} {_as_it_was(made.manifest)}. It has "
-        f"{_size(made.size)} and took {monotonic() - began:.1f} s."
+    print_line(
+        f"{name} is a backup of {_database(settings)} {_summary(new.manifest)}. It has "
+        f"{_format_size(new.size)} and took {monotonic() - began:.1f} s."
     )
-    say(_about_the_secret(settings, made.manifest))
+    print_line(_secret_advice(settings, new.manifest))
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `keywright backup` has made.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `keywright backup` made.")],
     *,
     is_checked_only: Annotated[
         bool,
-        typer.Option("--check", help="Say what is in the file and whether it is whole; change nothing."),
+        typer.Option("--check", help="Show what is in the file, and whether it is whole; change nothing."),
     ] = False,
     is_overwriting: Annotated[
         bool,
-        typer.Option("--overwrite", help="Replace what is there already. An SQLite file is kept beside it."),
+        typer.Option(
+            "--overwrite", help="Replace the existing database. An SQLite file is kept beside the new one."
+        ),
     ] = False,
     is_unsigned: Annotated[
         bool,
         typer.Option(
             "--unsigned",
             help="Do not check the signature: anyone who could write to the file may have altered it, "
-            "passwords and limits included.",
+            "passwords and limits included. On PostgreSQL, such a file can also run any SQL.",
         ),
     ] = False,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
     config: ConfigFile = None,
 ) -> None:
-    """Bring everything back from a backup, into the installation that the settings name; then look, as
-    `keywright doctor` does, whether everything is as it has to be. Stop the server first.
+    """Restore everything from a backup into the installation that the settings name; then check it, as
+    `keywright doctor` does. Stop the server first.
 
-    Nothing is changed before the whole file was looked at, and then everything at once: if it is broken
-    off, there is what was there before, or what is in the backup. The secret must be there: the backup is
-    signed with it. --unsigned is for a backup without a signature, and for one that holds a secret which is
-    nowhere else: its signature proves nothing. Where there are licenses already, --overwrite is needed;
-    numbers that were given since the backup are not given again then.
+    Nothing is changed before the whole file was checked, and then everything at once: a restore that is
+    broken off leaves either the old database or the one in the backup. The secret must be there: the backup
+    is signed with it. --unsigned is for a backup without a signature, and for one that holds the only copy of
+    the secret: its signature proves nothing. Where there are licenses already, --overwrite is needed; the
+    numbers given since the backup are not given again then.
 
     A PostgreSQL database has to exist; pg_restore is needed, at least of the version of the pg_dump that
     made the backup.
@@ -142,29 +143,30 @@ def restore(
 
     settings = read_settings({"data_dir": data_dir, "database_url": database_url}, config)
     url = settings.database_url_in_force
-    with _ended_gracefully(), closing(backups.Backup(file)) as found:
+    with _interrupted_by_signals(), closing(backups.Backup(file)) as opened_backup:
+        manifest = opened_backup.manifest
         if is_checked_only:
-            _check(found, settings, is_unsigned=is_unsigned)
+            _check(opened_backup, settings, is_unsigned=is_unsigned)
             return
-        backups.require_fitting(found.manifest, url)
-        key_ring, secret = _secret_for(found, settings, is_unsigned=is_unsigned)
+        backups.require_compatible(manifest, url)
+        key_ring, secret = _find_secret(opened_backup, settings, is_unsigned=is_unsigned)
         make_data_dir(settings)
 
-        def keep_secret() -> None:
+        def save_secret() -> None:
             if secret is not None:
-                backups.keep_secret(secret, settings.secret_file)
+                backups.save_secret(secret, settings.secret_file)
 
         with _Progress() as progress:
             kept = backups.restore(
-                found,
+                opened_backup,
                 url,
                 key_ring,
                 is_unsigned=is_unsigned,
                 is_overwriting=is_overwriting,
-                before_replacing=keep_secret,
+                before_replacing=save_secret,
                 progress=progress,
             )
-        output.print_line(f"{_database(settings)} is restored {_as_it_was(found.manifest)}.")
+        output.print_line(f"{_database(settings)} is restored {_summary(manifest)}.")
         output.print_line("The server can be started.")
         if secret is not None:
             output.print_line(f"The secret, which was in the backup, is in {settings.secret_file}.")
@@ -173,11 +175,11 @@ def restore(
     _examine({"data_dir": data_dir, "database_url": database_url}, config)
 
 
-def _check(found: "Backup", settings: "Settings", *, is_unsigned: bool) -> None:
-    signed_by = None if is_unsigned else _signer_of(found, settings)
+def _check(backup: "Backup", settings: "Settings", *, is_unsigned: bool) -> None:
+    signed_by = None if is_unsigned else _find_signer(backup, settings)
     with _Progress() as progress:
-        found.read(None, progress, signed_by=signed_by)
-    manifest, contents = found.manifest, found.manifest.contents
+        backup.read(None, progress, signed_by=signed_by)
+    manifest, contents = backup.manifest, backup.manifest.contents
     kind = _KINDS[manifest.database]
     output.print_fields(
         [
@@ -196,23 +198,25 @@ def _check(found: "Backup", settings: "Settings", *, is_unsigned: bool) -> None:
         ]
     )
     if is_unsigned:
-        output.print_line(f"\n{found.path} is whole, but its signature was not checked: it may be altered.")
+        output.print_line(f"\n{backup.path} is whole, but its signature was not checked: it may be altered.")
     else:
-        output.print_line(f"\n{found.path} is whole: every byte of it is as it was written and signed.")
+        output.print_line(f"\n{backup.path} is whole: every byte of it is as it was written and signed.")
 
 
-def _signer_of(found: "Backup", settings: "Settings") -> "KeyRing":
+def _find_signer(backup: "Backup", settings: "Settings") -> "KeyRing":
     try:
-        return _secret_for(found, settings, is_unsigned=False)[0]
+        return _find_secret(backup, settings, is_unsigned=False)[0]
     except ConfigurationError as problem:
-        raise ConfigurationError(f"{problem} To check the sums only, say --unsigned.") from None
+        raise ConfigurationError(f"{problem} To check the sum only, use --unsigned.") from None
 
 
-def _secret_for(found: "Backup", settings: "Settings", *, is_unsigned: bool) -> "tuple[KeyRing, str | None]":
-    """The key ring that reads the license keys of the backup; and the secret, if it is to be kept here.
+def _find_secret(
+    backup: "Backup", settings: "Settings", *, is_unsigned: bool
+) -> "tuple[KeyRing, str | None]":
+    """Return the key ring that reads the license keys of the backup; and the secret, if it has to be saved.
 
-    Raises ``ConfigurationError`` when there is no such secret, or only one that came with the backup, unless
-    it may be unsigned: what such a backup is signed with proves nothing.
+    Raises ``ConfigurationError`` when there is no such secret. The secret that is only in the backup itself
+    is used for an unsigned restore only: a signature made with it proves nothing.
     """
     from keywright.config import load_key_ring
     from keywright.core.crypto import KeyRing
@@ -222,42 +226,42 @@ def _secret_for(found: "Backup", settings: "Settings", *, is_unsigned: bool) -> 
         key_ring, place = load_key_ring(settings), str(file)
         if settings.secret is not None:
             place = f"the secret from {settings.source_of('secret')}"
-        if _are_enough(key_ring, found.manifest):
+        if _can_read(key_ring, backup.manifest):
             return key_ring, None
         raise ConfigurationError(
             f"the backup was made with another secret than {place}, which cannot read its license keys. "
-            + _which_instead(found, settings)
+            + _secret_to_use(backup, settings)
         )
-    if found.secret is None:
+    if backup.secret is None:
         raise ConfigurationError(
-            f"the secret is missing, and it is not in the backup: put the one that the backup was made with "
-            f"into {file}, or give it as KEYWRIGHT_SECRET. Without it, nobody can read the license keys."
+            "the secret is missing, and it is not in the backup: put the one that the backup was made with "
+            f"into {file}, or give it as KEYWRIGHT_SECRET. Without it, the license keys cannot be read."
         )
     if not is_unsigned:
         raise ConfigurationError(
             "the secret is only in the backup itself, so its signature proves nothing: anyone who could read "
             f"the file could alter it and sign it again. Put the secret into {file}; or, if you trust every "
-            "place where the backup was kept, say --unsigned."
+            "place where the backup was kept, use --unsigned."
         )
-    return KeyRing(found.secret.encode()), found.secret
+    return KeyRing(backup.secret.encode()), backup.secret
 
 
-def _are_enough(key_ring: "KeyRing", manifest: "Manifest") -> bool:
+def _can_read(key_ring: "KeyRing", manifest: "Manifest") -> bool:
     needed = (manifest.secret_mark, manifest.previous_secret_mark)
     return all(mark is None or key_ring.find_ring(mark) is not None for mark in needed)
 
 
-def _which_instead(found: "Backup", settings: "Settings") -> str:
+def _secret_to_use(backup: "Backup", settings: "Settings") -> str:
     from keywright.config import retired_secret_file
 
-    if found.secret is not None:
+    if backup.secret is not None:
         return "Use the one in the backup: move that one away."
-    mark = found.manifest.secret_mark
+    mark = backup.manifest.secret_mark
     file = retired_secret_file(settings, mark)
-    where = f" It is in {file.absolute()}." if file.exists() else ""
+    place = f" It is in {file.absolute()}." if file.exists() else ""
     return (
         f"If the secret was rotated since, give the one before (its mark is {mark}) as previous_secret, or "
-        f"put it into {settings.previous_secret_file.absolute()}.{where} Otherwise use the one it was made "
+        f"put it into {settings.previous_secret_file.absolute()}.{place} Otherwise use the one it was made "
         "with."
     )
 
@@ -267,7 +271,7 @@ def _examine(options: dict[str, object], config: Path | None) -> None:
         with opened(options, config, is_made=False) as here:
             doctor(here)
     except KeyboardInterrupt:
-        _print_aside("The backup is restored, but not all of it was looked at: run `keywright doctor`.")
+        _print_error("The backup is restored, but not all of it was checked: run `keywright doctor`.")
         raise typer.Exit(1) from None
 
 
@@ -278,53 +282,53 @@ def _database(settings: "Settings") -> str:
     return without_password(settings.database_url_in_force) if path is None else str(path.absolute())
 
 
-def _as_it_was(manifest: "Manifest") -> str:
-    from keywright.maintenance.backup import in_words
+def _summary(manifest: "Manifest") -> str:
+    from keywright.maintenance.backup import summarize
 
-    return f"as it was at {write_time(manifest.made_at)} (UTC): {in_words(manifest.contents)}"
+    return f"as it was at {write_time(manifest.made_at)} (UTC): {summarize(manifest.contents)}"
 
 
-def _about_the_secret(settings: "Settings", manifest: "Manifest") -> str:
+def _secret_advice(settings: "Settings", manifest: "Manifest") -> str:
     if manifest.has_secret:
         return (
             "The secret is in it: the file is enough to read every license key, and to sign altered backups."
         )
-    place = settings.secret_file.absolute()
-    where = f"in {place}" if settings.secret is None else f"given by {settings.source_of('secret')}"
-    if settings.secret is None and not place.exists():
+    file = settings.secret_file.absolute()
+    place = f"in {file}" if settings.secret is None else f"given by {settings.source_of('secret')}"
+    if settings.secret is None and not file.exists():
         return (
-            f"The secret is not in it, nor in {place}: without it, the backup is of no use, and it is not "
+            f"The secret is not in it, nor in {file}: without it, the backup is of no use, and it is not "
             "signed. Look for it."
         )
     return (
-        f"The secret is not in it, but {where}: keep a copy of that elsewhere. Without it, nobody can read "
-        "the license keys, and the backup is of no use."
+        f"The secret is not in it, but {place}: keep a copy of that elsewhere. Without it, the license keys "
+        "cannot be read, and the backup is of no use."
     )
 
 
-def _size(size: int) -> str:
+def _format_size(size: int) -> str:
     for unit, bytes_each in (("GB", 10**9), ("MB", 10**6)):
         if size >= bytes_each:
             return f"{size / bytes_each:.1f} {unit}"
     return f"{size / 1000:.0f} kB"
 
 
-def _print_aside(text: str) -> None:
+def _print_error(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
 class _Progress:
-    """A line on the terminal that says how far it is."""
+    """Shows the progress as a line on the terminal."""
 
     def __init__(self) -> None:
         self._is_shown = sys.stderr.isatty()
-        self._said_at = monotonic()
+        self._shown_at = monotonic()
 
-    def __call__(self, what: str, done: int, total: int) -> None:
-        if self._is_shown and monotonic() > self._said_at + _EVERY:
-            self._said_at = monotonic()
-            of = f" of {_size(total)}" if total else ""
-            print(f"\r{_size(done)}{of} {what} …\x1b[K", end="", file=sys.stderr, flush=True)
+    def __call__(self, step: str, done: int, total: int) -> None:
+        if self._is_shown and monotonic() > self._shown_at + _INTERVAL:
+            self._shown_at = monotonic()
+            of = f" of {_format_size(total)}" if total else ""
+            print(f"\r{_format_size(done)}{of} {step} …\x1b[K", end="", file=sys.stderr, flush=True)
 
     def __enter__(self) -> "_Progress":
         return self
@@ -335,14 +339,14 @@ class _Progress:
 
 
 @contextmanager
-def _ended_gracefully() -> Iterator[None]:
-    """Whoever is told to end, or whose terminal is gone, removes what is half done, as after Ctrl-C."""
-    # Whoever has been told to ignore a signal, as by nohup, goes on doing so.
-    heard = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) == signal.SIG_DFL]
-    for one in heard:
+def _interrupted_by_signals() -> Iterator[None]:
+    """Clean up after SIGTERM and SIGHUP as after Ctrl-C."""
+    # A signal that is ignored, as under nohup, stays ignored.
+    signals = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) == signal.SIG_DFL]
+    for one in signals:
         signal.signal(one, signal.default_int_handler)
     try:
         yield
     finally:
-        for one in heard:
+        for one in signals:
             signal.signal(one, signal.SIG_DFL)

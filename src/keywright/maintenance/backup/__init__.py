@@ -1,7 +1,7 @@
-"""Backups: one file that holds a database as it was at one moment, and that can be brought back.
+"""Backups: one file that holds a database as it was at one moment, and from which it can be restored.
 
-Making one disturbs nobody who reads or writes meanwhile. Bringing one back changes nothing until the end,
-and then everything at once: whenever it is broken off, there is the old database or the new one.
+Servers go on reading and writing while a backup is made. A restore changes nothing until the end, and then
+everything at once: whenever it is broken off, there is the old database or the new one.
 """
 
 import errno
@@ -22,19 +22,19 @@ from keywright.db.migrate import HEAD, State
 from keywright.db.secret_marks import Marks, is_rotation_due, what_is_missing
 from keywright.maintenance.backup import container, of_sqlite
 from keywright.maintenance.backup.container import Backup, Progress
-from keywright.maintenance.backup.describing import Manifest, in_words
-from keywright.maintenance.backup.files import give_name, new_file, workplace
+from keywright.maintenance.backup.describing import Manifest, summarize
+from keywright.maintenance.backup.files import new_file, private_folder, rename_durably
 
 __all__ = [
     "Backup",
-    "Made",
     "Manifest",
+    "NewBackup",
     "Progress",
-    "in_words",
-    "keep_secret",
     "make_backup",
-    "require_fitting",
+    "require_compatible",
     "restore",
+    "save_secret",
+    "summarize",
 ]
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
@@ -50,8 +50,8 @@ _OTHER_KIND = {
 }
 
 
-class Made(NamedTuple):
-    """A backup that was made, and how many bytes it has."""
+class NewBackup(NamedTuple):
+    """A backup that was made, and its size in bytes."""
 
     manifest: Manifest
     size: int
@@ -66,32 +66,32 @@ def make_backup(
     secret: str | None = None,
     is_overwriting: bool,
     progress: Progress,
-) -> Made:
-    """Make a backup of the database that the URL names, as it is now, signed by the key ring; unsigned where
-    there is none. With the secret in it, if it is given.
+) -> NewBackup:
+    """Back up the database that the URL names, as it is now, signed by the key ring; unsigned without one.
+    The secret is included if it is given.
 
-    A file has its name only when it is whole and on the disk; where it fails, nothing is left. Beside it (or,
-    when ``to`` is no file, where temporary files are), there is a copy of the database until the end.
+    A file gets its name only when it is complete and on the disk; nothing is left when that fails. Until then
+    there is a copy of the database beside it, or, when ``to`` is not a file, where temporary files are.
     Raises ``StoreError`` when there can be no such backup, ``StoreUnavailable`` when the database cannot be
     read, ``OSError`` when the file cannot be written.
     """
-    folder = Path(gettempdir())
+    parent = Path(gettempdir())
     if isinstance(to, Path):
         _require_free(to, is_overwriting=is_overwriting)
-        folder = to.absolute().parent
-    with _in_words(folder), workplace(folder) as place:
-        payload, draft = place / "payload", place / "backup"
-        manifest = _take(url, payload, made_by, key_ring, progress, has_secret=secret is not None)
+        parent = to.absolute().parent
+    with _explain_errors(parent), private_folder(parent) as folder:
+        payload, draft = folder / "payload", folder / "backup"
+        manifest = _dump(url, payload, made_by, key_ring, progress, has_secret=secret is not None)
         write = partial(container.write, signed_by=key_ring, progress=progress)
         if not isinstance(to, Path):
-            return Made(manifest, write(to, manifest, payload, secret))
+            return NewBackup(manifest, write(to, manifest, payload, secret))
         with new_file(draft) as file:
             size = write(file, manifest, payload, secret)
-        give_name(draft, to, is_overwriting=is_overwriting)
-        return Made(manifest, size)
+        rename_durably(draft, to, is_overwriting=is_overwriting)
+        return NewBackup(manifest, size)
 
 
-def require_fitting(manifest: Manifest, url: str) -> None:
+def require_compatible(manifest: Manifest, url: str) -> None:
     """Raise ``StoreError`` unless this version can restore the backup into what the URL names."""
     if manifest.revision > HEAD:
         raise StoreError(
@@ -113,15 +113,15 @@ def restore(
     before_replacing: Callable[[], None],
     progress: Progress,
 ) -> Path | None:
-    """Let the backup's database take the place of the one that the URL names; an older schema is brought up
-    to date when it is opened. Where an SQLite file that was there is kept.
+    """Replace the database that the URL names by that of the backup; an older schema is migrated when the
+    database is opened. Return the file that keeps an SQLite database that was replaced.
 
-    ``before_replacing`` is called when nothing can go wrong any more but the last step. Raises ``StoreError``
-    when the backup is not whole or does not fit, when it is not signed by the key ring, unless it may be
-    ``is_unsigned``, when a server is running, and, unless ``is_overwriting``,
-    when there is something already; nothing was changed then.
+    ``before_replacing`` is called when only the last step can still fail. Raises ``StoreError``, and changes
+    nothing, when the backup is not whole or not compatible; when it is not signed by the key ring, unless
+    ``is_unsigned``; when a server is running; and when there is a database with something in it, unless
+    ``is_overwriting``.
     """
-    require_fitting(backup.manifest, url)
+    require_compatible(backup.manifest, url)
     marks = Marks(backup.manifest.secret_mark, backup.manifest.previous_secret_mark)
     if (complaint := what_is_missing(marks, key_ring, "the backup")) is not None:
         raise StoreError(complaint)
@@ -130,17 +130,18 @@ def restore(
     if path is None:
         from keywright.maintenance.backup import of_postgres
 
-        of_postgres.put_back(
-            backup,
-            url,
-            signed_by=signed_by,
-            is_overwriting=is_overwriting,
-            before_replacing=before_replacing,
-            progress=progress,
-        )
+        with _explain_errors(Path(gettempdir())):
+            of_postgres.restore(
+                backup,
+                url,
+                signed_by=signed_by,
+                is_overwriting=is_overwriting,
+                before_replacing=before_replacing,
+                progress=progress,
+            )
         return None
-    with _in_words(path.parent):
-        return of_sqlite.put_back(
+    with _explain_errors(path.parent):
+        return of_sqlite.restore(
             backup,
             path,
             key_ring,
@@ -151,12 +152,12 @@ def restore(
         )
 
 
-def keep_secret(secret: str, file: Path) -> None:
-    """Put the secret into a new file, for its owner only. Raises ``FileExistsError`` if there is one."""
-    with workplace(file.absolute().parent) as place:
-        with new_file(place / "secret") as draft:
+def save_secret(secret: str, file: Path) -> None:
+    """Write the secret into a new file, for its owner only. Raises ``FileExistsError`` if there is one."""
+    with private_folder(file.absolute().parent) as folder:
+        with new_file(folder / "secret") as draft:
             draft.write(f"{secret}\n".encode())
-        give_name(place / "secret", file, is_overwriting=False)
+        rename_durably(folder / "secret", file, is_overwriting=False)
 
 
 def _require_free(file: Path, *, is_overwriting: bool) -> None:
@@ -165,38 +166,29 @@ def _require_free(file: Path, *, is_overwriting: bool) -> None:
     if not file.exists():
         return
     if not is_overwriting:
-        raise StoreError(f"{file} is there already. Choose another name, or say --overwrite.")
+        raise StoreError(f"{file} is there already. Choose another name, or use --overwrite.")
     if file.is_dir():
         raise StoreError(f"{file} is a folder. Name a file in it.")
-    if file.stat().st_size:
-        try:
-            Backup(file).close()
-        except StoreError as problem:
-            # A slip of the hand must not cost a database, or a secret.
-            raise StoreError(
-                f"{problem} It is left alone: remove it yourself, or choose another name."
-            ) from None
+    if file.stat().st_size and not container.is_backup(file):
+        # A mistyped name must not cost a database, or a secret.
+        raise StoreError(
+            f"{container.not_a_backup(file)} It is left alone: remove it yourself, or choose another name."
+        )
 
 
-def _take(
+def _dump(
     url: str, payload: Path, made_by: str, key_ring: KeyRing | None, progress: Progress, *, has_secret: bool
 ) -> Manifest:
     path = database_path(url)
     if path is None:
         from keywright.maintenance.backup import of_postgres
 
-        described, made_at, dumped_by = of_postgres.dump(url, payload, progress)
+        description, made_at, dumped_by = of_postgres.dump(url, payload, progress)
     else:
-        described, made_at = of_sqlite.copy_out(path, payload, progress)
+        description, made_at = of_sqlite.dump(path, payload, progress)
         dumped_by = None
-    state = described.state
-    if key_ring is not None and key_ring.find_ring(state.secret_mark) is None:
-        raise StoreError("the secret at hand is not the one that this database was written with.")
-    if has_secret and key_ring is not None and is_rotation_due(_marks_of(state), key_ring):
-        raise StoreError(
-            "the secret is being rotated, and one of them is not enough to read the backup. Finish that with "
-            "`keywright secret rotate`, or make the backup without the secret in it."
-        )
+    state = description.state
+    _require_right_secret(state, key_ring, has_secret=has_secret)
     return Manifest(
         format=container.FORMAT,
         made_at=made_at,
@@ -207,35 +199,43 @@ def _take(
         secret_mark=state.secret_mark or "",
         previous_secret_mark=state.previous_secret_mark,
         has_secret=has_secret,
-        is_signed=key_ring is not None,
-        installed_at=described.installed_at,
-        contents=described.contents,
+        installed_at=description.installed_at,
+        contents=description.contents,
     )
 
 
-def _marks_of(state: State) -> Marks:
-    return Marks(state.secret_mark or "", state.previous_secret_mark)
+def _require_right_secret(state: State, key_ring: KeyRing | None, *, has_secret: bool) -> None:
+    if key_ring is None:
+        return
+    if key_ring.find_ring(state.secret_mark) is None:
+        raise StoreError("the secret at hand is not the one that this database was written with.")
+    marks = Marks(state.secret_mark or "", state.previous_secret_mark)
+    if has_secret and is_rotation_due(marks, key_ring):
+        raise StoreError(
+            "the secret is being rotated, and one of them is not enough to read the backup. Finish that with "
+            "`keywright secret rotate`, or make the backup without the secret in it."
+        )
 
 
 @contextmanager
-def _in_words(folder: Path) -> Iterator[None]:
-    """Say in words what went wrong with a file in this folder."""
+def _explain_errors(folder: Path) -> Iterator[None]:
+    """Raise a ``StoreError`` with a sentence for errors of SQLite, and for a full disk in this folder."""
     try:
         yield
     except (sqlite3.Error, DBAPIError) as problem:
-        said = problem.orig if isinstance(problem, DBAPIError) else problem
-        if getattr(said, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
-            raise _full(folder) from problem
+        cause = problem.orig if isinstance(problem, DBAPIError) else problem
+        if getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+            raise _full_error(folder) from problem
         raise StoreError(
-            f"the database or its copy cannot be used: {said}. Nothing was changed."
+            f"the database or its copy cannot be used: {cause}. Nothing was changed."
         ) from problem
     except OSError as problem:
         if problem.errno in _NO_SPACE:
-            raise _full(folder) from problem
+            raise _full_error(folder) from problem
         raise
 
 
-def _full(folder: Path) -> StoreError:
+def _full_error(folder: Path) -> StoreError:
     return StoreError(
         f"there is not enough space in {folder}: for a moment, twice what the database needs. Nothing was "
         "changed, and nothing is left there."

@@ -1,7 +1,7 @@
-"""What a database says of itself, so that a backup can say it, and a person who is about to replace it."""
+"""The manifest of a backup, and the description of a database, with which it is compared."""
 
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from sqlalchemy import Connection, func, inspect, select
@@ -23,9 +23,11 @@ from keywright.db.schema import (
 _COUNTED = (licenses, activations, events, generators, api_keys, users)
 _NEWEST_EVENT = select(events.c.at).order_by(events.c.id.desc()).limit(1)
 
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+
 
 class Contents(msgspec.Struct, frozen=True):
-    """How many rows there are."""
+    """The number of rows in each table."""
 
     licenses: int
     activations: int
@@ -33,16 +35,15 @@ class Contents(msgspec.Struct, frozen=True):
     generators: int
     api_keys: int
     users: int
-    newest_event_at: datetime | None
+    newest_event_at: Moment | None
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody would miss anything."""
-        counted = [getattr(self, table.name) for table in _COUNTED]
-        return not any(counted)
+        """Whether nothing is lost when the database is replaced."""
+        return not any(getattr(self, table.name) for table in _COUNTED)
 
 
-class Described(msgspec.Struct, frozen=True):
+class Description(msgspec.Struct, frozen=True):
     """A database at one moment."""
 
     state: State
@@ -51,33 +52,30 @@ class Described(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup says of itself."""
+    """The description of a backup."""
 
     format: int
-    #: The moment that it shows.
-    made_at: datetime
-    #: The version of Keywright that made it, and of pg_dump.
+    #: The moment whose state the backup holds.
+    made_at: Moment
+    #: The versions of Keywright and of pg_dump that made it.
     made_by: str
     dumped_by: str | None
     database: Literal["sqlite", "postgresql"]
     #: The schema's.
     revision: str
-    #: Tells, without giving it away, which secret the license keys are sealed with.
+    #: Tells which secret the license keys are sealed with, without revealing it.
     secret_mark: str
-    #: While the secret was rotated: the one that some of them are still sealed with.
+    #: While the secret is rotated: the secret that some of them are still sealed with.
     previous_secret_mark: str | None = None
     has_secret: bool
-    #: Whether there is a signature; there was none in format 1.
-    is_signed: bool = False
-    installed_at: datetime
+    installed_at: Moment
     contents: Contents
 
 
-def describe(connection: Connection, name: str) -> Described | None:
-    """The database at the moment of this transaction; None when there are no tables of Keywright's in it.
+def describe(connection: Connection, name: str) -> Description | None:
+    """Describe the database at the moment of this transaction; None when it has no tables of Keywright.
 
-    Raises ``StoreError`` for a database of another program, or of a Keywright so new that this one does not
-    know its tables.
+    Raises ``StoreError`` for a database of another program, or of a newer Keywright.
     """
     state = state_of(connection, name)
     if state.revision is None or state.secret_mark is None:
@@ -88,54 +86,46 @@ def describe(connection: Connection, name: str) -> Described | None:
             f"to {HEAD!r}). Install that version, and try again."
         )
     installed_at = connection.execute(select(installation.c.created_at)).scalar_one()
-    return Described(state, _moment(installed_at), _contents(connection))
+    return Description(state, _to_datetime(installed_at), _count_rows(connection))
 
 
-def tables_there(connection: Connection) -> list[str]:
-    """The names of Keywright's tables in this database, that of the revision included."""
+def list_tables(connection: Connection) -> list[str]:
+    """List Keywright's tables in this database, the table of the schema's revision included."""
     ours = {*metadata.tables, "alembic_version"}
     return sorted(ours & set(inspect(connection).get_table_names()))
 
 
-def _contents(connection: Connection) -> Contents:
-    counted = {
-        table.name: int(connection.execute(select(func.count()).select_from(table)).scalar_one())
-        for table in _COUNTED
-    }
-    newest: Any = connection.execute(_NEWEST_EVENT).scalar()
-    return Contents(**counted, newest_event_at=None if newest is None else _moment(newest))
-
-
-def _moment(seconds: int) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
-
-
-def same(described: Described, manifest: Manifest) -> bool:
-    """Whether a database is what a backup's manifest says."""
-    state = described.state
-    said = (manifest.revision, manifest.secret_mark, manifest.previous_secret_mark, manifest.contents)
-    return said == (state.revision, state.secret_mark, state.previous_secret_mark, described.contents)
-
-
-def require_replaceable(
-    there: Described | None, manifest: Manifest, name: str, fate: str, *, is_overwriting: bool
-) -> None:
-    """Raise ``StoreError`` where somebody would miss what is there, unless it is to be replaced; ``fate``
-    says what would become of it.
-    """
-    if there is None or there.contents.is_empty or is_overwriting:
-        return
-    raise StoreError(
-        f"there is an installation in {name} already: {in_words(there.contents)}. The backup, which is of "
-        f"{write_time(manifest.made_at)} (UTC), would replace all of that; {fate}. If you want that, say "
-        "--overwrite."
+def matches(description: Description, manifest: Manifest) -> bool:
+    """Tell whether a database is as the manifest of a backup says."""
+    state = description.state
+    promised = (manifest.revision, manifest.secret_mark, manifest.previous_secret_mark, manifest.contents)
+    return promised == (
+        state.revision,
+        state.secret_mark,
+        state.previous_secret_mark,
+        description.contents,
     )
 
 
-def in_words(contents: Contents) -> str:
-    """How much that is."""
+def require_replaceable(
+    existing: Description | None, manifest: Manifest, name: str, consequence: str, *, is_overwriting: bool
+) -> None:
+    """Raise ``StoreError`` for a database with something in it, unless it is to be overwritten;
+    ``consequence`` says what would become of it.
+    """
+    if existing is None or existing.contents.is_empty or is_overwriting:
+        return
+    raise StoreError(
+        f"there is an installation in {name} already: {summarize(existing.contents)}. The backup, which is "
+        f"of {write_time(manifest.made_at)} (UTC), would replace all of that; {consequence}. If you want "
+        "that, use --overwrite."
+    )
+
+
+def summarize(contents: Contents) -> str:
+    """Summarize the contents for a sentence: ``2 licenses, 1 activation and 3 events …``."""
     licenses, activations, events = (
-        _counted(number, noun)
+        _count(number, noun)
         for number, noun in (
             (contents.licenses, "license"),
             (contents.activations, "activation"),
@@ -147,5 +137,18 @@ def in_words(contents: Contents) -> str:
     return words if newest is None else f"{words}, the newest of {write_time(newest)} (UTC)"
 
 
-def _counted(number: int, noun: str) -> str:
+def _count_rows(connection: Connection) -> Contents:
+    counts = {
+        table.name: int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+        for table in _COUNTED
+    }
+    newest: Any = connection.execute(_NEWEST_EVENT).scalar()
+    return Contents(**counts, newest_event_at=None if newest is None else _to_datetime(newest))
+
+
+def _to_datetime(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

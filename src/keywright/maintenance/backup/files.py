@@ -1,4 +1,4 @@
-"""Files that have their name only when they are whole."""
+"""Files that get their name only when they are complete."""
 
 import os
 from collections.abc import Iterator
@@ -9,15 +9,15 @@ from typing import BinaryIO
 
 
 @contextmanager
-def workplace(folder: Path) -> Iterator[Path]:
-    """A folder in this one that only its owner can enter; it is removed after the block, with all in it."""
-    with TemporaryDirectory(prefix=".keywright-", dir=folder, ignore_cleanup_errors=True) as place:
-        yield Path(place)
+def private_folder(parent: Path) -> Iterator[Path]:
+    """A new folder that only its owner can enter; it is removed after the block, with everything in it."""
+    with TemporaryDirectory(prefix=".keywright-", dir=parent, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that there was not, for its owner only; on the disk when the block ends without an exception."""
+    """A new file, for its owner only; it is on the disk when the block ends without an exception."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         yield file
@@ -25,20 +25,20 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         os.fsync(descriptor)
 
 
-def give_name(draft: Path, path: Path, *, is_overwriting: bool) -> None:
-    """Let a whole file have its name, and survive the loss of power under it.
+def rename_durably(draft: Path, path: Path, *, is_overwriting: bool) -> None:
+    """Give a complete file its name, so that it has it after a power loss, too.
 
-    Raises ``FileExistsError`` for a name that is taken, unless it may be.
+    Raises ``FileExistsError`` for a name that is taken, unless ``is_overwriting``.
     """
     if is_overwriting:
         draft.replace(path)
     else:
-        _link(draft, path)
+        _rename_if_free(draft, path)
     sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in it survive the loss of power, where the file system knows how."""
+    """Make the names in a folder survive a power loss, where the file system can."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):
@@ -47,14 +47,14 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _link(draft: Path, path: Path) -> None:
+def _rename_if_free(draft: Path, path: Path) -> None:
     try:
-        # Unlike a rename, a link never replaces what is there.
+        # Unlike a rename, a link never replaces a file.
         path.hardlink_to(draft)
     except FileExistsError:
         raise
     except OSError:
-        # Some file systems, those of network drives among them, have no links.
+        # Some file systems, such as those of network drives, have no links.
         if path.exists():
             raise FileExistsError(f"{path} exists") from None
         draft.rename(path)
