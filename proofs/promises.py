@@ -253,7 +253,7 @@ PROMISES = (
             "tests/faults/test_backup_broken_off.py",
             "tests/storage/test_backup.py",
             "tests/storage/test_backup_sqlite.py",
-            "tests/storage/test_backup_programs.py",
+            "tests/storage/test_backup_postgres.py",
             "tests/cli/test_backup.py",
             "tests/cli/test_backup_sqlite.py",
         ),

@@ -31,7 +31,7 @@ from tests.faults.installations import SESSIONS
 from tests.makers import KEY_RING, activate, create
 from tests.proving import record, size
 from tests.server import wait_until
-from tests.storage.test_copying import contents
+from tests.storage.test_copy import contents
 from tools.postgres import binaries
 
 KILLS = size(5, 250)

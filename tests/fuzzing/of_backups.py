@@ -7,8 +7,8 @@ from io import BytesIO
 import msgspec
 
 from keywright.core.errors import StoreError
-from keywright.maintenance.backup.container import Backup
-from keywright.maintenance.backup.describing import Contents, Manifest
+from keywright.maintenance.backup.archive import Backup
+from keywright.maintenance.backup.manifest import Contents, Manifest
 from tests.backups import build_archive, ignore_progress
 from tests.fuzzing.of_settings import a_file
 from tests.fuzzing.pieces import BREAK, joined, pieces

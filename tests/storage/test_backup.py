@@ -21,7 +21,7 @@ from keywright.engine.executor import Executor
 from keywright.identity import api_keys
 from keywright.identity.model import Permissions
 from keywright.maintenance.backup import Backup
-from keywright.maintenance.backup.container import write
+from keywright.maintenance.backup.archive import write
 from keywright.maintenance.doctor import examine
 from tests.backups import back_up, build_backup, check_backup, extract_parts, ignore_progress, restore_backup
 from tests.databases import a_postgres_url, execute
@@ -39,7 +39,7 @@ from tests.makers import (
     validate,
 )
 from tests.proving import record, size
-from tests.storage.test_copying import contents, fill
+from tests.storage.test_copy import contents, fill
 from tests.storage.test_migrations import NEXT, use_scripts
 from tests.storage.test_secrecy import as_answer, found_in
 from tools.postgres import binaries

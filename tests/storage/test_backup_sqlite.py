@@ -17,7 +17,7 @@ from keywright.engine.executor import Executor
 from tests.backups import back_up, check_backup, restore_backup
 from tests.makers import KEY_RING, a_storage, activate, create, url_of
 from tests.proving import record
-from tests.storage.test_copying import contents
+from tests.storage.test_copy import contents
 
 #: So much that it is copied in several steps.
 FILLING = 24 << 20

@@ -9,7 +9,7 @@ from keywright.db import Storage, change, sealed
 from keywright.db.schema import BLIND_INDEX, PLAIN_HASH, SEALED, metadata
 from keywright.jobs import store as jobs
 from tests.makers import KEY_RING
-from tests.storage.test_copying import fill
+from tests.storage.test_copy import fill
 
 COLUMNS = [column for table in metadata.sorted_tables for column in table.c]
 

@@ -153,7 +153,7 @@ def copy(
     Stop the server first: what changes afterwards is not in the copy.
     """
     from keywright.config import has_database, open_copy, open_installation, read_settings, without_password
-    from keywright.maintenance.copying import copy as copy_database
+    from keywright.maintenance.copy import copy as copy_database
 
     settings = read_settings({"data_dir": data_dir, "database_url": database_url}, config)
     if not has_database(settings):

@@ -20,10 +20,10 @@ from keywright.core.errors import StoreError
 from keywright.db import database_path
 from keywright.db.migrate import HEAD, State
 from keywright.db.secret_marks import Marks, is_rotation_due, what_is_missing
-from keywright.maintenance.backup import container, of_sqlite
-from keywright.maintenance.backup.container import Backup, Progress
-from keywright.maintenance.backup.describing import Manifest, summarize
+from keywright.maintenance.backup import archive, sqlite
+from keywright.maintenance.backup.archive import Backup, Progress
 from keywright.maintenance.backup.files import new_file, private_folder, rename_durably
+from keywright.maintenance.backup.manifest import Manifest, summarize
 
 __all__ = [
     "Backup",
@@ -82,7 +82,7 @@ def make_backup(
     with _explain_errors(parent), private_folder(parent) as folder:
         payload, draft = folder / "payload", folder / "backup"
         manifest = _dump(url, payload, made_by, key_ring, progress, has_secret=secret is not None)
-        write = partial(container.write, signed_by=key_ring, progress=progress)
+        write = partial(archive.write, signed_by=key_ring, progress=progress)
         if not isinstance(to, Path):
             return NewBackup(manifest, write(to, manifest, payload, secret))
         with new_file(draft) as file:
@@ -128,10 +128,10 @@ def restore(
     signed_by = None if is_unsigned else key_ring
     path = database_path(url)
     if path is None:
-        from keywright.maintenance.backup import of_postgres
+        from keywright.maintenance.backup import postgres
 
         with _explain_errors(Path(gettempdir())):
-            of_postgres.restore(
+            postgres.restore(
                 backup,
                 url,
                 signed_by=signed_by,
@@ -141,7 +141,7 @@ def restore(
             )
         return None
     with _explain_errors(path.parent):
-        return of_sqlite.restore(
+        return sqlite.restore(
             backup,
             path,
             key_ring,
@@ -169,10 +169,10 @@ def _require_free(file: Path, *, is_overwriting: bool) -> None:
         raise StoreError(f"{file} is there already. Choose another name, or use --overwrite.")
     if file.is_dir():
         raise StoreError(f"{file} is a folder. Name a file in it.")
-    if file.stat().st_size and not container.is_backup(file):
+    if file.stat().st_size and not archive.is_backup(file):
         # A mistyped name must not cost a database, or a secret.
         raise StoreError(
-            f"{container.not_a_backup(file)} It is left alone: remove it yourself, or choose another name."
+            f"{archive.not_a_backup(file)} It is left alone: remove it yourself, or choose another name."
         )
 
 
@@ -181,16 +181,16 @@ def _dump(
 ) -> Manifest:
     path = database_path(url)
     if path is None:
-        from keywright.maintenance.backup import of_postgres
+        from keywright.maintenance.backup import postgres
 
-        description, made_at, dumped_by = of_postgres.dump(url, payload, progress)
+        description, made_at, dumped_by = postgres.dump(url, payload, progress)
     else:
-        description, made_at = of_sqlite.dump(path, payload, progress)
+        description, made_at = sqlite.dump(path, payload, progress)
         dumped_by = None
     state = description.state
     _require_right_secret(state, key_ring, has_secret=has_secret)
     return Manifest(
-        format=container.FORMAT,
+        format=archive.FORMAT,
         made_at=made_at,
         made_by=made_by,
         dumped_by=dumped_by,

@@ -23,7 +23,7 @@ import msgspec
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import StoreError
-from keywright.maintenance.backup.describing import Manifest
+from keywright.maintenance.backup.manifest import Manifest
 
 #: Backups of other formats are refused.
 FORMAT: Final = 3

@@ -14,7 +14,7 @@ from keywright.maintenance.backup import Backup
 from tests.backups import back_up, restore_backup
 from tests.databases import a_postgres_url, execute
 from tests.makers import KEY_RING, activate, create
-from tests.storage.test_copying import contents
+from tests.storage.test_copy import contents
 from tools.postgres import binaries
 
 DATABASES = ("postgresql",)

@@ -15,9 +15,9 @@ from keywright.core.crypto import KeyRing
 from keywright.core.errors import StoreBusy, StoreError
 from keywright.db.migrate import migrate_sqlite
 from keywright.db.sqlite import SqliteStorage, connect, engine, refuse_network_file_system
-from keywright.maintenance.backup.container import Backup, Progress
-from keywright.maintenance.backup.describing import Description, describe, matches, require_replaceable
+from keywright.maintenance.backup.archive import Backup, Progress
 from keywright.maintenance.backup.files import new_file, private_folder, rename_durably, sync_folder
+from keywright.maintenance.backup.manifest import Description, describe, matches, require_replaceable
 
 #: The number of pages of 4 KiB that are copied at once. Ctrl-C works between two copies.
 _PAGES_AT_ONCE = 2_048

@@ -22,8 +22,9 @@ from keywright.core.errors import RejectedByDatabase, StoreError
 from keywright.db.schema import metadata
 from keywright.db.session import Session
 from keywright.db.urls import without_password
-from keywright.maintenance.backup.container import CHUNK, Backup, Progress
-from keywright.maintenance.backup.describing import (
+from keywright.maintenance.backup.archive import CHUNK, Backup, Progress
+from keywright.maintenance.backup.files import private_folder
+from keywright.maintenance.backup.manifest import (
     Description,
     Manifest,
     describe,
@@ -31,7 +32,6 @@ from keywright.maintenance.backup.describing import (
     matches,
     require_replaceable,
 )
-from keywright.maintenance.backup.files import private_folder
 from keywright.maintenance.backup.programs import find_program, hide_passwords, run_program
 
 _CONSEQUENCE = "nothing of it would be kept, so make a backup of it first, with `keywright backup`"

@@ -20,7 +20,7 @@ from keywright.jobs import store as jobs
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
-from keywright.maintenance.copying import copy
+from keywright.maintenance.copy import copy
 from keywright.maintenance.doctor import examine
 from keywright.maintenance.resealing import Resealed, reseal
 from keywright.maintenance.rotation import Progress, begin, find_progress, finish
@@ -40,7 +40,7 @@ from tests.makers import (
     validate,
 )
 from tests.storage.test_backup import programs  # noqa: F401
-from tests.storage.test_copying import contents, fill
+from tests.storage.test_copy import contents, fill
 from tests.storage.test_secrecy import as_answer
 
 NEW = KeyRing(b"the secret after this, 32 bytes or more")

@@ -16,7 +16,7 @@ from keywright.identity import api_keys
 from keywright.identity.model import Permissions, Role
 from keywright.identity.sessions import hash_session_token
 from keywright.identity.store import find_session
-from keywright.maintenance.copying import copy
+from keywright.maintenance.copy import copy
 from keywright.provisioning.catalog.model import NameKind
 from tests.databases import a_postgres_url
 from tests.makers import (
