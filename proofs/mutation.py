@@ -44,7 +44,7 @@ _progress = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def reasons(file: Path = SURVIVORS) -> dict[Name, str]:
-    """Why nobody has to notice some mutants."""
+    """Return the reasons why some mutants may survive."""
     entries = tomllib.loads(file.read_text())["survivor"]
     return {Name(one["module"], one["where"], one["was"], one["became"]): one["reason"] for one in entries}
 

@@ -181,7 +181,7 @@ class _Trial:
         return self.status
 
     def abandon(self) -> None:
-        """Make an end of it; nobody wants to know the result."""
+        """Kill it; its result is not needed."""
         if self.status is None:
             os.kill(self._pid, signal.SIGKILL)
             _, status = os.waitpid(self._pid, 0)

@@ -1,4 +1,4 @@
-"""What the long forms have found is added up, kept, and shown as it is."""
+"""The results of the long runs are added up, stored, and shown as they are."""
 
 import json
 from pathlib import Path
