@@ -3,8 +3,6 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from starlette.types import ASGIApp
-
 from keywright.cli import main
 from keywright.http import app
 
@@ -12,18 +10,15 @@ from keywright.http import app
 def leave_out_pages() -> None:
     """Nothing answers below /admin; nothing follows the events, and nobody works on jobs."""
 
-    def only(pages: ASGIApp, _: object) -> ASGIApp:
-        return pages
-
     @asynccontextmanager
-    async def nothing(*_: object) -> AsyncIterator[None]:
+    async def nothing(*_: object, **__: object) -> AsyncIterator[None]:
         yield
 
-    replaced = {"_with_admin": only, "looked_after": nothing, "working_on_jobs": nothing}
-    for name, other in replaced.items():
+    replaced = ("_admin_pages", "looked_after", "working_on_jobs")
+    for name in replaced:
         if not hasattr(app, name):
             raise RuntimeError(f"there is no {name} any more")
-        setattr(app, name, other)
+        setattr(app, name, nothing)
 
 
 if __name__ == "__main__":

@@ -24,14 +24,13 @@ from typing import Any, NoReturn
 _MODULES = (
     "keywright.cli",
     "keywright.http.server.run",
-    "keywright.http.admin.lazy_app",
+    "keywright.http.admin.app",
     "alembic.command",
     "argon2",
     "httptools",
     "psycopg",
     "sqlalchemy.dialects.postgresql.psycopg",
     "sqlalchemy.dialects.sqlite",
-    "starlette_admin",
     "uvicorn.lifespan.on",
     "uvicorn.loops.uvloop",
 )

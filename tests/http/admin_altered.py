@@ -16,18 +16,18 @@ from keywright.core.command import Command
 from keywright.core.errors import StoreUnavailable
 from keywright.db import ReadTransaction
 from keywright.events.commands import RecordEvent
-from keywright.http.admin import lazy_app as door
+from keywright.http.pages.runner import Runner
 from keywright.search import license_pages, projector, scan, statistics
 
 MAY_COUNT = "may-count"
 
 # What is altered in them is theirs alone to know.
-_door: Any = door
 _figures: Any = statistics
 _finding: Any = license_pages
 _following: Any = projector
 _hunting: Any = scan
 _path: Any = Path
+_runner: Any = Runner
 
 
 def looks_once() -> None:
@@ -66,14 +66,14 @@ def counts_when_told() -> None:
 
 def writes_nothing_down() -> None:
     """As if the database were gone whenever a page wants something written down."""
-    right = door.Door.change
+    right = Runner.change
 
-    def change(self: door.Door, command: Command) -> Any:
+    def change(self: Runner, command: Command) -> Any:
         if isinstance(command, RecordEvent):
             raise StoreUnavailable("it is gone")
         return right(self, command)
 
-    _door.Door.change = change
+    _runner.change = change
 
 
 def may_not_touch_backups() -> None:

@@ -2,18 +2,15 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from starlette.responses import Response
 
-from keywright.config import Settings, open_installation
-from keywright.http.admin import app as frame
-from keywright.http.admin.lazy_app import Door
-from keywright.http.admin.sections.sign_in import Entrance, Start
-from keywright.http.pages.page import EVERYBODY, Area, Visit, page
+from keywright.http.admin.app import SECTIONS
+from keywright.http.pages.page import Section, page
+from keywright.http.pages.request import PageRequest
+from keywright.http.pages.rights import EVERYBODY
 from keywright.identity.rights import Right, may
 from tests.http.admin_browser import ROLES, Visitor, make_users, title
 from tests.server import NO_LIMITS, RunningServer, running
@@ -37,15 +34,13 @@ class Address(NamedTuple):
 
 def addresses() -> Iterator[Address]:
     """Every page; numbers and names in its path are made up."""
-    areas: list[type[Area]] = [Start, Entrance, *frame.AREAS]
-    for area in areas:
-        for name, needed in area.pages.items():
-            method: Any = getattr(area, name)
-            path = area.path.rstrip("/") + method._route_path or "/"
+    for section in SECTIONS:
+        for one in section.pages.values():
+            path = section.path.rstrip("/") + one.path or "/"
             path = re.sub(r"\{\w+:number\}", "999999", path)
             path = re.sub(r"\{\w+(:\w+)?\}", "x", path)
-            for one in method._route_methods:
-                yield Address(one, path, needed)
+            for method in one.http_methods:
+                yield Address(method, path, str(one.right))
 
 
 ALL = sorted(addresses())
@@ -108,9 +103,9 @@ def test_the_menu_shows_what_can_be_opened(visitors: dict[str, Visitor], who: st
     menu = page_of_theirs[page_of_theirs.index('aria-label="Main menu"') : page_of_theirs.index("</nav>")]
     entries = re.findall(r'href="/admin([^"]*)"', menu)
     assert entries == [
-        area.path
-        for area in frame.AREAS
-        if area.add_to_menu and any(may(ROLES[who], Right(needed)) for needed in area.pages.values())
+        section.path
+        for section in SECTIONS
+        if section.in_menu and any(may(ROLES[who], Right(str(one.right))) for one in section.pages.values())
     ]
     for path in entries:
         answer = visitors[who].get(path)
@@ -119,66 +114,34 @@ def test_the_menu_shows_what_can_be_opened(visitors: dict[str, Visitor], who: st
 
 
 def test_every_entry_of_the_menu_has_an_icon_and_a_page() -> None:
-    for area in frame.AREAS:
-        if area.add_to_menu:
-            assert area.icon
-            assert "" in {getattr(area, name)._route_path for name in area.pages}
+    for section in SECTIONS:
+        if section.in_menu:
+            assert section.icon != Section.icon
+            assert "" in {one.path for one in section.pages.values()}
 
 
 def test_a_page_without_a_right_cannot_even_be_written() -> None:
     with pytest.raises(TypeError, match=r"Careless\.show is a page without a right"):
 
-        class Careless(Area):
+        class Careless(Section):
             @page("")
-            def show(self, visit: Visit) -> Response:
-                return visit.text("everything")
+            def show(self, request: PageRequest) -> Response:
+                return request.text("everything")
 
 
-def test_a_page_needs_its_own_right_besides_its_areas() -> None:
-    class Careful(Area):
+def test_a_page_needs_its_own_right_besides_its_sections() -> None:
+    class Careful(Section):
         right = Right.LOOK
 
         @page("")
-        def show(self, visit: Visit) -> Response:
-            return visit.text("this")
+        def show(self, request: PageRequest) -> Response:
+            return request.text("this")
 
         @page("/all", right=Right.ADMINISTER)
-        def show_all(self, visit: Visit) -> Response:
-            return visit.text("everything")
+        def show_all(self, request: PageRequest) -> Response:
+            return request.text("everything")
 
-    assert Careful.pages == {"show": Right.LOOK, "show_all": Right.ADMINISTER}
-
-
-def test_the_application_has_these_routes_and_no_other_gate(tmp_path: Path) -> None:
-    settings = Settings(data_dir=tmp_path)
-    with closing(open_installation(settings)) as storage:
-        host: Any = frame.build(Door(settings, storage))
-    (mount,) = host.routes
-    areas: list[type[Area]] = [Start, Entrance, *frame.AREAS]
-    ours = {
-        area.path.rstrip("/") + getattr(area, name)._route_path or "/"
-        for area in areas
-        for name in area.pages
+    assert {name: one.right for name, one in Careful.pages.items()} == {
+        "show": Right.LOOK,
+        "show_all": Right.ADMINISTER,
     }
-    assert {route.path for route in mount.app.routes} == ours | {"/static/{name}"}
-    assert [one.cls.__name__ for one in mount.app.user_middleware] == ["_Gate"]
-
-
-def test_there_are_no_pages_but_these(visitors: dict[str, Visitor]) -> None:
-    # What starlette-admin would have by itself.
-    for path in (
-        "/_api/user/relation-lookup",
-        "/_api/user/inline-edit",
-        "/api/user/action",
-        "/user/list",
-        "/user/create",
-        "/user/import",
-        "/user/export",
-        "/login",
-        "/logout",
-        "/static/js/vendor/jquery.min.js",
-        "/static/css/vendor/tabler.min.css",
-        "/plugins/x",
-    ):
-        assert visitors["ada"].get(path).status_code == 404
-        assert visitors["ada"].post(path).status_code in (404, 405)

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from keywright.background.counters import looked_after
-from keywright.background.job_runner import working_on_jobs
+from keywright.background.job_runner import JobRunner, working_on_jobs
 from keywright.config import Settings
 from keywright.core.command import Origin
 from keywright.core.errors import KeywrightError
@@ -21,8 +21,9 @@ from keywright.engine.desk import Desk
 from keywright.engine.executor import Executor
 from keywright.engine.idempotency import PurgeIdempotencyRecords
 from keywright.http import health
-from keywright.http.admin.lazy_app import Door
+from keywright.http.admin.lazy_app import LazyApp
 from keywright.http.middleware.edge import Edge
+from keywright.http.pages.runner import Runner
 from keywright.http.pages.urls import BASE
 from keywright.http.server.listening import Address, is_at
 from keywright.maintenance.commands import PurgeEvents
@@ -47,27 +48,25 @@ def create_app(settings: Settings, storage: Storage, admin_address: Address | No
     """
 
     @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+    async def lifespan(app: Starlette) -> AsyncIterator[dict[str, ASGIApp | None]]:
         desk = Desk(
             Executor(storage, settings.record_limits),
             most_waiting=settings.queue_limit,
             answer_within=settings.answer_within_seconds,
         )
         app.state.desk = edge.desk = desk
-        if door is not None:
-            door.desk = desk
         forgetting = asyncio.create_task(_forget_what_is_old(desk, settings.keep_events_days))
         try:
             long_work = working_on_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days)
-            async with looked_after(desk, edge.tallies), long_work as work:
-                if door is not None:
-                    door.long_work = work
-                yield
+            async with (
+                looked_after(desk, edge.tallies),
+                long_work as work,
+                _admin_pages(settings, storage, desk, edge, work) as admin,
+            ):
+                yield {"admin": admin}
         finally:
             forgetting.cancel()
             await asyncio.wait([forgetting])
-            if door is not None:
-                await door.close()
             edge.intake.close()
             await desk.close()
 
@@ -75,11 +74,24 @@ def create_app(settings: Settings, storage: Storage, admin_address: Address | No
     starlette.router.redirect_slashes = False
     starlette.state.settings = settings
     has_admin = starlette.state.has_admin = partial(_has_admin, settings, admin_address)
-    door = Door(settings, storage) if settings.admin else None
-    edge = Edge(settings, starlette if door is None else _with_admin(starlette, door, has_admin))
-    if door is not None:
-        door.tallies, door.intake = edge.tallies, edge.intake
+    edge = Edge(settings, _with_admin(starlette, has_admin))
     return edge
+
+
+@asynccontextmanager
+async def _admin_pages(
+    settings: Settings, storage: Storage, desk: Desk, edge: Edge, work: JobRunner
+) -> AsyncIterator[ASGIApp | None]:
+    """The administration pages; None where the settings leave them out."""
+    if not settings.admin:
+        yield None
+        return
+    tallies = edge.tallies
+    runner = Runner(storage, desk, count_calls=lambda: tallies.calls, wake_jobs=work.wake)
+    try:
+        yield LazyApp(settings, runner, edge.intake, tallies)
+    finally:
+        await runner.close()
 
 
 def _has_admin(settings: Settings, address: Address | None, scope: Scope) -> bool:
@@ -87,14 +99,15 @@ def _has_admin(settings: Settings, address: Address | None, scope: Scope) -> boo
     return settings.admin and (address is None or is_at(scope["server"], address))
 
 
-def _with_admin(pages: ASGIApp, door: ASGIApp, has_admin: Callable[[Scope], bool]) -> ASGIApp:
-    """The pages for everybody, and the door to the administration pages."""
+def _with_admin(pages: ASGIApp, has_admin: Callable[[Scope], bool]) -> ASGIApp:
+    """The public pages, and the administration pages of the lifespan's state."""
 
-    async def chosen(scope: Scope, receive: Receive, send: Send) -> None:
+    async def choose(scope: Scope, receive: Receive, send: Send) -> None:
         is_admin = scope["type"] == "http" and f"{scope['path']}/".startswith(f"{BASE}/")
-        await (door if is_admin and has_admin(scope) else pages)(scope, receive, send)
+        app = scope["state"]["admin"] if is_admin and has_admin(scope) else pages
+        await app(scope, receive, send)
 
-    return chosen
+    return choose
 
 
 async def _forget_what_is_old(desk: Desk, keep_events_days: int) -> None:

@@ -2,7 +2,7 @@
 
 A page takes events from ``keywright.browsing``, finds the names that they need, and tells them:
 
-    names = visit.ask(lambda tx: happenings.find_names(tx, [one.event for one in page.events]))
+    names = request.ask(lambda tx: happenings.find_names(tx, [one.event for one in page.events]))
     told = [happenings.tell(one, names) for one in page.events]
 
 The macros of templates/happenings.html show what was told.

@@ -1,4 +1,4 @@
-"""What the next page says of what was just done: kept in a signed cookie from one answer to the next."""
+"""Messages that the next page shows after a redirect, kept in a signed cookie."""
 
 import base64
 import binascii
@@ -7,54 +7,54 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from keywright.http.pages.session import Visitor
+from keywright.http.pages.session import BrowserSession
 from keywright.http.pages.urls import BASE
 
 _COOKIE = "keywright_said"
-#: How long it may wait to be read, in seconds.
-_KEPT = 60
-_LONGEST = 600
+#: How long the browser keeps a message that no page has shown, in seconds.
+_MAX_AGE = 60
+_MAX_LENGTH = 600
 
 
-class RecordEvent(NamedTuple):
-    """A sentence; ``is_bad`` when it says what could not be done."""
+class Flash(NamedTuple):
+    """A sentence; ``is_error`` when it says what was refused."""
 
     text: str
-    is_bad: bool
+    is_error: bool
 
 
-def leave(response: Response, visitor: Visitor, note: RecordEvent) -> None:
-    """Have the visitor's next page say this. Nothing secret: a browser keeps it for a moment."""
-    text = f"{int(note.is_bad)}{note.text[:_LONGEST]}"
+def save(response: Response, browser: BrowserSession, flash: Flash) -> None:
+    """Have the browser's next page show this message. Not for secrets: the browser stores it."""
+    text = f"{int(flash.is_error)}{flash.text[:_MAX_LENGTH]}"
     encoded = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
     response.set_cookie(
         _COOKIE,
-        f"{encoded}.{visitor.sign(text)}",
-        max_age=_KEPT,
+        f"{encoded}.{browser.sign(text)}",
+        max_age=_MAX_AGE,
         path=BASE,
         httponly=True,
         samesite="lax",
-        secure=visitor.is_secure,
+        secure=browser.is_secure,
     )
 
 
-def take(visitor: Visitor) -> RecordEvent | None:
-    """What was left for this page to say, if we left it."""
-    encoded, _, signature = visitor.cookies.get(_COOKIE, "").partition(".")
+def load(browser: BrowserSession) -> Flash | None:
+    """The message for this page, if this server signed it for this browser."""
+    encoded, _, signature = browser.cookies.get(_COOKIE, "").partition(".")
     try:
         text = base64.urlsafe_b64decode(encoded + "==").decode()
     except (binascii.Error, UnicodeError, ValueError):
         return None
     if (
         not text
-        or not visitor.token
-        or not hmac.compare_digest(visitor.sign(text).encode(), signature.encode())
+        or not browser.token
+        or not hmac.compare_digest(browser.sign(text).encode(), signature.encode())
     ):
         return None
-    return RecordEvent(text[1:], text[0] == "1")
+    return Flash(text[1:], text[0] == "1")
 
 
-def forget(response: Response, visitor: Visitor) -> None:
-    """It was said."""
-    if _COOKIE in visitor.cookies:
+def delete(response: Response, browser: BrowserSession) -> None:
+    """Delete the cookie after its message was shown."""
+    if _COOKIE in browser.cookies:
         response.delete_cookie(_COOKIE, path=BASE)

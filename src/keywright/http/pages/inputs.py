@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from keywright.core.errors import KeywrightError, NoSuchAddress
 from keywright.core.parsing import MAX_ID
-from keywright.http.pages.error_messages import say
+from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.forms import Form
 
 Value = TypeVar("Value")
@@ -32,7 +32,7 @@ class Inputs:
         except ValueError as reason:
             self.errors[name] = f"It {reason}."
         except KeywrightError as error:
-            self.errors[name] = say(error).sentence
+            self.errors[name] = message_for(error).sentence
         return None
 
     def need(

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from keywright.core.command import Command, IdempotentCall
 from keywright.core.errors import IdempotencyKeyBusy, KeywrightError
 from keywright.engine.idempotency import IdempotencyRecord
-from keywright.http.pages.page import Visit
+from keywright.http.pages.request import PageRequest
 
 #: The field with the form's own value.
 FIELD = "once"
@@ -37,29 +37,29 @@ class Landing(NamedTuple):
 Lands = Callable[[Any], Landing]
 
 
-def change_once(visit: Visit, command: Command, lands: Lands) -> Response:
+def change_once(request: PageRequest, command: Command, lands: Lands) -> Response:
     """Have the command decided, and send the browser where its outcome ``lands``; if this form was sent
     before, with the same texts in it, to where it was sent then. Raises what the command meets.
     """
-    if not visit.form.get(FIELD, ""):
-        return visit.back(*lands(visit.change(command)))
+    if not request.form.get(FIELD, ""):
+        return request.redirect(*lands(request.change(command)))
     attempt = 0
     while True:
-        scope = _scope(visit, attempt)
+        scope = _scope(request, attempt)
         retry = IdempotentCall(scope, scope, partial(_written, lands))
-        outcome = _decided(visit, msgspec.structs.replace(command, retry=retry))
+        outcome = _decided(request, msgspec.structs.replace(command, retry=retry))
         if not isinstance(outcome, IdempotencyRecord):
-            return visit.back(*lands(outcome))
+            return request.redirect(*lands(outcome))
         if outcome.status == _DONE:
-            return visit.back(*msgspec.json.decode(outcome.body, type=Landing))
+            return request.redirect(*msgspec.json.decode(outcome.body, type=Landing))
         # It was refused, so nothing was done that could be done twice; and it may be possible now.
         attempt += 1
 
 
-def _scope(visit: Visit, attempt: int) -> bytes:
+def _scope(request: PageRequest, attempt: int) -> bytes:
     """The name of the form with what is in it; the user's own, whoever else knows the value."""
-    texts = sorted((name, visit.form.all(name)) for name in visit.form if name != "csrf_token")
-    said = ["form", visit.user.id, visit.request.url.path, attempt, texts]
+    texts = sorted((name, request.form.all(name)) for name in request.form if name != "csrf_token")
+    said = ["form", request.user.id, request.http.url.path, attempt, texts]
     return sha256(msgspec.json.encode(said)).digest()
 
 
@@ -69,14 +69,14 @@ def _written(lands: Lands, outcome: Any) -> tuple[int, bytes]:
     return _DONE, msgspec.json.encode(lands(outcome))
 
 
-def _decided(visit: Visit, command: Command) -> Any:
+def _decided(request: PageRequest, command: Command) -> Any:
     """The outcome, or what was kept of it. While the same form is being decided, that is waited for."""
     end = monotonic() + _PATIENCE
     while True:
         try:
-            return visit.change(command)
+            return request.change(command)
         except IdempotencyKeyBusy:
             if monotonic() > end:
                 raise
-        with visit.aside():
+        with request.unlocked():
             sleep(_PAUSE)

@@ -4,7 +4,7 @@ from collections.abc import MutableMapping
 from threading import Lock
 
 from keywright.http.pages.forms import Form
-from keywright.http.pages.page import Visit
+from keywright.http.pages.request import PageRequest
 from keywright.identity import passwords
 from keywright.identity.model import User
 from keywright.identity.passwords import MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH
@@ -13,15 +13,15 @@ from keywright.identity.passwords import MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGT
 _ONE_AT_A_TIME = Lock()
 
 
-def is_right(visit: Visit, user: User | None, password: str) -> bool:
+def is_right(request: PageRequest, user: User | None, password: str) -> bool:
     """Whether the user may sign in with this password; as much work for nobody."""
-    with visit.aside(), _ONE_AT_A_TIME:
+    with request.unlocked(), _ONE_AT_A_TIME:
         return passwords.check_password(user, password)
 
 
-def hashed(visit: Visit, password: str) -> str:
+def hashed(request: PageRequest, password: str) -> str:
     """What is kept of a password."""
-    with visit.aside(), _ONE_AT_A_TIME:
+    with request.unlocked(), _ONE_AT_A_TIME:
         return passwords.hash_password(password)
 
 

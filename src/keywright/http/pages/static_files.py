@@ -1,7 +1,7 @@
-"""The files that the pages need: style, programs, icons. Few, named here, and no others.
+"""The static files of the pages: styles, scripts and icons.
 
-Each has its content's hash in its name, so that browsers may keep it for good; compressed once, it is
-answered from memory.
+The hash of its content is in the name of each file, so that browsers may cache it for good. Files are
+compressed once and served from memory.
 """
 
 import gzip
@@ -14,9 +14,8 @@ from starlette.responses import Response
 
 from keywright.http.pages.urls import BASE
 
-_HERE = Path(__file__).parents[1] / "admin" / "static"
-_CACHED = {"cache-control": "public, max-age=31536000, immutable", "vary": "accept-encoding"}
-_TYPES = {
+_CACHE_HEADERS = {"cache-control": "public, max-age=31536000, immutable", "vary": "accept-encoding"}
+_MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
@@ -30,27 +29,27 @@ class _File(NamedTuple):
     compressed: bytes
 
 
-class Statics:
-    """The files by name. Made in a thread: compressing takes a while."""
+class StaticFiles:
+    """Serves the files in a folder. Create it in a thread: compression takes a while."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
         self._files: dict[str, _File] = {}
-        #: The address of each file, by its plain name, for templates.
+        #: The address of each file by its plain name, for templates.
         self.urls: dict[str, str] = {}
-        for path in sorted(_HERE.iterdir()):
+        for path in sorted(folder.iterdir()):
             content = path.read_bytes()
             digest = hashlib.sha256(content).hexdigest()[:12]
             name = f"{path.name.split('.')[0]}.{digest}{path.suffix}"
             compressed = gzip.compress(content, 9, mtime=0)
-            self._files[name] = _File(_TYPES[path.suffix], f'"{digest}"', content, compressed)
+            self._files[name] = _File(_MEDIA_TYPES[path.suffix], f'"{digest}"', content, compressed)
             self.urls[path.name] = f"{BASE}/static/{name}"
 
-    async def answer(self, request: Request) -> Response:
-        """The file of this name, compressed where the browser takes that."""
+    async def serve(self, request: Request) -> Response:
+        """The file of this name, compressed if the browser accepts that."""
         file = self._files.get(request.path_params["name"])
         if file is None:
             return Response("There is no such file.\n", 404, media_type="text/plain")
-        headers = {**_CACHED, "etag": file.etag}
+        headers = {**_CACHE_HEADERS, "etag": file.etag}
         if request.headers.get("if-none-match") == file.etag:
             return Response(status_code=304, headers=headers)
         if "gzip" in request.headers.get("accept-encoding", ""):

@@ -9,9 +9,10 @@ from keywright.config import Settings
 from keywright.core import parsing
 from keywright.core.errors import UnknownApiKey
 from keywright.core.parsing import write_time
-from keywright.http.admin.sections.names import choices
+from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.pages.inputs import Inputs, number_of, one_of
-from keywright.http.pages.page import Area, Visit, page
+from keywright.http.pages.page import Section, page
+from keywright.http.pages.request import PageRequest
 from keywright.identity import api_keys as access
 from keywright.identity.commands import IssueApiKey, RevokeApiKey
 from keywright.identity.model import ApiKey, Permissions
@@ -41,52 +42,53 @@ _CALLS = {
 }
 
 
-class ApiKeys(Area):
+class ApiKeys(Section):
     """Who may use the interface, and since when not any more."""
 
-    menu_label = "API keys"
+    label = "API keys"
     path = "/api-keys"
     icon = "server"
     right = Right.ADMINISTER
 
     @page("")
-    def browse(self, visit: Visit) -> Response:
+    def browse(self, request: PageRequest) -> Response:
         """Every API key, those in force first, the newest first."""
-        api_keys = visit.ask(list_api_keys)
+        api_keys = request.ask(list_api_keys)
         api_keys.sort(key=lambda one: (one.revoked_at is not None, -one.id))
         numbers = {one.product_id for one in api_keys if one.product_id is not None}
-        products = visit.ask(lambda tx: names_of(tx, NameKind.PRODUCT, numbers))
-        return visit.page("api_keys/list.html", api_keys=api_keys, products=products, permissions=PERMISSIONS)
+        products = request.ask(lambda tx: names_of(tx, NameKind.PRODUCT, numbers))
+        return request.render(
+            "api_keys/list.html", api_keys=api_keys, products=products, permissions=PERMISSIONS
+        )
 
     @page("/new", methods=("GET", "POST"))
-    def create(self, visit: Visit) -> Response:
+    def create(self, request: PageRequest) -> Response:
         """Make one, and show its secrets: now, and never again."""
-        inputs = Inputs(visit.form)
-        if visit.is_post:
+        inputs = Inputs(request.form)
+        if request.is_post:
             name = inputs.need("name", parsing.parse_name, "")
             permissions = inputs.need("permissions", one_of(Permissions), Permissions.READ)
             product_id = inputs.read("product_id", parsing.parse_integer)
             if product_id is not None and permissions is not Permissions.CLIENT:
                 inputs.errors["product_id"] = "Only an API key for customers' programs has a product."
             if not inputs.errors:
-                return _issued(visit, name, permissions, product_id)
-        return visit.page(
+                return _issued(request, name, permissions, product_id)
+        return request.render(
             "api_keys/new.html",
             status=422 if inputs.errors else 200,
-            form=visit.form,
             errors=inputs.errors,
             permissions=PERMISSIONS,
-            products=choices(visit, NameKind.PRODUCT),
+            products=request.ask(lambda tx: suggest_names(tx, NameKind.PRODUCT)),
         )
 
     @page("/{id:number}/revoke", methods=("GET", "POST"))
-    def revoke(self, visit: Visit) -> Response:
+    def revoke(self, request: PageRequest) -> Response:
         """End one, at once and for good."""
-        api_key = _get(visit, number_of(visit.path["id"]))
-        if visit.is_post:
-            visit.change(RevokeApiKey(**visit.command_fields(), api_key_id=api_key.id))
-            return visit.back("/api-keys", f"The API key {api_key.name} is revoked.")
-        return visit.confirm(
+        api_key = _get(request, number_of(request.path_params["id"]))
+        if request.is_post:
+            request.change(RevokeApiKey(**request.command_fields(), api_key_id=api_key.id))
+            return request.redirect("/api-keys", f"The API key {api_key.name} is revoked.")
+        return request.confirm(
             f"Revoke the API key {api_key.name}?",
             [
                 _last_use(api_key),
@@ -97,29 +99,29 @@ class ApiKeys(Area):
         )
 
 
-def _issued(visit: Visit, name: str, permissions: Permissions, product_id: int | None) -> Response:
+def _issued(request: PageRequest, name: str, permissions: Permissions, product_id: int | None) -> Response:
     secrets = access.new_secrets()
     issue = IssueApiKey(
-        **visit.command_fields(),
+        **request.command_fields(),
         name=name,
         permissions=permissions,
         product_id=product_id,
         **secrets.hashed(),
     )
-    api_key: ApiKey = visit.change(issue)
+    api_key: ApiKey = request.change(issue)
     # In this answer and nowhere else: no redirect, no cookie, no log.
-    return visit.page(
+    return request.render(
         "api_keys/issued.html",
         api_key=api_key,
         secrets=secrets,
-        curl=_curl(visit.request, visit.visitor.is_secure, visit.frame.door.settings, api_key, secrets),
+        curl=_curl(request.http, request.browser.is_secure, request.site.settings, api_key, secrets),
         permissions=PERMISSIONS,
     )
 
 
-def _get(visit: Visit, number: int) -> ApiKey:
+def _get(request: PageRequest, number: int) -> ApiKey:
     """The API key in force with this number. Raises ``UnknownApiKey``."""
-    for one in visit.ask(list_api_keys):
+    for one in request.ask(list_api_keys):
         if one.id == number and one.revoked_at is None:
             return one
     raise UnknownApiKey

@@ -10,7 +10,8 @@ from keywright import search
 from keywright.core import parsing
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_text as happenings
-from keywright.http.pages.page import Area, Visit, page
+from keywright.http.pages.page import Section, page
+from keywright.http.pages.request import PageRequest
 from keywright.identity.model import ApiKey, User
 from keywright.identity.rights import Right
 from keywright.identity.store import list_api_keys, list_users
@@ -28,39 +29,39 @@ _OTHERS = [
 _AT_THE_DOOR = ("visitor", "Somebody not signed in")
 
 
-class Events(Area):
+class Events(Section):
     """What happened."""
 
-    menu_label = "Events"
+    label = "Events"
     path = "/events"
     icon = "clock"
     right = Right.LOOK
 
     @page("")
-    def browse(self, visit: Visit) -> Response:
+    def browse(self, request: PageRequest) -> Response:
         """The newest events that match, or those before one."""
-        asked, hidden = _asked(visit.query), happenings.hidden_from(visit.user)
-        found = visit.ask(
+        asked, hidden = _asked(request.query), happenings.hidden_from(request.user)
+        found = request.ask(
             lambda tx: search.list_events(
                 tx,
                 **asked,
                 without=hidden,
-                before_id=_number(visit.query.get("before", "")),
+                before_id=_number(request.query.get("before", "")),
                 limit=_ON_A_PAGE,
             )
         )
-        names = visit.ask(lambda tx: happenings.find_names(tx, [one.event for one in found.events]))
-        return visit.page(
+        names = request.ask(lambda tx: happenings.find_names(tx, [one.event for one in found.events]))
+        return request.render(
             "events/list.html",
-            events=[happenings.tell(one, names, visit.user) for one in found.events],
+            events=[happenings.tell(one, names, request.user) for one in found.events],
             before=found.before_id,
             is_incomplete=found.is_incomplete,
-            is_first="before" not in visit.query,
+            is_first="before" not in request.query,
             query=_said(asked),
             is_filtered=any(value is not None for value in asked.values()),
             what=_what(hidden),
-            who=visit.ask(lambda tx: _who(tx, asked["actor"], is_all_shown=hidden is None)),
-            links=_links(visit, found.events),
+            who=request.ask(lambda tx: _who(tx, asked["actor"], is_all_shown=hidden is None)),
+            links=_links(request, found.events),
         )
 
 
@@ -68,15 +69,15 @@ class Events(Area):
 _LINKS = {"job_id": ("/jobs", Right.LOOK), "user_id": ("/users", Right.ADMINISTER)}
 
 
-def _links(visit: Visit, found: Sequence[EventRecord]) -> dict[int, str]:
+def _links(request: PageRequest, found: Sequence[EventRecord]) -> dict[int, str]:
     """Where each event leads that leads anywhere, by its number. Licenses may be gone."""
     numbers = {one.event.license_id for one in found} - {0}
-    there = visit.ask(lambda tx: search.licenses_there(tx, numbers))
+    there = request.ask(lambda tx: search.licenses_there(tx, numbers))
     links = {one.id: f"/licenses/{one.event.license_id}" for one in found if one.event.license_id in there}
     for one in found:
         for name, number in (one.event.details or {}).items():
             path, right = _LINKS.get(name, ("", None))
-            if right is not None and not one.event.license_id and visit.may(right):
+            if right is not None and not one.event.license_id and request.may(right):
                 links[one.id] = f"{path}/{number}"
     return links
 

@@ -12,11 +12,12 @@ from starlette.responses import Response
 from keywright import jobs
 from keywright.core import parsing
 from keywright.core.errors import GeneratorTooWeak, InvalidParameters
-from keywright.http.admin.sections.names import choices
-from keywright.http.pages.error_messages import counted, say
+from keywright.http.admin.name_suggestions import suggest_names
+from keywright.http.pages.error_messages import counted, message_for
 from keywright.http.pages.inputs import Inputs, number_of
 from keywright.http.pages.once import Landing, change_once
-from keywright.http.pages.page import Area, Visit, page
+from keywright.http.pages.page import Section, page
+from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import Status, parse_status
@@ -67,70 +68,70 @@ class Sample(NamedTuple):
     strength: Strength
 
 
-class Generators(Area):
+class Generators(Section):
     """Recipes for license keys, and making licenses with them."""
 
-    menu_label = "Generators"
+    label = "Generators"
     path = "/generators"
     icon = "dice"
     right = Right.LOOK
 
     @page("")
-    def browse(self, visit: Visit) -> Response:
+    def browse(self, request: PageRequest) -> Response:
         """Every generator, and what its keys look like."""
-        found = visit.ask(generator_store.list_generators)
+        found = request.ask(generator_store.list_generators)
         shown = [(one, sample(one, amount=1)) for one in found]
-        return visit.page("generators/list.html", generators=shown)
+        return request.render("generators/list.html", generators=shown)
 
     @page("/new", methods=("GET", "POST"), right=Right.ADMINISTER)
-    def create(self, visit: Visit) -> Response:
+    def create(self, request: PageRequest) -> Response:
         """Make a generator."""
-        inputs = Inputs(visit.form)
-        values = _read(inputs) if visit.is_post else _FIRST
-        drawn = _drawn(inputs, values, visit.now)
-        if not _is_to_be_saved(visit, inputs, drawn):
-            return _form(visit, inputs, values, drawn, None)
+        inputs = Inputs(request.form)
+        values = _read(inputs) if request.is_post else _FIRST
+        drawn = _drawn(inputs, values, request.now)
+        if not _is_to_be_saved(request, inputs, drawn):
+            return _form(request, inputs, values, drawn, None)
         is_weak_allowed = inputs.ticked("is_weak_allowed")
-        command = CreateGenerator(**visit.command_fields(), **values, is_weak_allowed=is_weak_allowed)
+        command = CreateGenerator(**request.command_fields(), **values, is_weak_allowed=is_weak_allowed)
         landing = Landing("/generators", f"The generator {values['name']} is made.")
-        return change_once(visit, command, lambda _: landing)
+        return change_once(request, command, lambda _: landing)
 
     @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.ADMINISTER)
-    def edit(self, visit: Visit) -> Response:
+    def edit(self, request: PageRequest) -> Response:
         """Change a generator; licenses that it has made stay as they are."""
-        generator, inputs = _get(visit), Inputs(visit.form)
+        generator, inputs = _get(request), Inputs(request.form)
         before = {name: getattr(generator, name) for name in _FIRST}
-        values = _read(inputs) if visit.is_post else before
-        drawn = _drawn(inputs, values, visit.now)
-        if not _is_to_be_saved(visit, inputs, drawn):
-            return _form(visit, inputs, values, drawn, generator)
+        values = _read(inputs) if request.is_post else before
+        drawn = _drawn(inputs, values, request.now)
+        if not _is_to_be_saved(request, inputs, drawn):
+            return _form(request, inputs, values, drawn, generator)
         changes = {name: value for name, value in values.items() if value != before[name]}
         if not changes:
-            return visit.back("/generators", f"The generator {generator.name} is as it was.")
+            return request.redirect("/generators", f"The generator {generator.name} is as it was.")
         change = UpdateGenerator(
-            **visit.command_fields(),
+            **request.command_fields(),
             generator_id=generator.id,
             changes=changes,
             is_weak_allowed=inputs.ticked("is_weak_allowed"),
         )
-        visit.change(change)
-        return visit.back("/generators", f"The generator {values['name']} is changed.")
+        request.change(change)
+        return request.redirect("/generators", f"The generator {values['name']} is changed.")
 
     @page("/preview", methods=("POST",), right=Right.ADMINISTER)
-    def preview(self, visit: Visit) -> Response:
+    def preview(self, request: PageRequest) -> Response:
         """Keys as the form would have them made, for the program in the browser."""
-        inputs = Inputs(visit.form)
-        drawn = _drawn(inputs, _read(inputs), visit.now)
-        return visit.page("generators/preview.html", drawn=drawn)
+        inputs = Inputs(request.form)
+        drawn = _drawn(inputs, _read(inputs), request.now)
+        return request.render("generators/preview.html", drawn=drawn)
 
     @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.ADMINISTER)
-    def delete(self, visit: Visit) -> Response:
+    def delete(self, request: PageRequest) -> Response:
         """Delete a generator."""
-        generator = _get(visit)
-        if visit.is_post:
-            visit.change(DeleteGenerator(**visit.command_fields(), generator_id=generator.id))
-            return visit.back("/generators", f"The generator {generator.name} is deleted.")
-        return visit.confirm(
+        generator = _get(request)
+        if request.is_post:
+            request.change(DeleteGenerator(**request.command_fields(), generator_id=generator.id))
+            return request.redirect("/generators", f"The generator {generator.name} is deleted.")
+        return request.confirm(
             f"Delete the generator {generator.name}?",
             ["The licenses that it has made stay, and stay good.", "A job that still uses it will fail."],
             button="Delete",
@@ -138,27 +139,26 @@ class Generators(Area):
         )
 
     @page("/{id:number}/generate", methods=("GET", "POST"), right=Right.CHANGE)
-    def generate(self, visit: Visit) -> Response:
+    def generate(self, request: PageRequest) -> Response:
         """Have licenses made, however many: a job does it."""
-        generator, inputs = _get(visit), Inputs(visit.form)
-        if visit.is_post:
+        generator, inputs = _get(request), Inputs(request.form)
+        if request.is_post:
             order = _order(inputs, generator)
             if not inputs.errors:
                 verb = "is" if order.amount == 1 else "are"
                 said = f"{counted(order.amount, 'license')} {verb} being made."
-                command = jobs.start(order, **visit.command_fields())
-                return change_once(visit, command, lambda job: Landing(f"/jobs/{job.id}", said))
-        return visit.page(
+                command = jobs.start(order, **request.command_fields())
+                return change_once(request, command, lambda job: Landing(f"/jobs/{job.id}", said))
+        return request.render(
             "generators/generate.html",
             status=422 if inputs.errors else 200,
             generator=generator,
             drawn=sample(generator, amount=1),
-            form=visit.form,
             errors=inputs.errors,
             statuses=[(one.name.lower(), one.name.capitalize()) for one in Status],
             most=jobs.MOST_GENERATED,
-            products=choices(visit, NameKind.PRODUCT),
-            customers=choices(visit, NameKind.USER),
+            products=request.ask(lambda tx: suggest_names(tx, NameKind.PRODUCT)),
+            customers=request.ask(lambda tx: suggest_names(tx, NameKind.USER)),
         )
 
 
@@ -178,10 +178,10 @@ def strength_of(generator: Generator) -> Strength:
     return Strength(bits, "very good", "good")
 
 
-def _get(visit: Visit) -> Generator:
+def _get(request: PageRequest) -> Generator:
     """The generator that the address names. Raises ``UnknownGenerator``."""
-    number = number_of(visit.path["id"])
-    return visit.ask(lambda tx: generating.get_generator(tx, number))
+    number = number_of(request.path_params["id"])
+    return request.ask(lambda tx: generating.get_generator(tx, number))
 
 
 def _text(text: str) -> str | None:
@@ -224,28 +224,28 @@ def _drawn(inputs: Inputs, values: dict[str, Any], now: datetime) -> Sample | No
     return sample(recipe, amount=_EXAMPLES)
 
 
-def _is_to_be_saved(visit: Visit, inputs: Inputs, drawn: Sample | None) -> bool:
+def _is_to_be_saved(request: PageRequest, inputs: Inputs, drawn: Sample | None) -> bool:
     """Whether the form is to be saved as it is. Weak keys have to be wanted."""
-    if not visit.is_post:
+    if not request.is_post:
         return False
-    if "preview" in visit.form:
+    if "preview" in request.form:
         inputs.errors.pop("name", None)
         return False
     is_weak = drawn is not None and drawn.strength.bits < rules.MIN_ENTROPY_BITS
     if drawn is not None and is_weak and not inputs.ticked("is_weak_allowed"):
-        inputs.errors["is_weak_allowed"] = say(GeneratorTooWeak(drawn.strength.bits)).sentence
+        inputs.errors["is_weak_allowed"] = message_for(GeneratorTooWeak(drawn.strength.bits)).sentence
     return not inputs.errors
 
 
 def _form(
-    visit: Visit,
+    request: PageRequest,
     inputs: Inputs,
     values: dict[str, Any],
     drawn: Sample | None,
     generator: Generator | None,
 ) -> Response:
-    typed = {name: visit.form.raw(name) for name in values} if visit.is_post else values
-    return visit.page(
+    typed = {name: request.form.raw(name) for name in values} if request.is_post else values
+    return request.render(
         "generators/edit.html",
         status=422 if inputs.errors else 200,
         generator=generator,

@@ -11,8 +11,9 @@ from keywright.core.errors import UnknownJob
 from keywright.db import ReadTransaction
 from keywright.http.pages.error_messages import counted
 from keywright.http.pages.inputs import number_of
-from keywright.http.pages.page import Area, Visit, page
-from keywright.http.pages.render import url
+from keywright.http.pages.page import Section, page
+from keywright.http.pages.request import PageRequest
+from keywright.http.pages.urls import url
 from keywright.identity.rights import Right
 from keywright.identity.store import find_user_by_id
 from keywright.jobs import Change, Export, Generate, What
@@ -68,50 +69,50 @@ class Listed(NamedTuple):
     older: int | None
 
 
-class Jobs(Area):
+class Jobs(Section):
     """The list of jobs, and a page for each."""
 
-    menu_label = "Jobs"
+    label = "Jobs"
     path = "/jobs"
     icon = "activity"
     right = Right.LOOK
 
     @page("")
-    def browse(self, visit: Visit) -> Response:
+    def browse(self, request: PageRequest) -> Response:
         """The latest jobs, or those before or after one."""
-        before, after = _number_in(visit, "before"), _number_in(visit, "after")
-        listed = visit.ask(partial(_list, before=before, after=after))
-        return visit.page("jobs/list.html", **listed._asdict(), days_kept=JOBS_KEPT.days)
+        before, after = _number_in(request, "before"), _number_in(request, "after")
+        listed = request.ask(partial(_list, before=before, after=after))
+        return request.render("jobs/list.html", **listed._asdict(), days_kept=JOBS_KEPT.days)
 
     @page("/{id:number}")
-    def look(self, visit: Visit) -> Response:
+    def look(self, request: PageRequest) -> Response:
         """One job."""
-        return visit.page("jobs/job.html", shown=_get(visit), days_kept=FILES_KEPT.days)
+        return request.render("jobs/job.html", shown=_get(request), days_kept=FILES_KEPT.days)
 
     @page("/{id:number}/progress")
-    def progress(self, visit: Visit) -> Response:
+    def progress(self, request: PageRequest) -> Response:
         """How far it is: the piece of its page that is loaded again and again."""
-        return visit.page("jobs/progress.html", shown=_get(visit))
+        return request.render("jobs/progress.html", shown=_get(request))
 
     @page("/{id:number}/cancel", methods=("POST",), right=Right.CHANGE)
-    def cancel(self, visit: Visit) -> Response:
+    def cancel(self, request: PageRequest) -> Response:
         """Do no more of it."""
-        number = number_of(visit.path["id"])
-        job: Job = visit.change(CancelJob(**visit.command_fields(), job_id=number))
-        return visit.back(f"/jobs/{job.id}", "The job is canceled. What it had done stays done.")
+        number = number_of(request.path_params["id"])
+        job: Job = request.change(CancelJob(**request.command_fields(), job_id=number))
+        return request.redirect(f"/jobs/{job.id}", "The job is canceled. What it had done stays done.")
 
     @page("/{id:number}/file", methods=("POST",), right=Right.CHANGE)
-    def fetch(self, visit: Visit) -> Response:
+    def fetch(self, request: PageRequest) -> Response:
         """The file that it has made; not by GET, because this is written down."""
-        number = number_of(visit.path["id"])
-        job: Job = visit.change(FetchFile(**visit.command_fields(), job_id=number))
+        number = number_of(request.path_params["id"])
+        job: Job = request.change(FetchFile(**request.command_fields(), job_id=number))
         # It is read piece by piece while it is sent.
-        return visit.download(jobs.file_name(job), jobs.read_file(visit.frame.door.ask, job.id))
+        return request.download(jobs.file_name(job), jobs.read_file(request.ask, job.id))
 
 
-def _number_in(visit: Visit, name: str) -> int | None:
+def _number_in(request: PageRequest, name: str) -> int | None:
     """A number of a job in the address; None for what can be none."""
-    text = visit.query.get(name, "")
+    text = request.query.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
@@ -133,8 +134,8 @@ def _list(tx: ReadTransaction, before: int | None, after: int | None) -> Listed:
     )
 
 
-def _get(visit: Visit) -> Shown:
-    number = number_of(visit.path["id"])
+def _get(request: PageRequest) -> Shown:
+    number = number_of(request.path_params["id"])
 
     def question(tx: ReadTransaction) -> Shown:
         job = jobs.find_job(tx, number)
@@ -142,7 +143,7 @@ def _get(visit: Visit) -> Shown:
             raise UnknownJob(number)
         return _shown(tx, job)
 
-    return visit.ask(question)
+    return request.ask(question)
 
 
 def _shown(tx: ReadTransaction, job: Job) -> Shown:

@@ -7,15 +7,14 @@ from starlette.responses import Response
 from keywright.core import parsing
 from keywright.core.errors import NoSuchAddress
 from keywright.http.pages.inputs import Inputs, number_of
-from keywright.http.pages.page import Area, Visit, page
+from keywright.http.pages.page import Section, page
+from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import list_names, names_of, page_of_names_before
 
 _ON_A_PAGE = 50
-#: So many are offered where a number is typed.
-_MOST_OFFERED = 200
 
 
 class Kind(NamedTuple):
@@ -34,61 +33,56 @@ KINDS = {
 }
 
 
-def choices(visit: Visit, kind: NameKind) -> dict[int, str]:
-    """Names to be offered where a number is typed, by number; the first of many."""
-    return visit.ask(lambda tx: list_names(tx, kind, after=-1, limit=_MOST_OFFERED))
-
-
-class Names(Area):
+class Names(Section):
     """Names for the numbers of the shop. Everybody may look; who may change licenses may change them."""
 
-    menu_label = "Names"
+    label = "Names"
     path = "/names"
     icon = "tag"
     right = Right.LOOK
 
     @page("")
-    def products(self, visit: Visit) -> Response:
+    def products(self, request: PageRequest) -> Response:
         """The names of products."""
-        return _list(visit, KINDS["products"])
+        return _list(request, KINDS["products"])
 
     @page("/customers")
-    def customers(self, visit: Visit) -> Response:
+    def customers(self, request: PageRequest) -> Response:
         """The names of customers."""
-        return _list(visit, KINDS["customers"])
+        return _list(request, KINDS["customers"])
 
     @page("/{kind:str}/new", methods=("GET", "POST"), right=Right.CHANGE)
-    def add(self, visit: Visit) -> Response:
+    def add(self, request: PageRequest) -> Response:
         """Give a number a name."""
-        kind = _kind(visit)
-        inputs = Inputs(visit.form)
-        if visit.is_post:
+        kind = _kind(request)
+        inputs = Inputs(request.form)
+        if request.is_post:
             number = inputs.need("number", parsing.parse_integer, 0)
             name = inputs.need("name", parsing.parse_name, "")
             if not inputs.errors:
-                return _saved(visit, kind, number or 0, name)
-        return _form(visit, kind, inputs, None, visit.form.get("name", ""))
+                return _saved(request, kind, number or 0, name)
+        return _form(request, kind, inputs, None, request.form.get("name", ""))
 
     @page("/{kind:str}/{number:number}", methods=("GET", "POST"), right=Right.CHANGE)
-    def rename(self, visit: Visit) -> Response:
+    def rename(self, request: PageRequest) -> Response:
         """Give a number another name."""
-        kind, number = _kind(visit), number_of(visit.path["number"])
-        inputs, name = Inputs(visit.form), _name_of(visit, kind, number)
-        if visit.is_post:
+        kind, number = _kind(request), number_of(request.path_params["number"])
+        inputs, name = Inputs(request.form), _name_of(request, kind, number)
+        if request.is_post:
             name = inputs.need("name", parsing.parse_name, "")
             if not inputs.errors:
-                return _saved(visit, kind, number, name)
-        return _form(visit, kind, inputs, number, name)
+                return _saved(request, kind, number, name)
+        return _form(request, kind, inputs, number, name)
 
     @page("/{kind:str}/{number:number}/remove", methods=("GET", "POST"), right=Right.CHANGE)
-    def remove(self, visit: Visit) -> Response:
+    def remove(self, request: PageRequest) -> Response:
         """Take the name away; the number stays where it stands."""
-        kind, number = _kind(visit), number_of(visit.path["number"])
-        name = _name_of(visit, kind, number)
-        if visit.is_post:
-            visit.change(SaveName(**visit.command_fields(), kind=kind.kind, number=number, name=None))
-            return visit.back(kind.path, f"The {kind.one} {number} has no name any more.")
-        return visit.confirm(
+        kind, number = _kind(request), number_of(request.path_params["number"])
+        name = _name_of(request, kind, number)
+        if request.is_post:
+            request.change(SaveName(**request.command_fields(), kind=kind.kind, number=number, name=None))
+            return request.redirect(kind.path, f"The {kind.one} {number} has no name any more.")
+        return request.confirm(
             f"Take the name {name} away?",
             [f"The {kind.one} {number} is shown by its number then. Licenses do not change."],
             button="Take it away",
@@ -96,60 +90,59 @@ class Names(Area):
         )
 
 
-def _kind(visit: Visit) -> Kind:
-    kind = KINDS.get(visit.path["kind"])
+def _kind(request: PageRequest) -> Kind:
+    kind = KINDS.get(request.path_params["kind"])
     if kind is None:
         raise NoSuchAddress
     return kind
 
 
-def _name_of(visit: Visit, kind: Kind, number: int) -> str:
+def _name_of(request: PageRequest, kind: Kind, number: int) -> str:
     """The number's name. Raises ``NoSuchAddress`` where it has none."""
-    name = visit.ask(lambda tx: names_of(tx, kind.kind, [number])).get(number)
+    name = request.ask(lambda tx: names_of(tx, kind.kind, [number])).get(number)
     if name is None:
         raise NoSuchAddress
     return name
 
 
-def _saved(visit: Visit, kind: Kind, number: int, name: str) -> Response:
-    visit.change(SaveName(**visit.command_fields(), kind=kind.kind, number=number, name=name))
-    return visit.back(kind.path, f"The {kind.one} {number} is called {name} now.")
+def _saved(request: PageRequest, kind: Kind, number: int, name: str) -> Response:
+    request.change(SaveName(**request.command_fields(), kind=kind.kind, number=number, name=name))
+    return request.redirect(kind.path, f"The {kind.one} {number} is called {name} now.")
 
 
-def _list(visit: Visit, kind: Kind) -> Response:
-    after = _number_in(visit.query.get("after", ""))
-    names = visit.ask(lambda tx: list_names(tx, kind.kind, after=after, limit=_ON_A_PAGE + 1))
+def _list(request: PageRequest, kind: Kind) -> Response:
+    after = _number_in(request.query.get("after", ""))
+    names = request.ask(lambda tx: list_names(tx, kind.kind, after=after, limit=_ON_A_PAGE + 1))
     shown = dict(list(names.items())[:_ON_A_PAGE])
-    return visit.page(
+    return request.render(
         "names/list.html",
         kind=kind,
         kinds=KINDS,
         slug=_slug(kind),
         names=shown,
-        has_some=bool(shown) or (after >= 0 and bool(_first(visit, kind))),
+        has_some=bool(shown) or (after >= 0 and bool(_first(request, kind))),
         is_first=after < 0,
-        previous=None if after < 0 else _before(visit, kind, after),
+        previous=None if after < 0 else _before(request, kind, after),
         next=max(shown) if len(names) > len(shown) else None,
     )
 
 
-def _first(visit: Visit, kind: Kind) -> dict[int, str]:
+def _first(request: PageRequest, kind: Kind) -> dict[int, str]:
     """The name of the smallest number that has one."""
-    return visit.ask(lambda tx: list_names(tx, kind.kind, after=-1, limit=1))
+    return request.ask(lambda tx: list_names(tx, kind.kind, after=-1, limit=1))
 
 
-def _before(visit: Visit, kind: Kind, after: int) -> int:
+def _before(request: PageRequest, kind: Kind, after: int) -> int:
     """After which number the page begins that comes before this one; -1 is the first page."""
-    return visit.ask(lambda tx: page_of_names_before(tx, kind.kind, number=after, limit=_ON_A_PAGE))
+    return request.ask(lambda tx: page_of_names_before(tx, kind.kind, number=after, limit=_ON_A_PAGE))
 
 
-def _form(visit: Visit, kind: Kind, inputs: Inputs, number: int | None, name: str) -> Response:
-    return visit.page(
+def _form(request: PageRequest, kind: Kind, inputs: Inputs, number: int | None, name: str) -> Response:
+    return request.render(
         "names/edit.html",
         status=422 if inputs.errors else 200,
         kind=kind,
         number=number,
-        form=visit.form,
         name=name,
         errors=inputs.errors,
     )

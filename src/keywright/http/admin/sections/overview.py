@@ -8,12 +8,13 @@ from starlette.responses import Response
 from keywright import search
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_text as happenings
-from keywright.http.pages.page import Area, Visit, page
+from keywright.http.pages.page import Section, page
+from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.identity.store import list_api_keys
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.generators import store as generator_store
-from keywright.search import Overview, projector
+from keywright.search import projector
 from keywright.search.projector import Lag
 
 
@@ -27,7 +28,7 @@ class Begun(NamedTuple):
 class Shown(NamedTuple):
     """What is on the page."""
 
-    overview: Overview
+    overview: search.Overview
     names: happenings.Names
     #: The licenses that events tell of, and that are still there.
     there: Collection[int]
@@ -35,40 +36,53 @@ class Shown(NamedTuple):
     begun: Begun | None
 
 
-class Home(Area):
+class Start(Section):
+    """The address that users type."""
+
+    path = "/"
+    in_menu = False
+    right = Right.LOOK
+
+    @page("")
+    def start(self, request: PageRequest) -> Response:
+        """Go to the overview."""
+        return request.redirect(Overview.path)
+
+
+class Overview(Section):
     """What is first to see."""
 
-    menu_label = "Overview"
+    label = "Overview"
     path = "/overview"
     icon = "home"
     right = Right.LOOK
 
     @page("")
-    def show(self, visit: Visit) -> Response:
+    def show(self, request: PageRequest) -> Response:
         """The figures, two charts, and what happened lately; before the first license, what to do next."""
-        shown = visit.ask(lambda tx: _look(tx, visit))
+        shown = request.ask(lambda tx: _look(tx, request))
         found = shown.overview
-        return visit.page(
+        return request.render(
             "overview/overview.html",
             overview=found,
             lag=shown.lag,
             begun=shown.begun,
             there=shown.there,
-            told=[happenings.tell(one, shown.names, visit.user) for one in found.latest_events],
+            told=[happenings.tell(one, shown.names, request.user) for one in found.latest_events],
             by_status=[(one.name.lower(), found.by_status.get(one, 0)) for one in Status],
-            is_old=found.as_of != visit.now,
-            is_counting=not visit.frame.figures.are_recent(visit.now) and found.as_of != visit.now,
+            is_old=found.as_of != request.now,
+            is_counting=not request.site.figures.are_recent(request.now) and found.as_of != request.now,
         )
 
     @page("/counted")
-    def counted(self, visit: Visit) -> Response:
+    def counted(self, request: PageRequest) -> Response:
         """Whether the figures were counted since; asked by pages whose own are old."""
-        return visit.page("overview/counted.html", is_over=visit.frame.figures.are_recent(visit.now))
+        return request.render("overview/counted.html", is_over=request.site.figures.are_recent(request.now))
 
 
-def _look(tx: ReadTransaction, visit: Visit) -> Shown:
-    hidden = happenings.hidden_from(visit.user)
-    found = search.overview(tx, visit.now, visit.frame.figures, without=hidden)
+def _look(tx: ReadTransaction, request: PageRequest) -> Shown:
+    hidden = happenings.hidden_from(request.user)
+    found = search.overview(tx, request.now, request.site.figures, without=hidden)
     events = [one.event for one in found.latest_events]
     names = happenings.find_names(tx, events)
     there = search.licenses_there(tx, {one.license_id for one in events} - {0})

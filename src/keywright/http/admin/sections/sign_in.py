@@ -10,18 +10,20 @@ from starlette.responses import Response
 from keywright.core.errors import SetupOver, UnknownUser
 from keywright.core.parsing import MAX_NAME_LENGTH, parse_name
 from keywright.db import ReadTransaction
-from keywright.http.admin.sections.second_factor import is_recovery_code, wrong_code
-from keywright.http.pages import render as parts
+from keywright.http.admin.codes import is_recovery_code, wrong_code_message
 from keywright.http.pages.attempts import AT_SIGN_IN, Attempts, sources_of
 from keywright.http.pages.error_messages import counted
-from keywright.http.pages.page import EVERYBODY, Area, Visit, page
+from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import hashed, is_right, new_password
+from keywright.http.pages.render import save_theme
+from keywright.http.pages.request import PageRequest
+from keywright.http.pages.rights import EVERYBODY
+from keywright.http.pages.site import Site
 from keywright.http.pages.urls import BASE
 from keywright.identity import second_factors, sessions
 from keywright.identity.commands import CreateUser, EndSession, RefuseSignIn, StartSession
 from keywright.identity.model import Role, User
 from keywright.identity.passwords import MIN_PASSWORD_LENGTH
-from keywright.identity.rights import Right
 from keywright.identity.store import find_user, has_users
 
 #: How long nobody else's password is looked at after a wrong one, in seconds: strangers shall not have a
@@ -34,120 +36,103 @@ _TOO_LATE = "That took too long, or your password was changed meanwhile. Sign in
 _OVER = "You were signed out, because nothing happened for a while. What you sent was not done."
 
 
-def sign_in_first(visit: Visit) -> Response:
+def redirect_to_sign_in(request: PageRequest) -> Response:
     """Send whoever is not signed in to where that is done, and back afterwards."""
-    if visit.is_from_script:
-        return visit.text("You are not signed in any more.", status=401)
-    if visit.is_post:
-        return visit.back("/sign-in", _OVER, is_bad=True)
-    address = visit.request.url.path
-    if visit.request.url.query:
-        address += f"?{visit.request.url.query}"
+    if request.is_from_script:
+        return request.text("You are not signed in any more.", status=401)
+    if request.is_post:
+        return request.redirect("/sign-in", _OVER, is_error=True)
+    address = request.http.url.path
+    if request.http.url.query:
+        address += f"?{request.http.url.query}"
     is_wish = address.rstrip("/") != BASE and _PAGE_OF_OURS.fullmatch(address)
-    return visit.back(f"/sign-in?{urlencode({'next': address})}" if is_wish else "/sign-in")
+    return request.redirect(f"/sign-in?{urlencode({'next': address})}" if is_wish else "/sign-in")
 
 
-class Start(Area):
-    """The address everybody types."""
-
-    menu_label = "Start"
-    path = "/"
-    add_to_menu = False
-    right = Right.LOOK
-
-    @page("")
-    def start(self, visit: Visit) -> Response:
-        """Go to the first area that the visitor may see."""
-        first = self.frame.menu(visit.request, None)[0]
-        return visit.back(first.href.removeprefix(BASE))
-
-
-class Entrance(Area):
+class SignIn(Section):
     """Signing in and out, the first administrator, and the choice between light and dark."""
 
-    menu_label = "Sign in"
+    label = "Sign in"
     path = ""
-    add_to_menu = False
-    #: Not the setup: a person who has its link is no stranger.
-    looks_at_passwords = frozenset({"sign_in"})
+    in_menu = False
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
         self._attempts = Attempts(**AT_SIGN_IN)
 
-    def knows(self, visit: Visit) -> bool:
-        """Whether the user who is named has signed in with this browser before."""
-        return _is_known(visit, visit.ask(lambda tx: _find(tx, _name(visit)))[1])
+    def is_known_browser(self, request: PageRequest) -> bool:
+        """Whether the user named in the form has signed in with this browser before."""
+        return _is_known(request, request.ask(lambda tx: _find(tx, _name(request)))[1])
 
-    @page("/sign-in", methods=("GET", "POST"), right=EVERYBODY)
-    def sign_in(self, visit: Visit) -> Response:
+    @page("/sign-in", methods=("GET", "POST"), right=EVERYBODY, checks_passwords=True)
+    def sign_in(self, request: PageRequest) -> Response:
         """Ask for name and password."""
-        wish = visit.form.get("next", visit.query.get("next", ""))
-        if visit.visitor.signed_in is not None:
-            return visit.back(_way_to(wish))
-        if not visit.is_post:
-            return _form(visit, wish)
-        name, password = _name(visit), visit.form.raw("password")
-        user, mark = visit.ask(lambda tx: _find(tx, name))
+        wish = request.form.get("next", request.query.get("next", ""))
+        if request.browser.signed_in is not None:
+            return request.redirect(_way_to(wish))
+        if not request.is_post:
+            return _form(request, wish)
+        name, password = _name(request), request.form.raw("password")
+        user, mark = request.ask(lambda tx: _find(tx, name))
         # What strangers do, at the same address too, does not concern a browser that is known.
-        sources = {"known": mark} if _is_known(visit, mark) else sources_of(visit.address, name)
+        sources = {"known": mark} if _is_known(request, mark) else sources_of(request.browser.address, name)
         self._attempts.begin(sources)
-        is_known = is_right(visit, user, password)
-        if is_known and user is not None and visit.ask(lambda tx: second_factors.has_factor(tx, user.id)):
+        is_known = is_right(request, user, password)
+        if is_known and user is not None and request.ask(lambda tx: second_factors.has_factor(tx, user.id)):
             self._attempts.give_back(sources)
-            return _code_form(visit, user, wish)
-        if not is_known or not _is_signed_in(visit, user):
-            visit.change(RefuseSignIn(now=visit.now, origin=visit.visitor.origin, name=name))
-            with visit.aside():
+            return _code_form(request, user, wish)
+        if not is_known or not _is_signed_in(request, user):
+            request.change(RefuseSignIn(now=request.now, origin=request.browser.origin, name=name))
+            with request.unlocked():
                 sleep(_REST)
-            return _form(visit, wish, name=name, error=_WRONG, status=403)
+            return _form(request, wish, name=name, error=_WRONG, status=403)
         self._attempts.give_back(sources)
-        return visit.back(_way_to(wish))
+        return request.redirect(_way_to(wish))
 
     @page("/sign-in/code", methods=("POST",), right=EVERYBODY)
-    def enter_code(self, visit: Visit) -> Response:
+    def enter_code(self, request: PageRequest) -> Response:
         """Take the code of the second factor, for a user whose password was right."""
-        wish, code = visit.form.get("next", ""), visit.form.get("code", "")
-        ticket, browser = visit.form.get("ticket", ""), visit.visitor.form_token
-        user = visit.ask(lambda tx: second_factors.find_ticket_user(tx, ticket, browser, visit.now))
+        wish, code = request.form.get("next", ""), request.form.get("code", "")
+        ticket, browser = request.form.get("ticket", ""), request.browser.form_token
+        user = request.ask(lambda tx: second_factors.find_ticket_user(tx, ticket, browser, request.now))
         if user is None:
-            return visit.back("/sign-in", _TOO_LATE, is_bad=True)
+            return request.redirect("/sign-in", _TOO_LATE, is_error=True)
         # The user here knows the password: what others do at the same address does not concern them.
         sources = {"code": str(user.id)}
         self._attempts.begin(sources)
-        if not _is_signed_in(visit, user, code):
-            with visit.aside():
+        if not _is_signed_in(request, user, code):
+            with request.unlocked():
                 sleep(_REST)
-            return _code_form(visit, user, wish, is_wrong=True)
+            return _code_form(request, user, wish, is_wrong=True)
         self._attempts.give_back(sources)
-        return visit.back(_way_to(wish), _codes_left(visit, user) if is_recovery_code(code) else "")
+        return request.redirect(_way_to(wish), _codes_left(request, user) if is_recovery_code(code) else "")
 
     @page("/sign-out", methods=("POST",), right=EVERYBODY)
-    def sign_out(self, visit: Visit) -> Response:
+    def sign_out(self, request: PageRequest) -> Response:
         """End the session."""
-        if visit.visitor.signed_in is not None:
-            visit.change(EndSession(**visit.command_fields(), token_hash=visit.session.token_hash))
-        visit.visitor.take_new_token()
-        return visit.back("/sign-in", "You are signed out.")
+        if request.browser.signed_in is not None:
+            request.change(EndSession(**request.command_fields(), token_hash=request.session.token_hash))
+        request.browser.set_token()
+        return request.redirect("/sign-in", "You are signed out.")
 
     @page("/setup", methods=("GET", "POST"), right=EVERYBODY)
-    def setup(self, visit: Visit) -> Response:
+    def setup(self, request: PageRequest) -> Response:
         """Make the first administrator, and sign in as that."""
-        token = visit.form.get("token", visit.query.get("token", ""))
-        if not visit.ask(lambda tx: sessions.is_setup_token(tx, token, visit.now)):
-            return self._no_setup(visit)
+        token = request.form.get("token", request.query.get("token", ""))
+        if not request.ask(lambda tx: sessions.is_setup_token(tx, token, request.now)):
+            return self._no_setup(request)
         errors: dict[str, str] = {}
-        name = visit.form.get("name", "")
-        if visit.is_post:
-            password = new_password(visit.form, errors)
+        name = request.form.get("name", "")
+        if request.is_post:
+            password = new_password(request.form, errors)
             try:
                 name = parse_name(name)
             except ValueError as reason:
                 errors["name"] = f"It {reason}."
             if not errors:
-                return _first_user(visit, name, password)
-        _have_token(visit)
-        return visit.page(
+                return _first_user(request, name, password)
+        request.browser.ensure_token()
+        return request.render(
             "setup.html",
             status=422 if errors else 200,
             token=token,
@@ -157,16 +142,18 @@ class Entrance(Area):
         )
 
     @page("/theme", methods=("POST",), right=EVERYBODY)
-    def theme(self, visit: Visit) -> Response:
+    def theme(self, request: PageRequest) -> Response:
         """Light, dark, or what the system has; without a program in the browser."""
-        response = visit.back(_way_to(visit.form.get("next", "")))
-        parts.keep_theme(response, visit.form.get("theme", ""), is_secure=visit.visitor.is_secure)
+        response = request.redirect(_way_to(request.form.get("next", "")))
+        save_theme(response, request.form.get("theme", ""), is_secure=request.browser.is_secure)
         return response
 
-    def _no_setup(self, visit: Visit) -> Response:
-        if visit.ask(has_users):
-            return visit.back("/sign-in", "Keywright is set up already. Sign in instead.", is_bad=True)
-        return visit.page("no_setup.html", status=403)
+    def _no_setup(self, request: PageRequest) -> Response:
+        if request.ask(has_users):
+            return request.redirect(
+                "/sign-in", "Keywright is set up already. Sign in instead.", is_error=True
+            )
+        return request.render("no_setup.html", status=403)
 
 
 def _find(tx: ReadTransaction, name: str) -> tuple[User | None, str]:
@@ -175,52 +162,46 @@ def _find(tx: ReadTransaction, name: str) -> tuple[User | None, str]:
     return user, "" if user is None else sessions.device_mark(tx, user)
 
 
-def _name(visit: Visit) -> str:
-    return visit.form.get("name", "")[:MAX_NAME_LENGTH]
+def _name(request: PageRequest) -> str:
+    return request.form.get("name", "")[:MAX_NAME_LENGTH]
 
 
-def _is_known(visit: Visit, mark: str) -> bool:
+def _is_known(request: PageRequest, mark: str) -> bool:
     """Whether the browser shows the mark of a user, which is "" where there is no such user."""
-    return bool(mark) and hmac.compare_digest(mark.encode(), visit.visitor.device_mark.encode())
+    return bool(mark) and hmac.compare_digest(mark.encode(), request.browser.device_mark.encode())
 
 
-def _form(visit: Visit, wish: str, *, name: str = "", error: str = "", status: int = 200) -> Response:
-    _have_token(visit)
-    return visit.page(
+def _form(request: PageRequest, wish: str, *, name: str = "", error: str = "", status: int = 200) -> Response:
+    request.browser.ensure_token()
+    return request.render(
         "sign_in.html",
         status=status,
         wish=wish,
         name=name,
         error=error,
-        has_users=visit.ask(has_users),
+        has_users=request.ask(has_users),
     )
 
 
-def _have_token(visit: Visit) -> None:
-    """A form needs a token in the browser, which is no session's yet."""
-    if not visit.visitor.token:
-        visit.visitor.take_new_token()
-
-
-def _code_form(visit: Visit, user: User, wish: str, *, is_wrong: bool = False) -> Response:
+def _code_form(request: PageRequest, user: User, wish: str, *, is_wrong: bool = False) -> Response:
     """Ask for the code of a user whose password was right."""
-    _have_token(visit)
-    browser = visit.visitor.form_token
-    return visit.page(
+    request.browser.ensure_token()
+    browser = request.browser.form_token
+    return request.render(
         "code.html",
         status=403 if is_wrong else 200,
         wish=wish,
-        ticket=visit.ask(lambda tx: second_factors.new_ticket(tx, user, browser, visit.now)),
-        error=wrong_code(visit, user) if is_wrong else "",
+        ticket=request.ask(lambda tx: second_factors.new_ticket(tx, user, browser, request.now)),
+        error=wrong_code_message(request, user) if is_wrong else "",
     )
 
 
-def _codes_left(visit: Visit, user: User) -> str:
-    left = visit.ask(lambda tx: second_factors.count_codes(tx, user.id))
+def _codes_left(request: PageRequest, user: User) -> str:
+    left = request.ask(lambda tx: second_factors.count_codes(tx, user.id))
     return f"You have signed in with a recovery code. {counted(left, 'code')} left: see “My account”."
 
 
-def _is_signed_in(visit: Visit, user: User | None, code: str | None = None) -> bool:
+def _is_signed_in(request: PageRequest, user: User | None, code: str | None = None) -> bool:
     """Start a session under a new token; False for a wrong code, and when the user was disabled, or got
     another password, at this very moment.
     """
@@ -228,8 +209,8 @@ def _is_signed_in(visit: Visit, user: User | None, code: str | None = None) -> b
         return False
     token = sessions.new_session_token()
     start = StartSession(
-        now=visit.now,
-        origin=visit.visitor.origin_of(user),
+        now=request.now,
+        origin=request.browser.origin_of(user),
         by=user.id,
         user_id=user.id,
         token_hash=sessions.hash_session_token(token),
@@ -237,30 +218,32 @@ def _is_signed_in(visit: Visit, user: User | None, code: str | None = None) -> b
         code=code,
     )
     try:
-        if visit.change(start) is None:
+        if request.change(start) is None:
             return False
     except UnknownUser:
         return False
-    visit.visitor.take_new_token(token)
-    visit.visitor.be_known(visit.ask(lambda tx: sessions.device_mark(tx, user)))
+    request.browser.set_token(token)
+    request.browser.set_device_mark(request.ask(lambda tx: sessions.device_mark(tx, user)))
     return True
 
 
-def _first_user(visit: Visit, name: str, password: str) -> Response:
+def _first_user(request: PageRequest, name: str, password: str) -> Response:
     create = CreateUser(
-        now=visit.now,
-        origin=visit.visitor.origin,
+        now=request.now,
+        origin=request.browser.origin,
         name=name,
         role=Role.ADMINISTRATOR,
-        password_hash=hashed(visit, password),
+        password_hash=hashed(request, password),
         only_first=True,
     )
     try:
-        user = visit.change(create)
+        user = request.change(create)
     except SetupOver:
-        return visit.back("/sign-in", "Somebody else has set Keywright up. Sign in instead.", is_bad=True)
-    _is_signed_in(visit, user)
-    return visit.back("/", f"Welcome, {name}. You are the first administrator.")
+        return request.redirect(
+            "/sign-in", "Somebody else has set Keywright up. Sign in instead.", is_error=True
+        )
+    _is_signed_in(request, user)
+    return request.redirect("/", f"Welcome, {name}. You are the first administrator.")
 
 
 def _way_to(wish: str) -> str:

@@ -21,9 +21,11 @@ from keywright.core.errors import KeywrightError, NoSuchAddress
 from keywright.db import ReadTransaction, database_path, without_password
 from keywright.events.commands import RecordEvent
 from keywright.http.admin.backups import Backups, media_type_of, pieces_of, require_readable
-from keywright.http.admin.lazy_app import Door
 from keywright.http.admin.tasks import Errand, Errands, State
-from keywright.http.pages.page import Area, Visit, page
+from keywright.http.pages.page import Section, page
+from keywright.http.pages.request import PageRequest
+from keywright.http.pages.runner import Runner
+from keywright.http.pages.site import Site
 from keywright.identity.rights import Right
 from keywright.identity.sessions import SESSION_IDLE, SESSION_LONGEST
 from keywright.maintenance import measuring
@@ -45,36 +47,36 @@ class Rate(NamedTuple):
     seconds: float
 
 
-class System(Area):
+class System(Section):
     """What an administrator has to know of the server, and to do for it."""
 
-    menu_label = "System"
+    label = "System"
     path = "/system"
     icon = "system"
     right = Right.ADMINISTER
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
         self._marks: deque[tuple[float, int]] = deque()
         self._lock = Lock()
 
     @page("")
-    def show(self, visit: Visit) -> Response:
+    def show(self, request: PageRequest) -> Response:
         """How everything is."""
-        door = self.frame.door
-        measured, lag, sessions = visit.ask(lambda tx: _measured(tx, visit.now))
+        site = self.site
+        measured, lag, sessions = request.ask(lambda tx: _measured(tx, request.now))
         backups = self._backups()
-        return visit.page(
+        return request.render(
             "system/show.html",
             python=platform.python_version(),
             measured=measured,
-            place=_place(door.settings),
-            settings=door.settings,
-            data_dir=door.settings.data_dir.absolute(),
-            uptime=_duration(monotonic() - door.began),
-            waiting=door.desk.waiting,
-            calls=door.tallies.calls,
-            rate=self._rate(door),
+            place=_place(site.settings),
+            settings=site.settings,
+            data_dir=site.settings.data_dir.absolute(),
+            uptime=_duration(monotonic() - site.started_at),
+            waiting=site.runner.waiting,
+            calls=self.site.tallies.calls,
+            rate=self._rate(),
             memory=_size(_memory()),
             database_size=_size(measured.size),
             sessions=sessions,
@@ -87,78 +89,80 @@ class System(Area):
         )
 
     @page("/errands/{kind:str}")
-    def errand(self, visit: Visit) -> Response:
+    def errand(self, request: PageRequest) -> Response:
         """How far it is, for the program in the browser."""
-        kind = visit.path["kind"]
+        kind = request.path_params["kind"]
         if kind not in (_BACKUP, _EXAMINATION):
             raise NoSuchAddress
-        return visit.page(f"system/{kind}.html", **self._errands_for_page())
+        return request.render(f"system/{kind}.html", **self._errands_for_page())
 
     @page("/backup", methods=("POST",))
-    def back_up(self, visit: Visit) -> Response:
+    def back_up(self, request: PageRequest) -> Response:
         """Have a backup made."""
         try:
-            file = self._backups().prepare(visit.now)
+            file = self._backups().prepare(request.now)
         except OSError as problem:
-            return _not_done(visit, "There is no place for backups", problem)
-        ended = partial(_backup_ended, self.frame.door, visit.visitor.origin, visit.user.id, file)
-        return self._begun(visit, _BACKUP, ("backup", str(file)), ended, "A backup is being made.")
+            return _not_done(request, "There is no place for backups", problem)
+        ended = partial(_backup_ended, request.site.runner, request.browser.origin, request.user.id, file)
+        return self._begun(request, _BACKUP, ("backup", str(file)), ended, "A backup is being made.")
 
     @page("/examine", methods=("POST",))
-    def examine(self, visit: Visit) -> Response:
+    def examine(self, request: PageRequest) -> Response:
         """Have the doctor look at everything."""
-        ended = partial(_examination_ended, self.frame.door, visit.visitor.origin, visit.user.id)
-        return self._begun(visit, _EXAMINATION, ("doctor",), ended, "The database is being examined.")
+        ended = partial(_examination_ended, request.site.runner, request.browser.origin, request.user.id)
+        return self._begun(request, _EXAMINATION, ("doctor",), ended, "The database is being examined.")
 
     @page("/backups/{name:str}/fetch", methods=("POST",))
-    def fetch(self, visit: Visit) -> Response:
+    def fetch(self, request: PageRequest) -> Response:
         """Give a backup out; that is written down first."""
-        path = self._backups().find(visit.path["name"])
+        path = self._backups().find(request.path_params["name"])
         try:
             length = require_readable(path)
         except OSError as problem:
-            return _not_done(visit, f"The backup {path.name} cannot be read", problem)
-        visit.change(
-            RecordEvent(**visit.command_fields(), name="backup.fetched", details={"file": path.name})
+            return _not_done(request, f"The backup {path.name} cannot be read", problem)
+        request.change(
+            RecordEvent(**request.command_fields(), name="backup.fetched", details={"file": path.name})
         )
-        return visit.download(path.name, pieces_of(path), media_type=media_type_of(path), length=length)
+        return request.download(path.name, pieces_of(path), media_type=media_type_of(path), length=length)
 
     @page("/backups/{name:str}/delete", methods=("GET", "POST"))
-    def delete(self, visit: Visit) -> Response:
+    def delete(self, request: PageRequest) -> Response:
         """Delete a backup; that is written down first, and that it is still there where it cannot be done."""
-        path = self._backups().find(visit.path["name"])
-        if visit.is_post:
+        path = self._backups().find(request.path_params["name"])
+        if request.is_post:
             details = {"file": path.name}
-            visit.change(RecordEvent(**visit.command_fields(), name="backup.deleted", details=details))
+            request.change(RecordEvent(**request.command_fields(), name="backup.deleted", details=details))
             try:
                 path.unlink(missing_ok=True)
             except OSError as problem:
-                visit.change(RecordEvent(**visit.command_fields(), name="backup.kept", details=details))
-                return _not_done(visit, f"The backup {path.name} cannot be deleted", problem)
-            return visit.back("/system", f"The backup {path.name} is deleted.")
-        return visit.confirm(
+                request.change(RecordEvent(**request.command_fields(), name="backup.kept", details=details))
+                return _not_done(request, f"The backup {path.name} cannot be deleted", problem)
+            return request.redirect("/system", f"The backup {path.name} is deleted.")
+        return request.confirm(
             f"Delete the backup {path.name}?",
             ["It cannot be brought back. Copies that you have elsewhere stay."],
             button="Delete",
             back="/system",
         )
 
-    def _begun(self, visit: Visit, kind: str, arguments: tuple[str, ...], ended: Any, said: str) -> Response:
-        environment = child_environment(self.frame.door.settings)
+    def _begun(
+        self, request: PageRequest, kind: str, arguments: tuple[str, ...], ended: Any, said: str
+    ) -> Response:
+        environment = child_environment(self.site.settings)
         try:
             is_begun = self._errands().begin(kind, (*_PROGRAM, *arguments), environment, ended)
         except OSError as problem:
-            return _not_done(visit, "This cannot be done", problem)
+            return _not_done(request, "This cannot be done", problem)
         if not is_begun:
-            return visit.back("/system", _BUSY, is_bad=True)
-        return visit.back("/system", f"{said} You may leave this page meanwhile.")
+            return request.redirect("/system", _BUSY, is_error=True)
+        return request.redirect("/system", f"{said} You may leave this page meanwhile.")
 
     def _backups(self) -> Backups:
-        settings = self.frame.door.settings
+        settings = self.site.settings
         return Backups(settings.data_dir / "backups", database_path(settings.database_url_in_force))
 
     def _errands(self) -> Errands:
-        return Errands(self.frame.door.settings.data_dir / "errands")
+        return Errands(self.site.settings.data_dir / "errands")
 
     def _errands_for_page(self) -> dict[str, Any]:
         errands = self._errands()
@@ -170,16 +174,16 @@ class System(Area):
             "told": () if backup is None else map(_without_names, backup.lines),
             "is_busy": any(one is not None and one.state is State.RUNNING for one in (backup, examination)),
             "unfinished": _size(self._backups().unfinished()),
-            "repair": _line_for("doctor --repair", self.frame.door.settings),
-            "is_database_named": self.frame.door.settings.database_url is not None,
+            "repair": _line_for("doctor --repair", self.site.settings),
+            "is_database_named": self.site.settings.database_url is not None,
         }
 
-    def _rate(self, door: Door) -> Rate:
+    def _rate(self) -> Rate:
         """Calls a second since somebody looked a minute ago, or since the server began."""
         with self._lock:
             if not self._marks:
-                self._marks.append((door.began, 0))
-            now, calls = monotonic(), door.tallies.calls
+                self._marks.append((self.site.started_at, 0))
+            now, calls = monotonic(), self.site.tallies.calls
             while len(self._marks) > 1 and now - self._marks[1][0] >= _RATE_OVER:
                 self._marks.popleft()
             since, before = self._marks[0]
@@ -188,8 +192,8 @@ class System(Area):
         return Rate((calls - before) / seconds, seconds)
 
 
-def _not_done(visit: Visit, sentence: str, problem: OSError) -> Response:
-    return visit.back("/system", f"{sentence}: {problem.strerror or problem}.", is_bad=True)
+def _not_done(request: PageRequest, sentence: str, problem: OSError) -> Response:
+    return request.redirect("/system", f"{sentence}: {problem.strerror or problem}.", is_error=True)
 
 
 def _measured(tx: ReadTransaction, now: datetime) -> tuple[measuring.Measured, projector.Lag, int]:
@@ -199,15 +203,15 @@ def _measured(tx: ReadTransaction, now: datetime) -> tuple[measuring.Measured, p
     return measuring.measure(tx), projector.lag(tx), sessions
 
 
-def _backup_ended(door: Door, origin: Origin, by: int, file: Path, errand: Errand) -> None:
+def _backup_ended(runner: Runner, origin: Origin, by: int, file: Path, errand: Errand) -> None:
     if errand.status == 0 and file.exists():
-        _note(door, origin, by, "backup.made", {"file": file.name, "size": file.stat().st_size})
+        _note(runner, origin, by, "backup.made", {"file": file.name, "size": file.stat().st_size})
     else:
-        _note(door, origin, by, "backup.failed", None)
+        _note(runner, origin, by, "backup.failed", None)
 
 
-def _examination_ended(door: Door, origin: Origin, by: int, errand: Errand) -> None:
-    _note(door, origin, by, "system.examined", {"outcome": _OUTCOMES[_judged(errand)]})
+def _examination_ended(runner: Runner, origin: Origin, by: int, errand: Errand) -> None:
+    _note(runner, origin, by, "system.examined", {"outcome": _OUTCOMES[_judged(errand)]})
 
 
 def _judged(errand: Errand | None) -> str:
@@ -230,10 +234,10 @@ def _without_names(line: str) -> str:
     return f"It holds everything as it was at {rest}" if found else line
 
 
-def _note(door: Door, origin: Origin, by: int, name: str, details: dict[str, Any] | None) -> None:
+def _note(runner: Runner, origin: Origin, by: int, name: str, details: dict[str, Any] | None) -> None:
     now = datetime.now(UTC).replace(microsecond=0)
     try:
-        door.change(RecordEvent(now=now, origin=origin, by=by, name=name, details=details))
+        runner.change(RecordEvent(now=now, origin=origin, by=by, name=name, details=details))
     except (KeywrightError, RuntimeError) as problem:
         # The server may be about to end.
         log.warning("%s could not be written down: %s", name, problem)

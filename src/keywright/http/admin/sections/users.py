@@ -4,11 +4,12 @@ from starlette.responses import Response
 
 from keywright.core import parsing
 from keywright.core.errors import UnknownUser, UserExists
-from keywright.http.admin.sections.account import MAY
-from keywright.http.pages.error_messages import Said, say
+from keywright.http.admin.role_texts import ROLE_TEXTS
+from keywright.http.pages.error_messages import Message, message_for
 from keywright.http.pages.inputs import Inputs, number_of, one_of
-from keywright.http.pages.page import Area, Visit, page
+from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import hashed, new_password
+from keywright.http.pages.request import PageRequest
 from keywright.identity import rights, second_factors, sessions
 from keywright.identity.commands import ChangeUser, CreateUser, DisableSecondFactor, EndSession
 from keywright.identity.model import Role, User
@@ -17,171 +18,172 @@ from keywright.identity.rights import Right
 from keywright.identity.store import find_user_by_id, list_users
 
 #: Whoever finds an administrator's browser open must not have the account for good.
-_YOUR_OWN = Said(
+_YOUR_OWN = Message(
     403,
     "This is your own password",
     "Change it under “My account”: whoever does has to know the one that it is now.",
 )
-_YOUR_OWN_FACTOR = Said(
+_YOUR_OWN_FACTOR = Message(
     403,
     "This is your own second factor",
     "Turn it off under “My account”: that takes the password and a code.",
 )
 
 
-class Users(Area):
+class Users(Section):
     """Who may sign in."""
 
-    menu_label = "Users"
+    label = "Users"
     path = "/users"
     icon = "users"
     right = Right.ADMINISTER
 
     @page("")
-    def browse(self, visit: Visit) -> Response:
+    def browse(self, request: PageRequest) -> Response:
         """Every user, disabled ones last."""
-        users = visit.ask(list_users)
+        users = request.ask(list_users)
         users.sort(key=lambda one: (one.disabled_at is not None, one.name.casefold()))
-        with_factor = visit.ask(second_factors.list_users_with_factor)
-        return visit.page("users/list.html", users=users, with_factor=with_factor)
+        with_factor = request.ask(second_factors.list_users_with_factor)
+        return request.render("users/list.html", users=users, with_factor=with_factor)
 
     @page("/new", methods=("GET", "POST"))
-    def create(self, visit: Visit) -> Response:
+    def create(self, request: PageRequest) -> Response:
         """Let somebody sign in."""
-        inputs = Inputs(visit.form)
-        if visit.is_post:
+        inputs = Inputs(request.form)
+        if request.is_post:
             name = inputs.need("name", parsing.parse_name, "")
             role = inputs.need("role", one_of(Role), Role.READER)
-            password = new_password(visit.form, inputs.errors)
-            if not inputs.errors and (made := _made(visit, inputs, name, role, password)) is not None:
-                return visit.back(
+            password = new_password(request.form, inputs.errors)
+            if not inputs.errors and (made := _made(request, inputs, name, role, password)) is not None:
+                return request.redirect(
                     f"/users/{made.id}", f"The user {name} is made. Tell them the password yourself."
                 )
-        return visit.page(
+        return request.render(
             "users/new.html",
             status=422 if inputs.errors else 200,
-            form=visit.form,
             errors=inputs.errors,
-            roles=MAY,
+            roles=ROLE_TEXTS,
             min_length=MIN_PASSWORD_LENGTH,
         )
 
     @page("/{id:number}")
-    def show(self, visit: Visit) -> Response:
+    def show(self, request: PageRequest) -> Response:
         """One user, and what can be changed."""
-        return _page(visit, _get(visit), {})
+        return _page(request, _get(request), {})
 
     @page("/{id:number}/role", methods=("POST",))
-    def change_role(self, visit: Visit) -> Response:
+    def change_role(self, request: PageRequest) -> Response:
         """Let a user do more, or less."""
-        user, inputs = _get(visit), Inputs(visit.form)
+        user, inputs = _get(request), Inputs(request.form)
         role = inputs.need("role", one_of(Role), user.role)
         if inputs.errors:
-            return _page(visit, user, inputs.errors)
-        visit.change(ChangeUser(**visit.command_fields(), user_id=user.id, role=role))
-        return _done(visit, user, f"{user.name} has the role {role.value} now.")
+            return _page(request, user, inputs.errors)
+        request.change(ChangeUser(**request.command_fields(), user_id=user.id, role=role))
+        return _done(request, user, f"{user.name} has the role {role.value} now.")
 
     @page("/{id:number}/password", methods=("POST",))
-    def set_password(self, visit: Visit) -> Response:
+    def set_password(self, request: PageRequest) -> Response:
         """Give another user another password, and end every session that the old one has opened."""
-        user, errors = _get(visit), dict[str, str]()
-        if user.id == visit.user.id:
-            return visit.say(_YOUR_OWN)
-        password = new_password(visit.form, errors)
+        user, errors = _get(request), dict[str, str]()
+        if user.id == request.user.id:
+            return request.message_page(_YOUR_OWN)
+        password = new_password(request.form, errors)
         if errors:
-            return _page(visit, user, errors)
-        visit.change(
-            ChangeUser(**visit.command_fields(), user_id=user.id, password_hash=hashed(visit, password))
+            return _page(request, user, errors)
+        request.change(
+            ChangeUser(**request.command_fields(), user_id=user.id, password_hash=hashed(request, password))
         )
-        return _done(visit, user, f"{user.name} has a new password, and is signed out everywhere.")
+        return _done(request, user, f"{user.name} has a new password, and is signed out everywhere.")
 
     @page("/{id:number}/second-factor/off", methods=("GET", "POST"))
-    def turn_factor_off(self, visit: Visit) -> Response:
+    def turn_factor_off(self, request: PageRequest) -> Response:
         """Let a user who has lost their app sign in with the password alone."""
-        user = _get(visit)
-        if user.id == visit.user.id:
-            return visit.say(_YOUR_OWN_FACTOR)
-        if visit.is_post:
-            visit.change(DisableSecondFactor(**visit.command_fields(), user_id=user.id))
-            return _done(visit, user, f"The second factor of {user.name} is turned off.")
+        user = _get(request)
+        if user.id == request.user.id:
+            return request.message_page(_YOUR_OWN_FACTOR)
+        if request.is_post:
+            request.change(DisableSecondFactor(**request.command_fields(), user_id=user.id))
+            return _done(request, user, f"The second factor of {user.name} is turned off.")
         sentences = [
             "The password alone is enough then, until another second factor is set up. "
             "Every session of this user ends at once.",
             "Be sure who asks for this: a person who has learned the password may be the one.",
         ]
         title = f"Turn off the second factor of {user.name}?"
-        return visit.confirm(title, sentences, button="Turn it off", back=f"/users/{user.id}")
+        return request.confirm(title, sentences, button="Turn it off", back=f"/users/{user.id}")
 
     @page("/{id:number}/disable", methods=("GET", "POST"))
-    def disable(self, visit: Visit) -> Response:
+    def disable(self, request: PageRequest) -> Response:
         """Let a user sign in no more."""
-        user = _get(visit)
-        if visit.is_post:
-            visit.change(ChangeUser(**visit.command_fields(), user_id=user.id, is_disabled=True))
-            return _done(visit, user, f"{user.name} is disabled, and signed out everywhere.")
+        user = _get(request)
+        if request.is_post:
+            request.change(ChangeUser(**request.command_fields(), user_id=user.id, is_disabled=True))
+            return _done(request, user, f"{user.name} is disabled, and signed out everywhere.")
         sentences = ["Every session ends at once. What this user did stays known."]
-        if user.id == visit.user.id:
+        if user.id == request.user.id:
             sentences.append("This is you: you will be signed out, and cannot come back by yourself.")
-        return visit.confirm(f"Disable {user.name}?", sentences, button="Disable", back=f"/users/{user.id}")
+        return request.confirm(f"Disable {user.name}?", sentences, button="Disable", back=f"/users/{user.id}")
 
     @page("/{id:number}/enable", methods=("POST",))
-    def enable(self, visit: Visit) -> Response:
+    def enable(self, request: PageRequest) -> Response:
         """Let a disabled user sign in again, with the password they had."""
-        user = _get(visit)
-        visit.change(ChangeUser(**visit.command_fields(), user_id=user.id, is_disabled=False))
-        return _done(visit, user, f"{user.name} may sign in again.")
+        user = _get(request)
+        request.change(ChangeUser(**request.command_fields(), user_id=user.id, is_disabled=False))
+        return _done(request, user, f"{user.name} may sign in again.")
 
     @page("/{id:number}/sessions/end", methods=("POST",))
-    def end_sessions(self, visit: Visit) -> Response:
+    def end_sessions(self, request: PageRequest) -> Response:
         """Sign a user out everywhere; oneself, everywhere else."""
-        user = _get(visit)
-        for session in visit.ask(lambda tx: sessions.list_sessions(tx, user.id, visit.now)):
-            if session.token_hash != visit.session.token_hash:
-                visit.change(EndSession(**visit.command_fields(), token_hash=session.token_hash))
-        return _done(visit, user, f"{user.name} is signed out {_everywhere(visit, user)}.")
+        user = _get(request)
+        for session in request.ask(lambda tx: sessions.list_sessions(tx, user.id, request.now)):
+            if session.token_hash != request.session.token_hash:
+                request.change(EndSession(**request.command_fields(), token_hash=session.token_hash))
+        return _done(request, user, f"{user.name} is signed out {_everywhere(request, user)}.")
 
 
-def _get(visit: Visit) -> User:
+def _get(request: PageRequest) -> User:
     """The user that the address names. Raises ``UnknownUser``."""
-    number = number_of(visit.path["id"])
-    user = visit.ask(lambda tx: find_user_by_id(tx, number))
+    number = number_of(request.path_params["id"])
+    user = request.ask(lambda tx: find_user_by_id(tx, number))
     if user is None:
         raise UnknownUser
     return user
 
 
-def _everywhere(visit: Visit, user: User) -> str:
+def _everywhere(request: PageRequest, user: User) -> str:
     """Where a session ends; whoever ends their own stays here."""
-    return "everywhere else" if user.id == visit.user.id else "everywhere"
+    return "everywhere else" if user.id == request.user.id else "everywhere"
 
 
-def _made(visit: Visit, inputs: Inputs, name: str, role: Role, password: str) -> User | None:
-    create = CreateUser(**visit.command_fields(), name=name, role=role, password_hash=hashed(visit, password))
+def _made(request: PageRequest, inputs: Inputs, name: str, role: Role, password: str) -> User | None:
+    create = CreateUser(
+        **request.command_fields(), name=name, role=role, password_hash=hashed(request, password)
+    )
     try:
-        user: User = visit.change(create)
+        user: User = request.change(create)
     except UserExists as error:
-        inputs.errors["name"] = say(error).sentence
+        inputs.errors["name"] = message_for(error).sentence
         return None
     return user
 
 
-def _page(visit: Visit, user: User, errors: dict[str, str]) -> Response:
-    return visit.page(
+def _page(request: PageRequest, user: User, errors: dict[str, str]) -> Response:
+    return request.render(
         "users/show.html",
         status=422 if errors else 200,
         person=user,
-        sessions=visit.ask(lambda tx: sessions.list_sessions(tx, user.id, visit.now)),
-        mine=visit.session.token_hash,
-        has_factor=visit.ask(lambda tx: second_factors.has_factor(tx, user.id)),
+        sessions=request.ask(lambda tx: sessions.list_sessions(tx, user.id, request.now)),
+        mine=request.session.token_hash,
+        has_factor=request.ask(lambda tx: second_factors.has_factor(tx, user.id)),
         errors=errors,
-        roles=MAY,
+        roles=ROLE_TEXTS,
         min_length=MIN_PASSWORD_LENGTH,
     )
 
 
-def _done(visit: Visit, user: User, said: str) -> Response:
+def _done(request: PageRequest, user: User, said: str) -> Response:
     # Whoever has taken the right from themselves may not see this page any more.
-    is_here = visit.ask(lambda tx: find_user_by_id(tx, visit.user.id))
+    is_here = request.ask(lambda tx: find_user_by_id(tx, request.user.id))
     if is_here is None or not rights.may(is_here.role, Right.ADMINISTER):
-        return visit.back("/account", said)
-    return visit.back(f"/users/{user.id}", said)
+        return request.redirect("/account", said)
+    return request.redirect(f"/users/{user.id}", said)

@@ -16,7 +16,8 @@ from keywright.http.admin.sections.licenses import filter as licenses_filter
 from keywright.http.admin.sections.licenses.filter import Chip, Filter
 from keywright.http.admin.sections.licenses.forms import parse_positive
 from keywright.http.pages.once import Landing, change_once
-from keywright.http.pages.page import Visit, page
+from keywright.http.pages.page import page
+from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.jobs import What
 from keywright.search import Page, Search
@@ -65,49 +66,49 @@ class Bulk:
     """Pages of the area of licenses that change many."""
 
     @page("/bulk", methods=("POST",), right=Right.CHANGE)
-    def choose(self, visit: Visit) -> Response:
+    def choose(self, request: PageRequest) -> Response:
         """Say what will be done with which licenses, and ask how; an export is begun at once."""
-        meant = visit.ask(lambda tx: _meant(tx, visit))
-        if meant.is_all and not _is_for_all(visit):
-            return visit.back(meant.asked.path, _NOTHING, is_bad=True)
-        text = visit.form.get("what", "")
+        meant = request.ask(lambda tx: _meant(tx, request))
+        if meant.is_all and not _is_for_all(request):
+            return request.redirect(meant.asked.path, _NOTHING, is_error=True)
+        text = request.form.get("what", "")
         if text == EXPORT:
-            return _ordered(visit, jobs.Export(**_where(meant)), meant.total)
+            return _ordered(request, jobs.Export(**_where(meant)), meant.total)
         if text not in OFFERED:
-            return visit.back(meant.asked.path, _UNDECIDED, is_bad=True)
-        return _form(visit, meant, What(text), {})
+            return request.redirect(meant.asked.path, _UNDECIDED, is_error=True)
+        return _form(request, meant, What(text), {})
 
     @page("/bulk/start", methods=("POST",), right=Right.CHANGE)
-    def start(self, visit: Visit) -> Response:
+    def start(self, request: PageRequest) -> Response:
         """Have it done."""
-        meant = visit.ask(lambda tx: _meant(tx, visit))
-        text = visit.form.get("what", "")
-        if text not in OFFERED or (meant.is_all and not _is_for_all(visit)):
+        meant = request.ask(lambda tx: _meant(tx, request))
+        text = request.form.get("what", "")
+        if text not in OFFERED or (meant.is_all and not _is_for_all(request)):
             raise MalformedForm
         what = What(text)
-        amount, errors = _amount(visit, what)
-        if what is What.DELETE and visit.form.get("is_sure", "") != "yes":
+        amount, errors = _amount(request, what)
+        if what is What.DELETE and request.form.get("is_sure", "") != "yes":
             errors["is_sure"] = _UNSURE
-        elif what is What.DELETE and _has_grown(visit, meant):
+        elif what is What.DELETE and _has_grown(request, meant):
             errors["is_sure"] = _GROWN
         if errors:
-            return _form(visit, meant, what, errors)
-        return _ordered(visit, _order(visit, meant, what, amount), meant.total)
+            return _form(request, meant, what, errors)
+        return _ordered(request, _order(request, meant, what, amount), meant.total)
 
 
-def _meant(tx: ReadTransaction, visit: Visit) -> Meant:
-    asked = licenses_filter.read(tx, visit.form)
+def _meant(tx: ReadTransaction, request: PageRequest) -> Meant:
+    asked = licenses_filter.read(tx, request.form)
     if asked.errors:
         raise MalformedForm
     asked = replace(asked, texts={**asked.texts, **_numbers(asked.search)})
-    found = browsing.find_page(tx, asked.search, cursor=None, limit=1, now=visit.now)
+    found = browsing.find_page(tx, asked.search, cursor=None, limit=1, now=request.now)
     names = licenses_filter.names_of(tx, [], asked.search)
-    ids = () if _is_for_all(visit) else tuple(map(_number, visit.form.all("id")))
+    ids = () if _is_for_all(request) else tuple(map(_number, request.form.all("id")))
     return Meant(ids, asked, found, asked.chips(names))
 
 
-def _is_for_all(visit: Visit) -> bool:
-    return visit.form.get("scope", "") == "all"
+def _is_for_all(request: PageRequest) -> bool:
+    return request.form.get("scope", "") == "all"
 
 
 def _numbers(search: Search) -> dict[str, str]:
@@ -125,16 +126,16 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _has_grown(visit: Visit, meant: Meant) -> bool:
+def _has_grown(request: PageRequest, meant: Meant) -> bool:
     """Whether more licenses are meant than the form said, as far as it was counted."""
-    counted = visit.form.get("counted", "")
+    counted = request.form.get("counted", "")
     if not counted.isdecimal() or len(counted) > _MOST_DIGITS:
         return False
     return meant.total is None or meant.total > int(counted)
 
 
-def _amount(visit: Visit, what: What) -> tuple[int | None, dict[str, str]]:
-    text = visit.form.get("amount", "")
+def _amount(request: PageRequest, what: What) -> tuple[int | None, dict[str, str]]:
+    text = request.form.get("amount", "")
     try:
         if what in (What.EXTEND, What.RAISE_LIMIT):
             return parse_positive(text), {}
@@ -149,18 +150,18 @@ def _where(meant: Meant) -> dict[str, Any]:
     return {"search": meant.asked.search} if meant.is_all else {"license_ids": meant.ids}
 
 
-def _order(visit: Visit, meant: Meant, what: What, amount: int | None) -> jobs.Change:
-    is_from_now = visit.form.get("begin", "") == "now"
+def _order(request: PageRequest, meant: Meant, what: What, amount: int | None) -> jobs.Change:
+    is_from_now = request.form.get("begin", "") == "now"
     return jobs.Change(what=what, amount=amount, is_from_now=is_from_now, **_where(meant))
 
 
-def _ordered(visit: Visit, order: jobs.Order, total: int | None) -> Response:
-    command = jobs.start(order, total=total, **visit.command_fields())
-    return change_once(visit, command, lambda job: Landing(f"/jobs/{job.id}"))
+def _ordered(request: PageRequest, order: jobs.Order, total: int | None) -> Response:
+    command = jobs.start(order, total=total, **request.command_fields())
+    return change_once(request, command, lambda job: Landing(f"/jobs/{job.id}"))
 
 
-def _form(visit: Visit, meant: Meant, what: What, errors: dict[str, str]) -> Response:
-    return visit.page(
+def _form(request: PageRequest, meant: Meant, what: What, errors: dict[str, str]) -> Response:
+    return request.render(
         "licenses/bulk.html",
         status=422 if errors else 200,
         meant=meant,

@@ -12,9 +12,10 @@ from keywright.core.parsing import write_time
 from keywright.http.admin.sections.licenses import forms
 from keywright.http.admin.sections.licenses.filter import offered_names
 from keywright.http.admin.sections.licenses.forms import get_license
-from keywright.http.pages.error_messages import counted, say
+from keywright.http.pages.error_messages import counted, message_for
 from keywright.http.pages.once import Landing, change_once
-from keywright.http.pages.page import Visit, page
+from keywright.http.pages.page import page
+from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.licensing.activations.commands import Deactivate, DeactivateAll
 from keywright.licensing.activations.model import LicenseRecord
@@ -31,92 +32,92 @@ class Changes:
     """Pages of the area of licenses that change one."""
 
     @page("/new", methods=("GET", "POST"), right=Right.CHANGE)
-    def create(self, visit: Visit) -> Response:
+    def create(self, request: PageRequest) -> Response:
         """Make a license by hand."""
-        if not visit.is_post:
-            return _form(visit, forms.new_texts(keys.new_license_key()), {})
-        texts = forms.sent_texts(visit.form)
-        values, errors = visit.ask(lambda tx: forms.parse(tx, texts, needed=("key", "status")))
+        if not request.is_post:
+            return _form(request, forms.new_texts(keys.new_license_key()), {})
+        texts = forms.sent_texts(request.form)
+        values, errors = request.ask(lambda tx: forms.parse(tx, texts, needed=("key", "status")))
         if not errors:
             try:
-                return change_once(visit, CreateLicense(**visit.command_fields(), **values), _made)
+                return change_once(request, CreateLicense(**request.command_fields(), **values), _made)
             except LicenseKeyTaken as refusal:
-                errors["key"] = say(refusal).sentence
-        return _form(visit, texts, errors)
+                errors["key"] = message_for(refusal).sentence
+        return _form(request, texts, errors)
 
     @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.CHANGE)
-    def edit(self, visit: Visit) -> Response:
+    def edit(self, request: PageRequest) -> Response:
         """Change what is known of a license."""
-        license = get_license(visit)
+        license = get_license(request)
         shown = forms.texts_of(license)
-        if not visit.is_post:
-            return _form(visit, shown, {}, license=license)
-        texts, changed = forms.sent_texts(visit.form), forms.changed_names(visit.form)
-        values, errors = visit.ask(lambda tx: forms.parse(tx, texts, needed=("status",)))
+        if not request.is_post:
+            return _form(request, shown, {}, license=license)
+        texts, changed = forms.sent_texts(request.form), forms.changed_names(request.form)
+        values, errors = request.ask(lambda tx: forms.parse(tx, texts, needed=("status",)))
         if not errors:
             changes = forms.changes_of(values, changed)
             try:
-                return _update(visit, license, changes, "The license is changed.")
+                return _update(request, license, changes, "The license is changed.")
             except LicenseKeyTaken as refusal:
-                errors["key"] = say(refusal).sentence
-        return _form(visit, texts, errors, license=license)
+                errors["key"] = message_for(refusal).sentence
+        return _form(request, texts, errors, license=license)
 
     @page("/{id:number}/extend", methods=("GET", "POST"), right=Right.CHANGE)
-    def extend(self, visit: Visit) -> Response:
+    def extend(self, request: PageRequest) -> Response:
         """Put the end of a license off."""
-        license = get_license(visit)
+        license = get_license(request)
         errors: dict[str, str] = {}
-        if visit.is_post:
-            is_from_now = visit.form.get("begin", "") == "now"
+        if request.is_post:
+            is_from_now = request.form.get("begin", "") == "now"
             try:
-                days = forms.parse_positive(visit.form.get("days", ""))
+                days = forms.parse_positive(request.form.get("days", ""))
                 command = ExtendLicense(
-                    **visit.command_fields(), key=license.key, days=days, is_from_now=is_from_now
+                    **request.command_fields(), key=license.key, days=days, is_from_now=is_from_now
                 )
-                return change_once(visit, command, _extended)
+                return change_once(request, command, _extended)
             except Refusal as refusal:
-                errors["days"] = say(refusal).sentence
+                errors["days"] = message_for(refusal).sentence
             except ValueError as reason:
                 errors["days"] = f"It {reason}."
-        return visit.page(
+        return request.render(
             "licenses/extend.html", status=422 if errors else 200, license=license, errors=errors
         )
 
     @page("/{id:number}/limit", methods=("GET", "POST"), right=Right.CHANGE)
-    def change_limit(self, visit: Visit) -> Response:
+    def change_limit(self, request: PageRequest) -> Response:
         """Allow more places, or fewer."""
-        license = get_license(visit)
+        license = get_license(request)
         errors: dict[str, str] = {}
-        if visit.is_post:
-            texts = {"times_activated_max": visit.form.get("times_activated_max", "")}
-            values, errors = visit.ask(lambda tx: forms.parse(tx, texts))
+        if request.is_post:
+            texts = {"times_activated_max": request.form.get("times_activated_max", "")}
+            values, errors = request.ask(lambda tx: forms.parse(tx, texts))
             if not errors:
-                return _update(visit, license, values, _of_limit(license, values["times_activated_max"]))
-        return visit.page(
+                return _update(request, license, values, _of_limit(license, values["times_activated_max"]))
+        return request.render(
             "licenses/limit.html", status=422 if errors else 200, license=license, errors=errors
         )
 
     @page("/{id:number}/disable", methods=("POST",), right=Right.CHANGE)
-    def disable(self, visit: Visit) -> Response:
+    def disable(self, request: PageRequest) -> Response:
         """No program may use the license any more."""
         said = "The license is disabled. Programs notice it at their next validation."
-        return _update(visit, get_license(visit), {"status": Status.DISABLED}, said)
+        return _update(request, get_license(request), {"status": Status.DISABLED}, said)
 
     @page("/{id:number}/enable", methods=("POST",), right=Right.CHANGE)
-    def enable(self, visit: Visit) -> Response:
+    def enable(self, request: PageRequest) -> Response:
         """Programs may use the license again."""
-        return _update(visit, get_license(visit), {"status": Status.ACTIVE}, "The license is active.")
+        return _update(request, get_license(request), {"status": Status.ACTIVE}, "The license is active.")
 
     @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.CHANGE)
-    def delete(self, visit: Visit) -> Response:
+    def delete(self, request: PageRequest) -> Response:
         """Ask, and delete the license and its activations."""
-        found = _details(visit)
+        found = _details(request)
         places = f"{found.active}/{found.total}"
-        is_as_said = visit.form.get("places", places) == places
-        if visit.is_post and is_as_said:
-            visit.change(DeleteLicense(**visit.command_fields(), key=found.license.key))
-            return visit.back("/licenses", "The license is deleted.")
-        return visit.confirm(
+        is_as_said = request.form.get("places", places) == places
+        if request.is_post and is_as_said:
+            request.change(DeleteLicense(**request.command_fields(), key=found.license.key))
+            return request.redirect("/licenses", "The license is deleted.")
+        return request.confirm(
             f"Delete the license {crypto.mask(found.license.key)}?",
             _what_goes(found) if is_as_said else [_ACTIVATED_MEANWHILE, *_what_goes(found)],
             button="Delete it for good",
@@ -125,22 +126,22 @@ class Changes:
         )
 
     @page("/{id:number}/deactivate", methods=("POST",), right=Right.CHANGE)
-    def deactivate(self, visit: Visit) -> Response:
+    def deactivate(self, request: PageRequest) -> Response:
         """Give up one place."""
-        license = get_license(visit)
-        token = visit.form.get("token", "")
-        command = Deactivate(**visit.command_fields(), key=license.key, token=token)
-        return _done(visit, license, command, "The place is free again.")
+        license = get_license(request)
+        token = request.form.get("token", "")
+        command = Deactivate(**request.command_fields(), key=license.key, token=token)
+        return _done(request, license, command, "The place is free again.")
 
     @page("/{id:number}/deactivate-all", methods=("GET", "POST"), right=Right.CHANGE)
-    def deactivate_all(self, visit: Visit) -> Response:
+    def deactivate_all(self, request: PageRequest) -> Response:
         """Ask, and give up every place."""
-        found = _details(visit)
+        found = _details(request)
         license = found.license
-        if visit.is_post:
-            command = DeactivateAll(**visit.command_fields(), key=license.key)
-            return _done(visit, license, command, "All places are free again.")
-        return visit.confirm(
+        if request.is_post:
+            command = DeactivateAll(**request.command_fields(), key=license.key)
+            return _done(request, license, command, "All places are free again.")
+        return request.confirm(
             "Deactivate all?",
             [
                 f"The license {crypto.mask(license.key)} has {counted(found.active, 'active place')}; all of "
@@ -163,43 +164,43 @@ def _extended(record: LicenseRecord) -> Landing:
 
 
 def _form(
-    visit: Visit, texts: dict[str, str], errors: dict[str, str], license: License | None = None
+    request: PageRequest, texts: dict[str, str], errors: dict[str, str], license: License | None = None
 ) -> Response:
-    before = {name: visit.form.get(f"before_{name}", text) for name, text in texts.items()}
-    return visit.page(
+    before = {name: request.form.get(f"before_{name}", text) for name, text in texts.items()}
+    return request.render(
         "licenses/new.html" if license is None else "licenses/edit.html",
         status=422 if errors else 200,
         license=license,
         texts=texts,
         before=before,
         errors=errors,
-        offered=visit.ask(offered_names),
+        offered=request.ask(offered_names),
         statuses=[(one.name.lower(), one.name.capitalize()) for one in Status],
     )
 
 
-def _update(visit: Visit, license: License, changes: dict[str, Any], said: str) -> Response:
+def _update(request: PageRequest, license: License, changes: dict[str, Any], said: str) -> Response:
     back = f"/licenses/{license.id}"
     if all(getattr(license, name) == value for name, value in changes.items()):
-        return visit.back(back, _UNCHANGED)
-    visit.change(UpdateLicense(**visit.command_fields(), key=license.key, changes=changes))
-    return visit.back(back, said)
+        return request.redirect(back, _UNCHANGED)
+    request.change(UpdateLicense(**request.command_fields(), key=license.key, changes=changes))
+    return request.redirect(back, said)
 
 
-def _done(visit: Visit, license: License, command: Command, said: str) -> Response:
+def _done(request: PageRequest, license: License, command: Command, said: str) -> Response:
     """Do it; what is refused is said on the license's page."""
     try:
-        return change_once(visit, command, lambda _: Landing(f"/licenses/{license.id}", said))
+        return change_once(request, command, lambda _: Landing(f"/licenses/{license.id}", said))
     except UnknownLicense:
         raise
     except Refusal as refusal:
-        return visit.back(f"/licenses/{license.id}", say(refusal).sentence, is_bad=True)
+        return request.redirect(f"/licenses/{license.id}", message_for(refusal).sentence, is_error=True)
 
 
-def _details(visit: Visit) -> LicenseDetails:
-    found = visit.ask(lambda tx: search.get_license(tx, visit.path["id"]))
+def _details(request: PageRequest) -> LicenseDetails:
+    found = request.ask(lambda tx: search.get_license(tx, request.path_params["id"]))
     if found is None:
-        raise UnknownLicense(str(visit.path["id"]))
+        raise UnknownLicense(str(request.path_params["id"]))
     return found
 
 

@@ -13,12 +13,12 @@ import msgspec
 from keywright.core import parsing
 from keywright.core.errors import InvalidStatus
 from keywright.db import ReadTransaction
-from keywright.http.pages import render as parts
-from keywright.http.pages.urls import BASE
+from keywright.http.admin.name_suggestions import suggest_names
+from keywright.http.pages.urls import BASE, url
 from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.provisioning.catalog import store as catalog_store
 from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import find_numbers, list_names
+from keywright.provisioning.catalog.store import find_numbers
 from keywright.search import Interpretation, Order, Search
 
 #: The names in addresses and forms, in the order in which they are said.
@@ -28,7 +28,6 @@ USUAL_DAYS = (7, 30, 90, 365)
 #: Names of products and customers, by their numbers.
 Names = Mapping[str, Mapping[int, str]]
 
-_MOST_OFFERED = 200
 _SEALED_FOR = b"what was searched for in the pages"
 
 
@@ -78,7 +77,7 @@ class Filter(msgspec.Struct, frozen=True):
 
     def address(self, **other: str | None) -> str:
         """The list with this filter, but for ``other``."""
-        return parts.url("/licenses", **{**self.texts, **other})
+        return url("/licenses", **{**self.texts, **other})
 
     @property
     def path(self) -> str:
@@ -96,7 +95,7 @@ class Filter(msgspec.Struct, frozen=True):
 
 def path_of(texts: Mapping[str, str]) -> str:
     """Where the list is that is narrowed to these texts, below the pages' own address."""
-    return parts.url("/licenses", **texts).removeprefix(BASE)
+    return url("/licenses", **texts).removeprefix(BASE)
 
 
 def read(tx: ReadTransaction, given: Mapping[str, str]) -> Filter:
@@ -129,8 +128,8 @@ def names_of(tx: ReadTransaction, licenses: Iterable[License], search: Search | 
 def offered_names(tx: ReadTransaction) -> Names:
     """Names that are offered where one can be typed."""
     return {
-        "product": list_names(tx, NameKind.PRODUCT, after=-1, limit=_MOST_OFFERED),
-        "customer": list_names(tx, NameKind.USER, after=-1, limit=_MOST_OFFERED),
+        "product": suggest_names(tx, NameKind.PRODUCT),
+        "customer": suggest_names(tx, NameKind.USER),
     }
 
 

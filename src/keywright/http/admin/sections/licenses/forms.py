@@ -8,9 +8,9 @@ from keywright.core import parsing
 from keywright.core.errors import Refusal, UnknownLicense
 from keywright.db import ReadTransaction
 from keywright.http.admin.sections.licenses.filter import read_number
-from keywright.http.pages.error_messages import say
+from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.forms import Form
-from keywright.http.pages.page import Visit
+from keywright.http.pages.request import PageRequest
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.provisioning.catalog.model import NameKind
@@ -42,10 +42,10 @@ _PARSE: dict[str, Callable[[ReadTransaction, str], Any]] = {
 }
 
 
-def get_license(visit: Visit) -> License:
+def get_license(request: PageRequest) -> License:
     """The license that the page is about, by the number in its path. Raises ``UnknownLicense``."""
-    license_id = visit.path["id"]
-    found = visit.ask(lambda tx: search.get_license(tx, license_id))
+    license_id = request.path_params["id"]
+    found = request.ask(lambda tx: search.get_license(tx, license_id))
     if found is None:
         raise UnknownLicense(str(license_id))
     return found.license
@@ -90,7 +90,7 @@ def parse(
         try:
             values[name] = _PARSE[name](tx, text) if text else None
         except Refusal as refusal:
-            errors[name] = say(refusal).sentence
+            errors[name] = message_for(refusal).sentence
         except ValueError as reason:
             errors[name] = f"It {reason}."
     if values.get("expires_at") is not None and values.get("valid_for_days") is not None:

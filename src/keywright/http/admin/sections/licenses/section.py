@@ -14,7 +14,8 @@ from keywright.http.admin.sections.licenses.bulk import OFFERED, Bulk
 from keywright.http.admin.sections.licenses.changes import Changes
 from keywright.http.admin.sections.licenses.filter import USUAL_DAYS, Filter, Names
 from keywright.http.admin.sections.licenses.forms import get_license
-from keywright.http.pages.page import Area, Visit, page
+from keywright.http.pages.page import Section, page
+from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.licensing.licenses.commands import ShowKey
 from keywright.licensing.licenses.model import License, Status
@@ -45,19 +46,19 @@ class Possible(NamedTuple):
     texts: Mapping[str, str]
 
 
-class Licenses(Bulk, Changes, Area):
+class Licenses(Bulk, Changes, Section):
     """The licenses, and all that can be done with them."""
 
-    menu_label = "Licenses"
+    label = "Licenses"
     path = "/licenses"
     icon = "key"
     right = Right.LOOK
 
     @page("")
-    def browse(self, visit: Visit) -> Response:
+    def browse(self, request: PageRequest) -> Response:
         """The list, narrowed to what the address asks for."""
-        listed = visit.ask(lambda tx: _list(tx, visit))
-        return visit.page(
+        listed = request.ask(lambda tx: _list(tx, request))
+        return request.render(
             "licenses/list.html",
             status=422 if listed.asked.errors else 200,
             **listed._asdict(),
@@ -69,73 +70,73 @@ class Licenses(Bulk, Changes, Area):
         )
 
     @page("/search", methods=("POST",))
-    def search(self, visit: Visit) -> Response:
+    def search(self, request: PageRequest) -> Response:
         """Go to the license, or to the list, that somebody looks for."""
-        text = visit.form.get("text", "")
+        text = request.form.get("text", "")
         if not text:
-            return visit.back("/licenses")
-        possible, names, lag = visit.ask(lambda tx: _look_for(tx, visit, visit.form.raw("text")))
+            return request.redirect("/licenses")
+        possible, names, lag = request.ask(lambda tx: _look_for(tx, request, request.form.raw("text")))
         numbers = {license.id for one in possible for license in one.licenses}
         if len(numbers) == 1 and not any(one.has_more for one in possible):
-            return visit.back(f"/licenses/{numbers.pop()}")
+            return request.redirect(f"/licenses/{numbers.pop()}")
         if len(possible) == 1:
-            return visit.back(licenses_filter.path_of(possible[0].texts))
-        return visit.page("licenses/found.html", text=text, possible=possible, names=names, lag=lag)
+            return request.redirect(licenses_filter.path_of(possible[0].texts))
+        return request.render("licenses/found.html", text=text, possible=possible, names=names, lag=lag)
 
     @page("/{id:number}")
-    def show(self, visit: Visit) -> Response:
+    def show(self, request: PageRequest) -> Response:
         """A license with its activations."""
-        found, names = visit.ask(lambda tx: _details(tx, visit.path["id"]))
-        return visit.page("licenses/show.html", license=found.license, found=found, names=names)
+        found, names = request.ask(lambda tx: _details(tx, request.path_params["id"]))
+        return request.render("licenses/show.html", license=found.license, found=found, names=names)
 
     @page("/{id:number}/key", methods=("POST",), right=Right.CHANGE)
-    def show_key(self, visit: Visit) -> Response:
+    def show_key(self, request: PageRequest) -> Response:
         """The whole key; that somebody looked at it is an event."""
-        license = get_license(visit)
-        shown: License = visit.change(ShowKey(**visit.command_fields(), key=license.key))
-        if visit.is_from_script:
-            return visit.text(shown.key)
-        return visit.page("licenses/key.html", license=shown)
+        license = get_license(request)
+        shown: License = request.change(ShowKey(**request.command_fields(), key=license.key))
+        if request.is_from_script:
+            return request.text(shown.key)
+        return request.render("licenses/key.html", license=shown)
 
     @page("/{id:number}/history")
-    def history(self, visit: Visit) -> Response:
+    def history(self, request: PageRequest) -> Response:
         """What happened to a license, latest first."""
-        told = visit.ask(lambda tx: _tell_history(tx, visit))
-        return visit.page("licenses/history.html", is_later=_number_before(visit) is not None, **told)
+        told = request.ask(lambda tx: _tell_history(tx, request))
+        return request.render("licenses/history.html", is_later=_number_before(request) is not None, **told)
 
 
-def _number_before(visit: Visit) -> int | None:
+def _number_before(request: PageRequest) -> int | None:
     """Before which event a page of the history begins."""
-    text = visit.query.get("before", "")
+    text = request.query.get("before", "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
-def _tell_history(tx: ReadTransaction, visit: Visit) -> dict[str, Any]:
-    details, _ = _details(tx, visit.path["id"])
+def _tell_history(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
+    details, _ = _details(tx, request.path_params["id"])
     page = browsing.list_events(
-        tx, license_id=details.license.id, before_id=_number_before(visit), limit=_PER_PAGE
+        tx, license_id=details.license.id, before_id=_number_before(request), limit=_PER_PAGE
     )
     names = happenings.find_names(tx, [one.event for one in page.events])
     labels = {one.id: one.label or f"{one.token[:8]}…" for one in details.activations}
     told = [
-        (happenings.tell(one, names, visit.user), labels.get(one.event.activation_id or 0, ""))
+        (happenings.tell(one, names, request.user), labels.get(one.event.activation_id or 0, ""))
         for one in page.events
     ]
     return {"license": details.license, "told": told, "before_id": page.before_id}
 
 
-def _list(tx: ReadTransaction, visit: Visit) -> Listed:
-    asked = licenses_filter.read(tx, visit.query)
+def _list(tx: ReadTransaction, request: PageRequest) -> Listed:
+    asked = licenses_filter.read(tx, request.query)
     if asked.errors:
         found = Page((), None, None, None, total_is_least=False, is_incomplete=False)
     else:
         found = browsing.find_page(
             tx,
             asked.search,
-            cursor=visit.query.get("cursor"),
+            cursor=request.query.get("cursor"),
             limit=_PER_PAGE,
-            now=visit.now,
-            by_status=_by_status(tx, visit, asked.search),
+            now=request.now,
+            by_status=_by_status(tx, request, asked.search),
         )
     names = licenses_filter.names_of(tx, found.licenses, asked.search)
     return Listed(asked, found, names, licenses_filter.offered_names(tx), projector.lag(tx))
@@ -157,22 +158,22 @@ def _chosen(asked: Filter) -> Mapping[str, str]:
     return chosen
 
 
-def _by_status(tx: ReadTransaction, visit: Visit, search: Search) -> Mapping[int, int] | None:
+def _by_status(tx: ReadTransaction, request: PageRequest, search: Search) -> Mapping[int, int] | None:
     """Counts of all licenses, where they can be a total."""
     rest = (search.product_id, search.order_id, search.user_id, search.expiring_within_days, search.term)
     if any(one is not None for one in rest) or search.is_full or search.is_unused:
         return None
-    return visit.frame.figures.get(tx, visit.now).by_status
+    return request.site.figures.get(tx, request.now).by_status
 
 
-def _look_for(tx: ReadTransaction, visit: Visit, text: str) -> tuple[list[Possible], Names, Lag]:
-    possible = [_possible(tx, visit, one) for one in browsing.interpret(tx, text)]
+def _look_for(tx: ReadTransaction, request: PageRequest, text: str) -> tuple[list[Possible], Names, Lag]:
+    possible = [_possible(tx, request, one) for one in browsing.interpret(tx, text)]
     licenses = [license for one in possible for license in one.licenses]
     return possible, licenses_filter.names_of(tx, licenses), projector.lag(tx)
 
 
-def _possible(tx: ReadTransaction, visit: Visit, meant: Interpretation) -> Possible:
-    found = browsing.find_page(tx, meant.search, cursor=None, limit=_MOST_POSSIBLE, now=visit.now)
+def _possible(tx: ReadTransaction, request: PageRequest, meant: Interpretation) -> Possible:
+    found = browsing.find_page(tx, meant.search, cursor=None, limit=_MOST_POSSIBLE, now=request.now)
     texts = licenses_filter.texts_of(tx, meant) if meant.search.license_id is None else {}
     return Possible(meant.kind, found.licenses, found.next is not None, texts)
 

@@ -6,7 +6,9 @@ import pytest
 from jinja2 import UndefinedError
 from markupsafe import Markup
 
-from keywright.http.pages.render import allows, bars_of, browser_of, environment, state_of, url
+from keywright.http.admin.app import TEMPLATES
+from keywright.http.pages.render import browser_name, build_chart, build_environment, has_right, license_state
+from keywright.http.pages.urls import url
 from keywright.identity.model import Role
 from keywright.identity.rights import Right
 from keywright.licensing.licenses.model import Status
@@ -19,7 +21,11 @@ def part(call: str, **context: object) -> str:
     """What a macro of parts.html writes."""
     name = call.partition("(")[0]
     source = f'{{% from "parts.html" import {name} with context %}}{{{{ {call} }}}}'
-    return environment(STATICS).from_string(source).render(now=NOW, csrf_token="t0k3n", here="/", **context)
+    return (
+        build_environment(TEMPLATES, STATICS)
+        .from_string(source)
+        .render(now=NOW, csrf_token="t0k3n", current_path="/", **context)
+    )
 
 
 def test_an_address_leaves_out_what_is_not_given() -> None:
@@ -41,32 +47,32 @@ def test_an_address_leaves_out_what_is_not_given() -> None:
 )
 def test_a_license_is_called_what_matters_most(status: Status, expires_at: object, word: str) -> None:
     license = a_license(status=status, expires_at=expires_at)
-    assert state_of(license, NOW) == word
+    assert license_state(license, NOW) == word
     assert f">{word}</span>" in part("status_badge(one)", one=license)
 
 
 def test_nobody_has_no_right() -> None:
-    assert not allows(None, Right.LOOK)
-    assert allows(a_user(role=Role.SUPPORT), Right.CHANGE)
-    assert not allows(a_user(role=Role.SUPPORT), Right.ADMINISTER)
+    assert not has_right(None, Right.LOOK)
+    assert has_right(a_user(role=Role.SUPPORT), Right.CHANGE)
+    assert not has_right(a_user(role=Role.SUPPORT), Right.ADMINISTER)
 
 
 def test_bars_are_as_high_as_their_amounts_and_small_ones_can_be_seen() -> None:
     days = [NOW.date() + timedelta(days=one) for one in range(4)]
-    chart = bars_of(list(zip(days, (0, 1, 500, 1000), strict=True)))
+    chart = build_chart(list(zip(days, (0, 1, 500, 1000), strict=True)))
     heights = [bar.height for bar in chart.bars]
     assert heights[0] == 0
     assert heights[1] == 2
     assert heights[3] == pytest.approx(2 * heights[2], rel=0.01)
     assert heights[3] <= chart.height
-    assert (chart.most, chart.total) == (1000, 1501)
+    assert (chart.max, chart.total) == (1000, 1501)
     assert all(bar.y + bar.height == pytest.approx(chart.height) for bar in chart.bars)
     assert chart.bars[-1].x + chart.bars[-1].width <= chart.width
 
 
 @pytest.mark.parametrize("points", [[], [(date(2026, 1, 1), 0)]])
 def test_a_chart_of_nothing_is_flat(points: list[tuple[date, int]]) -> None:
-    assert bars_of(points).total == 0
+    assert build_chart(points).total == 0
     assert "<svg" in part("bar_chart('Activations', points)", points=points)
 
 
@@ -91,7 +97,7 @@ def test_a_chart_can_be_read_without_being_seen() -> None:
     ],
 )
 def test_a_browser_is_called_by_its_name(user_agent: str, name: str) -> None:
-    assert browser_of(user_agent) == name
+    assert browser_name(user_agent) == name
 
 
 def test_a_moment_says_utc_until_a_program_puts_it_into_the_readers_zone() -> None:
@@ -146,4 +152,4 @@ def test_whatever_comes_in_is_a_text_and_no_tag(call: str) -> None:
 
 def test_a_template_that_uses_what_is_not_there_fails() -> None:
     with pytest.raises(UndefinedError):
-        environment(STATICS).from_string("{{ mistyped }}").render()
+        build_environment(TEMPLATES, STATICS).from_string("{{ mistyped }}").render()

@@ -1,0 +1,230 @@
+"""A request for a page, in the thread that answers it."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, TypedDict, TypeVar
+from urllib.parse import quote
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import (
+    HTMLResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
+
+from keywright.core.command import Command, Origin
+from keywright.core.errors import KeywrightError
+from keywright.db import ReadTransaction
+from keywright.http.pages import flash
+from keywright.http.pages.error_messages import Message, message_for
+from keywright.http.pages.flash import Flash
+from keywright.http.pages.forms import Form
+from keywright.http.pages.render import theme_of
+from keywright.http.pages.rights import has_right, may_open
+from keywright.http.pages.session import SCRIPT, BrowserSession
+from keywright.http.pages.site import MenuItem, Site
+from keywright.http.pages.urls import BASE
+from keywright.http.v2 import messages
+from keywright.identity.model import Session, User
+from keywright.identity.rights import Right
+
+_NEEDS_CHUNKS = Message(
+    505,
+    "This file is sent in pieces",
+    "HTTP/1.0 knows no pieces. Ask for it with HTTP/1.1; of nginx: proxy_http_version 1.1.",
+)
+_EMPTY = Form()
+
+Result = TypeVar("Result")
+
+
+class CommandFields(TypedDict):
+    """The fields that every command has."""
+
+    now: Any
+    origin: Origin
+    by: int
+
+
+class PageRequest:
+    """A request for a page of a site, and the answers that the page can give."""
+
+    def __init__(
+        self,
+        site: Site,
+        request: Request,
+        section_path: str | None = None,
+        *,
+        query: Form = _EMPTY,
+        form: Form = _EMPTY,
+    ) -> None:
+        self.site = site
+        #: The request as Starlette knows it.
+        self.http = request
+        self.browser: BrowserSession = request.state.browser
+        self.now = self.browser.now
+        self.query = query
+        #: The form that was sent; empty unless ``is_post``.
+        self.form = form
+        #: The parameters in the path, converted: ``request.path_params["id"]``.
+        self.path_params: Mapping[str, Any] = request.path_params
+        self.is_post = request.method == "POST"
+        #: Whether admin.js sent the request; it expects a fragment of a page, or plain text.
+        self.is_from_script = request.headers.get("x-requested-with") == SCRIPT
+        self._section_path = section_path
+
+    @property
+    def user(self) -> User:
+        """The user who is signed in. Only pages for ``EVERYBODY`` can be without one."""
+        if self.browser.signed_in is None:
+            raise HTTPException(403)
+        return self.browser.signed_in.user
+
+    @property
+    def session(self) -> Session:
+        """The session of the user who is signed in."""
+        if self.browser.signed_in is None:
+            raise HTTPException(403)
+        return self.browser.signed_in.session
+
+    def may(self, right: Right) -> bool:
+        """Whether the user has this right."""
+        return has_right(self.browser, right)
+
+    def ask(self, question: Callable[[ReadTransaction], Result]) -> Result:
+        """Read from one snapshot of the database."""
+        return self.site.runner.ask(question)
+
+    def change(self, command: Command) -> Any:
+        """Submit the command and wait for its durable outcome. Raises its refusal or fault, which becomes a
+        page that says so unless the page handles it.
+        """
+        return self.site.runner.change(command)
+
+    def unlocked(self) -> AbstractContextManager[None]:
+        """Let other pages run while this one waits, or does work that does not need the interpreter."""
+        return self.site.runner.lock.released()
+
+    def command_fields(self) -> CommandFields:
+        """The fields ``now``, ``origin`` and ``by`` of every command of this request."""
+        return {"now": self.now, "origin": self.browser.origin, "by": self.user.id}
+
+    def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
+        """The page that the template makes of these values."""
+        page = self.site.templates.get_template(template)
+        response = HTMLResponse(page.render(**self._common_values(), **values), status)
+        flash.delete(response, self.browser)
+        return self._with_cookies(response)
+
+    def redirect(self, path: str, message: str = "", *, is_error: bool = False) -> Response:
+        """Redirect to another page (``/licenses/7``), which shows this message once."""
+        response = RedirectResponse(f"{BASE}{path}", 303)
+        if message:
+            # The message is signed with the browser's token.
+            self.browser.ensure_token()
+            flash.save(response, self.browser, Flash(message, is_error))
+        return self._with_cookies(response)
+
+    def text(self, text: str, *, status: int = 200) -> Response:
+        """Plain text for admin.js, for example what a button copies."""
+        return self._with_cookies(PlainTextResponse(text, status))
+
+    def download(
+        self,
+        file_name: str,
+        chunks: Iterable[bytes],
+        *,
+        media_type: str = "text/csv; charset=utf-8",
+        length: int | None = None,
+    ) -> Response:
+        """A file to save, sent while it is made; ``length`` is its size in bytes where that is known. Each
+        chunk may be made in another thread.
+        """
+        if length is None and self.http.scope["http_version"] == "1.0":
+            return self.message_page(_NEEDS_CHUNKS)
+        runner, rest = self.site.runner, iter(chunks)
+
+        async def stream() -> AsyncIterator[bytes]:
+            while (chunk := await runner.run(partial(next, rest, None), is_started=True)) is not None:
+                yield chunk
+
+        # RFC 6266
+        headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(file_name, safe='')}"}
+        if length is not None:
+            headers["content-length"] = str(length)
+        return self._with_cookies(StreamingResponse(stream(), headers=headers, media_type=media_type))
+
+    def confirm(
+        self,
+        title: str,
+        sentences: Sequence[str],
+        *,
+        button: str,
+        back: str,
+        is_danger: bool = True,
+        hidden: Sequence[tuple[str, str]] = (),
+    ) -> Response:
+        """Ask for confirmation: the button sends a POST with the ``hidden`` fields to the same address, and
+        "Cancel" leads to ``back``.
+        """
+        return self.render(
+            "confirm.html",
+            title=title,
+            sentences=sentences,
+            button=button,
+            back=back,
+            is_danger=is_danger,
+            hidden=hidden,
+        )
+
+    def error_page(self, error: KeywrightError) -> Response:
+        """A page with the message of this error."""
+        response = self.message_page(message_for(error))
+        for name, value in messages.headers(error):
+            if name in (b"retry-after", b"allow"):
+                response.headers[name.decode()] = value.decode()
+        return response
+
+    def message_page(self, message: Message) -> Response:
+        """A page with a message in place of what was requested."""
+        if self.is_from_script:
+            return self.text(message.sentence, status=message.status)
+        return self.render("error.html", status=message.status, message=message)
+
+    def _common_values(self) -> dict[str, Any]:
+        """The values that every template gets."""
+        browser, path = self.browser, self.http.url.path
+        return {
+            "now": self.now,
+            "form": self.form,
+            "user": None if browser.signed_in is None else browser.signed_in.user,
+            "menu": self._menu(),
+            "current_path": path,
+            # The answer to a form cannot be requested again.
+            "return_path": f"{BASE}{self._section_path}" if self._is_answer_to_form() else path,
+            "csrf_token": browser.form_token,
+            "theme": theme_of(browser.cookies),
+            "flash": flash.load(browser),
+        }
+
+    def _is_answer_to_form(self) -> bool:
+        return self.is_post and self._section_path is not None
+
+    def _menu(self) -> list[tuple[MenuItem, bool]]:
+        """The sections that the user may see, and whether each is the current one."""
+        return [
+            (item, item.path == self._section_path)
+            for item in self.site.menu
+            if self.browser.signed_in is not None
+            and any(
+                may_open(self.browser, right, is_for_enrolling=item.is_for_enrolling) for right in item.rights
+            )
+        ]
+
+    def _with_cookies(self, response: Response) -> Response:
+        self.browser.write_cookies(response)
+        return response

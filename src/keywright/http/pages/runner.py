@@ -1,0 +1,141 @@
+"""Run pages in threads, and give them access to the database and to the desk.
+
+A page is a plain synchronous function. It reads the database over its thread's connections; its changes go to
+the desk on the event loop.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from keywright.core.command import Command
+from keywright.core.errors import FateUnknown, KeywrightError, Unavailable
+from keywright.db import ReadTransaction, Storage, ask
+from keywright.engine.desk import Desk
+from keywright.http.pages.page_lock import PageLock
+from keywright.http.rooms import Room
+from keywright.jobs.commands import StartJob
+
+#: How many pages are in progress at once. Only one of them runs; the others wait, for example for the desk.
+_THREADS = 3
+#: How many requests may wait: for the threads of the pages; for the one thread that checks passwords from
+#: unknown browsers, which must not delay users who are signed in; and for the one that checks those from
+#: known browsers, which a flood of sign-ins must not block.
+_MAX_WAITING = 100
+_MAX_SIGN_INS = 10
+_MAX_KNOWN_SIGN_INS = 10
+#: How long a page waits for the desk, in seconds: longer than the desk itself waits for anything.
+_DESK_TIMEOUT = 90.0
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+
+class Runner:
+    """The threads in which pages run. Create it on the event loop, and close it before the desk."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        desk: Desk,
+        *,
+        count_calls: Callable[[], int],
+        wake_jobs: Callable[[], None],
+    ) -> None:
+        """``count_calls`` returns the number of API calls so far; ``wake_jobs`` is called when a page has
+        started a job.
+        """
+        self._storage = storage
+        self._desk = desk
+        self._wake_jobs = wake_jobs
+        self._loop = asyncio.get_running_loop()
+        self._pages = Room(_THREADS, _MAX_WAITING, "pages")
+        self._sign_ins = Room(1, _MAX_SIGN_INS, "sign-ins")
+        self._known_sign_ins = Room(1, _MAX_KNOWN_SIGN_INS, "known-sign-ins")
+        self._local = threading.local()
+        self._opened: list[Storage] = []
+        self.lock = PageLock(count_calls)
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait at the desk."""
+        return self._desk.waiting
+
+    async def run(self, work: Callable[[], Result], *, is_started: bool = False) -> Result:
+        """Run ``work`` in a thread. Raises ``QueueFull`` when too many requests wait, but not for the rest of
+        an answer that ``is_started``.
+        """
+        return await self._pages.run(partial(self._run_locked, work), is_begun=is_started)
+
+    async def run_sign_in(self, work: Callable[[], Result], *, is_known: bool = False) -> Result:
+        """Run ``work`` in the thread for sign-ins, or in the one for browsers that are known. Raises
+        ``QueueFull``.
+        """
+        threads = self._known_sign_ins if is_known else self._sign_ins
+        return await threads.run(partial(self._run_locked, work))
+
+    def ask(self, question: Callable[[ReadTransaction], Result]) -> Result:
+        """Read from one snapshot of the database. Only in a thread."""
+        storage: Storage | None = getattr(self._local, "storage", None)
+        if storage is None:
+            storage = self._local.storage = self._storage.beside()
+            self._opened.append(storage)
+        return ask(storage, question)
+
+    def ask_soon(self, question: Callable[[ReadTransaction], object]) -> None:
+        """Read when a thread is free; errors are logged."""
+
+        def read() -> None:
+            try:
+                self.ask(question)
+            except Unavailable as fault:
+                log.debug("a background query failed: %s", fault)
+            except Exception:
+                log.exception("a background query failed")
+
+        # The pool refuses work after close().
+        with suppress(RuntimeError):
+            self._pages.threads.submit(read)
+
+    def change(self, command: Command) -> Any:
+        """Submit the command to the desk and wait for its durable outcome; raises its refusal or fault. Only
+        in a thread.
+        """
+        pending = asyncio.run_coroutine_threadsafe(self._desk.execute(command), self._loop)
+        try:
+            with self.lock.released():
+                outcome = pending.result(_DESK_TIMEOUT)
+        except (TimeoutError, CancelledError):
+            raise FateUnknown("the desk did not answer") from None
+        if isinstance(command, StartJob):
+            self._wake_jobs()
+        return outcome
+
+    def change_soon(self, command: Command) -> None:
+        """Submit the command without waiting for it; errors are ignored. Only in a thread."""
+
+        async def submit() -> None:
+            try:
+                await self._desk.execute(command)
+            except KeywrightError as fault:
+                log.debug("%s failed: %s", type(command).__name__, fault.code)
+
+        asyncio.run_coroutine_threadsafe(submit(), self._loop)
+
+    async def close(self) -> None:
+        """Wait for the pages in progress, then close their database connections."""
+        # Pages may still need the desk, so the event loop must go on.
+        for pool in (self._pages, self._sign_ins, self._known_sign_ins):
+            await asyncio.to_thread(pool.threads.shutdown, cancel_futures=True)
+        for storage in self._opened:
+            storage.close()
+
+    def _run_locked(self, work: Callable[[], Result]) -> Result:
+        with self.lock.held():
+            return work()

@@ -1,0 +1,40 @@
+"""What every page is given."""
+
+from dataclasses import dataclass
+
+from jinja2 import Environment
+
+from keywright.background.counters import Counters
+from keywright.config import Settings
+from keywright.http.middleware.intake import BodyReader
+from keywright.http.pages.rights import Needed
+from keywright.http.pages.runner import Runner
+from keywright.search import RecentFigures
+
+
+@dataclass(frozen=True)
+class MenuItem:
+    """A section in the menu. It is shown to users who have any of the rights."""
+
+    label: str
+    path: str
+    icon: str
+    rights: frozenset[Needed]
+    is_for_enrolling: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """What every page is given. It is complete when it is made."""
+
+    settings: Settings
+    runner: Runner
+    templates: Environment
+    menu: tuple[MenuItem, ...]
+    #: Reads the bodies of forms.
+    intake: BodyReader
+    #: Counts API calls.
+    tallies: Counters
+    figures: RecentFigures
+    #: When this server process started, by ``monotonic``.
+    started_at: float

@@ -1,0 +1,101 @@
+"""Pages run one at a time, and leave calls their share of the interpreter."""
+
+import threading
+from collections.abc import Callable
+from time import monotonic, thread_time
+
+import pytest
+
+from keywright.http.pages.page_lock import PageLock
+
+
+def work(seconds: float) -> None:
+    """Use the processor for this long."""
+    end = thread_time() + seconds
+    while thread_time() < end:
+        pass
+
+
+def start(target: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=target)
+    thread.start()
+    return thread
+
+
+def time_to_acquire(lock: PageLock) -> float:
+    """How long a page waits for the lock."""
+    started = monotonic()
+    with lock.held():
+        return monotonic() - started
+
+
+def test_one_page_runs_at_a_time() -> None:
+    lock = PageLock(lambda: 0)
+    running, most = 0, 0
+
+    def run() -> None:
+        nonlocal running, most
+        with lock.held():
+            running += 1
+            most = max(most, running)
+            work(0.005)
+            running -= 1
+
+    for thread in [start(run) for _ in range(5)]:
+        thread.join()
+    assert most == 1
+
+
+def test_a_page_that_waits_lets_others_run() -> None:
+    lock = PageLock(lambda: 0)
+    has_run = threading.Event()
+
+    def run() -> None:
+        with lock.held():
+            has_run.set()
+
+    with lock.held():
+        thread = start(run)
+        with lock.released():
+            assert has_run.wait(10)
+        thread.join()
+
+
+def test_a_thread_without_the_lock_can_release_it_too() -> None:
+    lock = PageLock(lambda: 0)
+    has_run = threading.Event()
+
+    def release() -> None:
+        with lock.released():
+            has_run.set()
+
+    with lock.released(), lock.released():
+        pass
+    with lock.held():
+        # Another thread holds the lock, and keeps it.
+        start(release).join()
+    assert has_run.is_set()
+
+
+def test_after_a_page_during_which_calls_came_the_next_one_pauses() -> None:
+    calls = 0
+    lock = PageLock(lambda: calls)
+    with lock.held():
+        calls += 1
+        work(0.02)
+    assert time_to_acquire(lock) >= 0.03
+
+
+def test_no_page_pauses_while_no_calls_come() -> None:
+    lock = PageLock(lambda: 7)
+    with lock.held():
+        work(0.02)
+    # Far shorter than a pause would be; but the machine may be busy.
+    assert min(time_to_acquire(lock) for _ in range(20)) < 0.01
+
+
+def test_a_page_that_fails_releases_the_lock() -> None:
+    lock = PageLock(lambda: 0)
+    with pytest.raises(RuntimeError), lock.held():
+        raise RuntimeError
+    assert time_to_acquire(lock) < 10
