@@ -40,7 +40,7 @@ QUICK_TESTS = (
 ALL_TESTS = (
     "tests/unit",
     "tests/storage",
-    *TESTS["desk"],
+    *TESTS["engine.desk"],
     "tests/concurrency/test_desk_afar.py",
     # It measures coverage itself.
     "--ignore=tests/unit/test_proof_tools.py",
