@@ -8,7 +8,7 @@ import pytest
 
 from keywright.config import read_settings
 from keywright.core import errors as e
-from keywright.http.middleware import edge
+from keywright.http.middleware import pipeline
 from keywright.http.server import protocol, run
 from keywright.http.v2 import messages
 from tests.deploy.programs import program
@@ -57,7 +57,7 @@ def test_the_proxies_refuse_in_keywrights_words(file: str) -> None:
 
 @pytest.mark.parametrize("file", PROXY_FILES)
 def test_what_the_proxies_say_of_keywrights_limits_is_so(file: str) -> None:
-    assert (edge.MAX_ADDRESS, protocol.MAX_HEADERS) == (8 * 1024, 32 * 1024)
+    assert (pipeline.MAX_ADDRESS, protocol.MAX_HEADERS) == (8 * 1024, 32 * 1024)
     assert read_settings().body_limit == 1024 * 1024
     text = (DEPLOY / file).read_text()
     assert "(32 KiB, of which the address 8 KiB)" in text

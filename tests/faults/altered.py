@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from keywright.cli import main
 from keywright.db import session, sqlite
-from keywright.http.middleware import budgets, guesses
+from keywright.http.middleware import attempts, call_limits
 from keywright.licensing.activations import rules
 from keywright.licensing.licenses.model import License
 
@@ -35,8 +35,8 @@ _CONNECT = sqlite3.connect
 _time: Any = time
 _sqlite3: Any = sqlite3
 _sqlite: Any = sqlite
-_budgets: Any = budgets
-_guesses: Any = guesses
+_call_limits: Any = call_limits
+_attempts: Any = attempts
 _rules: Any = rules
 _numbers = count(1)
 
@@ -185,7 +185,7 @@ def _sleeping_by_select() -> None:
 
 def _limiting_by_the_clock() -> None:
     """The limiters measure by a clock that may jump."""
-    _budgets.monotonic = _guesses.monotonic = time.time
+    _call_limits.monotonic = _attempts.monotonic = time.time
 
 
 def _expiring_anew() -> None:

@@ -14,7 +14,7 @@ from starlette.types import Message
 from keywright.config import Settings, open_installation
 from keywright.engine.executor import Executor
 from keywright.http.app import create_app
-from keywright.http.middleware.edge import Edge
+from keywright.http.middleware.pipeline import Edge
 from keywright.identity import api_keys
 from keywright.identity.model import Permissions
 from tests.fuzzing.folders import a_folder

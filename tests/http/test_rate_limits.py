@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from keywright.http.middleware.budgets import LICENSE_BURST
+from keywright.http.middleware.call_limits import LICENSE_BURST
 from keywright.identity.model import Permissions
 from tests.http.asking import V2, Client, Reply, a_key, assert_refused, basic, core, in_query
 from tests.server import NO_LIMITS, RunningServer, running, wait_until

@@ -16,7 +16,7 @@ from uvicorn.server import ServerState
 
 from keywright.config import Settings
 from keywright.http.server import protocol
-from keywright.http.server.admission import ConnectionLimit, raise_descriptor_limit
+from keywright.http.server.connection_limit import ConnectionLimit, raise_descriptor_limit
 from keywright.http.server.protocol import Protocol
 from tests.http.asking import V2, raw
 from tests.server import RunningServer, running, wait_until

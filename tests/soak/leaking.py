@@ -5,7 +5,7 @@ import sys
 from starlette.types import Receive, Scope, Send
 
 from keywright.cli import main
-from keywright.http.middleware.edge import Edge
+from keywright.http.middleware.pipeline import Edge
 
 _KEPT_BYTES = 512 * 1024
 

@@ -22,7 +22,7 @@ from keywright.engine.executor import Executor
 from keywright.engine.idempotency import PurgeIdempotencyRecords
 from keywright.http import health
 from keywright.http.admin.lazy_app import LazyApp
-from keywright.http.middleware.edge import Edge
+from keywright.http.middleware.pipeline import Edge
 from keywright.http.pages.runner import Runner
 from keywright.http.pages.urls import BASE
 from keywright.http.server.listening import Address, is_at

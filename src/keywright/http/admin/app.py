@@ -27,7 +27,7 @@ from keywright.http.admin.sections.second_factor import SecondFactors, redirect_
 from keywright.http.admin.sections.sign_in import SignIn, redirect_to_sign_in
 from keywright.http.admin.sections.system import System
 from keywright.http.admin.sections.users import Users
-from keywright.http.middleware.intake import BodyReader
+from keywright.http.middleware.body import BodyReader
 from keywright.http.pages.error_messages import NOT_ALLOWED, Message
 from keywright.http.pages.middleware import SessionMiddleware
 from keywright.http.pages.page import Section

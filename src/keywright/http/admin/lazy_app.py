@@ -12,8 +12,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from keywright.background.counters import Counters
 from keywright.config import Settings
-from keywright.http.middleware.edge import MAX_ADDRESS
-from keywright.http.middleware.intake import BodyReader
+from keywright.http.middleware.body import BodyReader
+from keywright.http.middleware.pipeline import MAX_ADDRESS
 from keywright.http.pages.runner import Runner
 from keywright.http.pages.urls import BASE
 from keywright.http.server.protocol import is_gone

@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from keywright.core.errors import MalformedForm
 from keywright.core.parsing import is_storable
-from keywright.http.middleware.intake import BodyReader
+from keywright.http.middleware.body import BodyReader
 
 #: The most fields of a query or a form; a page of a list has far fewer checkboxes.
 _MAX_FIELDS = 1000

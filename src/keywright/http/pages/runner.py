@@ -17,8 +17,8 @@ from keywright.core.command import Command
 from keywright.core.errors import FateUnknown, KeywrightError, Unavailable
 from keywright.db import ReadTransaction, Storage, ask
 from keywright.engine.desk import Desk
+from keywright.http.middleware.thread_pool import Room
 from keywright.http.pages.page_lock import PageLock
-from keywright.http.rooms import Room
 from keywright.jobs.commands import StartJob
 
 #: How many pages are in progress at once. Only one of them runs; the others wait, for example for the desk.

@@ -6,7 +6,7 @@ from jinja2 import Environment
 
 from keywright.background.counters import Counters
 from keywright.config import Settings
-from keywright.http.middleware.intake import BodyReader
+from keywright.http.middleware.body import BodyReader
 from keywright.http.pages.rights import Needed
 from keywright.http.pages.runner import Runner
 from keywright.search import RecentFigures

@@ -14,7 +14,7 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from keywright.core import errors as e
-from keywright.http.server.admission import ConnectionLimit
+from keywright.http.server.connection_limit import ConnectionLimit
 from keywright.http.v2 import messages
 from keywright.http.v2.parameters import has_body
 

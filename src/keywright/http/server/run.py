@@ -19,7 +19,7 @@ import uvicorn
 from keywright.config import Settings
 from keywright.db import Storage
 from keywright.http.app import create_app
-from keywright.http.server.admission import ConnectionLimit, raise_descriptor_limit
+from keywright.http.server.connection_limit import ConnectionLimit, raise_descriptor_limit
 from keywright.http.server.listening import BACKLOG, ListeningSockets
 from keywright.http.server.protocol import IS_LEAVING, Protocol
 from keywright.http.server.workers import Workers

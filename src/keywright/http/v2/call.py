@@ -14,7 +14,7 @@ from keywright.core.command import Command, IdempotentCall, Origin, Query
 from keywright.core.parsing import MAX_USER_AGENT_LENGTH, IpAddresses, keep_address
 from keywright.engine.desk import Desk
 from keywright.engine.idempotency import IdempotencyRecord
-from keywright.http.middleware.intake import BodyReader
+from keywright.http.middleware.body import BodyReader
 from keywright.http.server.protocol import is_gone
 from keywright.http.v2 import messages, parameters, wire
 from keywright.identity.model import Caller, Permissions
@@ -22,7 +22,7 @@ from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses.commands import LicenseCommand
 
 if TYPE_CHECKING:
-    from keywright.http.middleware.budgets import RateLimitCharge
+    from keywright.http.middleware.call_limits import RateLimitCharge
 
 REPLAYED: messages.Headers = ((b"idempotency-replayed", b"true"),)
 _MOST_VISIBLE = 255

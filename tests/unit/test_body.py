@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from starlette.types import Message
 
 from keywright.core.errors import BodyTooLarge, MalformedJson, QueueFull
-from keywright.http.middleware import intake
-from keywright.http.middleware.intake import BodyReader
+from keywright.http.middleware import body
+from keywright.http.middleware.body import BodyReader
 from keywright.http.v2.parameters import parse_body
 
 MIB = 1024 * 1024
@@ -78,7 +78,7 @@ async def take(
 def test_bodies_are_bounded_in_bytes_and_strangers_first() -> None:
     async def bodies() -> None:
         taker, waiting = BodyReader(), []
-        most = intake.MOST_BYTES - intake.SPARE_BYTES
+        most = body.MOST_BYTES - body.SPARE_BYTES
         taker._bytes = most - 1
         stranger, shop = Sender(2), Sender(MIB)
         for sender, is_stranger in ((stranger, True), (shop, False)):
@@ -90,12 +90,12 @@ def test_bodies_are_bounded_in_bytes_and_strangers_first() -> None:
         shop.go_on.set()
         assert await waiting[1] == MIB
         assert taker._bytes == most - 1
-        taker._bytes = intake.MOST_BYTES - 1
+        taker._bytes = body.MOST_BYTES - 1
         shop = Sender(2)
         shop.go_on.set()
         with pytest.raises(QueueFull):
             await take(taker, shop, is_stranger=False)
-        assert taker._bytes == intake.MOST_BYTES - 1
+        assert taker._bytes == body.MOST_BYTES - 1
         taker.close()
 
     asyncio.run(bodies())

@@ -10,10 +10,10 @@ import pytest
 from keywright.background.counters import Counters
 from keywright.config import Settings
 from keywright.core import errors as e
-from keywright.http.middleware.budgets import ADDRESS_BURST, LICENSE_BURST, RateLimits
+from keywright.http.middleware.attempts import CredentialAttempts
+from keywright.http.middleware.call_limits import ADDRESS_BURST, LICENSE_BURST, RateLimits
 from keywright.http.middleware.client_address import Addresses
 from keywright.http.middleware.credentials import Network
-from keywright.http.middleware.guesses import CredentialAttempts
 from keywright.http.v2.call import Call
 from keywright.identity.model import Caller, Permissions
 

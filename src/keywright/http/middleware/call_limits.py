@@ -8,7 +8,7 @@ from time import monotonic
 
 from keywright.config import Settings
 from keywright.core import errors as e
-from keywright.http.middleware.guesses import CredentialAttempt, CredentialAttempts, mark
+from keywright.http.middleware.attempts import CredentialAttempt, CredentialAttempts, mark
 from keywright.http.middleware.rate_limits import RateLimit, source_of
 from keywright.http.v2 import messages
 from keywright.http.v2.call import Call

@@ -9,7 +9,7 @@ from typing import TypeVar
 from starlette.types import Receive
 
 from keywright.core.errors import QueueFull
-from keywright.http.rooms import Room
+from keywright.http.middleware.thread_pool import Room
 from keywright.http.v2.parameters import read_body
 
 #: The longest body of a caller without an API key that may read or write, in bytes.

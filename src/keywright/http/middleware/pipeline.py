@@ -18,9 +18,9 @@ from keywright.core import crypto
 from keywright.core import errors as e
 from keywright.engine.desk import Desk
 from keywright.http.middleware import credentials
-from keywright.http.middleware.budgets import RateLimits
+from keywright.http.middleware.body import BodyReader
+from keywright.http.middleware.call_limits import RateLimits
 from keywright.http.middleware.client_address import Addresses
-from keywright.http.middleware.intake import BodyReader
 from keywright.http.middleware.rate_limits import source_of
 from keywright.http.middleware.sending import ALWAYS, RefusalDelay, say_unknown, send_answer
 from keywright.http.v2 import messages, parameters, routes, wire
