@@ -23,6 +23,7 @@ from keywright.engine.idempotency import PurgeIdempotencyRecords
 from keywright.http import health
 from keywright.http.admin.lazy_app import LazyApp
 from keywright.http.middleware.pipeline import Edge
+from keywright.http.openapi import routes as openapi_routes
 from keywright.http.pages.runner import Runner
 from keywright.http.pages.urls import BASE
 from keywright.http.server.listening import Address, is_at
@@ -70,7 +71,8 @@ def create_app(settings: Settings, storage: Storage, admin_address: Address | No
             edge.intake.close()
             await desk.close()
 
-    starlette = Starlette(routes=health.ROUTES, lifespan=lifespan, exception_handlers=health.HANDLERS)
+    pages = [*health.ROUTES, *openapi_routes.ROUTES]
+    starlette = Starlette(routes=pages, lifespan=lifespan, exception_handlers=health.HANDLERS)
     starlette.router.redirect_slashes = False
     starlette.state.settings = settings
     has_admin = starlette.state.has_admin = partial(_has_admin, settings, admin_address)

@@ -7,7 +7,6 @@ from starlette.routing import Route
 
 from keywright.core import errors as e
 from keywright.engine.health import CheckStore
-from keywright.http import reference
 from keywright.http.server.protocol import IS_LEAVING
 from keywright.http.v2 import messages, wire
 
@@ -54,9 +53,5 @@ def _json(status: int, content: object) -> Response:
     return Response(wire.encode(content), status, media_type=_JSON)
 
 
-ROUTES = [
-    Route("/healthz", healthz),
-    Route("/readyz", readyz),
-    *reference.ROUTES,
-]
+ROUTES = [Route("/healthz", healthz), Route("/readyz", readyz)]
 HANDLERS = {HTTPException: not_found, Exception: fault}
