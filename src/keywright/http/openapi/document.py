@@ -28,6 +28,12 @@ _TAGS = {
     ADDRESSES: "For browsers and proxies: OPTIONS answers with the methods of an address, without "
     "credentials. HEAD answers with the headers of GET, where GET changes nothing.",
 }
+
+
+def _in_query(name: str, description: str) -> Schema:
+    return {"type": "apiKey", "in": "query", "name": name, "description": description}
+
+
 _API_KEY: list[Schema] = [{"basicAuth": []}, {"consumerKey": [], "consumerSecret": []}]
 _SECURITY_SCHEMES: Schema = {
     "basicAuth": {
@@ -35,18 +41,8 @@ _SECURITY_SCHEMES: Schema = {
         "scheme": "basic",
         "description": "The consumer key as user name, the consumer secret as password.",
     },
-    "consumerKey": {
-        "type": "apiKey",
-        "in": "query",
-        "name": "consumer_key",
-        "description": "The consumer key: `ck_` and 40 hex characters.",
-    },
-    "consumerSecret": {
-        "type": "apiKey",
-        "in": "query",
-        "name": "consumer_secret",
-        "description": "The consumer secret: `cs_` and 40 hex characters.",
-    },
+    "consumerKey": _in_query("consumer_key", "The consumer key: `ck_` and 40 hex characters."),
+    "consumerSecret": _in_query("consumer_secret", "The consumer secret: `cs_` and 40 hex characters."),
 }
 _KEY: Schema = {
     "name": "key",

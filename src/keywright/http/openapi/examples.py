@@ -7,15 +7,7 @@ import msgspec
 from msgspec.structs import fields, replace
 
 from keywright.http.openapi.schemas import components
-from keywright.http.v2.schemas import (
-    ActivatedLicense,
-    Activation,
-    DeactivatedLicense,
-    Generator,
-    License,
-    LicenseWithActivations,
-    ValidatedLicense,
-)
+from keywright.http.v2 import schemas as v2
 
 _Record = TypeVar("_Record", bound=msgspec.Struct)
 
@@ -37,7 +29,7 @@ def _examples(record: type[msgspec.Struct]) -> dict[str, Any]:
 
 _UNUSED = {"times_activated": 0}
 _NEW = _UNUSED | {"updated_at": "2026-01-12 09:30:05"}
-_ACTIVE = _example(Activation)
+_ACTIVE = _example(v2.Activation)
 _REACTIVATED = replace(_ACTIVE, created_at="2026-01-12 09:30:05", updated_at="2026-03-02 17:04:41")
 _ENDED = replace(_ACTIVE, updated_at="2026-03-02 17:04:41", deactivated_at="2026-03-02 17:04:41")
 _GENERATED = _NEW | {
@@ -46,32 +38,32 @@ _GENERATED = _NEW | {
     "valid_for": 365,
     "source": 1,
 }
-_GENERATOR = _example(Generator, updated_at="2026-01-12 09:30:05")
+_GENERATOR = _example(v2.Generator, updated_at="2026-01-12 09:30:05")
 
 #: The data of each operation's successful answers, by name.
 SUCCESSES: dict[str, dict[str, Any]] = {
     "activate": {
-        "activated": _example(ActivatedLicense, activation_data=_ACTIVE),
-        "reactivated": _example(ActivatedLicense, activation_data=_REACTIVATED),
+        "activated": _example(v2.ActivatedLicense, activation_data=_ACTIVE),
+        "reactivated": _example(v2.ActivatedLicense, activation_data=_REACTIVATED),
     },
-    "validate": {"validated": _example(ValidatedLicense, activation_data=[_ACTIVE])},
+    "validate": {"validated": _example(v2.ValidatedLicense, activation_data=[_ACTIVE])},
     "deactivate": {
-        "one place": _example(DeactivatedLicense, **_UNUSED, activation_data=_ENDED),
-        "every place": _example(DeactivatedLicense, **_UNUSED, activation_data=[_ENDED]),
+        "one place": _example(v2.DeactivatedLicense, **_UNUSED, activation_data=_ENDED),
+        "every place": _example(v2.DeactivatedLicense, **_UNUSED, activation_data=[_ENDED]),
     },
-    "list_licenses": {"licenses": [_example(LicenseWithActivations, activation_data=[_ACTIVE])]},
-    "create_license": {"created": _example(License, **_NEW)},
-    "get_license": {"license": _example(LicenseWithActivations, activation_data=[_ACTIVE])},
+    "list_licenses": {"licenses": [_example(v2.LicenseWithActivations, activation_data=[_ACTIVE])]},
+    "create_license": {"created": _example(v2.License, **_NEW)},
+    "get_license": {"license": _example(v2.LicenseWithActivations, activation_data=[_ACTIVE])},
     "update_license": {
         "changed": _example(
-            License, **_UNUSED, expires_at="2028-12-31 00:00:00", times_activated_max=5, updated_by=1
+            v2.License, **_UNUSED, expires_at="2028-12-31 00:00:00", times_activated_max=5, updated_by=1
         )
     },
     "delete_license": {"deleted": []},
     "list_generators": {"generators": [_GENERATOR]},
     "create_generator": {"created": _GENERATOR},
     "get_generator": {"generator": _GENERATOR},
-    "update_generator": {"changed": _example(Generator, times_activated_max="5", updated_by="1")},
+    "update_generator": {"changed": _example(v2.Generator, times_activated_max="5", updated_by="1")},
     "delete_generator": {"deleted": []},
-    "generate": {"generated": [_example(License, **_GENERATED)]},
+    "generate": {"generated": [_example(v2.License, **_GENERATED)]},
 }

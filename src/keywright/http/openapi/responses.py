@@ -20,56 +20,38 @@ from keywright.http.v2.schemas import ListParameters
 _STORED = frozenset({200, 400, 404})
 _ALWAYS = frozenset({"cache-control", "x-content-type-options"})
 _PAGED = frozenset({"x-wp-total", "x-wp-totalpages", "link"})
-_TEXT = {"type": "string"}
-_COUNT = {"type": "integer", "minimum": 1}
 
+
+def _header(
+    description: str, example: str | int | None = None, *, required: bool = True, **schema: Any
+) -> Schema:
+    header: Schema = {"description": description, "schema": {"type": "string", **schema}}
+    if required:
+        header["required"] = True
+    return header if example is None else header | {"example": example}
+
+
+_COUNT: dict[str, Any] = {"type": "integer", "minimum": 1}
 HEADERS: dict[str, Schema] = {
-    "Cache-Control": {
-        "description": "No answer may be stored.",
-        "required": True,
-        "schema": _TEXT | {"const": "no-store"},
-    },
-    "X-Content-Type-Options": {
-        "description": "The content type must not be guessed.",
-        "required": True,
-        "schema": _TEXT | {"const": "nosniff"},
-    },
-    "Allow": {
-        "description": "The methods of this address.",
-        "required": True,
-        "schema": _TEXT | {"minLength": 1},
-        "example": "GET, POST, OPTIONS",
-    },
-    "Retry-After": {
-        "description": "Seconds to wait before the next attempt.",
-        "required": True,
-        "schema": _COUNT,
-        "example": 1,
-    },
-    "WWW-Authenticate": {
-        "description": "The way to send credentials; if they are missing or invalid.",
-        "schema": _TEXT,
-        "example": 'Basic realm="Keywright", charset="UTF-8"',
-    },
-    "Idempotency-Replayed": {
-        "description": "`true` if this is the stored answer to a repeated call.",
-        "schema": _TEXT | {"const": "true"},
-    },
-    "X-WP-Total": {
-        "description": "With `page` or `per_page`: the number of licenses that match.",
-        "schema": _COUNT,
-        "example": 120,
-    },
-    "X-WP-TotalPages": {
-        "description": "With `page` or `per_page`: the number of pages.",
-        "schema": _COUNT,
-        "example": 3,
-    },
-    "Link": {
-        "description": "With `page` or `per_page`: links to the previous and the next page (RFC 8288).",
-        "schema": _TEXT,
-        "example": '</wp-json/lmfwc/v2/licenses?per_page=50&page=2>; rel="next"',
-    },
+    "Cache-Control": _header("No answer may be stored.", const="no-store"),
+    "X-Content-Type-Options": _header("The content type must not be guessed.", const="nosniff"),
+    "Allow": _header("The methods of this address.", "GET, POST, OPTIONS", minLength=1),
+    "Retry-After": _header("Seconds to wait before the next attempt.", 1, **_COUNT),
+    "WWW-Authenticate": _header(
+        "The way to send credentials; if they are missing or invalid.",
+        'Basic realm="Keywright", charset="UTF-8"',
+        required=False,
+    ),
+    "Idempotency-Replayed": _header(
+        "`true` if this is the stored answer to a repeated call.", const="true", required=False
+    ),
+    "X-WP-Total": _header("On a page: the number of licenses that match.", 120, required=False, **_COUNT),
+    "X-WP-TotalPages": _header("On a page: the number of pages.", 3, required=False, **_COUNT),
+    "Link": _header(
+        "On a page: links to the previous and the next page (RFC 8288).",
+        '</wp-json/lmfwc/v2/licenses?per_page=50&page=2>; rel="next"',
+        required=False,
+    ),
 }
 
 
