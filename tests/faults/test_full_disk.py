@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from alembic import command
-from alembic.config import Config
 
-from keywright.db import open_storage, sqlite
-from keywright.db.migrate import HEAD, OLDEST_CODE, state_of_file
+from keywright.db import open_storage
+from keywright.db.migrate import HEAD, state_of_file
+from keywright.db.pre_release import REVISION
 from keywright.engine.executor import Executor
 from keywright.identity import api_keys
 from keywright.identity.model import Permissions
@@ -25,9 +24,10 @@ from tests.faults.disks import Disk, a_disk
 from tests.faults.judge import INNOCENT, Verdict, judged
 from tests.faults.load import UNAVAILABLE, Call, Load, assert_answers_in_shape, loaded
 from tests.http.asking import Client, Reply, assert_refused, license_path
-from tests.makers import KEY_RING, NOW, SECRET, create
+from tests.makers import KEY_RING, NOW, SECRET, create, url_of
 from tests.proving import record, size
 from tests.server import KEYWRIGHT, NO_LIMITS, RunningServer, environment, running, wait_until
+from tests.storage import pre_release
 
 KEYS = [f"CANARY-{number}" for number in range(4)]
 SETTINGS = {"secret": SECRET.decode(), **NO_LIMITS}
@@ -251,15 +251,10 @@ def test_what_was_stopped_starts_on_a_full_disk_when_there_is_room(tmp_path: Pat
 
 @pytest.fixture
 def outdated(tmp_path: Path) -> Path:
-    """A folder with a database as the previous release made it."""
+    """A folder with a database of the last version before the first release."""
     folder = tmp_path / "outdated"
     folder.mkdir()
-    sqlite.create_file(folder / "keywright.db")
-    config = Config()
-    config.set_main_option("script_location", "keywright.db:migrations")
-    with closing(sqlite.engine(folder / "keywright.db", "rw").connect()) as connection, connection.begin():
-        config.attributes["connection"] = connection
-        command.upgrade(config, OLDEST_CODE)
+    pre_release.make(url_of(folder))
     return folder
 
 
@@ -271,7 +266,7 @@ def test_a_migration_that_finds_no_room_changes_nothing_and_is_done_later(
         for number, leaving in enumerate((0, 40_000)):
             disk.fill(leaving=leaving)
             assert_fails_in_a_sentence(start(disk))
-            assert revision(disk.take(tmp_path / f"found {number}")) == OLDEST_CODE
+            assert revision(disk.take(tmp_path / f"found {number}")) == REVISION
             disk.make_room()
         assert_starts(disk)
         assert revision(disk.take(tmp_path / "found")) == HEAD
@@ -283,7 +278,7 @@ def test_a_copy_that_finds_no_room_is_not_left_behind(tmp_path: Path, outdated: 
         disk.fill(leaving=60_000)
         assert_fails_in_a_sentence(start(disk))
         copies = list((disk.take(tmp_path / "found") / "backups").iterdir())
-        assert [state_of_file(copy).revision for copy in copies] == [OLDEST_CODE] * len(copies)
+        assert [state_of_file(copy).revision for copy in copies] == [REVISION] * len(copies)
 
 
 def test_control_a_server_that_acknowledges_what_finds_no_room_is_found_out(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -194,24 +193,3 @@ def test_a_database_that_is_up_to_date_is_neither_copied_nor_changed(sold: Path)
     a_storage(sold).close()
     assert (sold / "keywright.db").read_bytes() == before
     assert not (sold / "backups").exists()
-
-
-def test_records_that_were_given_up_before_they_were_counted_are_counted(tmp_path: Path) -> None:
-    engine = create_engine(f"sqlite:///{tmp_path}/then.db")
-    config = Config()
-    config.set_main_option("script_location", str(SCRIPTS))
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0003")
-        for number, times in ((1, 2), (2, 0)):
-            row = f"({number}, x'0{number}', x'00', 3, 3, {times}, 0, 0)"
-            columns = "id, fingerprint, sealed_key, source, status, times_activated, created_at, updated_at"
-            connection.exec_driver_sql(f"INSERT INTO licenses ({columns}) VALUES {row}")  # noqa: S608
-        for number, ended in ((1, "NULL"), (2, "5"), (3, "NULL"), (4, "6"), (5, "7")):
-            columns = "license_id, token, id, source, ip_address, user_agent, created_at, deactivated_at"
-            row = f"(1, 't{number}', {number}, 2, '', '', 0, {ended})"
-            connection.exec_driver_sql(f"INSERT INTO activations ({columns}) VALUES {row}")  # noqa: S608
-        command.upgrade(config, "head")
-        counted = "SELECT id, deactivated_records FROM licenses ORDER BY id"
-        assert connection.exec_driver_sql(counted).all() == [(1, 3), (2, 0)]
-    engine.dispose()

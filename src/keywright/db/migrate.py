@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import LockTimeout, RejectedByDatabase, SecretMissing, StoreError, StoreUnavailable
-from keywright.db import sqlite
+from keywright.db import pre_release, sqlite
 from keywright.db.retry import again
 from keywright.db.schema import installation, metadata
 from keywright.db.secret_marks import Marks, what_is_missing
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from keywright.db.postgres import PostgresStorage
 
 #: The newest revision in ``migrations/versions``; a test compares them.
-HEAD = "0007"
+HEAD = "0008"
 #: The oldest revision whose code works with HEAD's schema: that of the previous release.
-OLDEST_CODE = "0002"
+OLDEST_CODE = "0008"
 _SCRIPTS = "keywright.db:migrations"
 _VERSION = text("SELECT version_num FROM alembic_version")
 _LOCK = "LOCK TABLE alembic_version IN ACCESS EXCLUSIVE MODE"
@@ -162,6 +162,8 @@ def _is_current(state: State, key_ring: KeyRing, name: str) -> bool:
 
 def _bring_up_to_date(connection: Connection, key_ring: KeyRing, name: str) -> None:
     state = state_of(connection, name)
+    if state.revision is not None and state.revision <= pre_release.REVISION:
+        pre_release.convert(connection, state.revision, name)
     if state.revision is None or state.revision < HEAD:
         _upgrade(connection)
         connection.execute(update(installation).values(oldest_code=OLDEST_CODE))

@@ -212,7 +212,7 @@ sessions = Table(
 second_factors = Table(
     "second_factors",
     metadata,
-    Column("user_id", BigInteger, nullable=False),
+    Column("user_id", BigInteger, autoincrement=False, nullable=False),
     Column("sealed_secret", LargeBinary, nullable=False, info=SEALED),
     Column("enabled_at", BigInteger, nullable=False),
     # The time step of the last code that was taken: none is good twice.
@@ -274,7 +274,7 @@ daily_counts = Table(
 limit_refusals = Table(
     "limit_refusals",
     metadata,
-    Column("license_id", BigInteger, nullable=False),
+    Column("license_id", BigInteger, autoincrement=False, nullable=False),
     Column("times", BigInteger, nullable=False),
     Column("last_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("license_id"),
