@@ -19,10 +19,10 @@ _ANOTHER = "a horse that is another"
 
 def change(page: Page, old: str, new: str, repeated: str) -> None:
     page.goto("/admin/account")
-    page.get_by_label("My password now").fill(old)
+    page.get_by_label("Current password").fill(old)
     page.get_by_label("New password", exact=True).fill(new)
-    page.get_by_label("The new password again").fill(repeated)
-    page.get_by_role("button", name="Change my password").click()
+    page.get_by_label("Repeat the new password").fill(repeated)
+    page.get_by_role("button", name="Change password").click()
 
 
 def test_a_new_password_is_the_one_to_sign_in_with(
@@ -46,7 +46,7 @@ def test_what_is_wrong_is_said_at_its_field(
     bob = signed_in("bob")
     bob.watch.expect(422)
     change(bob.page, "not the password", _ANOTHER, "yet another one")
-    for label, said in (("My password now", "not your"), ("The new password again", "not the same")):
+    for label, said in (("Current password", "not your"), ("Repeat the new password", "not the same")):
         expect(bob.page.get_by_label(label)).to_have_accessible_description(re.compile(said))
         expect(bob.page.get_by_label(label)).to_have_attribute("aria-invalid", "true")
     axe.check(bob.page)

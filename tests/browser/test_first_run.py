@@ -34,8 +34,8 @@ def link(server: RunningServer) -> str:
 def choose(page: Page, name: str, password: str, repeated: str) -> None:
     page.get_by_label("Name").fill(name)
     page.get_by_label("Password", exact=True).fill(password)
-    page.get_by_label("The same password again").fill(repeated)
-    page.get_by_role("button", name="Make the first administrator").click()
+    page.get_by_label("Repeat the password").fill(repeated)
+    page.get_by_role("button", name="Create administrator").click()
 
 
 def test_the_link_that_the_server_prints_makes_the_first_administrator(
@@ -53,7 +53,7 @@ def test_the_link_that_the_server_prints_makes_the_first_administrator(
     camera.take(page, "setup")
     visitor.watch.expect(422)
     choose(page, "ada", PASSWORD, "something else entirely")
-    expect(page.get_by_label("The same password again")).to_have_accessible_description(
+    expect(page.get_by_label("Repeat the password")).to_have_accessible_description(
         re.compile("not the same")
     )
     axe.check(page)

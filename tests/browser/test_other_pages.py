@@ -88,7 +88,7 @@ def test_keys_are_shown_while_a_generator_is_described(signed_in: SignedIn, axe:
     page.get_by_label("Prefix").fill("TRIAL-")
     expect(preview.locator("li").first).to_have_text(re.compile(r"TRIAL-(\w{5}-){5}\w{5}"))
     page.get_by_label("Groups").fill("")
-    expect(preview).to_contain_text("No keys can be made of this.")
+    expect(preview).to_contain_text("No key can be made from these fields.")
     page.get_by_label("Groups").fill("2")
     expect(preview).to_contain_text("weak 50 random bits")
     page.get_by_label("Name").fill("A trial")
@@ -124,9 +124,9 @@ def test_licenses_are_made_and_the_page_can_be_left(signed_in: SignedIn, generat
     page.goto("/admin/generators")
     expect(page.get_by_role("link", name="New generator")).to_have_count(0)
     page.get_by_role("link", name=f"Make licenses with {generator}").first.click()
-    page.get_by_label("How many").fill("120")
+    page.get_by_label("Number of licenses").fill("120")
     page.get_by_label("Order").fill("8812")
-    page.get_by_role("button", name="Make the licenses").click()
+    page.get_by_role("button", name="Generate", exact=True).click()
     said(page, "120 licenses are being made.")
     job = page.url
     page.goto("/admin/names")
@@ -141,7 +141,7 @@ def test_an_api_key_is_shown_once_copied_and_ended(
     ada.get_by_role("link", name="New API key").first.click()
     ada.get_by_label("Name").fill("The shop")
     choose(ada, "Read")
-    ada.get_by_role("button", name="Make it").click()
+    ada.get_by_role("button", name="Create API key").click()
     secret = ada.locator("#consumer-secret")
     expect(secret).to_have_text(re.compile("cs_[0-9a-f]{40}"))
     for target in ("#consumer-key", "#consumer-secret", "#curl"):
@@ -151,7 +151,7 @@ def test_an_api_key_is_shown_once_copied_and_ended(
     axe.check(ada)
     camera.take(ada, "api-key-issued")
     shown = secret.inner_text()
-    ada.get_by_role("link", name="I have kept it").click()
+    ada.get_by_role("link", name="I have saved it").click()
     assert shown not in ada.content()
     assert server.log.count(shown) == 0
     ada.get_by_role("link", name="Revoke the API key The shop").click()
@@ -189,18 +189,18 @@ def test_a_user_is_made_changed_and_disabled(
     page.get_by_label("Name").fill("erin")
     choose(page, "Reader")
     page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_label("The password again").fill("another one altogether")
+    page.get_by_label("Repeat the password").fill("another one altogether")
     boss.watch.expect(422, 409)
-    page.get_by_role("button", name="Make the user").click()
+    page.get_by_role("button", name="Create user").click()
     expect(page.get_by_text("The two passwords are not the same.")).to_be_visible()
     axe.check(page)
-    for label in ("Password", "The password again"):
+    for label in ("Password", "Repeat the password"):
         page.get_by_label(label, exact=True).fill(PASSWORD)
-    page.get_by_role("button", name="Make the user").click()
+    page.get_by_role("button", name="Create user").click()
     said(page, "The user erin is made.")
     sign_in(visitor.page, "erin")
     choose(page, "Support")
-    page.get_by_role("button", name="Change the role").click()
+    page.get_by_role("button", name="Change role").click()
     said(page, "erin has the role support now.")
     camera.take(page, "user-signed-in")
     page.get_by_role("button", name="Sign out everywhere").click()
@@ -223,7 +223,7 @@ def test_the_last_administrator_stays(signed_in: SignedIn) -> None:
     page.goto("/admin/users")
     page.get_by_role("link", name="ada", exact=True).first.click()
     choose(page, "Reader")
-    page.get_by_role("button", name="Change the role").click()
+    page.get_by_role("button", name="Change role").click()
     expect(page.get_by_text("Nobody else is an administrator.")).to_be_visible()
 
 
@@ -236,8 +236,8 @@ def test_events_are_searched(ada: Page, axe: Axe, camera: Camera, server: Runnin
     ]
     decide(server, changed)
     ada.goto("/admin/events")
-    ada.get_by_label("What").select_option("license.updated")
-    ada.get_by_role("button", name="Show").click()
+    ada.get_by_label("Event").select_option("license.updated")
+    ada.get_by_role("button", name="Filter").click()
     first = ada.get_by_role("row").nth(1)
     expect(first).to_contain_text("License changed")
     expect(first).to_contain_text("Limit: 2 →")
@@ -247,7 +247,7 @@ def test_events_are_searched(ada: Page, axe: Axe, camera: Camera, server: Runnin
     expect(ada).to_have_url(re.compile(r"/admin/licenses/\d+"))
     ada.goto("/admin/events?day=1999-12-31")
     camera.take(ada, "events-none")
-    ada.get_by_role("main").get_by_role("link", name="Show all").first.click()
+    ada.get_by_role("main").get_by_role("link", name="Clear filters").first.click()
     expect(ada).to_have_url(re.compile("/admin/events$"))
 
 
@@ -255,8 +255,8 @@ def test_a_backup_is_made_while_one_looks_and_downloaded(
     ada: Page, axe: Axe, camera: Camera, tmp_path: Path, server: RunningServer
 ) -> None:
     ada.goto("/admin/system")
-    ada.get_by_role("button", name="Backup now").click()
-    expect(ada.locator("#backup")).to_contain_text("The last one was made at")
+    ada.get_by_role("button", name="Back up now").click()
+    expect(ada.locator("#backup")).to_contain_text("Last backup:")
     download = ada.get_by_role("button", name=re.compile(r"Download keywright-\d+-\d+\.tar"))
     expect(download).to_have_count(1)
     axe.check(ada)
@@ -268,7 +268,7 @@ def test_a_backup_is_made_while_one_looks_and_downloaded(
         found.value.save_as(file)
         kept = server.data_dir / "backups" / found.value.suggested_filename
         assert file.read_bytes() == kept.read_bytes()
-    ada.get_by_role("button", name="Examine now").click()
+    ada.get_by_role("button", name="Check now").click()
     expect(ada.locator("#examination")).to_contain_text("everything is as it has to be")
     axe.check(ada)
     camera.take(ada, "system-done")
@@ -279,13 +279,13 @@ def test_a_backup_is_made_while_one_looks_and_downloaded(
 
 def test_without_programs_a_backup_is_made_too(plain: Page) -> None:
     plain.goto("/admin/system")
-    plain.get_by_role("button", name="Backup now").click()
+    plain.get_by_role("button", name="Back up now").click()
     for _ in range(100):
-        if "The last one was made at" in plain.locator("#backup").inner_text():
+        if "Last backup:" in plain.locator("#backup").inner_text():
             break
-        plain.get_by_role("main").get_by_role("link", name="Look again").first.click()
-    expect(plain.locator("#backup")).to_contain_text("The last one was made at")
-    expect(plain.get_by_role("button", name="Backup now")).to_be_visible()
+        plain.get_by_role("main").get_by_role("link", name="Refresh").first.click()
+    expect(plain.locator("#backup")).to_contain_text("Last backup:")
+    expect(plain.get_by_role("button", name="Back up now")).to_be_visible()
 
 
 def test_what_the_doctor_finds_can_be_read(

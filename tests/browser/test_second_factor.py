@@ -18,7 +18,7 @@ def test_a_second_factor_is_set_up_and_asked_for(
 ) -> None:
     page = signed_in("bob").page
     page.goto("/admin/account")
-    page.get_by_role("link", name="Set it up").click()
+    page.get_by_role("link", name="Set up").click()
     axe.check(page)
     camera.take(page, "second-factor-enable")
     # Cameras want all of it: the picture fits what is shown of it.
@@ -26,13 +26,13 @@ def test_a_second_factor_is_set_up_and_asked_for(
     assert drawn[0] == drawn[1] > 0
     totp = TOTP(page.locator("#secret").inner_text().replace(" ", ""))
     page.get_by_role("textbox", name="Code").fill(totp.now())
-    page.get_by_role("button", name="Turn it on").click()
+    page.get_by_role("button", name="Turn on").click()
     expect(page.get_by_role("heading", name="Your second factor is set up")).to_be_visible()
     codes = page.locator("#codes").inner_text().split()
     axe.check(page)
     camera.take(page, "second-factor-codes")
-    page.get_by_role("link", name="I have kept them").click()
-    page.get_by_role("link", name="Change it").click()
+    page.get_by_role("link", name="I have saved them").click()
+    page.get_by_role("link", name="Manage").click()
     axe.check(page)
     camera.take(page, "second-factor")
     page.goto("/admin/account")
@@ -51,9 +51,9 @@ def test_a_second_factor_is_set_up_and_asked_for(
     code.fill("000000")
     there.get_by_role("button", name="Sign in", exact=True).click()
     expect(there.get_by_role("alert")).to_contain_text("This code is wrong")
-    there.get_by_text("Your app is not at hand?").click()
+    there.get_by_text("No access to your app?").click()
     there.get_by_label("Recovery code").fill(codes[0])
     axe.check(there)
     camera.take(there, "second-factor-recovery")
-    there.get_by_role("button", name="Sign in with it").click()
+    there.get_by_role("button", name="Use the recovery code").click()
     expect(there.get_by_role("status")).to_contain_text("9 codes left")

@@ -47,7 +47,7 @@ def test_the_secrets_of_a_new_api_key_are_shown_once_and_work(ada: Visitor) -> N
     answer = make(ada, "shop of once")
     assert answer.status_code == 200
     assert answer.headers["cache-control"] == "no-store"
-    assert title(answer) == "The API key shop of once is made"
+    assert title(answer) == "API key shop of once created"
     assert licenses(ada, answer) in (200, 404)
     key, secret = dict.fromkeys(_SECRETS.findall(answer.text))
     assert f'id="consumer-key">{key}<' in answer.text

@@ -137,7 +137,7 @@ def test_what_cannot_be_read_is_not_asked_for(carol: Visitor, query: str) -> Non
 
 
 def test_where_nothing_is_it_is_said(carol: Visitor) -> None:
-    assert "Nothing like that happened" in said(carol.get("/events?who=nobody"))
+    assert "No matching events" in said(carol.get("/events?who=nobody"))
 
 
 def test_what_is_asked_for_stays_in_the_form(carol: Visitor) -> None:

@@ -135,7 +135,7 @@ def test_a_query_that_is_none_is_refused_too(bob: Visitor, query: str) -> None:
 def test_what_must_be_confirmed_is_asked_first(bob: Visitor) -> None:
     asks = bob.get("/odd/confirm")
     assert title(asks) == "Really <b>?"
-    assert "It goes. Delete it No, go back" in said(asks)
+    assert "It goes. Delete it Cancel" in said(asks)
     assert 'name="thing" value="&#34;&gt;&lt;i&gt;"' in asks.text
     done = bob.post("/odd/confirm", thing="ü<b>")
     assert (done.status_code, done.headers["location"]) == (303, "/admin/account")

@@ -97,7 +97,7 @@ def test_what_makes_no_keys_shows_none(ada: Visitor, fields: dict[str, str]) -> 
     given = GOOD | fields if fields else {}
     answer = ada.post("/generators/preview", headers=_SCRIPT, **given)
     assert answer.status_code == 200
-    assert "No keys can be made of this." in said(answer)
+    assert "No key can be made from these fields." in said(answer)
 
 
 def test_without_a_program_in_the_browser_a_button_shows_the_keys(ada: Visitor) -> None:

@@ -21,7 +21,7 @@ from tests.server import RunningServer, running
 #: More than are looked at in one step.
 _MANY = 15
 _TAKES_LONG = "This search takes long, so not all of it is on this page."
-_NOTHING_YET = "Nothing was found so far, and there is more to look at."
+_NOTHING_YET = "Nothing found so far."
 
 
 @contextmanager

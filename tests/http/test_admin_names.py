@@ -35,7 +35,7 @@ def test_a_number_gets_a_name_another_and_none(bob: Visitor, slug: str) -> None:
     page = said(bob.get(path))
     assert f"The {one} 31 is called Alpine now." in page
     assert "31 Alpine Rename Remove" in page
-    assert title(bob.get(f"/names/{slug}/31")) == f"Rename the {one} 31"
+    assert title(bob.get(f"/names/{slug}/31")) == f"Rename {one} 31"
     bob.post(f"/names/{slug}/31", name="Alpine Studio")
     assert "31 Alpine Studio" in said(bob.get(path))
     assert "shown by its number" in said(bob.get(f"/names/{slug}/31/remove"))

@@ -106,7 +106,7 @@ def test_a_second_factor_is_set_up_and_asked_for(server: RunningServer, visitor:
     app, codes = set_up(visitor)
     assert len(codes) == second_factors.RECOVERY_CODES
     assert visitor.token != before
-    assert "You type a code of your app" in said(visitor.get("/account"))
+    assert "Signing in asks for a code from your app" in said(visitor.get("/account"))
     with a_visitor(server) as another:
         answer = begin(another, name, "/admin/account")
         assert (answer.status_code, title(answer)) == (200, "Enter your code")
@@ -255,7 +255,7 @@ def test_who_has_to_have_one_can_do_nothing_before(
                 assert (answer.status_code, answer.headers["location"]) == (303, f"/admin{PAGE}"), path
             assert visitor.post("/account/sessions/end").headers["location"] == f"/admin{PAGE}"
             page = visitor.get(PAGE)
-            assert "This is asked of you" in said(page)
+            assert "A second factor is required" in said(page)
             assert 'href="/admin/licenses"' not in page.text
             visitor.get("/sign-in")
             set_up(visitor)

@@ -341,7 +341,7 @@ def test_the_link_is_good_once_and_only_as_it_is(new: RunningServer) -> None:
     with Visitor(new) as visitor:
         for wrong in (way[:-4] + "0000", "/setup", "/setup?token=", way.replace("token=", "token=0")):
             answer = visitor.get(wrong)
-            assert (answer.status_code, title(answer)) == (403, "This link is not good any more")
+            assert (answer.status_code, title(answer)) == (403, "This link is no longer valid")
         token = way.partition("=")[2]
         fields = {"name": "grace", "new_password": PASSWORD, "repeated": PASSWORD}
         assert visitor.post("/setup", token=token[:-4] + "0000", **fields).status_code == 403

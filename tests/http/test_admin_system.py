@@ -78,18 +78,18 @@ def test_it_says_what_runs_here_and_how_it_is(ada: Visitor, database: str) -> No
     page = said(ada.get("/system"))
     kind = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}[database]
     assert f"Keywright {__version__}" in page
-    assert re.search(rf"Database {kind} \d+\.[\d.]+ Its size [\d.]+ [kM]B Its schema {HEAD}", page)
+    assert re.search(rf"Database {kind} \d+\.[\d.]+ Database size [\d.]+ [kM]B Schema version {HEAD}", page)
     assert f"Data directory {ada.server.data_dir}" in page
-    assert re.search(r"Calls a second [\d.]+ over the last \d+ s, [\d,]+ in all", page)
-    assert re.search(r"Waiting at the desk \d+ of 4,096 at most", page)
-    assert re.search(r"Memory \d+\.\d MB Running for \d+ (s|min)", page)
+    assert re.search(r"Calls per second [\d.]+ in the last \d+ s, [\d,]+ in total", page)
+    assert re.search(r"Waiting at the desk \d+ at most 4,096", page)
+    assert re.search(r"Memory \d+\.\d MB Uptime \d+ (s|min)", page)
     assert "Signed in 1 session" in page
     wait_until(lambda: "Everything that happened can be found." in said(ada.get("/system")), "the search")
 
 
 def test_calls_are_counted(ada: Visitor) -> None:
     def calls() -> int:
-        found = re.search(r"([\d,]+) in all", said(ada.get("/system")))
+        found = re.search(r"([\d,]+) in total", said(ada.get("/system")))
         assert found is not None
         return int(found[1].replace(",", ""))
 
@@ -160,7 +160,7 @@ def test_what_a_server_did_not_see_end_nobody_knows(ada: Visitor, kind: str) -> 
     file.parent.mkdir(exist_ok=True)
     file.write_text(f'{{"kind":"{kind}","state":"running","began_at":"2026-01-15T12:30:45Z"}}')
     page = said(ada.get("/system"))
-    assert "was begun, and the server has ended before it" in page
+    assert "The server stopped during the last" in page
     assert is_over(ada, kind)
     file.write_text("{")
     assert ada.get("/system").status_code == 200
@@ -232,7 +232,7 @@ def test_a_backup_that_cannot_be_made_is_said_and_not_listed(alone: Visitor) -> 
     wait_until(lambda: is_over(alone, "backup"), "the end of it")
     moved.rename(database)
     page = said(alone.get("/system"))
-    assert "There is no backup:" in page
+    assert "Backup failed:" in page
     assert "there is nothing to back up in" in page
     assert files(alone) == []
 
@@ -287,7 +287,7 @@ def test_a_copy_that_an_update_has_left_is_listed_as_what_it_is(tmp_path: Path, 
             other.touch()
         page = said(ada.get("/system"))
         assert f"{copy.name} made before the update from schema 0002" in page
-        assert ("and is in " in page) == (place.startswith("elsewhere"))
+        assert ("the earlier version, in" in page) == (place.startswith("elsewhere"))
         for other in others:
             assert f"{other.name} " not in page.replace(str(path), "")
             assert ada.post(f"/system/backups/{quote(other.name)}/fetch").status_code == 404
@@ -317,7 +317,7 @@ def test_what_is_known_outlives_the_server(alone: Visitor) -> None:
     alone.server.start(alone.server.port)
     with Visitor(alone.server) as visitor:
         page = said(visitor.sign_in("ada").get("/system"))
-    assert "The last one was made at" in page
+    assert "Last backup:" in page
     assert name in page
 
 
@@ -336,10 +336,10 @@ def test_without_pg_dump_it_is_said_what_is_missing(tmp_path: Path, monkeypatch:
     with running(tmp_path / "data", "postgresql") as server, Visitor(server) as ada:
         make_users(server)
         page = said(ada.sign_in("ada").get("/system"))
-        assert "pg_dump is not on the server's PATH" in page
-        assert "of version 18 or newer" in page
+        assert "pg_dump, which is not on the server's PATH" in page
+        assert "client programs of PostgreSQL 18 or newer" in page
         ada.post("/system/backup")
         wait_until(lambda: events_of(ada, "backup.failed"), "the failure")
         page = said(ada.get("/system"))
-        assert "There is no backup:" in page
+        assert "Backup failed:" in page
         assert "Install PostgreSQL's client programs" in page

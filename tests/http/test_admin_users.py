@@ -114,7 +114,7 @@ def test_whoever_is_disabled_is_out_until_enabled(ada: Visitor) -> None:
         ada.post(f"/users/{number}/disable")
         page = said(ada.get(f"/users/{number}"))
         assert "rosa is disabled, and signed out everywhere." in page
-        assert "May sign in disabled since" in page
+        assert "Can sign in disabled since" in page
         assert not rosa.is_signed_in()
         assert rosa.post("/sign-in", name="rosa", password=PASSWORD).status_code == 403
         assert "rosa disabled" in said(ada.get("/users"))
@@ -129,7 +129,7 @@ def test_an_administrator_signs_others_out(ada: Visitor) -> None:
         ada.post(f"/users/{number}/sessions/end")
         page = said(ada.get(f"/users/{number}"))
         assert "simon is signed out everywhere." in page
-        assert "Nowhere at this moment." in page
+        assert "Not signed in anywhere." in page
         assert not simon.is_signed_in()
         actor, details = last_event(ada, "user.signed_out")
         assert (actor, details) == (

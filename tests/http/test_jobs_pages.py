@@ -79,7 +79,7 @@ def test_a_job_is_listed_and_has_a_page_that_says_what_was_done(server: RunningS
     assert "Allow 2 places more Licenses: active done 600 600 ada" in said(listed)
     page = bob.get(f"/jobs/{number}")
     assert title(page) == "Allow 2 places more"
-    assert "600 licenses looked at, 600 of them left as they were." in said(page)
+    assert "600 licenses processed, 600 of them skipped." in said(page)
     assert "License 1: it has no limit. License 2: it has no limit." in said(page)
     assert "… and others." in said(page)
     assert "Cancel the job" not in page.text
@@ -137,7 +137,7 @@ def test_a_job_that_was_stopped_says_why_in_the_list_and_on_its_page(
     reason = f"{HOSTILE} may not change licenses any more."
     assert f"stopped {reason}" in said(ada.get("/jobs"))
     page = ada.get(f"/jobs/{number}")
-    assert f"stopped {reason} What was done before stays done." in said(page)
+    assert f"stopped {reason} What was done before remains." in said(page)
     assert HOSTILE not in page.text
     assert f"Job {number} stopped: {reason}" in said(ada.get("/events"))
 
@@ -230,7 +230,7 @@ def shown(page: httpx.Response) -> list[int]:
 
 
 def test_the_list_says_when_jobs_are_forgotten(ada: Visitor) -> None:
-    assert "forgotten 90 days after its end" in said(ada.get("/jobs"))
+    assert "deleted 90 days after they finish" in said(ada.get("/jobs"))
 
 
 @pytest.mark.parametrize(
