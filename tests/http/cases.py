@@ -1,4 +1,4 @@
-"""Cases that schemathesis makes from the OpenAPI document, and what must be true of every answer."""
+"""Cases that schemathesis generates from the OpenAPI document, and the checks of their answers."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -33,31 +33,30 @@ CHECKS = [
     checks.response_headers_conformance,
     checks.response_schema_conformance,
 ]
-#: How many cases an operation gets on each database: with data as the document asks for it, and with
-#: other data.
-FITTING, UNFITTING = size(28, 1_400), size(20, 1_000)
-FITTING_HEAD, UNFITTING_HEAD = size(5, 100), size(5, 100)
+#: Number of cases of an operation on each database: with valid data, and with invalid data.
+VALID, INVALID = size(28, 1_400), size(20, 1_000)
+VALID_HEAD, INVALID_HEAD = size(5, 100), size(5, 100)
 OPERATIONS = [(path_of(address), method) for address in routes.ADDRESSES for method in address.methods]
-#: What a server may hold more after all of them than before, in MiB: most of it is the database's cache.
-MOST_GROWTH = 64
-#: Made with one run of hypothesis, which remembers them.
-_AT_A_TIME = 250
-#: Generating the most licenses that are allowed, again and again, would only take long.
-_MOST_GENERATED = 5
+#: Growth of the server's memory during all cases, in MiB: most of it is the database's cache.
+MAX_GROWTH = 64
+#: Cases in one run of hypothesis, which keeps them in memory.
+_BATCH = 250
+#: Licenses that a case generates at most: the 10,000 that are allowed would take too long.
+_MAX_GENERATED = 5
 
 
 def planned(method: str) -> tuple[int, int]:
-    """How many cases with fitting and with unfitting data; there is nothing unfitting in OPTIONS."""
+    """The number of cases with valid and with invalid data; OPTIONS has no data."""
     if method == "OPTIONS":
         return 1, 0
-    return (FITTING_HEAD, UNFITTING_HEAD) if method == "HEAD" else (FITTING, UNFITTING)
+    return (VALID_HEAD, INVALID_HEAD) if method == "HEAD" else (VALID, INVALID)
 
 
-class PendingCall:
-    """Makes the calls of cases, and compares what comes back with the document and the contract."""
+class CaseRunner:
+    """Makes the calls of cases, and compares the answers with the document and the contract."""
 
     def __init__(self, server: RunningServer, document: Document, shop: Client) -> None:
-        """``shop`` makes what a case is about."""
+        """``shop`` creates the licenses and generators of the cases."""
         self.schema = schema_of(document)
         self.answers = Answers()
         self.statuses: Counter[int] = Counter()
@@ -69,18 +68,18 @@ class PendingCall:
     def close(self) -> None:
         self._session.close()
 
-    def ask(self, path: str, method: str) -> None:
-        """All the cases of an operation. Raises what schemathesis raises, or ``AssertionError``."""
+    def run(self, path: str, method: str) -> None:
+        """Run all cases of an operation. Raises the failures of schemathesis, or ``AssertionError``."""
         self.statuses.clear()
         for mode, cases in zip(
             (GenerationMode.POSITIVE, GenerationMode.NEGATIVE), planned(method), strict=True
         ):
-            for done in range(0, cases, _AT_A_TIME):
+            for done in range(0, cases, _BATCH):
                 if IS_LONG and path in ("/licenses", "/generators"):
                     self._clear(path)
-                self._ask(path, method, mode, min(_AT_A_TIME, cases - done))
+                self._run(path, method, mode, min(_BATCH, cases - done))
 
-    def _ask(self, path: str, method: str, mode: GenerationMode, cases: int) -> None:
+    def _run(self, path: str, method: str, mode: GenerationMode, cases: int) -> None:
         @settings(
             max_examples=cases,
             derandomize=not IS_LONG,
@@ -90,11 +89,11 @@ class PendingCall:
             suppress_health_check=list(HealthCheck),
         )
         @given(self.schema[path][method].as_strategy(generation_mode=mode), st.sampled_from(_known(path)))
-        def run(case: AnyCase, known: Callable[[Client], dict[str, Any]]) -> None:
+        def run_case(case: AnyCase, known: Callable[[Client], dict[str, Any]]) -> None:
             _put_in(case, known(self._shop))
             self._check(case)
 
-        run()
+        run_case()
 
     def _check(self, case: AnyCase) -> None:
         response = case.call(base_url=self._base_url, session=self._session)
@@ -110,7 +109,7 @@ class PendingCall:
         assert problem is None, problem
 
     def _clear(self, path: str) -> None:
-        """Delete what other cases left behind: a list of it would grow and grow."""
+        """Delete the records of other cases: lists would grow and grow."""
         found = self._shop.get(path.lstrip("/"), query={"per_page": 1000})
         while found.status == 200:
             for one in found.data:
@@ -122,7 +121,7 @@ class PendingCall:
 
 
 def schema_of(document: Document) -> BaseSchema:
-    """The document, read strictly: an answer has no other fields than those in it."""
+    """The document, read strictly: an answer has no other fields."""
     strict = deepcopy(document)
     for one in strict["components"]["schemas"].values():
         one["additionalProperties"] = False
@@ -130,23 +129,23 @@ def schema_of(document: Document) -> BaseSchema:
 
 
 @contextmanager
-def asking(server: RunningServer, part: str) -> Iterator[PendingCall]:
-    """Ask this server, and write down afterwards what was found, and how many more MiB it holds then."""
+def case_runner(server: RunningServer, part: str) -> Iterator[CaseRunner]:
+    """Run cases on this server; at the end, record the findings and the growth of its memory."""
     with Client(server, server.api_key()) as shop:
         document = shop.get("/openapi/v2.json").json
-        asker = PendingCall(server, document, shop)
+        runner = CaseRunner(server, document, shop)
         process = psutil.Process(server.pid)
         before = process.memory_info().rss
         try:
-            yield asker
+            yield runner
         finally:
-            asker.close()
+            runner.close()
             grown = (process.memory_info().rss - before) / 2**20
-            asker.answers.record(part, server_memory_growth_MiB=grown)
-        assert grown < MOST_GROWTH
+            runner.answers.record(part, server_memory_growth_MiB=grown)
+        assert grown < MAX_GROWTH
 
 
-# --- what is there already when a case comes --------------------------------------------------------
+# --- what a case finds --------------------------------------------------------
 
 
 def _nothing(_shop: Client) -> dict[str, Any]:
@@ -188,20 +187,20 @@ def _a_generator(shop: Client) -> dict[str, Any]:
     return {"id": shop.post("generators", json_body=fields).data["id"]}
 
 
-# What stands first comes oftenest.
+# hypothesis takes the first ones most often.
 _LICENSES = (_a_license, _a_full_license, _an_expired_license, _a_disabled_license, _nothing)
 _ACTIVATIONS = (_a_deactivated_activation, _an_activation)
 
 
 def _known(path: str) -> tuple[Callable[[Client], dict[str, Any]], ...]:
-    """What may be there for a case at this address."""
+    """What a case at this path may find."""
     if path.startswith("/generators"):
         return (_a_generator, _nothing)
     return _LICENSES if path in ("/licenses", "/licenses/{key}") else _ACTIVATIONS + _LICENSES
 
 
 def _put_in(case: AnyCase, known: dict[str, Any]) -> None:
-    """Let the case be about what is there."""
+    """Let the case be about these records."""
     for name in case.path_parameters or {}:
         if name in known:
             case.path_parameters = {name: known[name]}
@@ -212,7 +211,7 @@ def _put_in(case: AnyCase, known: dict[str, Any]) -> None:
             case.body = _without_token(case.body) | token
     for holder in (case.query, case.body):
         if isinstance(holder, dict) and str(holder.get("amount", "")).isdecimal():
-            holder["amount"] = min(int(str(holder["amount"])), _MOST_GENERATED)
+            holder["amount"] = min(int(str(holder["amount"])), _MAX_GENERATED)
 
 
 def _without_token(sent: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The OpenAPI document is sound, and the running server keeps to it."""
+"""The OpenAPI document is valid, and the running server behaves as it says."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from keywright.http.openapi.document import build
 from tests.databases import KINDS
 from tests.http import faulty
 from tests.http.asking import Client
-from tests.http.cases import OPERATIONS, Document, PendingCall, asking, planned
+from tests.http.cases import OPERATIONS, CaseRunner, Document, case_runner, planned
 from tests.http.conftest import assert_clean
 from tests.proving import size
 from tests.server import NO_LIMITS, RunningServer, running
@@ -25,7 +25,7 @@ from tests.server import NO_LIMITS, RunningServer, running
 
 @pytest.fixture(scope="module")
 def own_server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server for these tests alone: they change whatever they come upon."""
+    """A server for these tests alone: they change everything that it stores."""
     with running(tmp_path_factory.mktemp("openapi") / "data", database, **NO_LIMITS) as server:
         yield server
         server.assert_consistent()
@@ -56,15 +56,15 @@ def test_every_schema_in_it_is_a_json_schema(document: Document) -> None:
         jsonschema_rs.meta.validate(schema | {"$schema": "https://json-schema.org/draft/2020-12/schema"})
 
 
-def test_every_reference_leads_somewhere_and_every_component_is_used(document: Document) -> None:
+def test_every_reference_has_a_target_and_every_component_is_used(document: Document) -> None:
     targets = set(re.findall(r'"\$ref": "#/components/(\w+/[\w-]+)"', json.dumps(document)))
-    there = {
+    components = {
         f"{kind}/{name}"
         for kind, parts in document["components"].items()
         if kind != "securitySchemes"
         for name in parts
     }
-    assert targets == there
+    assert targets == components
 
 
 def test_every_operation_has_a_name_of_its_own(document: Document) -> None:
@@ -72,7 +72,7 @@ def test_every_operation_has_a_name_of_its_own(document: Document) -> None:
     assert len(names) == len(set(names)) == len(OPERATIONS)
 
 
-def test_every_example_is_what_its_schema_says(document: Document) -> None:
+def test_every_example_is_valid_for_its_schema(document: Document) -> None:
     checked = 0
     for _, operation in _operations(document):
         for response in operation["responses"].values():
@@ -87,13 +87,15 @@ def test_every_example_is_what_its_schema_says(document: Document) -> None:
     assert checked > 300
 
 
-def test_the_settings_are_in_it() -> None:
+def test_the_document_follows_the_settings() -> None:
     changed = build(Settings(api_root="api", namespace="our/licenses", require_api_key=True))
     assert changed["servers"][0]["url"] == "/api/our/licenses/v2"
     assert {} not in changed["paths"]["/licenses/activate/{key}"]["get"]["security"]
 
 
-def test_the_page_needs_nobody_else(own_server: RunningServer, shop: Client, document: Document) -> None:
+def test_the_page_loads_nothing_from_elsewhere(
+    own_server: RunningServer, shop: Client, document: Document
+) -> None:
     reply = shop.get("/openapi/v2")
     page = reply.body.decode()
     assert (reply.status, reply.header("content-type")) == (200, "text/html; charset=utf-8")
@@ -110,12 +112,12 @@ def test_the_page_needs_nobody_else(own_server: RunningServer, shop: Client, doc
     assert {one for one in re.findall(r'href="#([^"]*)"', page)} <= anchors
 
 
-def test_a_page_does_not_repeat_a_host_that_is_none(shop: Client) -> None:
+def test_a_page_does_not_repeat_an_invalid_host(shop: Client) -> None:
     page = shop.get("/openapi/v2", headers={"Host": 'evil"><script>'}).body
     assert b"evil" not in page
 
 
-def test_the_first_page_leads_on(shop: Client) -> None:
+def test_the_links_of_the_landing_page_work(shop: Client) -> None:
     page = shop.get("/").body.decode()
     assert "Keywright is running" in page
     for link in re.findall(r'href="([^":]+)"', page):
@@ -128,19 +130,19 @@ def test_the_first_page_leads_on(shop: Client) -> None:
 
 
 @pytest.fixture(scope="module")
-def asker(database: str, own_server: RunningServer) -> Iterator[PendingCall]:
-    with asking(own_server, database) as asker:
-        yield asker
+def runner(database: str, own_server: RunningServer) -> Iterator[CaseRunner]:
+    with case_runner(own_server, database) as runner:
+        yield runner
 
 
-def test_there_are_as_many_cases_as_were_promised() -> None:
+def test_there_are_as_many_cases_as_the_documentation_promises() -> None:
     assert sum(sum(planned(method)) for _, method in OPERATIONS) * len(KINDS) >= size(2_000, 100_000)
 
 
 @pytest.mark.parametrize(("path", "method"), OPERATIONS)
-def test_the_server_keeps_to_the_document(asker: PendingCall, path: str, method: str) -> None:
-    asker.ask(path, method)
-    statuses = asker.statuses
+def test_the_server_answers_as_the_document_says(runner: CaseRunner, path: str, method: str) -> None:
+    runner.run(path, method)
+    statuses = runner.statuses
     print(f"{method} {path}: {statuses.total()} cases, {dict(sorted(statuses.items()))}")
 
 
@@ -152,23 +154,23 @@ def test_the_server_keeps_to_the_document(asker: PendingCall, path: str, method:
         (faulty.leaves_a_field_out, "/licenses/validate/{key}", "answers out of shape"),
     ],
 )
-def test_a_server_that_does_not_is_found_out(
+def test_a_fault_of_the_server_is_detected(
     fault: Callable[[], None], path: str, found: str, tmp_path: Path
 ) -> None:
     what = fault.__name__.replace("_", " ")
     with (
         running(tmp_path / "data", program=faulty.program(fault), **NO_LIMITS) as server,
-        asking(server, f"control: {what}") as asker,
+        case_runner(server, f"control: {what}") as runner,
     ):
         with pytest.raises(FailureGroup):
-            ask_in_both_ways(asker, path)
-        assert asker.answers.found[found] > 0
+            run_both_methods(runner, path)
+        assert runner.answers.found[found] > 0
 
 
-def ask_in_both_ways(asker: PendingCall, path: str) -> None:
-    """Which cases are made depends on what else is imported: one way alone may come upon nothing."""
+def run_both_methods(runner: CaseRunner, path: str) -> None:
+    """The cases depend on what else is imported: those of one method alone may miss the fault."""
     for method in ("POST", "GET"):
-        asker.ask(path, method)
+        runner.run(path, method)
 
 
 # --- reading the document ---------------------------------------------------------------------------

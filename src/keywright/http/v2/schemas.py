@@ -100,7 +100,9 @@ class _License(Struct, rename="camel", gc=False):
     order_id: Annotated[Number | None, _about("The order's number in your shop; stored, not checked.", 1042)]
     product_id: Annotated[Number | None, _about("The product's number in your shop.", 7)]
     user_id: Annotated[Number | None, _about("The customer's number in your shop.", 311)]
-    license_key: Annotated[Key, _about("The license key. Keys are compared byte for byte.", EXAMPLE_KEY)]
+    license_key: Annotated[
+        Key, _about("The license key. Case matters: keys are compared byte for byte.", EXAMPLE_KEY)
+    ]
     expires_at: Annotated[
         Time | None,
         _about(
@@ -110,9 +112,7 @@ class _License(Struct, rename="camel", gc=False):
     ]
     valid_for: Annotated[
         Count | None,
-        _about(
-            "Days of validity. The first activation sets `expiresAt` to then plus that, if it is null.", None
-        ),
+        _about("Days of validity, from the first activation on, which sets `expiresAt` if it is null.", None),
     ]
     source: Annotated[int, _one_of(LicenseSource), _about(f"The origin: {_names(LicenseSource)}.", 3)]
     status: Annotated[int, _one_of(Status), _about(f"As set by a person or a shop: {_names(Status)}.", 3)]
@@ -272,7 +272,7 @@ class TokenParameters(Struct):
     """The parameters of validate and deactivate."""
 
     token: Annotated[
-        str | UnsetType | None, _about("The token of the activation to deal with.", EXAMPLE_TOKEN)
+        str | UnsetType | None, _about("The token of the activation that the call is about.", EXAMPLE_TOKEN)
     ] = UNSET
 
 
