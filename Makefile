@@ -22,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-prove serve test lint format bench drill prove lock sbom audit clean
+.PHONY: help setup setup-dev setup-prove serve quick test test-rest test-all lint format bench drill prove lock sbom audit clean
 
 help:
 	@echo 'Keywright, a license server.  The targets:'
@@ -30,7 +30,11 @@ help:
 	@echo '  make serve       start a server with demo data; Ctrl-C stops it'
 	@echo '  make setup       make .venv with what the server needs (the others do this by themselves)'
 	@echo
-	@echo '  make test        run the tests'
+	@echo '  make quick       test rules, parsing and storage on SQLite (30 s); without their slow tests and PostgreSQL'
+	@echo '  make test        test all but what is below (5 min); on PostgreSQL: storage, and a few calls of each interface'
+	@echo '  make test-rest   test what make test leaves out (10 min): every interface on PostgreSQL, faults, histories,'
+	@echo '                   loss of power, fuzzing, the pages in a browser, deploy/, attacks, a short soak'
+	@echo '  make test-all    run all tests, and show the slowest twenty'
 	@echo '  make lint        check style, types and who imports whom'
 	@echo '  make format      put the code into the one format, and mend what can be mended by itself'
 	@echo '  make bench       measure how fast it is on this machine'
@@ -58,9 +62,18 @@ setup-prove: $(venv)/.ready-prove
 serve: setup
 	@exec $(venv)/bin/keywright serve --demo $(ARGS)
 
-# More at once than two cores can do: some of them always wait.
+quick: setup-dev
+	@$(python) -m pytest -n 2 --dist worksteal --tier quick $(ARGS)
+
+# Three processes for two cores: one of them always waits.
 test: setup-dev
-	@$(python) -m pytest -n 3 --dist worksteal $(ARGS)
+	@$(python) -m pytest -n 3 --dist worksteal --tier ordinary $(ARGS)
+
+test-rest: setup-dev
+	@$(python) -m pytest -n 3 --dist worksteal --tier rest --durations 20 $(ARGS)
+
+test-all: setup-dev
+	@$(python) -m pytest -n 3 --dist worksteal --durations 20 $(ARGS)
 
 lint: setup-dev
 	$(venv)/bin/ruff check

@@ -1,15 +1,17 @@
-"""The databases that tests run on, and in which order they run."""
+"""Which tests run, on which databases, and in which order."""
 
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from tests.databases import KINDS, stop_postgres
+from tests.tiers import COLLECTED, OPTIONS, is_left_out, tier_of
 
-#: What takes longest, most of it waiting, is begun first: nobody is to wait for one of these in the end.
+#: These take longest, most of it waiting, and start first, so that none of them is left for the end.
 LONGEST = (
     "tests/faults/test_failover.py",
     "tests/deploy/test_rolling_restart.py",
@@ -22,10 +24,19 @@ LONGEST = (
     "tests/browser/test_payloads.py",
 )
 
-# As where Keywright is installed, its bytecode is on the disk: each of the many servers that the tests start
-# would compile all of it again.
+# Without bytecode on the disk, each of the many servers that the tests start would compile Keywright again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let ``--tier`` select tests."""
+    parser.addoption("--tier", choices=OPTIONS, default="all", help="which tests to run (tests/tiers.py)")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import the modules of folders that the tier does not need."""
+    return True if is_left_out(collection_path, config.option.tier) else None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -46,8 +57,12 @@ def _kinds(metafunc: pytest.Metafunc) -> Sequence[str]:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first, the others as they were."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of the tier; the longest first, the others in their order."""
+    config.stash[COLLECTED] = list(items)
+    tiers = OPTIONS[config.option.tier]
+    config.hook.pytest_deselected(items=[item for item in items if tier_of(item) not in tiers])
+    items[:] = [item for item in items if tier_of(item) in tiers]
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
@@ -59,8 +74,8 @@ def database(request: pytest.FixtureRequest) -> str:
 
 
 def pytest_configure() -> None:
-    """Who is told to end leaves in good order, as after Ctrl-C; and so does whom the tests start, although a
-    shell lets what it runs in the background ignore that.
+    """End as after Ctrl-C when told to end, also in the background, where a shell ignores Ctrl-C. Processes
+    that the tests start inherit this.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
@@ -75,5 +90,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Leave no server behind."""
+    """Stop the PostgreSQL server."""
     stop_postgres()

@@ -28,6 +28,7 @@ def events(data_dir: Path) -> list[Event]:
         return event_store.list_events(tx, 0, limit=99)[::-1]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("permissions", ["read", "write", "read_write", "client"])
 def test_an_api_key_opens_the_door_with_the_secrets_that_were_printed(
     permissions: str, keywright: Keywright

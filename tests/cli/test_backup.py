@@ -50,6 +50,7 @@ def elsewhere(used: Keywright, database: str, tmp_path: Path) -> Iterator[tuple[
     yield "--data-dir", str(folder)
 
 
+@pytest.mark.smoke
 def test_a_backup_is_restored(used: Keywright, elsewhere: tuple[str, ...]) -> None:
     said = used("backup", FILE)
     assert re.match(MADE, said), said

@@ -52,6 +52,7 @@ def test_create_says_what_it_made(keywright: Keywright) -> None:
     assert "order" not in said
 
 
+@pytest.mark.smoke
 def test_create_sets_every_field(keywright: Keywright) -> None:
     made = keywright.json(
         *("license", "create", "--key", KEY, "--max", "3", "--status", "Sold"),
@@ -116,6 +117,7 @@ def test_a_license_has_one_end(keywright: Keywright) -> None:
 # --- show and list ----------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_show_tells_the_license_its_activations_and_its_events(keywright: Keywright) -> None:
     keywright("license", "create", "--key", KEY, "--max", "2", "--expires-at", "2020-01-01")
     keywright("license", "update", KEY, "--expires-at", "none")
@@ -281,6 +283,7 @@ def test_update_needs_something_to_change(keywright: Keywright) -> None:
 # --- delete -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_delete_asks_and_says_what_goes(keywright: Keywright, monkeypatch: pytest.MonkeyPatch) -> None:
     keywright("license", "create", "--key", KEY)
     keywright("license", "activate", KEY)
@@ -315,6 +318,7 @@ def test_delete_does_not_ask_whoever_is_sure(keywright: Keywright) -> None:
 # --- activate and deactivate ------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_places_are_taken_given_up_and_taken_back(keywright: Keywright) -> None:
     keywright("license", "create", "--key", KEY, "--max", "1")
     said = keywright("license", "activate", KEY, "--label", "office")

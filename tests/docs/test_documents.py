@@ -13,6 +13,8 @@ from keywright.db import unverified_hosts
 from tests.server import KEYWRIGHT, RunningServer, environment, running
 from tools import reference
 
+pytestmark = pytest.mark.tier("ordinary")
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -4,6 +4,8 @@ import random
 from collections import Counter
 from contextlib import closing
 
+import pytest
+
 from keywright.db import ask, open_storage
 from keywright.licensing.licenses import store as license_store
 from tests.faults.installations import KEY_RING, Database, rounds
@@ -12,6 +14,8 @@ from tests.faults.load import MIXED, Call, Programs, assert_answers_in_shape, lo
 from tests.faults.proxy import CHANGES, Place, Proxy
 from tests.proving import record
 from tests.server import RunningServer
+
+pytestmark = pytest.mark.tier("ordinary")
 
 CUTS = 20
 PLAIN = Programs(careful=0, plain=6)

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
+import pytest
+
 from keywright.core.errors import StoreConflict
 from keywright.db import Storage, change, open_storage
 from keywright.licensing.licenses import store as license_store
@@ -17,6 +19,8 @@ from tests.proving import record
 from tests.server import RunningServer, running, wait_until
 from tools import postgres as servers
 from tools.postgres import FAST, PostgresServer
+
+pytestmark = pytest.mark.tier("ordinary")
 
 #: How long after the server takes connections the next call may succeed, in seconds.
 RECOVERY = 5.0

@@ -177,6 +177,7 @@ def test_a_deleted_generator_leaves_its_licenses(ada: Visitor) -> None:
     assert ada.get(f"/generators/{number}/delete").status_code == 404
 
 
+@pytest.mark.smoke
 def test_support_has_licenses_made_by_a_job(bob: Visitor) -> None:
     number = a_generator(bob, "For an order")
     decide(bob.server, SaveName(**asked(kind=NameKind.USER, number=88, name="Larch Street Clinic")))

@@ -53,6 +53,7 @@ def shown(bob: Visitor, query: str) -> list[int]:
 # --- the list -------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_the_list_shows_a_license_with_its_key_masked(server: RunningServer, bob: Visitor) -> None:
     product, customer, order = a_number(), a_number(), a_number()
     license = make(
@@ -163,6 +164,7 @@ def test_a_list_that_is_empty_says_how_to_see_more(bob: Visitor) -> None:
     assert "Clear filters" in said(answer)
 
 
+@pytest.mark.smoke
 def test_pages_follow_one_another_without_a_gap(server: RunningServer, bob: Visitor) -> None:
     product = a_number()
     made = [make(server, product_id=product).id for _ in range(3)]
@@ -335,6 +337,7 @@ def test_who_may_only_look_sees_no_buttons_and_no_key(server: RunningServer, car
 # --- its history ----------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_the_history_says_who_changed_what(server: RunningServer, bob: Visitor) -> None:
     license = make(server, times_activated_max=2)
     activate(server, license, label="desk of Kim")

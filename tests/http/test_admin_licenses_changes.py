@@ -58,6 +58,7 @@ def test_a_new_license_is_offered_a_key_that_nobody_can_guess(visitor: Visitor) 
     assert all(re.fullmatch("([A-Z2-9]{5}-){5}[A-Z2-9]{5}", one) for one in offered)
 
 
+@pytest.mark.smoke
 def test_a_license_is_made_as_it_was_typed(server: RunningServer, visitor: Visitor) -> None:
     key, product, customer, order = a_key(), a_number(), a_number(), a_number()
     answer = visitor.post(
@@ -159,6 +160,7 @@ def edit(visitor: Visitor, license: Any, *, shown: dict[str, str] | None = None,
     return visitor.post(f"/licenses/{license.id}/edit", **hidden | before | typed)
 
 
+@pytest.mark.smoke
 def test_a_license_is_changed_as_it_was_typed(server: RunningServer, visitor: Visitor) -> None:
     license = make(server, times_activated_max=3, order_id=1)
     answer = edit(
@@ -326,6 +328,7 @@ def test_all_places_are_given_up_after_a_question(server: RunningServer, visitor
 # --- its end --------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_a_license_is_deleted_after_it_was_said_what_goes(server: RunningServer, visitor: Visitor) -> None:
     license = make(server)
     for _ in range(2):

@@ -41,6 +41,7 @@ def events_of(server: RunningServer, name: str) -> int:
     return int(server.sql("SELECT count(*) FROM events WHERE name = ?", name)[0][0])
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", ROLES)
 def test_who_knows_the_password_is_let_in(visitor: Visitor, name: str) -> None:
     before = events_of(visitor.server, "user.signed_in")

@@ -31,6 +31,8 @@ from tests.http.admin_odd import PROGRAM
 from tests.http.conftest import assert_clean
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
+pytestmark = pytest.mark.tier("rest")
+
 #: To normalize this takes a minute.
 COSTLY = "\u0301" * 40_000 + "\u0316" * 40_000
 

@@ -22,6 +22,8 @@ from tools.attacks.honest import Figures, Honest
 from tools.attacks.stranger import Stranger
 from tools.attacks.wire import Target
 
+pytestmark = pytest.mark.tier("rest")
+
 #: Where an attack is not about what is kept, the database plays no part in it.
 DATABASES = ("sqlite",)
 KINDS = ("sqlite", "postgresql")

@@ -142,6 +142,7 @@ def test_a_job_that_was_stopped_says_why_in_the_list_and_on_its_page(
     assert f"Job {number} stopped: {reason}" in said(ada.get("/events"))
 
 
+@pytest.mark.smoke
 def test_a_file_is_fetched_and_that_is_written_down(server: RunningServer, bob: Visitor) -> None:
     number = ended(server, jobs.Export(search=ALL))
     page = bob.get(f"/jobs/{number}").text

@@ -23,7 +23,7 @@ from tests.makers import create, create_generator
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
 #: A busy machine takes its time for every start.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.tier("rest")]
 
 SECRET = "a secret of tests with 32 letters"
 LICENSES, GENERATED, DAYS = 1_000, 5_000, 30

@@ -20,6 +20,8 @@ from tests.http.conftest import assert_clean
 from tests.proving import size
 from tests.server import NO_LIMITS, RunningServer, running
 
+pytestmark = pytest.mark.tier("rest")
+
 # --- the document -----------------------------------------------------------------------------------
 
 

@@ -55,8 +55,11 @@ from tests.makers import (
     update,
     validate,
 )
-from tests.storage.conftest import ISOLATED
+from tests.storage.conftest import EVERY_ISOLATION, ISOLATED
 from tests.storage.unlucky import Unlucky
+
+DATABASES = EVERY_ISOLATION
+pytestmark = pytest.mark.tier("ordinary")
 
 #: Opens a new database for as long as a block runs.
 ADatabase = Callable[[], AbstractContextManager[Storage]]
@@ -269,28 +272,18 @@ class BatchesAgainstModel(RuleBasedStateMachine):
 
 
 @contextmanager
-def a_file() -> Iterator[Storage]:
-    with tempfile.TemporaryDirectory() as folder, closing(a_storage(Path(folder))) as storage:
-        yield storage
+def new_database(kind: str) -> Iterator[Storage]:
+    """A database of this kind; where the server can undo transactions, it undoes many."""
+    with ExitStack() as stack:
+        if kind == "sqlite":
+            storage: Storage = a_storage(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+        else:
+            url = stack.enter_context(a_postgres_url()) + ISOLATED.get(kind, "")
+            storage = (Unlucky if kind in ISOLATED else PostgresStorage)(url, KEY_RING)
+        yield stack.enter_context(closing(storage))
 
 
-@contextmanager
-def on_a_server(options: str = "", make: type[PostgresStorage] = PostgresStorage) -> Iterator[Storage]:
-    with a_postgres_url() as url, closing(make(url + options, KEY_RING)) as storage:
-        yield storage
-
-
-@pytest.mark.parametrize(
-    "a_database",
-    [
-        pytest.param(a_file, id="sqlite"),
-        pytest.param(on_a_server, id="postgresql"),
-        *(
-            pytest.param(partial(on_a_server, options, Unlucky), id=isolation)
-            for isolation, options in ISOLATED.items()
-        ),
-    ],
-)
-def test_batches_of_any_size_do_what_the_model_does(a_database: ADatabase) -> None:
-    few = settings(max_examples=50 if a_database is a_file else 15, stateful_step_count=10, deadline=None)
+def test_batches_of_any_size_do_what_the_model_does(database: str) -> None:
+    few = settings(max_examples=50 if database == "sqlite" else 15, stateful_step_count=10, deadline=None)
+    a_database = partial(new_database, database)
     run_state_machine_as_test(partial(BatchesAgainstModel, a_database), settings=few)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, Status
 from keywright.search import MatchingIds, Order, Page, Search, find_matching_ids, find_page, scan
-from tests.databases import KINDS, a_postgres_url
+from tests.databases import a_postgres_url
 from tests.makers import KEY_RING, NOW, a_license, url_of
 from tests.proving import size
 from tests.storage.browsed import (
@@ -53,12 +53,12 @@ class Shelf:
         return ask(self.storage, lambda tx: find_matching_ids(tx, search, now=NOW, **asked))
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def shelf(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+@pytest.fixture(scope="module")
+def shelf(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     """200 licenses."""
     with ExitStack() as stack:
         url = url_of(tmp_path_factory.mktemp("shelf"))
-        if request.param == "postgresql":
+        if database == "postgresql":
             url = stack.enter_context(a_postgres_url())
         yield Shelf(stack.enter_context(closing(open_storage(url, KEY_RING))), 200)
 
@@ -138,6 +138,7 @@ def is_begun_again(forward: list[Page], backward: list[Page]) -> bool:
     return is_seen_before and backward[-1] == forward[0]
 
 
+@pytest.mark.tier("ordinary")
 @examples
 @given(search=searches(), limit=st.sampled_from((4, 20, 60)), sizes=SIZES)
 def test_all_pages_together_are_what_matches_forward_and_backward(

@@ -38,6 +38,8 @@ from tests.makers import (
     validate,
 )
 
+pytestmark = pytest.mark.tier("ordinary")
+
 _NOT_COPIED = ("installation", "sequences", "sessions")
 
 

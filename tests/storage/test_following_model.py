@@ -1,7 +1,5 @@
 """After any commands, followed in steps of any size, what follows the events is what it has to be."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import partial
 
 import pytest
@@ -9,12 +7,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from keywright.db import Storage
 from keywright.engine.executor import Executor
-from tests.storage.conftest import ISOLATED
+from tests.storage.conftest import EVERY_ISOLATION
 from tests.storage.marked import assert_followed, follow, follow_all
-from tests.storage.test_batches_model import BatchesAgainstModel, a_file, on_a_server
-from tests.storage.unlucky import Unlucky
+from tests.storage.test_batches_model import BatchesAgainstModel, new_database
+
+DATABASES = EVERY_ISOLATION
+pytestmark = pytest.mark.tier("ordinary")
 
 LIMITS = st.integers(1, 8)
 
@@ -41,20 +40,7 @@ class FollowedAgainstScratch(BatchesAgainstModel):
         super().teardown()
 
 
-@pytest.mark.parametrize(
-    "a_database",
-    [
-        pytest.param(a_file, id="sqlite"),
-        pytest.param(on_a_server, id="postgresql"),
-        *(
-            pytest.param(partial(on_a_server, options, Unlucky), id=isolation)
-            for isolation, options in ISOLATED.items()
-        ),
-    ],
-)
-def test_after_any_commands_the_marks_are_those_computed_from_scratch(
-    a_database: Callable[[], AbstractContextManager[Storage]],
-) -> None:
-    few = settings(max_examples=40 if a_database is a_file else 12, stateful_step_count=12, deadline=None)
-    machine = partial(FollowedAgainstScratch, a_database)
+def test_after_any_commands_the_marks_are_those_computed_from_scratch(database: str) -> None:
+    few = settings(max_examples=40 if database == "sqlite" else 12, stateful_step_count=12, deadline=None)
+    machine = partial(FollowedAgainstScratch, partial(new_database, database))
     run_state_machine_as_test(machine, settings=few)  # type: ignore[arg-type]

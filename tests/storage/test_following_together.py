@@ -11,6 +11,8 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from keywright.core.command import Command
 from keywright.core.errors import StoreBusy
 from keywright.db import Storage, ask
@@ -20,6 +22,8 @@ from tests.makers import a_storage, activate, create, deactivate_all, delete, up
 from tests.server import wait_until
 from tests.storage.conftest import Opener
 from tests.storage.marked import assert_followed, follow, follow_all, found_counts
+
+pytestmark = pytest.mark.tier("ordinary")
 
 
 def all_at_once(*works: Callable[[], None]) -> None:

@@ -4,11 +4,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import psycopg
+import pytest
 
 from keywright.db import open_storage
 from tests.databases import a_postgres_url, execute
 from tests.makers import KEY_RING
 from tests.server import wait_until
+
+pytestmark = pytest.mark.tier("ordinary")
 
 WAITING = """SELECT 1 FROM pg_stat_activity WHERE datname = current_database()
              AND wait_event_type = 'Lock' AND query LIKE 'LOCK TABLE alembic_version%'"""

@@ -20,6 +20,8 @@ from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
 from tests.makers import KEY, KEY_RING, a_license, a_storage, create
 
+pytestmark = pytest.mark.tier("ordinary")
+
 ROOT = Path(__file__).parents[2]
 ANY = LicenseFilter()
 

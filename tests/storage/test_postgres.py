@@ -42,6 +42,8 @@ from tests.makers import (
 from tests.storage.test_migrations import BROKEN, NEXT, SCRIPTS, licenses_of, use_scripts
 from tools.postgres import free_port
 
+pytestmark = pytest.mark.tier("ordinary")
+
 DATABASES = ("postgresql",)
 ROOT = Path(__file__).parents[2]
 OTHER_RING = KeyRing(b"another secret, also 32 bytes ok")

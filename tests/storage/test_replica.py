@@ -16,6 +16,8 @@ from tests.makers import KEY_RING, activate, create, validate
 from tests.server import wait_until
 from tools.postgres import FAST, PostgresServer
 
+pytestmark = pytest.mark.tier("ordinary")
+
 
 @pytest.fixture(scope="module")
 def primary() -> Iterator[PostgresServer]:

@@ -43,6 +43,8 @@ from tests.storage.test_backup import programs  # noqa: F401
 from tests.storage.test_copy import contents, fill
 from tests.storage.test_secrecy import as_answer
 
+pytestmark = pytest.mark.tier("ordinary")
+
 NEW = KeyRing(b"the secret after this, 32 bytes or more")
 BOTH = KeyRing(b"the secret after this, 32 bytes or more", SECRET)
 

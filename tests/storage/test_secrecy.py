@@ -43,6 +43,8 @@ from tests.makers import (
 )
 from tools.postgres import binaries
 
+pytestmark = pytest.mark.tier("ordinary")
+
 #: Reads everything that somebody has who stole the database: files by name.
 Everything = Callable[[], dict[str, bytes]]
 

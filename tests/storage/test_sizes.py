@@ -14,8 +14,10 @@ from keywright.engine import idempotency
 from keywright.engine.idempotency import IdempotencyRecord
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
-from tests.databases import KINDS, a_postgres_url
+from tests.databases import a_postgres_url
 from tests.makers import KEY_RING, NOW, a_license, an_activation, url_of
+
+pytestmark = pytest.mark.tier("ordinary")
 
 SIZES = range(301)
 
@@ -32,12 +34,12 @@ def scope(number: int) -> bytes:
     return number.to_bytes(32, "big")
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Storage]:
+@pytest.fixture(scope="module")
+def many(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Storage]:
     """320 licenses with two activations each, one of them active, and 320 kept answers."""
     with ExitStack() as stack:
         url = url_of(tmp_path_factory.mktemp("many"))
-        if request.param == "postgresql":
+        if database == "postgresql":
             url = stack.enter_context(a_postgres_url())
         storage = stack.enter_context(closing(open_storage(url, KEY_RING)))
         with storage.write() as tx:

@@ -16,6 +16,8 @@ from proofs.mutants import mutants_of
 from proofs.trials import Findings, Name, names_of
 from tests.proving import record
 
+pytestmark = pytest.mark.tier("rest")
+
 COUNTING = '''
 def take(taken: int, limit: int) -> int:
     """One more place."""

@@ -1,0 +1,67 @@
+"""The tiers of tests: what ``make quick``, ``make test`` and ``.ci/run`` run (``pytest --tier``).
+
+The folder of a test, its mark ``tier`` and the kind of database that it runs on decide its tier.
+"""
+
+from enum import StrEnum
+from pathlib import Path
+
+import pytest
+
+from tests.databases import KINDS
+
+TESTS = Path(__file__).parent
+
+
+class Tier(StrEnum):
+    """Each test belongs to one of these."""
+
+    #: Rules, parsing, and storage on SQLite: for every save of a file.
+    QUICK = "quick"
+    #: What else a change can break in ordinary use.
+    ORDINARY = "ordinary"
+    #: Every interface on PostgreSQL, faults, histories, power, fuzzing, browser, deploy, soak.
+    REST = "rest"
+
+
+#: The tiers that each value of the option runs; ``ordinary`` includes ``quick``.
+OPTIONS = {
+    "quick": frozenset({Tier.QUICK}),
+    "ordinary": frozenset({Tier.QUICK, Tier.ORDINARY}),
+    "rest": frozenset({Tier.REST}),
+    "all": frozenset(Tier),
+}
+#: All tests of the run before those of other tiers were left out.
+COLLECTED = pytest.StashKey[list[pytest.Item]]()
+#: The only folders that ``--tier quick`` imports.
+QUICK_FOLDERS = ("unit", "storage")
+ORDINARY_FOLDERS = ("http", "cli", "concurrency")
+
+
+def tier_of(item: pytest.Item) -> Tier:
+    """The tier that the test's mark names; otherwise, that of its folder and its database."""
+    folder, database = _folder(item.path), _database(item)
+    if database not in KINDS:
+        return Tier.REST
+    if mark := item.get_closest_marker("tier"):
+        return Tier(mark.args[0])
+    if folder in QUICK_FOLDERS:
+        return Tier.QUICK if database == "sqlite" else Tier.ORDINARY
+    is_smoke = item.get_closest_marker("smoke") is not None
+    return Tier.ORDINARY if folder in ORDINARY_FOLDERS and (is_smoke or database == "sqlite") else Tier.REST
+
+
+def is_left_out(path: Path, option: str) -> bool:
+    """Whether this option needs nothing in this folder of tests."""
+    return option == "quick" and path.parent == TESTS and path.is_dir() and path.name not in QUICK_FOLDERS
+
+
+def _folder(path: Path) -> str:
+    """The folder below ``tests`` that the file is in; the name of the file if it is in none."""
+    return path.relative_to(TESTS).parts[0] if path.is_relative_to(TESTS) else ""
+
+
+def _database(item: pytest.Item) -> str:
+    """The kind of database that the test runs on; SQLite for one that needs none."""
+    callspec = getattr(item, "callspec", None)
+    return str(callspec.params.get("database", "sqlite")) if callspec else "sqlite"

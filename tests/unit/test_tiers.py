@@ -1,0 +1,68 @@
+"""The tiers leave out no test, and run none twice."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.tiers import COLLECTED, OPTIONS, TESTS, is_left_out, tier_of
+
+#: Small modules; together they have tests of every tier.
+MODULES = (
+    "unit/test_rules.py",
+    "unit/test_proof_tools.py",
+    "storage/test_access.py",
+    "storage/test_accounts.py",
+    "http/test_records.py",
+    "faults/test_drill_judge.py",
+)
+#: Collects with each tier, and prints the names of the tests that are left.
+PROGRAM = """
+import json, sys, pytest
+
+class Names:
+    def pytest_collection_finish(self, session):
+        found.append([item.nodeid for item in session.items])
+
+found, (options, modules) = [], map(str.split, sys.argv[1:])
+for option in options:
+    pytest.main(["--collect-only", "-qqq", "--tier", option, *modules], plugins=[Names()])
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.tier("ordinary")
+def test_ordinary_and_rest_are_all_tests_and_share_none_and_quick_is_a_part_of_ordinary() -> None:
+    paths = [TESTS / module for module in MODULES]
+    assert all(path.exists() for path in paths), "a module has another name"
+    command = [sys.executable, "-c", PROGRAM, " ".join(OPTIONS), " ".join(map(str, paths))]
+    done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=True)
+    quick, ordinary, rest, everything = map(set, json.loads(done.stdout.splitlines()[-1]))
+    assert set() < quick < ordinary < everything
+    assert ordinary | rest == everything
+    assert not ordinary & rest
+
+
+def collected(request: pytest.FixtureRequest, option: str) -> list[pytest.Item]:
+    """The tests of this run that the option selects; the run itself may have another option."""
+    return [item for item in request.config.stash[COLLECTED] if tier_of(item) in OPTIONS[option]]
+
+
+def test_every_test_is_in_ordinary_or_in_rest(request: pytest.FixtureRequest) -> None:
+    ordinary, rest = collected(request, "ordinary"), collected(request, "rest")
+    assert len(ordinary) + len(rest) == len(collected(request, "all")) == len(request.config.stash[COLLECTED])
+    assert set(collected(request, "quick")) <= set(ordinary)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_no_folder_is_left_out_that_holds_tests_of_the_tier(
+    request: pytest.FixtureRequest, option: str
+) -> None:
+    items = collected(request, option)
+    assert not [item for item in items if any(is_left_out(path, option) for path in item.path.parents)]
+
+
+def test_quick_needs_no_postgresql(request: pytest.FixtureRequest) -> None:
+    with_parameters = [item for item in collected(request, "quick") if hasattr(item, "callspec")]
+    assert not [item for item in with_parameters if "postgresql" in item.callspec.params.values()]
