@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from keywright.http.app import ANSWERS_KEPT
+from keywright.background.clean_up import ANSWERS_KEPT
 from keywright.identity.model import Permissions
 from tests.http.asking import (
     Client,

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from keywright.background.counters import Counters, _rest_after
+from keywright.background.counters import Counters
+from keywright.background.projector import _rest_after
 from keywright.search.projector import Lag, Projected
 from tests.http.asking import Client, a_key
 from tests.http.conftest import assert_clean

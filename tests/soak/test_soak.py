@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+from keywright.background.clean_up import ANSWERS_KEPT
 from keywright.engine import idempotency
 from keywright.engine.idempotency import IdempotencyRecord
-from keywright.http.app import ANSWERS_KEPT
 from tests.http.asking import Client
 from tests.proving import IS_LONG, PART, record
 from tests.server import NO_LIMITS, RunningServer, running, wait_until

@@ -18,7 +18,7 @@ from time import monotonic, process_time
 from typing import Any, TypeVar
 
 from keywright import jobs
-from keywright.background.old_addresses import AddressCleanUp
+from keywright.background.address_clean_up import AddressCleanUp
 from keywright.core.command import Origin
 from keywright.core.errors import Refusal, ShuttingDown, TookTooLong, Unavailable
 from keywright.db import ReadTransaction, Storage, ask
