@@ -11,7 +11,8 @@ from typing import Any, cast
 import pytest
 
 from keywright import jobs, search
-from keywright.background import job_runner as long_work
+from keywright.background import job_runner
+from keywright.background.job_clean_up import JOBS_KEPT
 from keywright.background.job_runner import JobRunner
 from keywright.core.command import Command
 from keywright.core.errors import FateUnknown, FileGone, StoreUnavailable, UnknownJob
@@ -154,10 +155,10 @@ async def test_jobs_are_worked_on_one_after_the_other_until_none_is_left(house: 
 
 @in_a_loop
 async def test_whoever_is_woken_looks_for_work_at_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_work, "_LOOK_EVERY", 3600.0)
+    monkeypatch.setattr(job_runner, "_INTERVAL", 3600.0)
     async with house.open() as (desk, work):
         # It has looked for the first time, and found nothing.
-        await until(lambda: work._forgets_at > 0, "the first look")
+        await until(lambda: work._next_clean_up > 0, "the first look")
         job = await desk.execute(start(a_change("disable")))
         await asyncio.to_thread(work.wake)
         assert (await house.ended(job.id)).state is JobState.DONE
@@ -210,7 +211,7 @@ async def test_a_database_that_is_away_for_a_while_only_delays_a_job(house: Hous
         await until(lambda: house.job(generation.id).done, "a step")
         house.troubled.trouble.add("away")
         before = house.job(generation.id)
-        await asyncio.sleep(long_work._LOOK_EVERY)
+        await asyncio.sleep(job_runner._INTERVAL)
         assert house.job(generation.id) == before
         house.troubled.trouble.clear()
         for one in (job, generation):
@@ -223,7 +224,7 @@ async def test_a_database_that_is_away_for_a_while_only_delays_a_job(house: Hous
 async def test_a_step_of_unknown_fate_is_not_done_twice(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(long_work, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(job_runner, "_INTERVAL", 0.01)
     house.troubled.trouble.add("unsure")
     orders: list[jobs.Order] = [a_generation(300), a_change("raise_limit", 1), jobs.Export(search=ALL)]
     started = house.executor.execute([start(order) for order in orders])
@@ -242,7 +243,7 @@ async def test_a_step_of_unknown_fate_is_not_done_twice(
 async def test_a_job_that_meets_a_fault_again_and_again_is_given_up(
     house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(long_work, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(job_runner, "_INTERVAL", 0.01)
 
     def broken(*_: Any) -> None:
         raise ZeroDivisionError
@@ -253,11 +254,11 @@ async def test_a_job_that_meets_a_fault_again_and_again_is_given_up(
         failed, done = await house.ended(bad.id), await house.ended(good.id)
     assert (failed.state, failed.said) == (
         JobState.FAILED,
-        "An error that should not be; the server's log tells more.",
+        "An unexpected error; the server's log says more.",
     )
     assert (done.state, done.done) == (JobState.DONE, 120)
     logged = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert [record.getMessage() for record in logged] == ["job 1 has met an error that should not be"] * 3
+    assert [record.getMessage() for record in logged] == ["job 1 met an unexpected error"] * 3
 
 
 @in_a_loop
@@ -268,14 +269,14 @@ async def test_files_are_forgotten_a_day_after_they_were_made(house: House) -> N
     async with house.open() as (_, work):
         await house.ended(kept.id)
         await until(lambda: not has_file(house, job.id), "the end of the old file")
-        work._forgets_at = 0.0
-        await until(lambda: work._forgets_at > 0, "another look at the files")
+        work._next_clean_up = 0.0
+        await until(lambda: work._next_clean_up > 0, "another look at the files")
     assert has_file(house, kept.id)
 
 
 @in_a_loop
 async def test_jobs_are_forgotten_a_season_after_their_end(house: House) -> None:
-    recently = a_moment_ago() - long_work.JOBS_KEPT + timedelta(hours=1)
+    recently = a_moment_ago() - JOBS_KEPT + timedelta(hours=1)
     old = worked_through(
         house.executor, house.storage, a_change("disable"), now=recently - timedelta(hours=2)
     )
@@ -303,7 +304,7 @@ def has_file(house: House, job_id: int) -> bool:
 async def test_a_claim_is_held_while_something_is_read_for_long(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(long_work, "_HOLD_EVERY", 0.05)
+    monkeypatch.setattr(job_runner, "_HOLD_INTERVAL", 0.05)
     job = decided(house.executor, start(a_change("disable")))
     held: list[Command] = []
     go_on = asyncio.Event()
@@ -324,7 +325,7 @@ async def test_a_claim_is_held_while_something_is_read_for_long(
                     go_on.set()
             return await change(command)
 
-        monkeypatch.setattr(desk, "change", noted)
+        monkeypatch.setattr(desk, "execute", noted)
         assert (await house.ended(job.id)).done == 120
     assert len(held) >= 3
     assert {(one.job_id, one.by) for one in held if isinstance(one, HoldJob)} == {(job.id, by_user()["by"])}
@@ -340,12 +341,12 @@ async def test_pauses_are_longer_while_calls_wait(house: House, monkeypatch: pyt
         await sleep(seconds)
 
     async with house.open() as (_, work):
-        await until(lambda: work._forgets_at > 0, "the first look")
+        await until(lambda: work._next_clean_up > 0, "the first look")
         monkeypatch.setattr(asyncio, "sleep", noted)
-        await work._rest(0.02)
+        await work._pause(0.02)
         alone, pauses[:] = sum(pauses), []
         monkeypatch.setattr(Desk, "waiting", 1)
-        await work._rest(0.02)
+        await work._pause(0.02)
         monkeypatch.undo()
     assert 0.02 <= alone < 0.06
     assert sum(pauses) == pytest.approx(0.08)
@@ -375,8 +376,8 @@ async def test_addresses_are_kept_for_as_long_as_they_are_to_be(house: House, da
     (record,) = house.executor.execute([activate("KEY-1")])
     house.executor.execute([deactivate(record.activations[0].token, "KEY-1")])
     async with house.open(keep_addresses_days=days) as (_, work):
-        await until(lambda: work._forgets_at > 0, "the first look")
-        await until(lambda: days == 0 or work._old_addresses._rests_until, "its end")
+        await until(lambda: work._next_clean_up > 0, "the first look")
+        await until(lambda: days == 0 or work._address_clean_up._pauses_until, "its end")
     assert "" not in addresses(house)
 
 
@@ -385,7 +386,7 @@ async def test_a_job_that_was_claimed_while_a_clock_was_ahead_is_taken_over(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("keywright.jobs.claims.CLAIM", timedelta(0))
-    monkeypatch.setattr(long_work, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(job_runner, "_INTERVAL", 0.01)
     job = decided(house.executor, start(a_change("disable")))
     in_a_year = a_moment_ago() + timedelta(days=365)
     assert decided(house.executor, claim(house.storage, in_a_year, "ended")).id == job.id
@@ -434,7 +435,7 @@ def slow_steps(
 ) -> list[int]:
     """Let the database take very long for steps with such licenses; returns how many each step has."""
     decided(house.executor, create("elsewhere"))
-    monkeypatch.setattr(long_work, "_LOOK_EVERY", 0.05)
+    monkeypatch.setattr(job_runner, "_INTERVAL", 0.05)
     monkeypatch.setattr(session, "_SESSION", session._SESSION.replace("(name, '1s'", "(name, '50ms'"))
     right, sizes = license_store.save_licenses, []
 

@@ -1,1 +1,1 @@
-"""Loops that run when nothing is asked: counters, the projector, the job runner, clean-up."""
+"""The loops of a server process that no request starts."""

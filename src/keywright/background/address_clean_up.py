@@ -1,4 +1,4 @@
-"""Forgets, a little at a time, where calls of long ago came from."""
+"""Delete old IP addresses and user agents from activations and events, in small steps."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,62 +6,62 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from keywright.core.command import Command, Origin
+from keywright.background.loops import ORIGIN
+from keywright.core.command import Command
 from keywright.db import ReadTransaction
 from keywright.maintenance import personal_data
 from keywright.maintenance.commands import PurgeAddresses
 
 Answer = TypeVar("Answer")
 
-#: How many pieces of either table are looked at in a row.
-_PIECES = 20
-#: How long to rest after all places have been looked at.
-_REST = timedelta(hours=12)
+#: The most pieces of each table that are read in a row.
+_MAX_PIECES = 20
+#: The time between two passes over all activations.
+_INTERVAL = timedelta(hours=12)
 _PAUSE = 0.01
 _FIRST: personal_data.Place = (0, "")
-_ORIGIN = Origin("keywright", "", "")
 
 
-class Asking(Protocol):
-    """Has a question answered, elsewhere than on the event loop."""
+class Ask(Protocol):
+    """Reads from the database, outside the event loop."""
 
     async def __call__(self, question: Callable[[ReadTransaction], Answer], /) -> Answer:
-        """The answer."""
+        """The answer to the question."""
 
 
 class AddressCleanUp:
-    """The commands that forget addresses of activations and events, ``keep_days`` after; 0 is never.
+    """Deletes addresses that are older than ``keep_days``; 0 keeps them for ever.
 
-    No index leads to what is old, which every activation would pay for: all places are looked at, in the
-    order of the table, and from the beginning again some hours after the last one.
+    There is no index on the age: every activation would pay for it. So each pass reads all activations in the
+    order of the table, and the next pass starts some hours later.
     """
 
-    def __init__(self, ask: Asking, change: Callable[[Command], Awaitable[Any]], keep_days: int) -> None:
+    def __init__(self, ask: Ask, change: Callable[[Command], Awaitable[Any]], keep_days: int) -> None:
         self._ask = ask
         self._change = change
         self._keep = timedelta(days=keep_days)
         self._after = _FIRST
-        self._rests_until: datetime | None = None
+        self._pauses_until: datetime | None = None
 
-    async def forget_some(self, now: datetime) -> None:
-        """Look at the next pieces of both tables."""
+    async def delete_some(self, now: datetime) -> None:
+        """Read the next pieces of both tables, and delete what is old in them."""
         if not self._keep:
             return
         before = now - self._keep
-        await self._forget_events(now, before)
-        # Also where the clock was set back meanwhile.
-        if self._rests_until is None or not now < self._rests_until <= now + _REST:
-            await self._forget_places(now, before)
+        await self._clean_events(now, before)
+        # The clock may have been set back since the last pass.
+        if self._pauses_until is None or not now < self._pauses_until <= now + _INTERVAL:
+            await self._clean_activations(now, before)
 
-    async def _forget_events(self, now: datetime, before: datetime) -> None:
-        for _ in range(_PIECES):
+    async def _clean_events(self, now: datetime, before: datetime) -> None:
+        for _ in range(_MAX_PIECES):
             if not await self._ask(partial(personal_data.has_old_events, before=before)):
                 return
-            await self._change(PurgeAddresses(now=now, origin=_ORIGIN, before=before))
+            await self._change(PurgeAddresses(now=now, origin=ORIGIN, before=before))
             await asyncio.sleep(_PAUSE)
 
-    async def _forget_places(self, now: datetime, before: datetime) -> None:
-        for _ in range(_PIECES):
+    async def _clean_activations(self, now: datetime, before: datetime) -> None:
+        for _ in range(_MAX_PIECES):
             places = await self._ask(
                 partial(
                     personal_data.find_old_places,
@@ -72,9 +72,9 @@ class AddressCleanUp:
             )
             if places.found:
                 found = tuple(places.found)
-                await self._change(PurgeAddresses(now=now, origin=_ORIGIN, before=before, places=found))
+                await self._change(PurgeAddresses(now=now, origin=ORIGIN, before=before, places=found))
             if places.after is None:
-                self._after, self._rests_until = _FIRST, now + _REST
+                self._after, self._pauses_until = _FIRST, now + _INTERVAL
                 return
             self._after = places.after
             await asyncio.sleep(_PAUSE)

@@ -1,7 +1,7 @@
 """Work on jobs, beside the calls that this server process answers.
 
-Steps go through the desk like any call, one at a time and with a pause after each, so that calls keep their
-speed. What a step needs to know is read in a thread, over a connection of its own.
+Each step of a job goes through the desk like a call, one at a time and with a pause after it, so that calls
+keep their speed. A thread with a connection of its own reads what a step needs to know.
 """
 
 import asyncio
@@ -12,50 +12,46 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from time import monotonic, process_time
 from typing import Any, TypeVar
 
 from keywright import jobs
 from keywright.background.address_clean_up import AddressCleanUp
-from keywright.core.command import Origin
+from keywright.background.job_clean_up import JobCleanUp
+from keywright.background.loops import ORIGIN, read_clock
 from keywright.core.errors import Refusal, ShuttingDown, TookTooLong, Unavailable
 from keywright.db import ReadTransaction, Storage, ask
 from keywright.engine.desk import Desk
-from keywright.jobs.commands import ClaimJob, FailJob, HoldJob, PurgeJobFile, PurgeJobs
+from keywright.jobs.commands import ClaimJob, FailJob, HoldJob
 from keywright.jobs.model import Job, JobState
 
 Answer = TypeVar("Answer")
 
-#: How long files are kept after the end of the job that made them.
-FILES_KEPT = timedelta(hours=24)
-#: How long it is known what a job was, after its end.
-JOBS_KEPT = timedelta(days=90)
-#: How often somebody who has nothing to do looks for work, in seconds; and for files and jobs that are old.
-_LOOK_EVERY = 1.0
-_FORGET_EVERY = 60.0
-#: How long one job is worked on before the next has its turn, in seconds.
+#: The time between two searches for a job, and between two clean-ups, in seconds.
+_INTERVAL = 1.0
+_CLEAN_UP_INTERVAL = 60.0
+#: How long one job is worked on before the next one, in seconds.
 _TURN = 2.0
-#: How often others are told during a long reading that the job is still claimed, in seconds.
-_HOLD_EVERY = 1.5
-#: How long a database elsewhere may take for an answer, in seconds; then the connection is broken.
-_PATIENCE = 60.0
-_PATIENCE_AT_END = 2.0
-#: How often a job may end in an error that should not be.
-_MOST_FAULTS = 3
-#: How long a pause is, in times of the step before: while nobody else has work for this process, and while
-#: others would keep it busy all the time.
-_SHORT_REST, _LONG_REST = 1.0, 4.0
-_SHORTEST_REST, _LONGEST_REST = 0.001, 0.5
-#: How often in a row a step may be broken off, because it takes the database too long, before its job is
-#: given up. After each time the steps are half as large; after six, none has more than one license.
-_MOST_BROKEN = 8
-_TOO_LONG = (
-    "A step took too long again and again, even with a single license. Something keeps the database from it, "
-    "or there is too much to that license; the server's log tells more. What was done stays done."
+#: How often the claim on a job is renewed during a long read, in seconds.
+_HOLD_INTERVAL = 1.5
+#: How long a read may take, in seconds, and how long while the server stops; then its connection is closed.
+_READ_TIMEOUT, _LAST_READ_TIMEOUT = 60.0, 2.0
+#: A job fails after so many unexpected errors in a row.
+_MAX_FAULTS = 3
+#: The pause after a step, in durations of that step: on an idle process, and on one with calls to answer all
+#: the time.
+_SHORT_PAUSE, _LONG_PAUSE = 1.0, 4.0
+#: The shortest pause, and the longest addition for a busy process, in seconds.
+_MIN_PAUSE, _MAX_PAUSE = 0.001, 0.5
+#: A job fails after so many steps in a row that took the database too long. After each, the steps are half as
+#: large; after six, none has more than one license.
+_MAX_TIMEOUTS = 8
+_TOO_SLOW = (
+    "A step took too long again and again, even with a single license. Something blocks the database, or "
+    "this license has too many records; the server's log says more. What was done stays done."
 )
-_FAULT = "An error that should not be; the server's log tells more."
+_FAILED = "An unexpected error; the server's log says more."
 
 log = logging.getLogger(__name__)
 
@@ -72,26 +68,28 @@ class JobRunner:
         self._loop = asyncio.get_running_loop()
         self._is_woken = asyncio.Event()
         self._is_stopping = False
+        #: By job: unexpected errors in a row, timeouts in a row, and how often its steps are halved.
         self._faults: Counter[int] = Counter()
-        #: By job: how often in a row a step was broken off, and how often its steps are halved.
-        self._broken: Counter[int] = Counter()
+        self._timeouts: Counter[int] = Counter()
         self._halvings: Counter[int] = Counter()
         self._claims = jobs.Claims(self._name)
-        self._forgets_at = 0.0
-        self._old_addresses = AddressCleanUp(self._read, desk.execute, keep_addresses_days)
+        self._next_clean_up = 0.0
+        self._job_clean_up = JobCleanUp(self._read, desk.execute, lambda: self._is_stopping)
+        self._address_clean_up = AddressCleanUp(self._read, desk.execute, keep_addresses_days)
         self._task = self._loop.create_task(self._run())
 
     def wake(self) -> None:
-        """There is a new job; from any thread."""
+        """Look for a job now. May be called in any thread."""
         self._loop.call_soon_threadsafe(self._is_woken.set)
 
     async def stop(self) -> None:
-        """Give back what is claimed, and return when nothing runs any more. The desk must still be open."""
+        """Release the job in progress, and wait for the end of its step. The desk must still be open."""
         self._is_stopping = True
         self._is_woken.set()
-        hurry = self._loop.call_later(_PATIENCE_AT_END, partial(self._storage.interrupt, writing=False))
+        interrupt = partial(self._storage.interrupt, writing=False)
+        timeout = self._loop.call_later(_LAST_READ_TIMEOUT, interrupt)
         await asyncio.wait([self._task])
-        hurry.cancel()
+        timeout.cancel()
         await self._loop.run_in_executor(self._thread, self._storage.close)
         self._thread.shutdown()
 
@@ -101,37 +99,36 @@ class JobRunner:
             self._is_woken.clear()
             try:
                 has_worked = await self._work()
-                await self._forget()
+                await self._clean_up()
             except ShuttingDown:
                 return
             except Unavailable as fault:
                 log.warning("jobs have to wait: %s", str(fault) or fault.code)
             except Exception as problem:
-                log.error("jobs cannot be worked on", exc_info=problem)
+                log.error("no job can be worked on", exc_info=problem)
             if not has_worked and not self._is_stopping:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._is_woken.wait(), _LOOK_EVERY)
+                    await asyncio.wait_for(self._is_woken.wait(), _INTERVAL)
 
     async def _work(self) -> bool:
-        """Give a job its turn; returns whether there was one."""
+        """Work on a job for a while. Returns False when there is none."""
         over = self._claims.find_over(await self._read(jobs.list_claims))
         if not over:
             return False
-        command = ClaimJob(**_ours(), claimed_by=self._name, over=over)
+        command = ClaimJob(now=read_clock(), origin=ORIGIN, claimed_by=self._name, over=over)
         job: Job | None = await self._desk.execute(command)
         if job is None:
             return False
         try:
             await self._work_on(job)
         except Refusal:
-            # It was canceled, or another process has gone on with it.
-            log.info("job %d is not ours any more", job.id)
+            log.info("job %d was canceled, or another process works on it", job.id)
         except TookTooLong:
-            await self._count_broken(job)
+            await self._count_timeout(job)
         except Unavailable:
             raise
         except Exception as problem:
-            log.error("job %d has met an error that should not be", job.id, exc_info=problem)
+            log.error("job %d met an unexpected error", job.id, exc_info=problem)
             await self._count_fault(job)
         return True
 
@@ -139,119 +136,97 @@ class JobRunner:
         plan = jobs.Plan(job, self._name, halvings=self._halvings[job.id])
         end = monotonic() + _TURN
         while job.state is JobState.RUNNING and not self._is_stopping and monotonic() < end:
-            began = monotonic()
-            step = await self._read(partial(plan.next_step, job=job, now=_now()), job)
+            started = monotonic()
+            step = await self._read(partial(plan.next_step, job=job, now=read_clock()), job)
             job = await self._desk.execute(step)
             self._count_success(job)
             if self._halvings[job.id]:
                 plan = jobs.Plan(job, self._name, halvings=self._halvings[job.id])
-            await self._rest(monotonic() - began)
+            await self._pause(monotonic() - started)
         if job.state is JobState.RUNNING:
             await self._desk.execute(HoldJob(**self._fields(job), is_over=True))
 
     def _count_success(self, job: Job) -> None:
         self._faults.pop(job.id, None)
-        self._broken.pop(job.id, None)
+        self._timeouts.pop(job.id, None)
         if job.id in self._halvings:
             self._halvings[job.id] -= 1
             self._halvings += Counter()
 
-    async def _count_broken(self, job: Job) -> None:
-        """Make the steps of this job smaller, or give it up."""
-        self._broken[job.id] += 1
+    async def _count_timeout(self, job: Job) -> None:
+        """Make the steps of this job smaller, or fail it."""
+        self._timeouts[job.id] += 1
         self._halvings[job.id] += 1
         log.warning("a step of job %d took too long; the next one is half as large", job.id)
-        if self._broken[job.id] >= _MOST_BROKEN:
-            del self._broken[job.id], self._halvings[job.id]
-            with suppress(Refusal):
-                await self._desk.execute(FailJob(**self._fields(job), said=_TOO_LONG))
+        if self._timeouts[job.id] >= _MAX_TIMEOUTS:
+            del self._timeouts[job.id], self._halvings[job.id]
+            await self._fail(job, _TOO_SLOW)
 
     async def _count_fault(self, job: Job) -> None:
         self._faults[job.id] += 1
-        if self._faults[job.id] < _MOST_FAULTS:
-            await asyncio.sleep(_LOOK_EVERY)
+        if self._faults[job.id] < _MAX_FAULTS:
+            await asyncio.sleep(_INTERVAL)
             return
         del self._faults[job.id]
+        await self._fail(job, _FAILED)
+
+    async def _fail(self, job: Job, reason: str) -> None:
         with suppress(Refusal):
-            await self._desk.execute(FailJob(**self._fields(job), said=_FAULT))
+            await self._desk.execute(FailJob(**self._fields(job), said=reason))
 
-    async def _rest(self, seconds: float) -> None:
-        """Let others have their turn after a step that took so long, the longer the more they have to do."""
+    async def _pause(self, seconds: float) -> None:
+        """Pause after a step that took ``seconds``: longer while calls wait or the process is busy."""
         wall, processor = monotonic(), process_time()
-        is_full = self._desk.waiting > 0
-        await asyncio.sleep(max(_SHORTEST_REST, seconds * _SHORT_REST))
-        busy = (process_time() - processor) / (monotonic() - wall)
-        if is_full or self._desk.waiting > 0:
-            busy = 1.0
-        await asyncio.sleep(min(_LONGEST_REST, seconds * (_LONG_REST - _SHORT_REST) * min(1.0, busy)))
+        is_busy = self._desk.waiting > 0
+        await asyncio.sleep(max(_MIN_PAUSE, seconds * _SHORT_PAUSE))
+        load = (process_time() - processor) / (monotonic() - wall)
+        if is_busy or self._desk.waiting > 0:
+            load = 1.0
+        addition = seconds * (_LONG_PAUSE - _SHORT_PAUSE) * min(1.0, load)
+        await asyncio.sleep(min(_MAX_PAUSE, addition))
 
-    async def _forget(self) -> None:
-        if monotonic() < self._forgets_at:
-            return
-        self._forgets_at = monotonic() + _FORGET_EVERY
-        await self._forget_old_files()
-        await self._forget_old_jobs()
-        await self._old_addresses.forget_some(_now())
-
-    async def _forget_old_files(self) -> None:
-        before = _now() - FILES_KEPT
-        while (job_id := await self._read(partial(jobs.find_job_to_forget, before=before))) is not None:
-            while not self._is_stopping and await self._desk.execute(PurgeJobFile(**_ours(), job_id=job_id)):
-                await asyncio.sleep(_SHORTEST_REST)
-            if self._is_stopping:
-                return
-            # Where a replica answers, it may take a moment until it knows.
-            await asyncio.sleep(_SHORTEST_REST)
-
-    async def _forget_old_jobs(self) -> None:
-        before = _now() - JOBS_KEPT
-        if not await self._read(partial(jobs.has_old_jobs, before=before)):
-            return
-        while not self._is_stopping and await self._desk.execute(PurgeJobs(**_ours(), before=before)):
-            await asyncio.sleep(_SHORTEST_REST)
+    async def _clean_up(self) -> None:
+        if monotonic() >= self._next_clean_up:
+            self._next_clean_up = monotonic() + _CLEAN_UP_INTERVAL
+            await self._job_clean_up.delete_old()
+            await self._address_clean_up.delete_some(read_clock())
 
     async def _read(self, question: Callable[[ReadTransaction], Answer], job: Job | None = None) -> Answer:
-        """The answer; meanwhile nobody else takes the job."""
+        """The answer to the question. The claim on ``job`` is renewed meanwhile. Raises ``TookTooLong``."""
         reading = self._loop.run_in_executor(self._thread, partial(ask, self._storage, question))
         reading.add_done_callback(lambda done: done.cancelled() or done.exception())
-        is_over = asyncio.Event()
-        patience = self._loop.call_later(_PATIENCE, self._lose_patience, is_over)
+        is_interrupted = asyncio.Event()
+        timeout = self._loop.call_later(_READ_TIMEOUT, self._interrupt, is_interrupted)
         try:
-            while not (await asyncio.wait([reading], timeout=_HOLD_EVERY))[0]:
+            while not (await asyncio.wait([reading], timeout=_HOLD_INTERVAL))[0]:
                 if job is not None:
                     await self._desk.execute(HoldJob(**self._fields(job)))
         finally:
-            patience.cancel()
-        if is_over.is_set() and isinstance(reading.exception(), Unavailable):
-            raise TookTooLong("a question took too long")
+            timeout.cancel()
+        if is_interrupted.is_set() and isinstance(reading.exception(), Unavailable):
+            raise TookTooLong("a query took too long")
         return reading.result()
 
-    def _lose_patience(self, is_over: asyncio.Event) -> None:
-        is_over.set()
+    def _interrupt(self, is_interrupted: asyncio.Event) -> None:
+        is_interrupted.set()
         self._storage.interrupt(writing=False)
 
     def _fields(self, job: Job) -> dict[str, Any]:
-        """What every command about a claimed job has."""
-        about = {"job_id": job.id, "claimed_by": self._name}
-        return {"now": _now(), "origin": jobs.origin_of(job), "by": job.created_by, **about}
+        """The fields of every command about a job that this process has claimed."""
+        return {
+            "now": read_clock(),
+            "origin": jobs.origin_of(job),
+            "by": job.created_by,
+            "job_id": job.id,
+            "claimed_by": self._name,
+        }
 
 
 @asynccontextmanager
-async def working_on_jobs(
-    desk: Desk, storage: Storage, *, keep_addresses_days: int
-) -> AsyncIterator[JobRunner]:
-    """Work on jobs for as long as the block runs."""
-    work = JobRunner(desk, storage, keep_addresses_days=keep_addresses_days)
+async def running_jobs(desk: Desk, storage: Storage, *, keep_addresses_days: int) -> AsyncIterator[JobRunner]:
+    """Work on jobs until the end of the block."""
+    runner = JobRunner(desk, storage, keep_addresses_days=keep_addresses_days)
     try:
-        yield work
+        yield runner
     finally:
-        await work.stop()
-
-
-def _ours() -> dict[str, Any]:
-    """What every command has that no user has given."""
-    return {"now": _now(), "origin": Origin("keywright", "", "")}
-
-
-def _now() -> datetime:
-    return datetime.now(UTC).replace(microsecond=0)
+        await runner.stop()

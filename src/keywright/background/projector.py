@@ -1,108 +1,103 @@
-"""Let the search follow the events while nobody is kept waiting by that."""
+"""Update the search terms from new events, in small steps and while no call waits."""
 
 import asyncio
 import logging
-from datetime import UTC, datetime
 from time import monotonic, process_time
 
-from keywright.core.command import Origin
+from keywright.background.loops import ORIGIN, read_clock
 from keywright.core.errors import KeywrightError, StoreUnavailable, Unavailable
 from keywright.engine.desk import Desk
 from keywright.search.commands import ProjectEvents
 from keywright.search.projector import Projected
 
-#: How many events are followed at once: with a million licenses, changes wait for some 15 ms meanwhile.
-_AT_ONCE = 100
-#: How often it is looked whether there are events to be followed, and whether nobody waits meanwhile; and how
-#: often at least some are followed, however busy it is. In seconds.
-_LOOK_EVERY = 1.0
-_GLANCE_EVERY = 0.05
-_AT_LEAST_EVERY = 5.0
-#: While much is left, a step is followed by as long a rest when nothing else is done, and by a longer one,
-#: 1 + 5,000 × load² times as long, when the process is otherwise busy for this part (load) of the time:
-#: three times as long at 0.02, 51 times at 0.1.
-_REST_FOR_LOAD = 5000.0
-#: Yet this part of the time is always for steps; and this at most, where they take so long that a rest of
-#: some seconds would leave more.
-_LEAST_OF_TIME, _MOST_OF_TIME = 0.01, 0.1
-#: Over how long the load is averaged, in seconds.
-_LOAD_OVER = 0.5
-#: How long is waited after the first fault, and at most, in seconds.
-_FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
-_ORIGIN = Origin("keywright", "", "")
+#: The most events in a step: with a million licenses, changes wait about 15 ms for it.
+_MAX_EVENTS = 100
+#: The time between two steps when everything is up to date, in seconds.
+_INTERVAL = 1.0
+#: A step waits until no call waits at the desk, but not longer than the second of these, in seconds; the
+#: first is the time between two checks.
+_CHECK_INTERVAL, _MAX_DELAY = 0.05, 5.0
+#: While much is left to do, the pause after a step is as long as the step on an idle server, and
+#: 1 + 5,000 × load² times as long on a busy one: 3 times at a load of 0.02, 51 times at 0.1.
+_LOAD_FACTOR = 5000.0
+#: The least and the largest part of the time that steps may take. The second counts where steps are so slow
+#: that a pause of ``_MAX_DELAY`` would leave them more.
+_MIN_SHARE, _MAX_SHARE = 0.01, 0.1
+#: The time over which the load is averaged, in seconds.
+_LOAD_WINDOW = 0.5
+#: The pause after the first fault, and the longest one, in seconds.
+_FIRST_PAUSE, _MAX_PAUSE = 1.0, 30.0
 
 log = logging.getLogger(__name__)
 
 
-async def follow(desk: Desk) -> None:
-    """Let the search follow the events, without end."""
-    load, trouble, rest = _Load(), _Trouble(), _LOOK_EVERY
+async def project_events(desk: Desk) -> None:
+    """Take one step after the other, until this is cancelled."""
+    load, faults, pause = _Load(), _Faults(), _INTERVAL
     while True:
-        load.begin()
-        await asyncio.sleep(rest)
-        await _until_nobody_waits(desk)
-        load.end()
-        began = monotonic()
+        load.start()
+        await asyncio.sleep(pause)
+        await _wait_for_quiet(desk)
+        load.stop()
+        started = monotonic()
         try:
-            followed = await desk.execute(ProjectEvents(now=_now(), origin=_ORIGIN, limit=_AT_ONCE))
+            step = await desk.execute(ProjectEvents(now=read_clock(), origin=ORIGIN, limit=_MAX_EVENTS))
         except KeywrightError as fault:
-            rest = trouble.met(fault)
+            pause = faults.pause_after(fault)
         else:
-            trouble.is_over()
-            rest = _rest_after(followed, monotonic() - began, load.now)
+            faults.reset()
+            pause = _pause_after(step, monotonic() - started, load.average)
 
 
-async def _until_nobody_waits(desk: Desk) -> None:
-    end = monotonic() + _AT_LEAST_EVERY
+async def _wait_for_quiet(desk: Desk) -> None:
+    """Return when no call waits at the desk, or after ``_MAX_DELAY``."""
+    end = monotonic() + _MAX_DELAY
     while desk.waiting and monotonic() < end:
-        await asyncio.sleep(_GLANCE_EVERY)
+        await asyncio.sleep(_CHECK_INTERVAL)
 
 
-def _rest_after(followed: Projected, seconds: float, load: float) -> float:
-    """How long to rest after a step that took so long."""
-    if not followed.rows or followed.lag.is_complete:
-        return _LOOK_EVERY
-    rest = seconds * min(1 + _REST_FOR_LOAD * load**2, 1 / _LEAST_OF_TIME)
-    return min(rest, max(_AT_LEAST_EVERY, seconds / _MOST_OF_TIME))
+def _pause_after(step: Projected, seconds: float, load: float) -> float:
+    """The pause after a step that took ``seconds``, in seconds."""
+    if not step.rows or step.lag.is_complete:
+        return _INTERVAL
+    pause = seconds * min(1 + _LOAD_FACTOR * load**2, 1 / _MIN_SHARE)
+    return min(pause, max(_MAX_DELAY, seconds / _MAX_SHARE))
 
 
 class _Load:
-    """How busy the process is with other things than following: for which part of the time."""
+    """The part of the time in which the process is busy, measured between steps."""
 
     def __init__(self) -> None:
-        self.now = 0.0
-        self._began = (0.0, 0.0)
+        self.average = 0.0
+        self._started = (0.0, 0.0)
 
-    def begin(self) -> None:
-        """Nothing is followed from now on."""
-        self._began = (monotonic(), process_time())
+    def start(self) -> None:
+        """Start to measure: the step is over."""
+        self._started = (monotonic(), process_time())
 
-    def end(self) -> None:
-        """Nothing was followed until now."""
-        seconds = max(monotonic() - self._began[0], 1e-6)
-        measured = (process_time() - self._began[1]) / seconds
-        self.now += (measured - self.now) * min(1.0, seconds / _LOAD_OVER)
+    def stop(self) -> None:
+        """Stop measuring: the next step begins."""
+        seconds = max(monotonic() - self._started[0], 1e-6)
+        measured = (process_time() - self._started[1]) / seconds
+        self.average += (measured - self.average) * min(1.0, seconds / _LOAD_WINDOW)
 
 
-class _Trouble:
-    """What keeps the search from following: said once, until it is over."""
+class _Faults:
+    """Faults in a row: the pauses grow, and the log says it once."""
 
     def __init__(self) -> None:
-        self._wait = _FIRST_WAIT
-        self._is_said = False
+        self._pause = _FIRST_PAUSE
+        self._is_logged = False
 
-    def met(self, fault: KeywrightError) -> float:
-        """How long to leave it alone, in seconds."""
-        if isinstance(fault, StoreUnavailable) and not self._is_said:
-            self._is_said = True
+    def pause_after(self, fault: KeywrightError) -> float:
+        """The pause after the fault, in seconds."""
+        if isinstance(fault, StoreUnavailable) and not self._is_logged:
+            self._is_logged = True
             log.warning("the search of the administration pages waits for the database: %s", fault)
-        wait, self._wait = self._wait, min(2 * self._wait, _LONGEST_WAIT)
-        # Anything else is a fault of the program, which has been written to the log.
-        return wait if isinstance(fault, Unavailable) else 10 * _LONGEST_WAIT
+        pause, self._pause = self._pause, min(2 * self._pause, _MAX_PAUSE)
+        # Anything else is a bug, which the desk has logged.
+        return pause if isinstance(fault, Unavailable) else 10 * _MAX_PAUSE
 
-    def is_over(self) -> None:
-        self._wait, self._is_said = _FIRST_WAIT, False
-
-
-def _now() -> datetime:
-    return datetime.now(UTC).replace(microsecond=0)
+    def reset(self) -> None:
+        """A step succeeded."""
+        self._pause, self._is_logged = _FIRST_PAUSE, False

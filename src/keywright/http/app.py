@@ -1,6 +1,5 @@
 """The one place where the parts are put together."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -8,9 +7,11 @@ from functools import partial
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from keywright.background.clean_up import forget_what_is_old
-from keywright.background.counters import looked_after
-from keywright.background.job_runner import JobRunner, working_on_jobs
+from keywright.background.clean_up import clean_up
+from keywright.background.counters import save_counters
+from keywright.background.job_runner import JobRunner, running_jobs
+from keywright.background.loops import running
+from keywright.background.projector import project_events
 from keywright.config import Settings
 from keywright.db import Storage
 from keywright.engine.desk import Desk
@@ -38,18 +39,16 @@ def create_app(settings: Settings, storage: Storage, admin_address: Address | No
             answer_within=settings.answer_within_seconds,
         )
         app.state.desk = edge.desk = desk
-        forgetting = asyncio.create_task(forget_what_is_old(desk, settings.keep_events_days))
         try:
-            long_work = working_on_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days)
             async with (
-                looked_after(desk, edge.tallies),
-                long_work as work,
-                _admin_pages(settings, storage, desk, edge, work) as admin,
+                running(clean_up(desk, settings.keep_events_days)),
+                running(save_counters(desk, edge.tallies)),
+                running(project_events(desk)),
+                running_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days) as jobs,
+                _admin_pages(settings, storage, desk, edge, jobs) as admin,
             ):
                 yield {"admin": admin}
         finally:
-            forgetting.cancel()
-            await asyncio.wait([forgetting])
             edge.intake.close()
             await desk.close()
 

@@ -169,7 +169,7 @@ class Edge:
         try:
             answer = await action.answer(call)
         except e.LimitReached:
-            self.tallies.refuse(call.key)
+            self.tallies.count_refusal(call.key)
             raise
         self.tallies.validations += action.operation == "validate"
         return answer

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from keywright import jobs
-from keywright.background.job_runner import FILES_KEPT, JOBS_KEPT
+from keywright.background.job_clean_up import FILES_KEPT, JOBS_KEPT
 from keywright.core.errors import UnknownJob
 from keywright.db import ReadTransaction
 from keywright.http.pages.error_messages import counted

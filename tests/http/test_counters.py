@@ -1,37 +1,33 @@
-"""What a server does by itself: it counts, keeps the counts, and lets the search follow the events."""
+"""A server saves its counters and updates the search terms in the background."""
 
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from keywright.background.counters import Counters
-from keywright.background.projector import _rest_after
-from keywright.search.projector import Lag, Projected
 from tests.http.asking import Client, a_key
 from tests.http.conftest import assert_clean
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
 from tools import postgres
 from tools.postgres import FAST
 
-#: How long a server may take to end when it has no calls to answer, in seconds.
+#: How long an idle server may take to stop, in seconds.
 SOON = 5.0
-SAID = "the search of the administration pages waits for the database"
+WARNING = "the search of the administration pages waits for the database"
 
 
 @pytest.fixture
 def own(database: str, tmp_path: Path) -> Iterator[RunningServer]:
-    """A server of the test's own."""
+    """A server for one test."""
     with running(tmp_path / "data", database, **NO_LIMITS) as own:
         yield own
     assert_clean(own)
 
 
 def validations(server: RunningServer) -> int:
-    """How many were kept."""
+    """The number that is saved."""
     rows = server.sql("SELECT sum(amount) FROM daily_counts WHERE name = 'license.validated'")
     return int(rows[0][0] or 0)
 
@@ -41,7 +37,7 @@ def terms(server: RunningServer) -> list[str]:
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """How long it takes."""
+    """How long the work takes."""
     began = time.monotonic()
     work()
     return time.monotonic() - began
@@ -59,14 +55,14 @@ def test_validations_that_succeed_are_counted(own: RunningServer) -> None:
 
 
 @pytest.mark.databases("sqlite")
-def test_counts_are_kept_while_the_server_runs(own: RunningServer) -> None:
+def test_counters_are_saved_while_the_server_runs(own: RunningServer) -> None:
     with Client(own, own.api_key()) as vendor:
         key = vendor.license()
         vendor.validate(key)
         wait_until(lambda: validations(own) == 1, "the count")
 
 
-def test_activations_and_reactivations_without_a_free_place_are_counted_by_license(
+def test_activations_and_reactivations_refused_at_the_limit_are_counted_by_license(
     own: RunningServer,
 ) -> None:
     with Client(own, own.api_key()) as vendor:
@@ -83,7 +79,7 @@ def test_activations_and_reactivations_without_a_free_place_are_counted_by_licen
     assert abs(last_at - time.time()) < 60
 
 
-def test_it_is_known_when_an_api_key_was_used_last(own: RunningServer) -> None:
+def test_the_last_use_of_an_api_key_is_saved(own: RunningServer) -> None:
     used, unused = own.api_key(), own.api_key()
     with Client(own, used) as vendor, Client(own, (unused[0], "wrong")) as stranger:
         vendor.license()
@@ -94,7 +90,7 @@ def test_it_is_known_when_an_api_key_was_used_last(own: RunningServer) -> None:
     assert found[1] == (None,)
 
 
-def test_a_license_is_found_by_what_its_activations_say_some_moments_later(own: RunningServer) -> None:
+def test_search_terms_follow_activations_and_deletions(own: RunningServer) -> None:
     with Client(own, own.api_key()) as vendor:
         key = vendor.license()
         token = vendor.activate(key, query={"label": "Studio LEFT"}).data["activationData"]["token"]
@@ -105,7 +101,7 @@ def test_a_license_is_found_by_what_its_activations_say_some_moments_later(own: 
     own.assert_consistent()
 
 
-def test_a_server_that_is_never_idle_lets_the_search_follow_all_the_same(own: RunningServer) -> None:
+def test_a_busy_server_updates_the_search_terms_too(own: RunningServer) -> None:
     with Client(own, own.api_key()) as vendor:
         key = vendor.license()
 
@@ -113,12 +109,12 @@ def test_a_server_that_is_never_idle_lets_the_search_follow_all_the_same(own: Ru
             vendor.activated(key)
             return f"t{first}" in terms(own)
 
-        wait_until(lambda: own.count("positions"), "it to begin")
+        wait_until(lambda: own.count("positions"), "the projector to start")
         first = vendor.activated(key)
         wait_until(is_found_by_its_first_token, "the search")
 
 
-def test_each_of_several_processes_keeps_what_it_counted(tmp_path: Path) -> None:
+def test_each_worker_saves_its_own_counters(tmp_path: Path) -> None:
     with running(tmp_path / "data", "postgresql", workers=3, **NO_LIMITS) as server:
         with Client(server, server.api_key()) as vendor:
             key = vendor.license()
@@ -129,7 +125,7 @@ def test_each_of_several_processes_keeps_what_it_counted(tmp_path: Path) -> None
         assert validations(server) == 40
 
 
-def test_while_the_database_is_away_little_is_said_and_the_counts_are_kept_for_later(tmp_path: Path) -> None:
+def test_during_an_outage_one_warning_is_logged_and_counters_are_saved_afterwards(tmp_path: Path) -> None:
     with postgres.running(**FAST) as server:
         url = server.url(server.create_database())
         with running(tmp_path / "data", database_url=url, **NO_LIMITS) as own:
@@ -137,10 +133,10 @@ def test_while_the_database_is_away_little_is_said_and_the_counts_are_kept_for_l
                 key = vendor.license()
                 vendor.validate(key)
             server.stop("fast")
-            wait_until(lambda: SAID in own.log, "a word about it")
-            # It tries again twice meanwhile.
+            wait_until(lambda: WARNING in own.log, "the warning")
+            # Long enough for two more tries.
             time.sleep(3.5)
-            assert own.log.count(SAID) == 1
+            assert own.log.count(WARNING) == 1
             server.start()
             wait_until(lambda: validations(own) == 1, "the count")
             with Client(own) as program:
@@ -148,79 +144,5 @@ def test_while_the_database_is_away_little_is_said_and_the_counts_are_kept_for_l
             server.stop("fast")
             assert seconds(own.stop) < SOON
             assert own.stop() == 0
-            assert own.log.count(SAID) <= 2
+            assert own.log.count(WARNING) <= 2
             server.start()
-
-
-# --- resting --------------------------------------------------------------------------------------
-
-MORE = Projected(100, Lag(5_000, None, 1.0))
-ALL = Projected(100, Lag(0, None, 1.0))
-HELD_UP = Projected(0, Lag(5_000, None, 1.0))
-
-
-def test_with_nothing_left_or_nothing_to_be_done_about_it_it_looks_again_a_second_later() -> None:
-    assert [_rest_after(one, 0.01, load) for one in (ALL, HELD_UP) for load in (0, 1)] == [1.0] * 4
-
-
-def test_with_more_left_an_idle_server_rests_as_long_as_it_worked() -> None:
-    assert _rest_after(MORE, 0.01, 0.0) == 0.01
-
-
-def test_the_busier_a_server_is_the_longer_it_rests_but_a_hundred_times_at_most_and_five_seconds() -> None:
-    rests = [_rest_after(MORE, 0.01, load / 100) for load in range(101)]
-    assert rests == sorted(rests)
-    assert rests[10] >= 50 * 0.01
-    assert rests[50:] == [1.0] * 51
-    assert _rest_after(MORE, 0.1, 1.0) == 5.0
-
-
-def test_on_a_busy_server_steps_that_take_very_long_take_a_tenth_of_the_time() -> None:
-    assert _rest_after(MORE, 3.0, 0.5) == 30.0
-
-
-# --- counting -------------------------------------------------------------------------------------
-
-NOW = datetime(2026, 1, 15, 12, 30, 45, tzinfo=UTC)
-LATER = NOW + timedelta(hours=1)
-
-
-def test_what_was_taken_is_not_counted_again() -> None:
-    tallies = Counters()
-    assert tallies.take() is None
-    tallies.validations += 2
-    tallies.refuse("a")
-    tallies.refuse("a")
-    tallies.used_api_keys[7] = NOW
-    command = tallies.take()
-    assert command is not None
-    assert (command.validations, command.refused, command.used_api_keys) == (2, {"a": 2}, {7: NOW})
-    assert tallies.take() is None
-
-
-def test_what_could_not_be_kept_is_counted_again_beside_what_came_meanwhile() -> None:
-    tallies = Counters()
-    tallies.validations += 2
-    tallies.refuse("a")
-    tallies.used_api_keys |= {7: NOW, 8: NOW}
-    first = tallies.take()
-    assert first is not None
-    tallies.validations += 3
-    tallies.refuse("a")
-    tallies.refuse("b")
-    tallies.used_api_keys[7] = LATER
-    tallies.give_back(first)
-    command = tallies.take()
-    assert command is not None
-    assert (command.validations, command.refused) == (5, {"a": 2, "b": 1})
-    assert command.used_api_keys == {7: LATER, 8: NOW}
-
-
-def test_of_very_many_license_keys_the_first_thousand_are_counted() -> None:
-    tallies = Counters()
-    for number in range(1500):
-        tallies.refuse(f"{number}")
-    tallies.refuse("7")
-    tallies.refuse("1007")
-    assert len(tallies.refused) == 1000
-    assert tallies.refused["7"] == 2

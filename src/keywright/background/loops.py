@@ -1,0 +1,28 @@
+"""What every loop in the background needs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from keywright.core.command import Origin
+
+#: The origin of commands that no user and no caller has sent.
+ORIGIN = Origin("keywright", "", "")
+
+
+def read_clock() -> datetime:
+    """The time now, in whole seconds."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+@asynccontextmanager
+async def running(loop: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run the loop beside the block; cancel it at the end of the block and wait until it has ended."""
+    task = asyncio.create_task(loop)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])

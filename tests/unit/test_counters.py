@@ -1,0 +1,49 @@
+"""Counters in memory: nothing is counted twice or lost, and they stay small."""
+
+from datetime import UTC, datetime, timedelta
+
+from keywright.background.counters import Counters
+
+NOW = datetime(2026, 1, 15, 12, 30, 45, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
+
+
+def test_counts_are_taken_once() -> None:
+    counters = Counters()
+    assert counters.take() is None
+    counters.validations += 2
+    counters.count_refusal("a")
+    counters.count_refusal("a")
+    counters.used_api_keys[7] = NOW
+    command = counters.take()
+    assert command is not None
+    assert (command.validations, command.refused, command.used_api_keys) == (2, {"a": 2}, {7: NOW})
+    assert counters.take() is None
+
+
+def test_counts_that_could_not_be_saved_are_added_to_the_new_ones() -> None:
+    counters = Counters()
+    counters.validations += 2
+    counters.count_refusal("a")
+    counters.used_api_keys |= {7: NOW, 8: NOW}
+    first = counters.take()
+    assert first is not None
+    counters.validations += 3
+    counters.count_refusal("a")
+    counters.count_refusal("b")
+    counters.used_api_keys[7] = LATER
+    counters.give_back(first)
+    command = counters.take()
+    assert command is not None
+    assert (command.validations, command.refused) == (5, {"a": 2, "b": 1})
+    assert command.used_api_keys == {7: LATER, 8: NOW}
+
+
+def test_refusals_are_counted_for_a_thousand_license_keys() -> None:
+    counters = Counters()
+    for number in range(1500):
+        counters.count_refusal(f"{number}")
+    counters.count_refusal("7")
+    counters.count_refusal("1007")
+    assert len(counters.refused) == 1000
+    assert counters.refused["7"] == 2
