@@ -84,7 +84,7 @@ def test_it_says_what_runs_here_and_how_it_is(ada: Visitor, database: str) -> No
     assert re.search(r"Waiting at the desk \d+ at most 4,096", page)
     assert re.search(r"Memory \d+\.\d MB Uptime \d+ (s|min)", page)
     assert "Signed in 1 session" in page
-    wait_until(lambda: "Everything that happened can be found." in said(ada.get("/system")), "the search")
+    wait_until(lambda: "The search index is up to date." in said(ada.get("/system")), "the search")
 
 
 def test_calls_are_counted(ada: Visitor) -> None:
