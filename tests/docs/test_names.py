@@ -76,6 +76,15 @@ def test_a_sentence_that_is_said_nowhere_is_found() -> None:
     assert not is_said("the port … was taken", said)
 
 
+def test_every_label_that_the_page_about_the_pages_names_is_on_one() -> None:
+    page = (ROOT / "docs" / "how-to" / "work-with-the-pages.md").read_text()
+    labels = set(re.findall(r"(?<![*\w])\*([A-Z][\w ]+)\*(?!\*)", page))
+    files = [*(SOURCE / "http" / "admin").rglob("*.html"), *(SOURCE / "http" / "admin").rglob("*.py")]
+    shown = "".join(file.read_text() for file in files)
+    assert {"My account", "Deactivate all"} <= labels
+    assert {one for one in labels if f'"{one}"' not in shown and f">{one}<" not in shown} == set()
+
+
 # --- commands, targets, files ---------------------------------------------------------------------
 
 
