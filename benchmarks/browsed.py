@@ -1,5 +1,5 @@
 """An installation as the administration pages find it: licenses of every kind, activations with labels and
-addresses, and what follows the events (marks, daily counts, refusals), as if it had followed them all.
+addresses, and what follows the events (search terms, daily counts, refusals), as if it had followed them all.
 """
 
 import random
@@ -14,7 +14,7 @@ from benchmarks.databases import Database
 from benchmarks.installations import key_of, opened
 from keywright.db import WriteTransaction
 from keywright.db.bulk import Values, inserting
-from keywright.db.schema import daily_counts, limit_refusals, marks
+from keywright.db.schema import daily_counts, limit_refusals, search_terms
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.licensing.activations import store as activation_store
@@ -35,7 +35,7 @@ _BUSY_INDEX, _BUSY = 7, 20_000
 _LIMITS = (1, 1, 1, 2, 3, 5, None)
 _NAMES = ("Office", "Studio", "Anna", "Build server", "Reception", "Home", "Lab", "Édouard", "工作站")
 
-_INSERT_MARKS = inserting(marks)
+_INSERT_TERMS = inserting(search_terms)
 _INSERT_COUNTS = inserting(daily_counts)
 _INSERT_REFUSALS = inserting(limit_refusals)
 
@@ -61,13 +61,13 @@ class _Told(NamedTuple):
     licenses: list[License]
     activations: list[Activation]
     events: list[Event]
-    marks: list[Values]
+    search_terms: list[Values]
 
 
 def fill(folder: Path, database: Database, licenses: int, say: Callable[[str], None]) -> Browsed:
     """Make an installation below the folder, with three activations for five licenses."""
     data_dir = folder / f"{licenses}-browsed"
-    say(f"making {licenses:,} licenses, their activations and marks …")
+    say(f"making {licenses:,} licenses, their activations and search terms …")
     now = datetime.now(UTC).replace(microsecond=0)
     chance = random.Random(licenses)
     database.prepare(data_dir)
@@ -107,7 +107,7 @@ def _tell(tx: WriteTransaction, indexes: range, amount: int, now: datetime, chan
         told.licenses.append(license)
         told.activations.extend(records)
         told.events.extend(_events(license, records))
-        told.marks.extend(_marks(license, records))
+        told.search_terms.extend(_terms(license, records))
     return told
 
 
@@ -190,19 +190,19 @@ def _events(license: License, records: list[Activation]) -> Iterator[Event]:
         yield Event(one.created_at, "license.activated", license.id, one.id, "program", one.ip_address)
 
 
-def _marks(license: License, records: list[Activation]) -> Iterator[Values]:
+def _terms(license: License, records: list[Activation]) -> Iterator[Values]:
     if license.times_activated_max is not None and license.times_activated >= license.times_activated_max:
-        yield _mark("full", license.id, 0)
+        yield _term("full", license.id, 0)
     if not records:
-        yield _mark("unused", license.id, 0)
+        yield _term("unused", license.id, 0)
     for one in records:
-        yield _mark(f"t{one.token}", license.id, one.id)
-        yield _mark(f"i{one.ip_address}", license.id, one.id)
+        yield _term(f"t{one.token}", license.id, one.id)
+        yield _term(f"i{one.ip_address}", license.id, one.id)
         if one.label is not None:
-            yield _mark(f"l{one.label.lower()}", license.id, one.id)
+            yield _term(f"l{one.label.lower()}", license.id, one.id)
 
 
-def _mark(term: str, license_id: int, activation_id: int) -> Values:
+def _term(term: str, license_id: int, activation_id: int) -> Values:
     return {"term": term, "license_id": license_id, "activation_id": activation_id}
 
 
@@ -211,7 +211,7 @@ def _save(tx: WriteTransaction, told: _Told) -> None:
     activation_store.save_new_activations(tx, told.activations)
     event_store.save_events(tx, told.events)
     tx.save_numbers()
-    _INSERT_MARKS.execute(tx.connection, told.marks)
+    _INSERT_TERMS.execute(tx.connection, told.search_terms)
 
 
 def _save_counts(tx: WriteTransaction, licenses: int, now: datetime, chance: random.Random) -> None:

@@ -188,7 +188,7 @@ def test_an_answer_is_there_after_a_day_and_not_for_ever(database: str, tmp_path
         make_older(server, 200, seconds=_DAY)
         make_older(server, 404, seconds=3 * _DAY)
         server.start()
-        wait_until(lambda: server.count("kept_answers") == 1, "the older answer to be forgotten")
+        wait_until(lambda: server.count("idempotency_records") == 1, "the older answer to be forgotten")
         with Client(server, credentials) as vendor:
             again = vendor.activate(key, **once)
             assert (again.body, again.header("idempotency-replayed")) == (first.body, "true")
@@ -198,7 +198,7 @@ def test_an_answer_is_there_after_a_day_and_not_for_ever(database: str, tmp_path
 
 def make_older(server: RunningServer, status: int, *, seconds: int) -> None:
     """As if these answers had been given so long before; the server is stopped."""
-    change = f"UPDATE kept_answers SET kept_at = kept_at - {seconds} WHERE status = {status}"  # noqa: S608
+    change = f"UPDATE idempotency_records SET created_at = created_at - {seconds} WHERE status = {status}"  # noqa: S608
     path = database_path(server.database_url)
     if path is None:
         execute(server.database_url, change)

@@ -62,11 +62,11 @@ def test_a_number_gets_a_name_another_and_none(bob: Visitor, slug: str) -> None:
     ],
 )
 def test_what_is_wrong_is_said_beside_its_field(bob: Visitor, fields: dict[str, str], complaint: str) -> None:
-    before = bob.server.count("names")
+    before = bob.server.count("catalog_names")
     answer = bob.post("/names/products/new", **fields)
     assert answer.status_code == 422
     assert complaint in said(answer)
-    assert bob.server.count("names") == before
+    assert bob.server.count("catalog_names") == before
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_there_is_no_page_for_what_has_no_name(bob: Visitor, path: str) -> None:
 
 def test_many_names_are_in_pages_that_lead_on_and_back(bob: Visitor) -> None:
     server = bob.server
-    others = server.sql("SELECT number FROM names WHERE kind = 'user'")
+    others = server.sql("SELECT number FROM catalog_names WHERE kind = 'user'")
     gone = [SaveName(**asked(kind=NameKind.USER, number=number, name=None)) for (number,) in others]
     saved = [
         SaveName(**asked(kind=NameKind.USER, number=number, name=f"customer {number}"))
@@ -101,7 +101,7 @@ def test_many_names_are_in_pages_that_lead_on_and_back(bob: Visitor) -> None:
 
 
 def test_behind_the_last_name_the_page_says_so_and_leads_back(bob: Visitor) -> None:
-    numbers = bob.server.sql("SELECT number FROM names WHERE kind = 'product'")
+    numbers = bob.server.sql("SELECT number FROM catalog_names WHERE kind = 'product'")
     gone = [SaveName(**asked(kind=NameKind.PRODUCT, number=number, name=None)) for (number,) in numbers]
     decide(bob.server, *gone)
     page = bob.get("/names?after=1049")
@@ -126,7 +126,7 @@ def test_readers_look_and_change_nothing(server: RunningServer) -> None:
         assert "Name a product" not in page
         for path in ("/names/products/new", "/names/products/5", "/names/products/5/remove"):
             assert carol.post(path, number="5", name="Six").status_code == 403
-    assert server.sql("SELECT name FROM names WHERE kind = 'product' AND number = 5") == [("Five",)]
+    assert server.sql("SELECT name FROM catalog_names WHERE kind = 'product' AND number = 5") == [("Five",)]
 
 
 def test_a_name_is_shown_as_the_text_that_it_is(bob: Visitor) -> None:

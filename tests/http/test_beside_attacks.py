@@ -153,7 +153,7 @@ def test_no_answer_grows_with_a_history_that_is_used_against_others(
 def test_what_changed_nothing_leaves_nothing_behind(name: str, database: str, tmp_path: Path) -> None:
     with running(tmp_path / "data", database) as server:
         seen = attacked(server, a_target(server), name)
-        assert server.count("kept_answers") == 0
+        assert server.count("idempotency_records") == 0
         assert server.count("events") <= 30 + sum(seen.outcomes.values()) * (name == "A3-events")
     assert_harmless(seen, database)
 

@@ -33,7 +33,7 @@ def validations(server: RunningServer) -> int:
 
 
 def terms(server: RunningServer) -> list[str]:
-    return [term for (term,) in server.sql("SELECT term FROM marks")]
+    return [term for (term,) in server.sql("SELECT term FROM search_terms")]
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -109,7 +109,7 @@ def test_a_busy_server_updates_the_search_terms_too(own: RunningServer) -> None:
             vendor.activated(key)
             return f"t{first}" in terms(own)
 
-        wait_until(lambda: own.count("positions"), "the projector to start")
+        wait_until(lambda: own.count("checkpoints"), "the projector to start")
         first = vendor.activated(key)
         wait_until(is_found_by_its_first_token, "the search")
 

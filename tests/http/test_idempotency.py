@@ -103,19 +103,19 @@ def test_refusals_of_other_callers_are_decided_again_and_leave_nothing(
 ) -> None:
     key = vendor.license(times_activated_max=1)
     token = vendor.activated(key)
-    kept = server.count("kept_answers")
+    kept = server.count("idempotency_records")
     with Client(server, None if permissions is None else server.api_key(permissions)) as stranger:
         again = once()
         for refused in (stranger.activate(key, **again), stranger.activate(a_key(), **again)):
             assert refused.status == 404
         for _ in range(20):
             stranger.deactivate(key, "f" * 40, **once())
-        assert server.count("kept_answers") == kept
+        assert server.count("idempotency_records") == kept
         vendor.deactivate(key, token)
         first = stranger.activate(key, **again)
         assert_first(first)
         assert_replayed(stranger.activate(key, **again), first)
-        assert server.count("kept_answers") == kept + 1
+        assert server.count("idempotency_records") == kept + 1
 
 
 def test_an_answer_is_kept_as_it_went_out(vendor: Client, program: Client) -> None:
@@ -343,9 +343,9 @@ def test_answers_are_kept_for_a_day_at_least() -> None:
     assert timedelta(hours=24) <= ANSWERS_KEPT
 
 
-def test_kept_answers_are_sealed(server: RunningServer, vendor: Client, program: Client) -> None:
+def test_idempotency_records_are_sealed(server: RunningServer, vendor: Client, program: Client) -> None:
     key = vendor.license()
     token = program.activate(key, **once()).data["activationData"]["token"]
-    kept = [bytes(body) for (body,) in server.sql("SELECT sealed_body FROM kept_answers")]
+    kept = [bytes(body) for (body,) in server.sql("SELECT sealed_body FROM idempotency_records")]
     assert kept
     assert not any(text.encode() in body for text in (key, token) for body in kept)

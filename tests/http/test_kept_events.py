@@ -12,7 +12,7 @@ from tests.server import NO_LIMITS, RunningServer, running, wait_until
 def is_followed(server: RunningServer) -> bool:
     """Whether every event has been, and those are counted that were there before."""
     [(newest,)] = server.sql("SELECT max(id) FROM events")
-    at = {str(name): int(number) for name, number in server.sql("SELECT name, last_id FROM positions")}
+    at = {str(name): int(number) for name, number in server.sql("SELECT name, last_id FROM checkpoints")}
     return bool(at) and at["events"] == newest and 0 <= at["past_until"] <= at["past_events"]
 
 

@@ -20,7 +20,7 @@ _QUERIES = (
     "SELECT id, times_activated, times_activated_max, status FROM licenses ORDER BY id",
     "SELECT license_id, token, deactivated_at IS NULL FROM activations ORDER BY license_id, token",
     "SELECT count(*), coalesce(max(id), 0) FROM events",
-    "SELECT scope FROM kept_answers ORDER BY scope",
+    "SELECT scope FROM idempotency_records ORDER BY scope",
 )
 
 

@@ -63,7 +63,7 @@ def test_a_database_without_tables_has_lost_everything(states: list[State], tmp_
         "DELETE FROM events WHERE id = 7",
         "UPDATE licenses SET times_activated = times_activated + 1 WHERE id = 1",
         "DELETE FROM activations WHERE id = 5",
-        "DELETE FROM kept_answers WHERE scope = (SELECT max(scope) FROM kept_answers)",
+        "DELETE FROM idempotency_records WHERE scope = (SELECT max(scope) FROM idempotency_records)",
     ],
 )
 def test_a_change_that_is_half_there_is_found(states: list[State], tmp_path: Path, statement: str) -> None:

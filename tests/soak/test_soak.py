@@ -96,7 +96,7 @@ def keep_answers(server: RunningServer, age: timedelta) -> None:
 
 def kept_before(server: RunningServer, moment: datetime) -> int:
     """How many answers are kept since before this moment."""
-    query = "SELECT count(*) FROM kept_answers WHERE kept_at < ?"
+    query = "SELECT count(*) FROM idempotency_records WHERE created_at < ?"
     return int(server.sql(query, int(moment.timestamp()))[0][0])
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from keywright.db import ReadTransaction, Storage, WriteTransaction
 from keywright.db.bulk import inserting
-from keywright.db.schema import marks
+from keywright.db.schema import search_terms
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, Status
@@ -24,19 +24,19 @@ TERMS = (
     ("tnone", False),
     *((prefix, True) for prefix in PREFIXES),
 )
-_INSERT_MARKS = inserting(marks)
+_INSERT_TERMS = inserting(search_terms)
 #: No license here is good for longer, in days.
 _LONGEST = 1_000
 
 
-class Marked(NamedTuple):
+class LicenseWithTerms(NamedTuple):
     """A license, and the terms it is found by."""
 
     license: License
     terms: frozenset[str]
 
 
-def a_marked(number: int, chance: random.Random) -> Marked:
+def a_license_with_terms(number: int, chance: random.Random) -> LicenseWithTerms:
     """A license of any kind, used by chance; most of its numbers are shared with others."""
     limit = chance.choice((None, 1, 2))
     taken = chance.choice((0, 0, 1, 2))
@@ -59,14 +59,14 @@ def a_marked(number: int, chance: random.Random) -> Marked:
         terms.add("full")
     if not taken:
         terms.add("unused")
-    return Marked(license, frozenset(terms))
+    return LicenseWithTerms(license, frozenset(terms))
 
 
-def insert(tx: WriteTransaction, some: Iterable[Marked]) -> None:
+def insert(tx: WriteTransaction, some: Iterable[LicenseWithTerms]) -> None:
     """Write them, each of their terms from two activations where it comes from any."""
     listed = list(some)
     license_store.save_new_licenses(tx, [one.license for one in listed])
-    _INSERT_MARKS.execute(
+    _INSERT_TERMS.execute(
         tx.connection,
         [
             {"term": term, "license_id": one.license.id, "activation_id": activation}
@@ -77,7 +77,7 @@ def insert(tx: WriteTransaction, some: Iterable[Marked]) -> None:
     )
 
 
-def matching(search: Search, some: Iterable[Marked], now: datetime = NOW) -> list[License]:
+def matching(search: Search, some: Iterable[LicenseWithTerms], now: datetime = NOW) -> list[License]:
     """Those that are looked for, in the order of the list."""
     found = [one.license for one in some if _is_wanted(search, one, now)]
     if search.order == Order.EXPIRES:
@@ -85,7 +85,7 @@ def matching(search: Search, some: Iterable[Marked], now: datetime = NOW) -> lis
     return sorted(found, key=lambda one: one.id, reverse=search.order == Order.NEWEST)
 
 
-def _is_wanted(search: Search, one: Marked, now: datetime) -> bool:
+def _is_wanted(search: Search, one: LicenseWithTerms, now: datetime) -> bool:
     license, terms, term = one.license, one.terms, search.term
     columns = {name: getattr(search, name) for name in ("status", "product_id", "order_id", "user_id")}
     columns["id"] = search.license_id
@@ -122,18 +122,18 @@ def pages_back(tx: ReadTransaction, search: Search, last: Page, **asked: Any) ->
         yield page
 
 
-def many_marked(storage: Storage, amount: int, seed: int) -> list[Marked]:
+def many_licenses_with_terms(storage: Storage, amount: int, seed: int) -> list[LicenseWithTerms]:
     """So many licenses, written."""
     chance = random.Random(seed)
     # Numbers have gaps, as after others were deleted.
     numbers = sorted(chance.sample(range(1, 3 * amount), amount))
-    some = [a_marked(number, chance) for number in numbers]
+    some = [a_license_with_terms(number, chance) for number in numbers]
     with storage.write() as tx:
         insert(tx, some)
     return some
 
 
-def insert_marks(tx: WriteTransaction, records: Iterable[Activation]) -> None:
+def insert_terms(tx: WriteTransaction, records: Iterable[Activation]) -> None:
     """Let licenses be found by the tokens, labels and addresses of these activations."""
     values = [
         {"term": term, "license_id": one.license_id, "activation_id": one.id}
@@ -144,4 +144,4 @@ def insert_marks(tx: WriteTransaction, records: Iterable[Activation]) -> None:
             terms_store.address_term(one.ip_address),
         )
     ]
-    _INSERT_MARKS.execute(tx.connection, values)
+    _INSERT_TERMS.execute(tx.connection, values)

@@ -21,10 +21,10 @@ from tests.makers import KEY_RING, NOW, a_license, url_of
 from tests.proving import size
 from tests.storage.browsed import (
     TERMS,
-    Marked,
-    a_marked,
+    LicenseWithTerms,
+    a_license_with_terms,
     insert,
-    many_marked,
+    many_licenses_with_terms,
     matching,
     pages,
     pages_back,
@@ -39,10 +39,10 @@ class Shelf:
 
     def __init__(self, storage: Storage, amount: int) -> None:
         self.storage = storage
-        self.marked = many_marked(storage, amount, seed=amount)
+        self.licenses = many_licenses_with_terms(storage, amount, seed=amount)
 
     def matching(self, search: Search) -> list[License]:
-        return matching(search, self.marked)
+        return matching(search, self.licenses)
 
     def find_page(self, search: Search, cursor: str | None = None, *, limit: int = 10, **asked: Any) -> Page:
         return ask(
@@ -272,7 +272,7 @@ def test_a_made_up_cursor_is_a_place_like_any_other(
 ) -> None:
     cursor = packed(str(search.order), is_backward, *place)
     page = shelf.find_page(search, cursor, limit=1_000)
-    rest = matching(search, [one for one in shelf.marked if one.license in page.licenses])
+    rest = matching(search, [one for one in shelf.licenses if one.license in page.licenses])
     assert list(page.licenses) == rest
 
 
@@ -291,7 +291,7 @@ def test_what_is_added_and_deleted_between_pages_neither_hides_nor_doubles_the_o
     storage: Storage, order: Order, seed: int
 ) -> None:
     chance = random.Random(seed)
-    staying = many_marked(storage, 120, seed)
+    staying = many_licenses_with_terms(storage, 120, seed)
     passing = iter(range(1_000, 10_000))
     search = Search(
         order=order,
@@ -303,7 +303,7 @@ def test_what_is_added_and_deleted_between_pages_neither_hides_nor_doubles_the_o
     while True:
         with storage.write() as tx:
             activation_store.delete_licenses(tx, gone)
-            new = [a_marked(next(passing), chance) for _ in range(4)]
+            new = [a_license_with_terms(next(passing), chance) for _ in range(4)]
             insert(tx, new)
             gone = [one.license.id for one in new[:2]]
         with storage.read() as tx:
@@ -360,20 +360,26 @@ def test_nothing_is_found_where_there_is_nothing(storage: Storage) -> None:
             assert page == Page((), None, None, 0, total_is_least=False, is_incomplete=False)
 
 
-def test_marks_of_what_is_not_so_any_more_find_nothing(storage: Storage) -> None:
+def test_search_terms_of_what_is_not_so_any_more_find_nothing(storage: Storage) -> None:
     was_full = a_license(id=1, key="1", times_activated=1, times_activated_max=2)
     was_unused = a_license(id=2, key="2", times_activated=1)
     with storage.write() as tx:
-        insert(tx, [Marked(was_full, frozenset({"full"})), Marked(was_unused, frozenset({"unused"}))])
+        insert(
+            tx,
+            [
+                LicenseWithTerms(was_full, frozenset({"full"})),
+                LicenseWithTerms(was_unused, frozenset({"unused"})),
+            ],
+        )
     with storage.read() as tx:
         for search in (Search(is_full=True), Search(is_unused=True)):
             assert find_page(tx, search, cursor=None, limit=3, now=NOW).licenses == ()
             assert find_matching_ids(tx, search, after_id=0, limit=3, now=NOW).ids == ()
 
 
-def test_marks_of_deleted_licenses_find_nothing(storage: Storage) -> None:
+def test_search_terms_of_deleted_licenses_find_nothing(storage: Storage) -> None:
     with storage.write() as tx:
-        insert(tx, [Marked(a_license(id=1, key="1"), frozenset({"la", "lb"}))])
+        insert(tx, [LicenseWithTerms(a_license(id=1, key="1"), frozenset({"la", "lb"}))])
         activation_store.delete_licenses(tx, {1})
     with storage.read() as tx:
         for search in (Search(term="la"), Search(term="l", is_prefix=True)):

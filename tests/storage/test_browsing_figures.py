@@ -17,7 +17,7 @@ from keywright.licensing.licenses.model import Status
 from keywright.search import Figures, Overview, RecentFigures, count_figures, overview
 from keywright.search import statistics as of_figures
 from tests.makers import NOW, a_license, an_event
-from tests.storage.browsed import Marked, insert, many_marked
+from tests.storage.browsed import LicenseWithTerms, insert, many_licenses_with_terms
 from tests.storage.conftest import Opener
 
 TODAY = NOW.date()
@@ -57,15 +57,15 @@ def test_an_empty_database_has_an_overview(storage: Storage) -> None:
 
 
 def test_the_figures_are_what_counting_every_license_gives(storage: Storage) -> None:
-    marked = many_marked(storage, 200, seed=3)
+    stored = many_licenses_with_terms(storage, 200, seed=3)
     found = ask(storage, lambda tx: count_figures(tx, NOW))
-    licenses = [one.license for one in marked]
+    licenses = [one.license for one in stored]
     until = NOW + timedelta(days=30)
     assert found == Figures(
         by_status={status: sum(one.status == status for one in licenses) for status in Status},
         total=200,
-        full=sum("full" in one.terms for one in marked),
-        unused=sum("unused" in one.terms for one in marked),
+        full=sum("full" in one.terms for one in stored),
+        unused=sum("unused" in one.terms for one in stored),
         expiring_30_days=sum(
             one.expires_at is not None and NOW < one.expires_at <= until for one in licenses
         ),
@@ -133,7 +133,7 @@ def add(storage: Storage) -> Any:
     def added() -> None:
         number = next(numbers)
         with storage.write() as tx:
-            insert(tx, [Marked(a_license(id=number, key=f"{number}"), frozenset())])
+            insert(tx, [LicenseWithTerms(a_license(id=number, key=f"{number}"), frozenset())])
 
     return added
 

@@ -16,7 +16,7 @@ from keywright.licensing.licenses import store as license_store
 from keywright.search import Order, Search, find_page
 from tests.databases import execute
 from tests.makers import NOW, activate, create, deactivate, deactivate_all, reactivate
-from tests.storage.browsed import many_marked
+from tests.storage.browsed import many_licenses_with_terms
 
 #: A statement and its parameters.
 Statement = tuple[str, Any]
@@ -59,24 +59,24 @@ def plans(storage: Storage, search: Search) -> str:
         ({"order_id": 1}, "ix_licenses_order_id"),
         ({"user_id": 1}, "ix_licenses_user_id"),
         ({"expiring_within_days": 30}, "ix_licenses_expires_at"),
-        ({"is_full": True}, "marks"),
-        ({"is_unused": True, "status": 3}, "marks"),
-        ({"term": "llap", "is_prefix": True}, "marks"),
-        ({"term": "llap", "is_prefix": True, "license_id": 5}, "ix_marks_license_id_activation_id"),
+        ({"is_full": True}, "search_terms"),
+        ({"is_unused": True, "status": 3}, "search_terms"),
+        ({"term": "llap", "is_prefix": True}, "search_terms"),
+        ({"term": "llap", "is_prefix": True, "license_id": 5}, "ix_search_terms_license_id_activation_id"),
     ],
 )
 @pytest.mark.parametrize("order", Order)
 def test_every_search_has_its_index(
     storage: Storage, asked: dict[str, Any], index: str, order: Order, database: str
 ) -> None:
-    many_marked(storage, 200, seed=1)
+    many_licenses_with_terms(storage, 200, seed=1)
     found = plans(storage, Search(**asked, order=order))
     assert index in found
     if database == "postgresql":
         assert "Seq Scan" not in found
     else:
         assert "SCAN licenses" not in found
-        assert "SCAN marks" not in found
+        assert "SCAN search_terms" not in found
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import save_name
 from keywright.search import Search, find_page, interpret
 from tests.makers import NOW, a_license, activate, an_origin, create
-from tests.storage.browsed import Marked, insert, insert_marks
+from tests.storage.browsed import LicenseWithTerms, insert, insert_terms
 
 ADDRESS, LONG_ADDRESS = "203.0.113.9", "2001:db8::9"
 
@@ -36,7 +36,7 @@ def tokens(storage: Storage) -> list[str]:
     )
     records = [one.activations[0] for one in outcomes if isinstance(one, LicenseRecord)]
     with storage.write() as tx:
-        insert_marks(tx, records)
+        insert_terms(tx, records)
     return [one.token for one in records]
 
 
@@ -112,8 +112,8 @@ def test_a_name_that_was_given_to_a_number_is_found(storage: Storage) -> None:
         insert(
             tx,
             [
-                Marked(a_license(id=1, key="A", user_id=9), frozenset()),
-                Marked(a_license(id=2, key="B", product_id=17), frozenset()),
+                LicenseWithTerms(a_license(id=1, key="A", user_id=9), frozenset()),
+                LicenseWithTerms(a_license(id=2, key="B", product_id=17), frozenset()),
             ],
         )
         for kind, number in ((NameKind.USER, 9), (NameKind.USER, 10), (NameKind.PRODUCT, 17)):
@@ -129,7 +129,7 @@ def test_a_name_that_was_given_to_a_number_is_found(storage: Storage) -> None:
 
 def test_a_customer_who_is_called_by_their_number_is_found_once(storage: Storage) -> None:
     with storage.write() as tx:
-        insert(tx, [Marked(a_license(id=1, key="A", user_id=9), frozenset())])
+        insert(tx, [LicenseWithTerms(a_license(id=1, key="A", user_id=9), frozenset())])
         save_name(tx, NameKind.USER, 9, "9")
     found = ask(storage, lambda tx: interpret(tx, "9"))
     assert [one.kind for one in found] == ["customer"]

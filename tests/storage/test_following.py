@@ -31,13 +31,13 @@ from tests.makers import (
     update,
 )
 from tests.storage.conftest import Opener
-from tests.storage.marked import (
+from tests.storage.projected import (
     assert_followed,
     day,
     follow_all,
     followed,
     found_counts,
-    found_marks,
+    found_terms,
     lag,
     tally,
 )
@@ -50,7 +50,7 @@ def activated(executor: Executor, key: str = "a", **fields: Any) -> Activation:
 
 
 def terms(storage: Storage) -> list[str]:
-    return [term for term, _, _ in found_marks(storage)]
+    return [term for term, _, _ in found_terms(storage)]
 
 
 def a_past(storage: Storage, *, licenses: int, activations: int) -> None:
@@ -85,7 +85,7 @@ def test_a_license_is_found_by_the_token_the_label_and_the_address_of_an_activat
     executor.execute([create("a")])
     one = activated(executor, label="Büro LINKS")
     follow_all(executor)
-    assert found_marks(storage) == [
+    assert found_terms(storage) == [
         ("i192.0.2.1", 1, one.id),
         ("lbüro links", 1, one.id),
         (f"t{one.token}", 1, one.id),
@@ -96,13 +96,13 @@ def test_a_place_that_was_given_up_is_found_still(executor: Executor, storage: S
     executor.execute([create("a")])
     one = activated(executor)
     follow_all(executor)
-    before = found_marks(storage)
+    before = found_terms(storage)
     executor.execute([deactivate(one.token, "a")])
     follow_all(executor)
-    assert found_marks(storage) == before
+    assert found_terms(storage) == before
     executor.execute([reactivate(one.token, "a")])
     follow_all(executor)
-    assert found_marks(storage) == before
+    assert found_terms(storage) == before
 
 
 def test_a_license_without_a_label_has_no_term_for_one(executor: Executor, storage: Storage) -> None:
@@ -153,7 +153,7 @@ def test_a_license_is_full_while_it_has_no_free_place(executor: Executor, storag
 def test_a_license_is_unused_until_it_was_activated_once(executor: Executor, storage: Storage) -> None:
     executor.execute([create("a")])
     follow_all(executor)
-    assert found_marks(storage) == [("unused", 1, 0)]
+    assert found_terms(storage) == [("unused", 1, 0)]
     activated(executor)
     executor.execute([deactivate_all("a")])
     follow_all(executor)
@@ -177,7 +177,7 @@ def test_a_deleted_license_is_found_no_more(executor: Executor, storage: Storage
     executor.execute([tally(refused={"a": 1})])
     executor.execute([delete("a")])
     follow_all(executor)
-    assert {license_id for _, license_id, _ in found_marks(storage)} == {2}
+    assert {license_id for _, license_id, _ in found_terms(storage)} == {2}
     assert ask(storage, lambda tx: tx.connection.execute(select(limit_refusals)).all()) == []
     assert_followed(storage)
 
@@ -189,7 +189,7 @@ def test_a_license_that_is_deleted_before_anybody_looks_is_never_found(
     executor.execute([delete("a")])
     for _ in range(3):
         followed(executor, 1)
-        assert found_marks(storage) == []
+        assert found_terms(storage) == []
 
 
 def test_events_are_counted_by_day_and_name(executor: Executor, storage: Storage) -> None:
@@ -207,10 +207,10 @@ def test_events_are_counted_by_day_and_name(executor: Executor, storage: Storage
 def test_each_event_is_followed_once(executor: Executor, storage: Storage) -> None:
     executor.execute([create("a"), activate("a")])
     follow_all(executor)
-    before = found_marks(storage), found_counts(storage)
+    before = found_terms(storage), found_counts(storage)
     assert followed(executor).rows == 0
     assert follow_all(executor) == 0
-    assert (found_marks(storage), found_counts(storage)) == before
+    assert (found_terms(storage), found_counts(storage)) == before
 
 
 def test_a_step_follows_no_more_events_than_it_is_told(executor: Executor, storage: Storage) -> None:
@@ -266,7 +266,7 @@ def test_what_happens_while_the_past_is_gone_through_is_found(
         executor.execute([command])
         followed(executor, limit)
     follow_all(executor, limit)
-    assert len({license_id for _, license_id, _ in found_marks(storage)}) == 1
+    assert len({license_id for _, license_id, _ in found_terms(storage)}) == 1
     assert_followed(storage)
 
 
@@ -302,11 +302,11 @@ def test_events_that_are_gone_are_no_reason_to_stop(executor: Executor, storage:
     assert lag(storage).behind == 0
 
 
-def test_an_event_without_a_license_that_exists_marks_nothing(executor: Executor, storage: Storage) -> None:
+def test_an_event_of_no_license_adds_no_search_term(executor: Executor, storage: Storage) -> None:
     follow_all(executor)
     change(storage, lambda tx: event_store.save_events(tx, [an_event(license_id=99, activation_id=5)]))
     follow_all(executor)
-    assert found_marks(storage) == []
+    assert found_terms(storage) == []
     assert ask(storage, newest_event) == 1
 
 

@@ -12,7 +12,7 @@ from keywright.engine.executor import Executor
 from keywright.search.projector import Projected
 from tests.databases import execute
 from tests.makers import activate, create
-from tests.storage.marked import assert_followed, follow_all, followed, found_marks, lag
+from tests.storage.projected import assert_followed, follow_all, followed, found_terms, lag
 
 DATABASES = ("postgresql",)
 
@@ -61,10 +61,10 @@ def test_an_event_that_appears_below_others_is_not_skipped(
         executor.execute([activate("b"), create("c")])
         step = steps(executor)
         assert (step.rows, step.lag.behind) == (0, 3)
-        assert not any(one.token in term for term, _, _ in found_marks(storage))
+        assert not any(one.token in term for term, _, _ in found_terms(storage))
         one.connection.commit()
     follow_all(executor)
-    assert (f"t{one.token}", 1, 10**6) in found_marks(storage)
+    assert (f"t{one.token}", 1, 10**6) in found_terms(storage)
     assert_followed(storage)
 
 
@@ -108,7 +108,7 @@ def test_one_that_began_after_a_number_was_missing_is_not_waited_for(
             assert steps(executor).lag.behind == 2
             second.connection.commit()
     follow_all(executor)
-    assert (f"t{second.token}", 1, 2 * 10**6) in found_marks(storage)
+    assert (f"t{second.token}", 1, 2 * 10**6) in found_terms(storage)
     assert_followed(storage)
 
 
@@ -126,7 +126,7 @@ def test_one_that_began_early_and_wrote_late_does_not_hide_one_that_began_later(
             assert steps(executor).lag.behind == 2
             one.connection.commit()
     follow_all(executor)
-    assert (f"t{one.token}", 1, 10**6) in found_marks(storage)
+    assert (f"t{one.token}", 1, 10**6) in found_terms(storage)
     assert_followed(storage)
 
 
@@ -154,10 +154,10 @@ def test_following_does_not_begin_before_it_is_known_what_is_there(
     with late(url) as one:
         executor.execute([activate("b"), create("c")])
         assert steps(executor).rows == 0
-        assert found_marks(storage) == []
+        assert found_terms(storage) == []
         one.connection.commit()
     follow_all(executor)
-    assert (f"t{one.token}", 1, 10**6) in found_marks(storage)
+    assert (f"t{one.token}", 1, 10**6) in found_terms(storage)
     assert_followed(storage)
 
 
@@ -170,7 +170,7 @@ def test_a_database_that_was_copied_from_a_server_further_on_is_followed(
         executor.execute([activate("b")])
         steps(executor, 2)
         one.connection.rollback()
-    execute(url, "UPDATE positions SET last_id = 2^60 WHERE name = 'events_after'")
+    execute(url, "UPDATE checkpoints SET last_id = 2^60 WHERE name = 'events_after'")
     assert not followed(executor).lag.is_complete
     assert steps(executor, 2).lag.is_complete
     assert_followed(storage)
@@ -182,7 +182,7 @@ def test_who_meets_somebody_who_follows_leaves_it_to_them(
     follow_all(executor)
     executor.execute([create("a"), create("b")])
     with closing(psycopg.connect(url)) as other:
-        other.execute("SELECT 1 FROM positions WHERE name = 'events' FOR UPDATE")
+        other.execute("SELECT 1 FROM checkpoints WHERE name = 'events' FOR UPDATE")
         step = followed(executor)
         assert (step.rows, step.lag.behind) == (0, 2)
     assert followed(executor).rows == 2

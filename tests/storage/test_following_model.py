@@ -9,7 +9,7 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 
 from keywright.engine.executor import Executor
 from tests.storage.conftest import EVERY_ISOLATION
-from tests.storage.marked import assert_followed, follow, follow_all
+from tests.storage.projected import assert_followed, follow, follow_all
 from tests.storage.test_batches_model import BatchesAgainstModel, new_database
 
 DATABASES = EVERY_ISOLATION
@@ -40,7 +40,7 @@ class FollowedAgainstScratch(BatchesAgainstModel):
         super().teardown()
 
 
-def test_after_any_commands_the_marks_are_those_computed_from_scratch(database: str) -> None:
+def test_after_any_commands_the_search_terms_are_those_computed_from_scratch(database: str) -> None:
     few = settings(max_examples=40 if database == "sqlite" else 12, stateful_step_count=12, deadline=None)
     machine = partial(FollowedAgainstScratch, partial(new_database, database))
     run_state_machine_as_test(machine, settings=few)  # type: ignore[arg-type]

@@ -17,11 +17,11 @@ from keywright.core.command import Command
 from keywright.core.errors import StoreBusy
 from keywright.db import Storage, ask
 from keywright.engine.executor import Executor
-from keywright.search.terms_store import Checkpoints, find_positions
+from keywright.search.terms_store import Checkpoints, find_checkpoints
 from tests.makers import a_storage, activate, create, deactivate_all, delete, update
 from tests.server import wait_until
 from tests.storage.conftest import Opener
-from tests.storage.marked import assert_followed, follow, follow_all, found_counts
+from tests.storage.projected import assert_followed, follow, follow_all, found_counts
 
 pytestmark = pytest.mark.tier("ordinary")
 
@@ -90,7 +90,7 @@ import sys
 from keywright.engine.executor import Batches
 from keywright.db import open_storage
 from tests.makers import KEY_RING
-from tests.storage.marked import follow
+from tests.storage.projected import follow
 batches = Batches(open_storage(sys.argv[1], KEY_RING))
 print("ready", flush=True)
 while True:
@@ -99,7 +99,7 @@ while True:
 
 
 def _has_moved(storage: Storage, before: Checkpoints | None) -> bool:
-    return ask(storage, find_positions) != before
+    return ask(storage, find_checkpoints) != before
 
 
 def test_whoever_is_killed_while_following_has_followed_each_event_once_or_not_at_all(
@@ -110,7 +110,7 @@ def test_whoever_is_killed_while_following_has_followed_each_event_once_or_not_a
     for number in range(2):
         commands = [activate("a", label=f"{number} {one}") for one in range(60)]
         executor.execute([*commands, activate("b"), deactivate_all("b")])
-        before = ask(storage, find_positions)
+        before = ask(storage, find_checkpoints)
         with subprocess.Popen([sys.executable, "-c", _FOLLOWER, url], stdout=subprocess.PIPE) as follower:
             wait_until(partial(_has_moved, storage, before), "some steps")
             follower.send_signal(signal.SIGKILL)

@@ -34,7 +34,7 @@ from tests.makers import (
     reactivate,
     validate,
 )
-from tests.storage.marked import assert_followed, follow_all, followed
+from tests.storage.projected import assert_followed, follow_all, followed
 from tests.storage.test_browsing_indices import noted
 
 DAY = timedelta(days=1)

@@ -23,7 +23,7 @@ from keywright.search import Search
 from tests.jobs import Work, a_change, decided, events_of, make_orderer, start
 from tests.makers import NOW, activate, create, deactivate_all, delete, update
 from tests.storage.conftest import Opener
-from tests.storage.marked import follow_all
+from tests.storage.projected import follow_all
 
 DAY = timedelta(days=1)
 UNUSED = Search(product_id=77, is_unused=True)

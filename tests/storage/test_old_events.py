@@ -26,7 +26,7 @@ from tests.makers import (
     deactivate,
     deactivate_all,
 )
-from tests.storage.marked import follow_all, found_counts
+from tests.storage.projected import follow_all, found_counts
 
 DAY = timedelta(days=1)
 

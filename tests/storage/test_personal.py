@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sqlalchemy import Table, select
 
 from keywright.db import Storage, ask
-from keywright.db.schema import activations, events, licenses, marks, names
+from keywright.db.schema import activations, catalog_names, events, licenses, search_terms
 from keywright.engine.executor import Executor
 from keywright.events.model import Event
 from keywright.licensing.activations.model import Activation
@@ -29,7 +29,7 @@ from tests.makers import (
     save_name,
     validate,
 )
-from tests.storage.marked import assert_followed, follow_all
+from tests.storage.projected import assert_followed, follow_all
 
 DAY = timedelta(days=1)
 THEIRS = an_origin(ip_address="203.0.113.77", user_agent="CANARY/1.0 (of Dora)")
@@ -43,7 +43,7 @@ def everything(storage: Storage) -> str:
     def rows(table: Table) -> str:
         return ask(storage, lambda tx: repr([tuple(row) for row in tx.connection.execute(select(table))]))
 
-    return "\n".join(rows(one) for one in (activations, events, marks, names))
+    return "\n".join(rows(one) for one in (activations, events, search_terms, catalog_names))
 
 
 def activated(executor: Executor, key: str, **fields: Any) -> Activation:

@@ -24,7 +24,7 @@ from tests.databases import a_postgres_url
 from tests.jobs import Work
 from tests.makers import KEY_RING, NOW, a_retry, activate, create, url_of, validate
 from tests.storage import pre_release
-from tests.storage.marked import follow_all, found_marks, right_marks
+from tests.storage.projected import follow_all, found_terms, right_terms
 from tests.storage.test_postgres import an_engine, schema_of
 
 
@@ -60,7 +60,12 @@ def test_its_tables_become_those_that_the_schema_declares(url: str) -> None:
 def test_on_postgresql_every_constraint_and_index_gets_its_name(url: str) -> None:
     open_storage(url, KEY_RING).close()
     with a_postgres_url() as new:
-        assert schema_of(url) == schema_of(new)
+        assert _named(url) == _named(new)
+
+
+def _named(url: str) -> list[set[tuple[object, ...]]]:
+    # The server makes up the names of NOT NULL constraints, since version 18.
+    return [{row for row in some if "NOT NULL" not in str(row[2])} for some in schema_of(url)]
 
 
 def test_everything_in_it_is_kept(url: str) -> None:
@@ -96,7 +101,7 @@ def test_what_was_going_on_in_it_goes_on(url: str) -> None:
                 page = find_page(tx, expected, cursor=None, limit=9, now=NOW)
                 assert page.licenses
         follow_all(executor)
-        assert found_marks(storage) == right_marks(storage)
+        assert found_terms(storage) == right_terms(storage)
 
 
 @pytest.mark.databases("sqlite")

@@ -13,7 +13,7 @@ from sqlalchemy import update as update_table
 
 from keywright.core.errors import LicenseKeyTaken, RejectedByDatabase, StoreConflict
 from keywright.db import Storage, database_path
-from keywright.db.schema import kept_answers
+from keywright.db.schema import idempotency_records
 from keywright.db.sqlite import copy
 from keywright.engine import idempotency
 from keywright.engine.executor import Executor
@@ -154,7 +154,7 @@ def test_a_kept_answer_is_sealed_for_its_call(storage: Storage, everything: Ever
         idempotency.save_idempotency_record(tx, b"1" * 32, IdempotencyRecord(b"d" * 32, 200, body), NOW)
     assert found_in(everything(), canary) == []
     with storage.write() as tx:
-        tx._connection.execute(update_table(kept_answers).values(scope=b"2" * 32))
+        tx._connection.execute(update_table(idempotency_records).values(scope=b"2" * 32))
     with pytest.raises(ValueError, match="another place"), storage.write() as tx:
         idempotency.lock_idempotency_records(tx, [b"2" * 32])
 

@@ -36,7 +36,7 @@ def scope(number: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def many(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Storage]:
-    """320 licenses with two activations each, one of them active, and 320 kept answers."""
+    """320 licenses with two activations each, one of them active, and 320 idempotency records."""
     with ExitStack() as stack:
         url = url_of(tmp_path_factory.mktemp("many"))
         if database == "postgresql":
@@ -138,7 +138,7 @@ def test_any_number_of_tokens_is_found_at_once_and_once_each(tx: ReadTransaction
         assert activation_store.find_activations(tx, [(n, token(n + 1)) for n in numbers]) == []
 
 
-def test_any_number_of_kept_answers_is_found_at_once(many: Storage) -> None:
+def test_any_number_of_idempotency_records_is_found_at_once(many: Storage) -> None:
     with many.write() as tx:
         for size in SIZES:
             numbers = range(1, size + 1)

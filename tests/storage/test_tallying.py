@@ -12,7 +12,7 @@ from keywright.engine.executor import Executor
 from keywright.identity.store import list_api_keys, save_new_api_key
 from tests.makers import LATER, NOW, an_api_key, create
 from tests.storage.conftest import EVERY_ISOLATION, Opener
-from tests.storage.marked import day, found_counts, tally
+from tests.storage.projected import day, found_counts, tally
 
 DATABASES = EVERY_ISOLATION
 MONTH = timedelta(days=30)

@@ -189,8 +189,8 @@ def _check_code(state: State, name: str) -> None:
 
 
 def _check_secret(state: State, key_ring: KeyRing, name: str) -> None:
-    marks = Marks(state.secret_mark or "", state.previous_secret_mark)
-    complaint = what_is_missing(marks, key_ring, name)
+    secret_ids = Marks(state.secret_mark or "", state.previous_secret_mark)
+    complaint = what_is_missing(secret_ids, key_ring, name)
     if complaint is not None:
         raise StoreError(complaint)
 

@@ -12,11 +12,32 @@ from keywright.db.bulk import is_postgres
 REVISION = "0007"
 _BECOMES = "0008"
 
+_TABLES = {
+    "kept_answers": "idempotency_records",
+    "names": "catalog_names",
+    "marks": "search_terms",
+    "positions": "checkpoints",
+}
+_COLUMNS = (("idempotency_records", "kept_at", "created_at"),)
+#: Indexes that have another name: those that are dropped, and those that take their place.
+_OLD_INDEXES = ("ix_kept_answers_kept_at", "ix_marks_license_id_activation_id")
+_NEW_INDEXES = (
+    "ix_idempotency_records_created_at ON idempotency_records (created_at)",
+    "ix_search_terms_license_id_activation_id ON search_terms (license_id, activation_id)",
+)
+#: What SQLite has no statement for, or does not need.
 _POSTGRES = (
+    *(f"ALTER INDEX pk_{old} RENAME TO pk_{new}" for old, new in _TABLES.items()),
     "DROP SEQUENCE second_factors_user_id_seq CASCADE",
     "DROP SEQUENCE limit_refusals_license_id_seq CASCADE",
 )
-_STATEMENTS = (f"UPDATE alembic_version SET version_num = '{_BECOMES}'",)  # noqa: S608
+_STATEMENTS = (
+    *(f"ALTER TABLE {old} RENAME TO {new}" for old, new in _TABLES.items()),
+    *(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}" for table, old, new in _COLUMNS),
+    *(f"DROP INDEX {name}" for name in _OLD_INDEXES),
+    *(f"CREATE INDEX {index}" for index in _NEW_INDEXES),
+    f"UPDATE alembic_version SET version_num = '{_BECOMES}'",  # noqa: S608
+)
 
 
 def convert(connection: Connection, revision: str, name: str) -> None:

@@ -105,7 +105,7 @@ activations = Table(
     sqlite_with_rowid=False,
 )
 
-#: Activations that are gone, and can perhaps still be found by their marks.
+#: Activations that are gone, and can perhaps still be found by their search terms.
 pruned_activations = Table(
     "pruned_activations",
     metadata,
@@ -131,16 +131,16 @@ events = Table(
     sqlite_autoincrement=True,
 )
 
-kept_answers = Table(
-    "kept_answers",
+idempotency_records = Table(
+    "idempotency_records",
     metadata,
     Column("scope", LargeBinary(32), nullable=False, info=PLAIN_HASH),
     Column("request_digest", LargeBinary(32), nullable=False, info=PLAIN_HASH),
     Column("status", SmallInteger, nullable=False),
     Column("sealed_body", LargeBinary, nullable=False, info=SEALED),
-    Column("kept_at", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("scope"),
-    Index(None, "kept_at"),
+    Index(None, "created_at"),
     sqlite_with_rowid=False,
 )
 
@@ -234,8 +234,8 @@ recovery_codes = Table(
 )
 
 #: What a vendor calls its products and customers; kind is ``product`` or ``user``.
-names = Table(
-    "names",
+catalog_names = Table(
+    "catalog_names",
     metadata,
     Column("kind", String(10), nullable=False),
     Column("number", BigInteger, nullable=False),
@@ -248,8 +248,8 @@ names = Table(
 
 #: Under which terms a license is found: ``t`` and a token, ``l`` and a label in lower case, ``i`` and an IP
 #: address, with the activation's number; and ``full`` and ``unused`` with 0. Compared byte by byte.
-marks = Table(
-    "marks",
+search_terms = Table(
+    "search_terms",
     metadata,
     Column("term", String(300).with_variant(String(300, collation="C"), "postgresql"), nullable=False),
     Column("license_id", BigInteger, nullable=False),
@@ -283,8 +283,8 @@ limit_refusals = Table(
 )
 
 #: How far somebody who reads a table piece by piece has come.
-positions = Table(
-    "positions",
+checkpoints = Table(
+    "checkpoints",
     metadata,
     Column("name", String(40), nullable=False),
     Column("last_id", BigInteger, nullable=False),

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Column, Table
 
 from keywright.core.crypto import license_place
-from keywright.db.schema import job_pieces, kept_answers, licenses, second_factors
+from keywright.db.schema import idempotency_records, job_pieces, licenses, second_factors
 
 
 class Sealed(NamedTuple):
@@ -44,7 +44,7 @@ def factor_place(user_id: int) -> bytes:
 
 ALL: Final = (
     Sealed(licenses.c.sealed_key, lambda row: license_place(row.id), found_by=licenses.c.fingerprint),
-    Sealed(kept_answers.c.sealed_body, lambda row: bytes(row.scope)),
+    Sealed(idempotency_records.c.sealed_body, lambda row: bytes(row.scope)),
     Sealed(second_factors.c.sealed_secret, lambda row: factor_place(row.user_id)),
     # A piece may have a megabyte.
     Sealed(job_pieces.c.sealed, lambda row: piece_place(row.job_id, row.number), at_once=4),

@@ -26,22 +26,22 @@ class Marks(NamedTuple):
 
 
 def find_marks(connection: Connection) -> Marks:
-    """The marks that stand in the database."""
+    """The secret IDs that the database names."""
     return Marks(*connection.execute(_MARKS).one())
 
 
-def what_is_missing(marks: Marks, key_ring: KeyRing, name: str) -> str | None:
+def what_is_missing(secret_ids: Marks, key_ring: KeyRing, name: str) -> str | None:
     """A sentence that says which secret the database needs that is not at hand; None when there is none."""
-    missing = [mark for mark in marks if mark is not None and key_ring.find_ring(mark) is None]
+    missing = [mark for mark in secret_ids if mark is not None and key_ring.find_ring(mark) is None]
     if not missing:
         return None
-    if marks.previous is None:
+    if secret_ids.previous is None:
         return (
             f"{name} was written with another secret, and its license keys cannot be read with this one. Use "
-            f"the secret that belongs to this database (its mark is {marks.current}): after a rotation, the "
-            "new one; before it, the old one, as previous_secret beside the new one."
+            f"the secret that belongs to this database (its mark is {secret_ids.current}): after a rotation, "
+            "the new one; before it, the old one, as previous_secret beside the new one."
         )
-    which = "the new secret" if missing == [marks.current] else "the previous secret"
+    which = "the new secret" if missing == [secret_ids.current] else "the previous secret"
     return (
         f"the secret of {name} is being rotated, and {which if len(missing) == 1 else 'neither secret'} is "
         f"at hand (missing: {' and '.join(missing)}). Give the new one as secret and the old one as "
@@ -49,14 +49,14 @@ def what_is_missing(marks: Marks, key_ring: KeyRing, name: str) -> str | None:
     )
 
 
-def is_rotation_due(marks: Marks, key_ring: KeyRing) -> bool:
+def is_rotation_due(secret_ids: Marks, key_ring: KeyRing) -> bool:
     """Whether a rotation was prepared or begun, and is not finished."""
-    return marks.previous is not None or marks.current != key_ring.secret_mark
+    return secret_ids.previous is not None or secret_ids.current != key_ring.secret_mark
 
 
 def require_secrets(row: Any, key_ring: KeyRing, name: str) -> None:
-    """Raise ``SecretMissing`` when this row of marks, of a connection that was just opened, names a secret
-    that is not at hand: since this process looked, the secret was rotated without it.
+    """Raise ``SecretMissing`` when the secret IDs of a connection that was just opened name a secret that is
+    not at hand: since this process looked, the secret was rotated without it.
     """
     complaint = None if row is None else what_is_missing(Marks(*row), key_ring, name)
     if complaint is not None:

@@ -201,11 +201,11 @@ class Session:
         if self._key_ring is None:
             return
         try:
-            marks = connection.execute(QUERY).fetchone()
+            secret_ids = connection.execute(QUERY).fetchone()
         except psycopg.ProgrammingError:
             # There is no such table or column yet, or no right to read it, which the next query says better.
             return
-        require_secrets(marks, self._key_ring, "the database")
+        require_secrets(secret_ids, self._key_ring, "the database")
 
     def _hear(self, notice: psycopg.errors.Diagnostic) -> None:
         if notice.severity_nonlocalized == "WARNING":

@@ -13,7 +13,7 @@ from sqlalchemy import (
 from keywright.core.command import Command
 from keywright.db import rows
 from keywright.db.bulk import Lookup, inserting
-from keywright.db.schema import kept_answers
+from keywright.db.schema import idempotency_records
 from keywright.db.transaction import WriteTransaction, rows_with
 from keywright.licensing.unit_of_work import UnitOfWork
 
@@ -32,8 +32,8 @@ class PurgeIdempotencyRecords(Command, frozen=True, kw_only=True):
     before: datetime
 
 
-ANSWERS_LOCKED = Lookup(select(kept_answers).with_for_update(read=True), kept_answers.c.scope)
-INSERT_KEPT_ANSWERS = inserting(kept_answers)
+RECORDS_LOCKED = Lookup(select(idempotency_records).with_for_update(read=True), idempotency_records.c.scope)
+INSERT_IDEMPOTENCY_RECORDS = inserting(idempotency_records)
 
 
 _MOST_FORGOTTEN = 5_000
@@ -46,7 +46,7 @@ def lock_idempotency_records(tx: WriteTransaction, scopes: Iterable[bytes]) -> d
     unseal = tx.key_ring.unseal
     return {
         row.scope: IdempotencyRecord(row.request_digest, row.status, unseal(row.sealed_body, row.scope))
-        for row in rows_with(tx, ANSWERS_LOCKED, scopes)
+        for row in rows_with(tx, RECORDS_LOCKED, scopes)
     }
 
 
@@ -59,27 +59,27 @@ def save_idempotency_record(
         "request_digest": answer.request_digest,
         "status": answer.status,
         "sealed_body": tx.sealing.seal(answer.body, scope),
-        "kept_at": rows.seconds(now),
+        "created_at": rows.seconds(now),
     }
-    INSERT_KEPT_ANSWERS.execute(tx.connection, [values])
+    INSERT_IDEMPOTENCY_RECORDS.execute(tx.connection, [values])
 
 
 def newest_idempotency_record(tx: WriteTransaction) -> datetime | None:
     """When the newest answer was kept; None when there is none."""
-    at = tx.connection.execute(select(func.max(kept_answers.c.kept_at))).scalar_one()
+    at = tx.connection.execute(select(func.max(idempotency_records.c.created_at))).scalar_one()
     return None if at is None else rows.moment(at)
 
 
 def delete_idempotency_records(tx: WriteTransaction, before: datetime) -> int:
     """Forget some thousand of the answers kept before this moment; returns how many they were."""
-    old = select(kept_answers.c.scope).where(kept_answers.c.kept_at < rows.seconds(before))
-    query = delete(kept_answers).where(kept_answers.c.scope.in_(old.limit(_MOST_FORGOTTEN)))
+    old = select(idempotency_records.c.scope).where(idempotency_records.c.created_at < rows.seconds(before))
+    query = delete(idempotency_records).where(idempotency_records.c.scope.in_(old.limit(_MOST_FORGOTTEN)))
     return tx.connection.execute(query).rowcount
 
 
 def purge_idempotency_records(work: UnitOfWork, command: PurgeIdempotencyRecords) -> int | None:
-    """Delete old kept answers; returns how many they were. None, and all are left, when even the newest
-    would have to go: nobody has called for long, or the clock has jumped.
+    """Delete old idempotency records; return how many. None, and delete none, when even the newest is old:
+    there were no calls for long, or the clock has jumped.
     """
     newest = newest_idempotency_record(work.tx)
     if newest is not None and newest < command.before:

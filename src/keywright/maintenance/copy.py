@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, func, s
 
 from keywright.core.errors import StoreError
 from keywright.db.bulk import inserting, is_postgres
-from keywright.db.schema import installation, metadata, positions, sequences, sessions
+from keywright.db.schema import checkpoints, installation, metadata, sequences, sessions
 from keywright.db.secret_marks import find_marks
 from keywright.db.sqlite import SqliteStorage
 from keywright.maintenance.inspection import last_number
@@ -36,7 +36,7 @@ def copy(source: "Storage", target: "Storage", say: Callable[[str, int], None]) 
     with _held(source), source.read() as reading, target.write() as writing:
         old, new = reading.connection, writing.connection
         # A server that has run on an empty database has looked for events, and found none.
-        new.execute(delete(positions))
+        new.execute(delete(checkpoints))
         for table in _TABLES:
             if new.execute(select(table).limit(1)).first() is not None:
                 raise StoreError(

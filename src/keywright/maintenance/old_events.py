@@ -23,18 +23,18 @@ from sqlalchemy import (
 
 from keywright.db import rows
 from keywright.db.bulk import Lookup, upserting
-from keywright.db.schema import api_keys, events, positions
+from keywright.db.schema import api_keys, checkpoints, events
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.identity.model import Permissions
-from keywright.search.terms_store import Checkpoints, find_positions
+from keywright.search.terms_store import Checkpoints, find_checkpoints
 
 #: Of the events of calls that need no more than a license key, a license keeps so many of one day (of UTC),
 #: and so many in all.
 MOST_A_DAY, MOST_IN_ALL = 1_000, 20_000
 #: What such calls are called.
 OWN = ("license.activated", "license.reactivated", "license.deactivated")
-#: Names in ``positions``: before which moment (in seconds) events were deleted, and up to which event it was
-#: looked for licenses that have too many.
+#: Names in ``checkpoints``: before which moment (in seconds) events were deleted, and up to which event
+#: licenses with too many were looked for.
 _BEFORE, _LOOKED_AT = "events_deleted_before", "events_looked_at"
 #: The most events of one license that are deleted at once.
 _MOST_AT_ONCE = 5_000
@@ -77,7 +77,7 @@ _TOO_MANY = (
     .limit(bindparam("most"))
 )
 _DELETE_TOO_MANY = delete(events).where(events.c.id.in_(_TOO_MANY))
-_MOVE = upserting(positions, ["name"], largest=["last_id"])
+_MOVE = upserting(checkpoints, ["name"], largest=["last_id"])
 
 
 def find_newest_moment(tx: ReadTransaction) -> datetime | None:
@@ -88,7 +88,7 @@ def find_newest_moment(tx: ReadTransaction) -> datetime | None:
 
 def find_deletion_moment(tx: ReadTransaction) -> int:
     """The moment (in seconds) up to which events may be gone because they were old."""
-    return _position(tx, _BEFORE)
+    return _checkpoint(tx, _BEFORE)
 
 
 def delete_old(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
@@ -106,7 +106,7 @@ def find_crowded(tx: WriteTransaction, *, limit: int) -> tuple[int, list[int]]:
     """Look at the next ``limit`` events; returns how many there were, and the licenses of those that may have
     too many.
     """
-    values = {"after": _position(tx, _LOOKED_AT), "until": _last_followed_id(tx), "most": limit}
+    values = {"after": _checkpoint(tx, _LOOKED_AT), "until": _last_followed_id(tx), "most": limit}
     found = tx.connection.execute(_NEXT, values).all()
     if not found:
         return 0, []
@@ -131,9 +131,11 @@ def are_all_kept(names: Iterable[tuple[str, int]]) -> bool:
 
 def _last_followed_id(tx: ReadTransaction) -> int:
     """The last event that has been followed, and counted."""
-    at = find_positions(tx) or Checkpoints()
+    at = find_checkpoints(tx) or Checkpoints()
     return at.events if 0 <= at.past_until <= at.past_events else max(0, at.past_events)
 
 
-def _position(tx: ReadTransaction, name: str) -> int:
-    return tx.connection.execute(select(positions.c.last_id).where(positions.c.name == name)).scalar() or 0
+def _checkpoint(tx: ReadTransaction, name: str) -> int:
+    return (
+        tx.connection.execute(select(checkpoints.c.last_id).where(checkpoints.c.name == name)).scalar() or 0
+    )

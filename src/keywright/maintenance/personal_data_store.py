@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Row, and_, or_, select, tuple_, update
 
 from keywright.db import rows
 from keywright.db.bulk import Lookup, Values, deleting, updating, upserting
-from keywright.db.schema import activations, events, licenses, marks, positions
+from keywright.db.schema import activations, checkpoints, events, licenses, search_terms
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.events.model import Event
 from keywright.events.store import EVENT, event_of
@@ -32,16 +32,16 @@ Place = tuple[int, str]
 _OLD: Values = {"ip_address": "", "user_agent": ""}
 OF_ACTIVATIONS: Values = _OLD | {"label": None, "meta_data": None}
 
-#: The name in ``positions`` of the last event whose address is forgotten.
-_POSITION = "addresses_forgotten"
+#: The name in ``checkpoints`` of the last event whose address is forgotten.
+_CHECKPOINT = "addresses_forgotten"
 _PLACE = (activations.c.license_id, activations.c.token)
 _KEPT = tuple(activations.c[name] for name in ("id", "deactivated_at", *OF_ACTIVATIONS))
 _PLACES = Lookup(select(*_PLACE, *_KEPT), *_PLACE)
 _LOCKED = Lookup(select(licenses.c.id).order_by(licenses.c.id).with_for_update(), licenses.c.id)
 _FORGET = updating(activations, ["license_id", "token"], list(_OLD))
 _ERASE = updating(activations, ["license_id", "token"], list(OF_ACTIVATIONS))
-_UNMARK = deleting(marks, "term", "license_id", "activation_id")
-_MOVE = upserting(positions, ["name"], largest=["last_id"])
+_DELETE_TERMS = deleting(search_terms, "term", "license_id", "activation_id")
+_MOVE = upserting(checkpoints, ["name"], largest=["last_id"])
 _CLEAR_EVENTS = updating(events, ["id"], ["ip_address"])
 _TELL_EVENTS = updating(events, ["id"], ["details"])
 _NAMINGS = (
@@ -85,7 +85,7 @@ def forget_places(tx: WriteTransaction, places: Sequence[Place], before: datetim
 
 def has_old_events(tx: ReadTransaction, before: datetime) -> bool:
     """Whether there is an event before this moment whose address is not forgotten."""
-    query = select(events.c.at).where(events.c.id > _position(tx)).order_by(events.c.id).limit(1)
+    query = select(events.c.at).where(events.c.id > _checkpoint(tx)).order_by(events.c.id).limit(1)
     at = tx.connection.execute(query).scalar()
     return at is not None and at < rows.seconds(before)
 
@@ -94,21 +94,21 @@ def purge_events(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
     """Forget the addresses of the next events up to the last one before this moment, of ``limit`` that are
     looked at; returns how many events those are.
     """
-    position = _position(tx)
-    query = select(events.c.id, events.c.at).where(events.c.id > position).order_by(events.c.id).limit(limit)
+    last_id = _checkpoint(tx)
+    query = select(events.c.id, events.c.at).where(events.c.id > last_id).order_by(events.c.id).limit(limit)
     found = list(tx.connection.execute(query))
     # Clocks jump: an event that claims to be younger than one that came later is as old.
     last = max((i for i, one in enumerate(found) if one.at < rows.seconds(before)), default=-1)
     if last < 0:
         return 0
-    some = and_(events.c.id > position, events.c.id <= found[last].id, events.c.ip_address != "")
+    some = and_(events.c.id > last_id, events.c.id <= found[last].id, events.c.ip_address != "")
     tx.connection.execute(update(events).where(some).values(ip_address=""))
-    _MOVE.execute(tx.connection, [{"name": _POSITION, "last_id": found[last].id}])
+    _MOVE.execute(tx.connection, [{"name": _CHECKPOINT, "last_id": found[last].id}])
     return last + 1
 
 
-def _position(tx: ReadTransaction) -> int:
-    query = select(positions.c.last_id).where(positions.c.name == _POSITION)
+def _checkpoint(tx: ReadTransaction) -> int:
+    query = select(checkpoints.c.last_id).where(checkpoints.c.name == _CHECKPOINT)
     return tx.connection.execute(query).scalar() or 0
 
 
@@ -200,7 +200,7 @@ def _tells(name: str) -> ColumnElement[bool]:
 def _unmark(tx: WriteTransaction, found: list[tuple[str, int, int]]) -> None:
     # The search must not write the same terms at this moment from what it has read before.
     hold(tx)
-    _UNMARK.execute(
+    _DELETE_TERMS.execute(
         tx.connection,
         [
             {"at_term": term, "at_license_id": license_id, "at_activation_id": number}

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, SmallInteger, func
 
 from keywright.core.parsing import MAX_ID, is_storable
 from keywright.db import rows
-from keywright.db.schema import licenses, marks
+from keywright.db.schema import licenses, search_terms
 from keywright.licensing.licenses.rules import expiry_after
 from keywright.search.terms_store import FULL, UNUSED
 
@@ -36,7 +36,7 @@ class Order(StrEnum):
 class Search(msgspec.Struct, frozen=True):
     """What the licenses that are looked for have in common; None and False ask for nothing.
 
-    ``term`` is a term of the table of marks or, with ``is_prefix``, the beginning of some.
+    ``term`` is a term of the table of search terms or, with ``is_prefix``, the beginning of some.
     """
 
     status: int | None = None
@@ -72,9 +72,9 @@ class Source(NamedTuple):
     where: Conditions
     #: In which order the index has them; () is none of a list's.
     order: tuple[str, ...]
-    #: What a license's own row has to say, and one of its marks, where it was found otherwise.
+    #: What a license's own row has to say, and one of its search terms, where it was found otherwise.
     judge: Callable[[Any], Conditions]
-    marked: Conditions = ()
+    term_conditions: Conditions = ()
 
 
 def sources_of(search: Search, now: datetime) -> list[Source]:
@@ -88,11 +88,11 @@ def sources_of(search: Search, now: datetime) -> list[Source]:
     }
     found = [with_value(name, value) for name, value in columns.items() if value is not None]
     if search.term is not None:
-        found.append(with_mark(search.term, is_prefix=search.is_prefix))
+        found.append(with_term(search.term, is_prefix=search.is_prefix))
     if search.is_full:
-        found.append(with_mark(FULL)._replace(judge=_is_full))
+        found.append(with_term(FULL)._replace(judge=_is_full))
     if search.is_unused:
-        found.append(with_mark(UNUSED)._replace(judge=_is_unused))
+        found.append(with_term(UNUSED)._replace(judge=_is_unused))
     if search.expiring_within_days is not None:
         found.append(expiring(now, expiry_after(now, search.expiring_within_days)))
     return found
@@ -107,16 +107,16 @@ def with_value(name: str, value: int) -> Source:
     return Source(licenses.c.id, where, BY_ID.columns, lambda row: (row[name] == wanted,))
 
 
-def with_mark(term: str, *, is_prefix: bool = False) -> Source:
-    """Licenses with this term in the table of marks, or with one that begins so."""
+def with_term(term: str, *, is_prefix: bool = False) -> Source:
+    """Licenses with this term in the table of search terms, or with one that begins so."""
     if not is_storable(term):
         return with_value("id", -1)
-    is_it = (marks.c.term == term,)
+    is_it = (search_terms.c.term == term,)
     if not is_prefix:
-        return Source(marks.c.license_id, is_it, BY_ID.columns, _judge_nothing, is_it)
-    # Said so that no index on terms answers it: a license has few marks, many licenses may have such terms.
-    begins_so = (func.substr(marks.c.term, 1, len(term)) == term,)
-    return Source(marks.c.license_id, _beginning(term), (), _judge_nothing, begins_so)
+        return Source(search_terms.c.license_id, is_it, BY_ID.columns, _judge_nothing, is_it)
+    # Written so that no index on terms answers it: a license has few terms, many licenses have such terms.
+    begins_so = (func.substr(search_terms.c.term, 1, len(term)) == term,)
+    return Source(search_terms.c.license_id, _beginning(term), (), _judge_nothing, begins_so)
 
 
 def expiring(after: datetime, until: datetime) -> Source:
@@ -133,7 +133,7 @@ def _judge_nothing(_row: Any) -> Conditions:
     return ()
 
 
-# Marks are some seconds behind: what is not full any more is not shown as full.
+# Search terms are some seconds behind: what is not full any more is not shown as full.
 def _is_full(row: Any) -> Conditions:
     return (row.times_activated >= row.times_activated_max,)
 
@@ -150,7 +150,7 @@ def _beginning(prefix: str) -> Conditions:
     """Terms from the prefix on, and before the first text that sorts after all that begin so."""
     kept = prefix.rstrip(chr(_LAST_CHARACTER))
     if not kept:
-        return (marks.c.term >= prefix,)
+        return (search_terms.c.term >= prefix,)
     following = ord(kept[-1]) + 1
     following = _SURROGATES.stop if following in _SURROGATES else following
-    return (marks.c.term >= prefix, marks.c.term < kept[:-1] + chr(following))
+    return (search_terms.c.term >= prefix, search_terms.c.term < kept[:-1] + chr(following))

@@ -54,10 +54,10 @@ class Projected(msgspec.Struct, frozen=True):
 def follow(work: UnitOfWork, command: ProjectEvents) -> Projected:
     """Follow the next events, each exactly once, and go on with what there was before."""
     tx, newest = work.tx, terms_store.newest_event(work.tx)
-    at = terms_store.find_positions(tx)
+    at = terms_store.find_checkpoints(tx)
     if at is not None and at.is_past_done and at.events == newest and not terms_store.has_pruned(tx):
         return Projected(0, Lag(0, None, 1.0))
-    at = terms_store.lock_positions(tx)
+    at = terms_store.lock_checkpoints(tx)
     if at is None:
         return Projected(0, lag(tx))
     before = msgspec.structs.replace(at)
@@ -70,15 +70,15 @@ def follow(work: UnitOfWork, command: ProjectEvents) -> Projected:
         # Half for each, if there are events: neither waits for the end of the other.
         rows = _follow_events(tx, at, max(1, limit // 2), newest)
         rows += _follow_past(tx, at, max(1, limit - rows))
-    # After the marks that may be of these.
+    # After the search terms that may be of these.
     rows += terms_store.forget_pruned(tx, limit=limit)
-    terms_store.save_positions(tx, before, at)
+    terms_store.save_checkpoints(tx, before, at)
     return Projected(rows, _lag(tx, at))
 
 
 def lag(tx: ReadTransaction) -> Lag:
     """How much is not followed yet."""
-    return _lag(tx, terms_store.find_positions(tx) or Checkpoints())
+    return _lag(tx, terms_store.find_checkpoints(tx) or Checkpoints())
 
 
 def _lag(tx: ReadTransaction, at: Checkpoints) -> Lag:
@@ -141,7 +141,7 @@ def _follow_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
     if at.past_licenses < END:
         return _judge_past(tx, at, limit * _LICENSES)
     if at.past_activations < END:
-        return _mark_past(tx, at, limit * _ACTIVATIONS)
+        return _project_past_activations(tx, at, limit * _ACTIVATIONS)
     return 0
 
 
@@ -159,9 +159,9 @@ def _judge_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
     return max(1, len(states))
 
 
-def _mark_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
+def _project_past_activations(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
     if at.past_token:
-        return _mark_rest(tx, at, at.past_activations + 1, limit)
+        return _project_other_activations(tx, at, at.past_activations + 1, limit)
     places = terms_store.list_next_places(tx, after_id=at.past_activations, limit=limit)
     terms_store.save_places(tx, places)
     if len(places) < limit:
@@ -175,7 +175,7 @@ def _mark_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
     return limit
 
 
-def _mark_rest(tx: WriteTransaction, at: Checkpoints, license_id: int, limit: int) -> int:
+def _project_other_activations(tx: WriteTransaction, at: Checkpoints, license_id: int, limit: int) -> int:
     """Go on with a license that has more activations than one step can take; some may go meanwhile."""
     places = terms_store.list_rest_of_places(tx, license_id, after=at.past_token, limit=limit)
     terms_store.save_places(tx, places)

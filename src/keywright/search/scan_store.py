@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Select, Subquery, exists, func, literal, n
 
 from keywright.db import rows
 from keywright.db.bulk import Lookup, is_postgres
-from keywright.db.schema import licenses, marks
+from keywright.db.schema import licenses, search_terms
 from keywright.db.transaction import ReadTransaction
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import LICENSE, license_of
@@ -81,8 +81,8 @@ def list_numbered(tx: ReadTransaction, numbers: Iterable[int]) -> list[License]:
 
 
 def count_each(tx: ReadTransaction, sources: Sequence[Source], most: int) -> list[int]:
-    """How many rows each index has of what is asked for, at most so many. A license can have several marks
-    with one beginning.
+    """How many rows each index has of what is asked for, at most so many. A license can have several
+    search terms with one beginning.
     """
     if not sources:
         return []
@@ -309,8 +309,8 @@ def _judgement(some: Subquery, driver: Source, sources: Iterable[Source]) -> lis
     found: list[Any] = []
     for source in sources:
         found += source.judge(some.c)
-        if source.marked and source is not driver:
-            found.append(exists().where(marks.c.license_id == some.c.id, *source.marked))
+        if source.term_conditions and source is not driver:
+            found.append(exists().where(search_terms.c.license_id == some.c.id, *source.term_conditions))
     return found
 
 

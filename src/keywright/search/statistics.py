@@ -124,8 +124,8 @@ def count_figures(tx: ReadTransaction, now: datetime) -> Figures:
     return Figures(
         by_status=by_status,
         total=sum(by_status.values()),
-        full=browsing.count_marked(tx, FULL),
-        unused=browsing.count_marked(tx, UNUSED),
+        full=browsing.count_with_term(tx, FULL),
+        unused=browsing.count_with_term(tx, UNUSED),
         expiring_30_days=browsing.count_expiring(tx, now, now + timedelta(days=_DAYS)),
         as_of=now,
     )

@@ -10,7 +10,7 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from keywright.db import rows
 from keywright.db.bulk import is_postgres
-from keywright.db.schema import daily_counts, events, licenses, limit_refusals, marks
+from keywright.db.schema import daily_counts, events, licenses, limit_refusals, search_terms
 from keywright.db.transaction import ReadTransaction
 from keywright.events.model import Event
 from keywright.events.store import EVENT
@@ -57,9 +57,9 @@ def count_by_status(tx: ReadTransaction) -> dict[int, int]:
     return {int(status): int(number) for status, number in tx.connection.execute(query)}
 
 
-def count_marked(tx: ReadTransaction, term: str) -> int:
-    """How many licenses have this mark, one without an activation: all of them are counted."""
-    query = select(func.count()).select_from(marks).where(marks.c.term == term)
+def count_with_term(tx: ReadTransaction, term: str) -> int:
+    """How many licenses have this term, one without an activation: all of them are counted."""
+    query = select(func.count()).select_from(search_terms).where(search_terms.c.term == term)
     return int(tx.connection.execute(query).scalar_one())
 
 

@@ -27,13 +27,13 @@ from keywright.db import rows
 from keywright.db.bulk import Lookup, deleting, is_postgres, updating, upserting
 from keywright.db.schema import (
     activations,
+    checkpoints,
     daily_counts,
     events,
     licenses,
     limit_refusals,
-    marks,
-    positions,
     pruned_activations,
+    search_terms,
 )
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 
@@ -100,16 +100,16 @@ _REST_OF_PLACES = (
     .order_by(activations.c.token)
     .limit(bindparam("most"))
 )
-_MARK = upserting(marks, ["term", "license_id", "activation_id"])
-_UNMARK = deleting(marks, "term", "license_id", "activation_id")
+_INSERT_TERMS = upserting(search_terms, ["term", "license_id", "activation_id"])
+_DELETE_TERMS = deleting(search_terms, "term", "license_id", "activation_id")
 _PRUNED = select(pruned_activations).limit(bindparam("most"))
-_UNMARK_PRUNED = deleting(marks, "license_id", "activation_id")
+_DELETE_TERMS_OF_ACTIVATIONS = deleting(search_terms, "license_id", "activation_id")
 _FORGET_PRUNED = deleting(pruned_activations, "license_id", "activation_id")
-_FORGET = deleting(marks, "license_id")
+_FORGET = deleting(search_terms, "license_id")
 _FORGET_REFUSALS = deleting(limit_refusals, "license_id")
 _COUNT = upserting(daily_counts, ["day", "name"], sums=["amount"])
-_BEGIN = upserting(positions, ["name"])
-_MOVE = updating(positions, ["name"], ["last_id"])
+_BEGIN = upserting(checkpoints, ["name"])
+_MOVE = updating(checkpoints, ["name"], ["last_id"])
 
 
 def _as_number(of_transaction: ColumnElement[Any]) -> ColumnElement[int]:
@@ -121,7 +121,7 @@ _OLDEST_RUNNING = _as_number(func.pg_snapshot_xmin(func.pg_current_snapshot()))
 
 
 class Checkpoints(msgspec.Struct):
-    """How far following has come; each is the row of the table ``positions`` with that name."""
+    """How far following has come; each is the row of the table ``checkpoints`` with that name."""
 
     #: Up to this number, events are followed.
     events: int = 0
@@ -133,10 +133,10 @@ class Checkpoints(msgspec.Struct):
     past_until: int = -1
     #: How far the events of the past are counted.
     past_events: int = 0
-    #: How far the licenses there were are marked as full and unused.
+    #: How far the licenses there were have their terms ``full`` and ``unused``.
     past_licenses: int = 0
-    #: How far the activations there were are marked: those of the licenses up to this one, and those of the
-    #: next one up to a token that begins with these 15 hexadecimal digits.
+    #: How far the activations there were have their terms: those of the licenses up to this one, and those of
+    #: the next one up to a token that begins with these 15 hexadecimal digits.
     past_activations: int = 0
     past_token: int = 0
 
@@ -148,10 +148,10 @@ class Checkpoints(msgspec.Struct):
 
 
 _NAMES = Checkpoints.__struct_fields__
-_FIND = select(positions.c.name, positions.c.last_id).where(positions.c.name.in_(_NAMES))
-_IS_FIRST = positions.c.name == "events"
-_LOCK = select(positions.c.name).where(_IS_FIRST).with_for_update(skip_locked=True)
-_HOLD = select(positions.c.name).where(_IS_FIRST).with_for_update()
+_FIND = select(checkpoints.c.name, checkpoints.c.last_id).where(checkpoints.c.name.in_(_NAMES))
+_IS_FIRST = checkpoints.c.name == "events"
+_LOCK = select(checkpoints.c.name).where(_IS_FIRST).with_for_update(skip_locked=True)
+_HOLD = select(checkpoints.c.name).where(_IS_FIRST).with_for_update()
 
 
 # --- terms ----------------------------------------------------------------------------------------
@@ -175,20 +175,20 @@ def address_term(ip_address: str) -> str:
 # --- how far --------------------------------------------------------------------------------------
 
 
-def find_positions(tx: ReadTransaction) -> Checkpoints | None:
+def find_checkpoints(tx: ReadTransaction) -> Checkpoints | None:
     """How far following has come; None when nobody has ever begun."""
     found = {name: last_id for name, last_id in tx.connection.execute(_FIND)}
     return Checkpoints(**found) if found else None
 
 
-def lock_positions(tx: WriteTransaction) -> Checkpoints | None:
+def lock_checkpoints(tx: WriteTransaction) -> Checkpoints | None:
     """The same, and nobody else follows until the end; None when somebody else does now."""
     stored = {name for name, _ in tx.connection.execute(_FIND)}
     begun = msgspec.structs.asdict(Checkpoints())
     missing = [{"name": name, "last_id": begun[name]} for name in _NAMES if name not in stored]
     _BEGIN.execute(tx.connection, missing)
     is_ours = tx.connection.execute(_LOCK).first() is not None
-    return find_positions(tx) if is_ours else None
+    return find_checkpoints(tx) if is_ours else None
 
 
 def hold(tx: WriteTransaction) -> None:
@@ -196,7 +196,7 @@ def hold(tx: WriteTransaction) -> None:
     tx.connection.execute(_HOLD)
 
 
-def save_positions(tx: WriteTransaction, before: Checkpoints, after: Checkpoints) -> None:
+def save_checkpoints(tx: WriteTransaction, before: Checkpoints, after: Checkpoints) -> None:
     """Update what has changed."""
     old, new = msgspec.structs.asdict(before), msgspec.structs.asdict(after)
     moved = [{"at_name": name, "last_id": new[name]} for name in _NAMES if new[name] != old[name]]
@@ -269,7 +269,7 @@ def save_counts(tx: WriteTransaction, amounts: Mapping[tuple[int, str], int]) ->
     _COUNT.execute(tx.connection, values)
 
 
-# --- marks ----------------------------------------------------------------------------------------
+# --- search terms ----------------------------------------------------------------------------------------
 
 
 def list_states(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, Row[Any]]:
@@ -312,12 +312,12 @@ def token_position(token: str) -> int:
 
 def save_places(tx: WriteTransaction, places: Iterable[Row[Any]]) -> None:
     """Let the licenses be found by the tokens, labels and addresses of these activations."""
-    _save_marks(tx, [(term, one.license_id, one.id) for one in places for term in _terms_of(one)])
+    _save_terms(tx, [(term, one.license_id, one.id) for one in places for term in _terms_of(one)])
 
 
 def save_states(tx: WriteTransaction, states: Collection[Row[Any]]) -> None:
     """Let the licenses be found as full or unused if they are."""
-    _save_marks(tx, [(term, one.license_id, 0) for one in states for term, is_it in _judged(one) if is_it])
+    _save_terms(tx, [(term, one.license_id, 0) for one in states for term, is_it in _judged(one) if is_it])
 
 
 def change_states(tx: WriteTransaction, states: Collection[Row[Any]]) -> None:
@@ -329,7 +329,7 @@ def change_states(tx: WriteTransaction, states: Collection[Row[Any]]) -> None:
         for term, is_it in _judged(one)
         if not is_it
     ]
-    _UNMARK.execute(tx.connection, not_any_more)
+    _DELETE_TERMS.execute(tx.connection, not_any_more)
 
 
 def forget_licenses(tx: WriteTransaction, license_ids: Collection[int]) -> None:
@@ -340,17 +340,17 @@ def forget_licenses(tx: WriteTransaction, license_ids: Collection[int]) -> None:
 
 
 def has_pruned(tx: ReadTransaction) -> bool:
-    """Whether there are activations that are gone, and may still be marked."""
+    """Whether there are activations that are gone, and may still have search terms."""
     return tx.connection.execute(_PRUNED, {"most": 1}).first() is not None
 
 
 def forget_pruned(tx: WriteTransaction, *, limit: int) -> int:
-    """Let licenses be found no more by activations that are gone; by how many of them. A process that marks
-    one and reads here afterwards also sees when it is gone.
+    """Let licenses be found no more by activations that are gone; by how many of them. A process that adds
+    terms for one and reads here afterwards also sees when it is gone.
     """
     gone = tx.connection.execute(_PRUNED, {"most": limit}).all()
     values = [{"at_license_id": one.license_id, "at_activation_id": one.activation_id} for one in gone]
-    _UNMARK_PRUNED.execute(tx.connection, values)
+    _DELETE_TERMS_OF_ACTIVATIONS.execute(tx.connection, values)
     _FORGET_PRUNED.execute(tx.connection, values)
     return len(gone)
 
@@ -367,10 +367,10 @@ def _judged(state: Row[Any]) -> tuple[tuple[str, bool], tuple[str, bool]]:
     return (FULL, bool(state.is_full)), (UNUSED, not state.is_used)
 
 
-def _save_marks(tx: WriteTransaction, found: list[tuple[str, int, int]]) -> None:
+def _save_terms(tx: WriteTransaction, found: list[tuple[str, int, int]]) -> None:
     # In order, neighbors come to the same pages.
     values = [
         {"term": term, "license_id": license_id, "activation_id": number}
         for term, license_id, number in sorted(found)
     ]
-    _MARK.execute(tx.connection, values)
+    _INSERT_TERMS.execute(tx.connection, values)

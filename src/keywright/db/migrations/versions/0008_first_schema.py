@@ -119,16 +119,16 @@ def _create_events() -> None:
     )
     op.create_index("ix_events_license_id", "events", ["license_id"])
     op.create_table(
-        "kept_answers",
+        "idempotency_records",
         sa.Column("scope", sa.LargeBinary(32), nullable=False),
         sa.Column("request_digest", sa.LargeBinary(32), nullable=False),
         sa.Column("status", sa.SmallInteger, nullable=False),
         sa.Column("sealed_body", sa.LargeBinary, nullable=False),
-        sa.Column("kept_at", sa.BigInteger, nullable=False),
-        sa.PrimaryKeyConstraint("scope", name="pk_kept_answers"),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("scope", name="pk_idempotency_records"),
         sqlite_with_rowid=False,
     )
-    op.create_index("ix_kept_answers_kept_at", "kept_answers", ["kept_at"])
+    op.create_index("ix_idempotency_records_created_at", "idempotency_records", ["created_at"])
 
 
 def _create_catalog() -> None:
@@ -152,11 +152,11 @@ def _create_catalog() -> None:
         sqlite_autoincrement=True,
     )
     op.create_table(
-        "names",
+        "catalog_names",
         sa.Column("kind", sa.String(10), nullable=False),
         sa.Column("number", sa.BigInteger, nullable=False),
         sa.Column("name", sa.String(200), nullable=False),
-        sa.PrimaryKeyConstraint("kind", "number", name="pk_names"),
+        sa.PrimaryKeyConstraint("kind", "number", name="pk_catalog_names"),
         sqlite_with_rowid=False,
     )
 
@@ -230,14 +230,16 @@ def _create_api_keys() -> None:
 
 def _create_projections() -> None:
     op.create_table(
-        "marks",
+        "search_terms",
         sa.Column("term", _TERM, nullable=False),
         sa.Column("license_id", sa.BigInteger, nullable=False),
         sa.Column("activation_id", sa.BigInteger, nullable=False),
-        sa.PrimaryKeyConstraint("term", "license_id", "activation_id", name="pk_marks"),
+        sa.PrimaryKeyConstraint("term", "license_id", "activation_id", name="pk_search_terms"),
         sqlite_with_rowid=False,
     )
-    op.create_index("ix_marks_license_id_activation_id", "marks", ["license_id", "activation_id"])
+    op.create_index(
+        "ix_search_terms_license_id_activation_id", "search_terms", ["license_id", "activation_id"]
+    )
     op.create_table(
         "daily_counts",
         sa.Column("day", sa.Integer, nullable=False),
@@ -256,10 +258,10 @@ def _create_projections() -> None:
     )
     op.create_index("ix_limit_refusals_last_at", "limit_refusals", ["last_at"])
     op.create_table(
-        "positions",
+        "checkpoints",
         sa.Column("name", sa.String(40), nullable=False),
         sa.Column("last_id", sa.BigInteger, nullable=False),
-        sa.PrimaryKeyConstraint("name", name="pk_positions"),
+        sa.PrimaryKeyConstraint("name", name="pk_checkpoints"),
     )
 
 

@@ -71,7 +71,7 @@ class Filter(msgspec.Struct, frozen=True):
         return any(name != "sort" for name in self.texts)
 
     @property
-    def is_marked(self) -> bool:
+    def uses_search_terms(self) -> bool:
         """Whether it asks for something that can be found some seconds after it happened only."""
         return self.found is not None or self.search.is_full or self.search.is_unused
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import select
 
 from keywright.db import ReadTransaction, Storage, ask
-from keywright.db.schema import activations, daily_counts, events, licenses, marks
+from keywright.db.schema import activations, daily_counts, events, licenses, search_terms
 from keywright.engine.executor import Executor
 from keywright.search import projector
 from keywright.search.commands import ProjectEvents, SaveCounters
@@ -16,7 +16,7 @@ from keywright.search.projector import Lag, Projected
 from tests.makers import NOW, an_origin
 
 #: A term, a license's number, an activation's number.
-Mark = tuple[str, int, int]
+SearchTerm = tuple[str, int, int]
 
 
 def follow(limit: int = 500) -> ProjectEvents:
@@ -49,17 +49,17 @@ def lag(storage: Storage) -> Lag:
     return ask(storage, projector.lag)
 
 
-def found_marks(storage: Storage) -> list[Mark]:
-    """Every mark there is."""
-    return ask(storage, lambda tx: sorted(map(tuple, tx.connection.execute(select(marks)))))
+def found_terms(storage: Storage) -> list[SearchTerm]:
+    """Every search term there is."""
+    return ask(storage, lambda tx: sorted(map(tuple, tx.connection.execute(select(search_terms)))))
 
 
-def right_marks(storage: Storage) -> list[Mark]:
-    """Every mark that there has to be."""
-    return ask(storage, lambda tx: sorted(_right_marks(tx)))
+def right_terms(storage: Storage) -> list[SearchTerm]:
+    """Every search term that there has to be."""
+    return ask(storage, lambda tx: sorted(_right_terms(tx)))
 
 
-def _right_marks(tx: ReadTransaction) -> Iterator[Mark]:
+def _right_terms(tx: ReadTransaction) -> Iterator[SearchTerm]:
     used = set()
     for row in tx.connection.execute(select(activations)):
         used.add(row.license_id)
@@ -99,6 +99,6 @@ def day(moment: int | datetime) -> int:
 
 
 def assert_followed(storage: Storage) -> None:
-    """Marks and counts are what they have to be."""
-    assert found_marks(storage) == right_marks(storage)
+    """Search terms and counts are what they have to be."""
+    assert found_terms(storage) == right_terms(storage)
     assert found_counts(storage) == right_counts(storage)
