@@ -62,8 +62,8 @@ def test_what_is_wrong_is_said_and_is_the_status(used: Keywright) -> None:
 
 def test_what_is_mended_is_well_again(used: Keywright) -> None:
     miscount(used)
-    mended, _ = used("doctor", "--repair").splitlines()
-    assert mended == "License 1 counts 2 active places, and has 1 active activations. It is mended."
+    repaired, _ = used("doctor", "--repair").splitlines()
+    assert repaired == "License 1 counts 2 active places, and has 1 active activations. It is repaired."
     assert used.json("doctor")["is_well"] is True
     assert used.json("license", "show", "A")["events"][0]["name"] == "license.recounted"
 

@@ -24,7 +24,7 @@ def test_the_secret_is_replaced_and_the_old_one_is_kept_for_backups(used: Keywri
     kept = used.data_dir / f"secret.retired-{KeyRing(old.encode()).secret_mark}"
     said = used("secret", "rotate")
     assert "Everything is written with the new secret from now on. The server can be started." in said
-    assert "1 value of 1 sealed anew in " in said
+    assert "1 value of 1 resealed in " in said
     assert f"It is in {kept}: backups from before need it." in said
     assert secret_of(used.data_dir) != old
     assert kept.read_text().strip() == old
@@ -39,7 +39,7 @@ def test_the_secret_is_replaced_and_the_old_one_is_kept_for_backups(used: Keywri
     done = used.run("restore", "before.tar", "--overwrite", "--data-dir", str(used.data_dir))
     assert done.status == 0, done
     assert "the rotation of the secret is not finished; run `keywright secret rotate`" in done.err
-    assert "1 value of 1 sealed anew" in used("secret", "rotate")
+    assert "1 value of 1 resealed" in used("secret", "rotate")
 
 
 def test_a_rotation_waits_until_the_server_is_stopped(used: Keywright) -> None:
@@ -50,11 +50,11 @@ def test_a_rotation_waits_until_the_server_is_stopped(used: Keywright) -> None:
     assert {"secret.previous"}.isdisjoint(one.name for one in used.data_dir.iterdir())
     assert secret_of(used.data_dir)
     assert set(before) <= set(used.data_dir.iterdir())
-    assert "Say `keywright secret rotate` to seal anew what is there" in used(
+    assert "Run `keywright secret rotate` to reseal the existing rows" in used(
         "secret", "rotate", "--begin-only"
     )
     with running(used.data_dir):
-        assert "1 value of 1 sealed anew" in used("secret", "rotate")
+        assert "1 value of 1 resealed" in used("secret", "rotate")
 
 
 def test_a_secret_that_is_a_setting_is_taken_from_the_settings(

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
-from keywright.config import Settings, load_secret, read_settings, settings_in_force
+from keywright.config import Settings, list_settings, load_secret, read_settings
 from keywright.config.settings import MIN_SECRET_LENGTH
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import ConfigurationError
@@ -45,7 +45,7 @@ def settings_files(data: bytes) -> None:
     except ConfigurationError as refusal:
         _assert_readable(refusal)
         return
-    shown = {one.name: one.value for one in settings_in_force(settings)}
+    shown = {one.name: one.value for one in list_settings(settings)}
     # Without one in the file, there may be one in the data directory.
     assert shown["secret"] in ((None, "********") if settings.secret is None else ("********",))
     database_urls(settings.database_url_in_force.encode("utf-8", "surrogatepass"))

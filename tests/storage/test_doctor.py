@@ -67,8 +67,8 @@ def test_a_database_that_was_only_used_has_nothing_wrong(sold: Storage) -> None:
     assert seen[-1] == Examined(licenses=22, activations=3)
 
 
-def test_everything_is_looked_at_piece_by_piece(sold: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_AT_ONCE", 4)
+def test_licenses_are_examined_in_steps(sold: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_LICENSES_AT_ONCE", 4)
     seen: list[Examined] = []
     assert list(doctor.examine(sold, seen.append)) == []
     assert len(seen) == 6
@@ -108,12 +108,12 @@ def test_a_number_that_was_given_already_is_found(sold: Storage, broken: Broken,
     assert codes(sold) == ["license.numbers"]
 
 
-def test_a_counter_is_mended_from_the_active_records(sold: Storage, broken: Broken) -> None:
+def test_a_counter_is_repaired_from_the_active_records(sold: Storage, broken: Broken) -> None:
     broken("UPDATE licenses SET times_activated = 3 WHERE id = 1")
     (finding,) = findings(sold)
     assert finding.what == "license 1 counts 3 active places, and has 1 active activations"
-    assert finding.is_mendable
-    doctor.mend(sold, finding, NOW, an_origin(actor="cli:ada"))
+    assert finding.is_repairable
+    doctor.repair(sold, finding, NOW, an_origin(actor="cli:ada"))
     assert findings(sold) == []
     (record,) = Executor(sold).query([validate("A")])
     assert record.license.times_activated == 1
@@ -131,11 +131,11 @@ def test_a_counter_is_mended_from_the_active_records(sold: Storage, broken: Brok
     ]
 
 
-def test_a_counter_of_what_was_given_up_is_mended_from_the_records(sold: Storage, broken: Broken) -> None:
+def test_a_counter_of_what_was_given_up_is_repaired_from_the_records(sold: Storage, broken: Broken) -> None:
     broken("UPDATE licenses SET deactivated_records = 9 WHERE id = 1")
     (finding,) = findings(sold)
     assert finding.what == "license 1 counts 9 activations that were given up, and has 1"
-    doctor.mend(sold, finding, NOW, an_origin())
+    doctor.repair(sold, finding, NOW, an_origin())
     assert findings(sold) == []
     with sold.read() as tx:
         assert event_store.list_events(tx, 1, limit=1)[0].details == {"deactivated_records": [9, 1]}
@@ -159,8 +159,8 @@ def test_a_database_in_which_very_many_places_were_given_up_at_once_has_nothing_
     assert findings(storage) == []
 
 
-def test_what_cannot_be_mended_is_left_alone(sold: Storage, broken: Broken) -> None:
+def test_what_cannot_be_repaired_is_left_alone(sold: Storage, broken: Broken) -> None:
     broken("DELETE FROM events WHERE name = 'license.created' AND license_id = 1")
     (finding,) = findings(sold)
-    with pytest.raises(ValueError, match="cannot be mended"):
-        doctor.mend(sold, finding, NOW, an_origin())
+    with pytest.raises(ValueError, match="cannot be repaired"):
+        doctor.repair(sold, finding, NOW, an_origin())

@@ -10,10 +10,10 @@ from keywright.config import (
     Settings,
     child_environment,
     is_debugging,
+    list_settings,
     load_secret,
     read_settings,
     risks,
-    settings_in_force,
     without_password,
 )
 from keywright.core.errors import ConfigurationError
@@ -98,7 +98,7 @@ def test_options_win_over_the_environment_and_that_over_the_file(
     monkeypatch.setenv("KEYWRIGHT_HOST", "0.0.0.0")  # noqa: S104
     settings = read_settings({"port": 3, "host": None})
     assert (settings.port, settings.host, settings.namespace) == (3, "0.0.0.0", "shop")  # noqa: S104
-    sources = {one.name: one.source for one in settings_in_force(settings)}
+    sources = {one.name: one.source for one in list_settings(settings)}
     assert sources["port"] == "--port"
     assert sources["host"] == "KEYWRIGHT_HOST"
     assert sources["namespace"] == "keywright.toml"
@@ -117,7 +117,7 @@ def test_settings_cannot_be_changed() -> None:
 
 
 def test_every_setting_says_what_it_is_and_what_is_allowed() -> None:
-    for one in settings_in_force(Settings()):
+    for one in list_settings(Settings()):
         assert one.description.endswith("."), one.name
         assert one.allowed, one.name
 
@@ -163,7 +163,7 @@ def test_secrets_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "hunter2" not in complaint()
     monkeypatch.setenv("KEYWRIGHT_DATABASE_URL", "postgresql://ada:hunter2@host/db")
     settings = read_settings()
-    shown = {one.name: one.value for one in settings_in_force(settings)}
+    shown = {one.name: one.value for one in list_settings(settings)}
     assert shown["secret"] == "********"
     assert shown["database_url"] == "postgresql://…@host/db"
     assert LONG not in repr(settings)
@@ -184,14 +184,14 @@ def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
 def test_an_unknown_name_in_the_file_is_refused_with_the_nearest() -> None:
     Path("keywright.toml").write_text("prot = 80\n")
     said = complaint()
-    assert "'prot' in keywright.toml is no setting" in said
+    assert "'prot' in keywright.toml is not a setting" in said
     assert "Did you mean port?" in said
 
 
 def test_an_unknown_variable_is_refused_with_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEYWRIGHT_DATADIR", "x")
     said = complaint()
-    assert "KEYWRIGHT_DATADIR is no setting" in said
+    assert "KEYWRIGHT_DATADIR is not a setting" in said
     assert "Did you mean KEYWRIGHT_DATA_DIR?" in said
 
 
@@ -235,7 +235,7 @@ def test_lists_are_comma_separated_or_toml_arrays(monkeypatch: pytest.MonkeyPatc
     settings = read_settings()
     assert list(map(str, settings.trusted_proxies)) == ["10.0.0.0/8", "::1/128"]
     assert settings.allowed_origins == ("https://shop.example", "http://localhost:5173")
-    shown = {one.name: one.value for one in settings_in_force(settings)}
+    shown = {one.name: one.value for one in list_settings(settings)}
     assert shown["trusted_proxies"] == ["10.0.0.0/8", "::1/128"]
 
 
@@ -298,7 +298,7 @@ def test_the_secret_in_force_is_shown_as_there_and_where_it_is_kept(
     monkeypatch.chdir(tmp_path)
     settings = read_settings({"data_dir": str(tmp_path)})
     load_secret(settings)
-    (shown,) = [one for one in settings_in_force(settings) if one.name == "secret"]
+    (shown,) = [one for one in list_settings(settings) if one.name == "secret"]
     assert shown.source == str(tmp_path / "secret")
     assert shown.value is not None
     assert (tmp_path / "secret").read_text().strip() not in str(shown.value)

@@ -252,12 +252,12 @@ def _can_read(key_ring: "KeyRing", manifest: "Manifest") -> bool:
 
 
 def _secret_to_use(backup: "Backup", settings: "Settings") -> str:
-    from keywright.config import retired_secret_file
+    from keywright.config import path_of_retired_secret
 
     if backup.secret is not None:
         return "Use the one in the backup: move that one away."
     mark = backup.manifest.secret_mark
-    file = retired_secret_file(settings, mark)
+    file = path_of_retired_secret(settings, mark)
     place = f" It is in {file.absolute()}." if file.exists() else ""
     return (
         f"If the secret was rotated since, give the one before (its mark is {mark}) as previous_secret, or "

@@ -1,4 +1,4 @@
-"""``keywright doctor``."""
+"""The command ``keywright doctor``."""
 
 import sys
 from time import monotonic
@@ -13,7 +13,8 @@ from keywright.cli.options import AsJson, command, with_installation
 if TYPE_CHECKING:
     from keywright.maintenance.doctor import Examined, Finding
 
-_EVERY = 1.0
+#: Seconds between two lines about the progress.
+_INTERVAL = 1.0
 
 
 def add_to(app: typer.Typer) -> None:
@@ -27,7 +28,7 @@ def add_to(app: typer.Typer) -> None:
 def doctor(
     here: Installation,
     *,
-    is_repaired: Annotated[
+    is_repairing: Annotated[
         bool, typer.Option("--repair", help="Repair what can be repaired without loss: counters.")
     ] = False,
     as_json: AsJson = False,
@@ -44,42 +45,42 @@ def doctor(
     from keywright.maintenance.doctor import Examined, examine
 
     warnings = _warn(here, is_silent=as_json)
-    began, said_at, seen = monotonic(), monotonic(), Examined()
+    began, printed_at, examined = monotonic(), monotonic(), Examined()
 
     def progress(so_far: Examined) -> None:
-        nonlocal said_at, seen
-        seen = so_far
-        if sys.stderr.isatty() and monotonic() > said_at + _EVERY:
-            said_at = monotonic()
+        nonlocal printed_at, examined
+        examined = so_far
+        if sys.stderr.isatty() and monotonic() > printed_at + _INTERVAL:
+            printed_at = monotonic()
             print(f"{so_far.licenses:,} licenses …", file=sys.stderr)
 
     findings: list[tuple[Finding, bool]] = []
     for finding in examine(here.storage, progress):
-        is_mended = is_repaired and finding.is_mendable
-        if is_mended:
-            here.mend(finding)
-        findings.append((finding, is_mended))
+        was_repaired = is_repairing and finding.is_repairable
+        if was_repaired:
+            here.repair(finding)
+        findings.append((finding, was_repaired))
         if not as_json:
-            output.print_line(_line(finding, is_mended=is_mended))
-    is_well = all(is_mended for _, is_mended in findings)
+            output.print_line(_line(finding, was_repaired=was_repaired))
+    is_well = all(was_repaired for _, was_repaired in findings)
     if as_json:
-        output.print_json(_json(findings, seen, warnings, is_well=is_well))
+        output.print_json(_json(findings, examined, warnings, is_well=is_well))
     else:
         verdict = "everything is as it has to be" if is_well else "something is wrong, see above"
-        licenses = output.counted(seen.licenses, "license")
-        looked = f"{licenses} and {output.counted(seen.activations, 'activation')}"
-        output.print_line(f"Looked at {looked} in {monotonic() - began:.1f} s: {verdict}.")
+        licenses = output.counted(examined.licenses, "license")
+        looked_at = f"{licenses} and {output.counted(examined.activations, 'activation')}"
+        output.print_line(f"Looked at {looked_at} in {monotonic() - began:.1f} s: {verdict}.")
     if not is_well:
         raise typer.Exit(1)
 
 
-def _line(finding: "Finding", *, is_mended: bool) -> str:
+def _line(finding: "Finding", *, was_repaired: bool) -> str:
     what = f"{finding.what[:1].upper()}{finding.what[1:]}"
-    return f"{what}. {'It is mended.' if is_mended else finding.advice}"
+    return f"{what}. {'It is repaired.' if was_repaired else finding.advice}"
 
 
 def _warn(here: Installation, *, is_silent: bool) -> list[str]:
-    """Say what is risky about the settings, and whether a server has met a proxy that they do not name."""
+    """Warn about risky settings, and about a proxy that the settings do not name."""
     from keywright.config import risks
     from keywright.maintenance.doctor import proxy_warnings
 
@@ -90,21 +91,21 @@ def _warn(here: Installation, *, is_silent: bool) -> list[str]:
 
 
 def _json(
-    findings: list[tuple["Finding", bool]], seen: "Examined", warnings: list[str], *, is_well: bool
+    findings: list[tuple["Finding", bool]], examined: "Examined", warnings: list[str], *, is_well: bool
 ) -> dict[str, object]:
     return {
         "is_well": is_well,
-        "licenses": seen.licenses,
-        "activations": seen.activations,
+        "licenses": examined.licenses,
+        "activations": examined.activations,
         "findings": [
             {
                 "code": one.code,
                 "license_id": one.license_id,
                 "what": one.what,
                 "advice": one.advice,
-                "is_mended": is_mended,
+                "is_mended": was_repaired,
             }
-            for one, is_mended in findings
+            for one, was_repaired in findings
         ],
         "warnings": warnings,
     }

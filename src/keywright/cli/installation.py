@@ -48,11 +48,11 @@ class Installation:
         """The answer to a question."""
         return _value(self._batches.query([query]))
 
-    def mend(self, finding: "Finding") -> None:
-        """Mend what the doctor found."""
-        from keywright.maintenance.doctor import mend
+    def repair(self, finding: "Finding") -> None:
+        """Repair what the doctor found."""
+        from keywright.maintenance.doctor import repair
 
-        mend(self.storage, finding, self.now, self.origin)
+        repair(self.storage, finding, self.now, self.origin)
 
     def get_license(self, key: str) -> LicenseRecord:
         """The license with this key, and the activations that an answer lists. Raises ``UnknownLicense``."""

@@ -1,4 +1,4 @@
-"""``keywright secret …``."""
+"""The commands ``keywright secret …``."""
 
 import sys
 from contextlib import closing
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="secret", no_args_is_help=True, help="Change the secret.")
 
-_EVERY = 1.0
+#: Seconds between two lines about the progress.
+_INTERVAL = 1.0
 
 
 @command(app, "keywright secret rotate", "keywright secret rotate --begin-only")
@@ -27,13 +28,13 @@ def rotate(
     *,
     is_begun_only: Annotated[
         bool,
-        typer.Option("--begin-only", help="Begin only; another run seals the rest anew."),
+        typer.Option("--begin-only", help="Begin only; another run reseals the existing rows."),
     ] = False,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
     config: ConfigFile = None,
 ) -> None:
-    """Replace the secret, and seal everything anew with the new one. License keys stay as they are, and are
+    """Replace the secret, and reseal everything with the new one. License keys stay as they are, and are
     found all the time. Run it again if it was interrupted: it continues.
 
     On SQLite, stop the server for the beginning; the rest is done while it runs. On PostgreSQL, this makes
@@ -48,20 +49,20 @@ def rotate(
     settings = read_settings({"data_dir": data_dir, "database_url": database_url}, config)
     if not has_database(settings):
         raise ConfigurationError(f"there is no installation in {settings.data_dir.absolute()}.")
-    progress = _look(settings)
+    progress = _find_progress(settings)
     if progress in (rotation.Progress.NONE, rotation.Progress.PREPARED):
         take_new = partial(take_new_secret, settings)
         rotation.begin(settings.database_url_in_force, load_key_ring(settings), take_new)
         output.print_line("Everything is written with the new secret from now on. The server can be started.")
     if is_begun_only and progress is not rotation.Progress.FINISHED:
-        output.print_line("Say `keywright secret rotate` to seal anew what is there, beside the server.")
+        output.print_line("Run `keywright secret rotate` to reseal the existing rows; the server may run.")
         return
     if progress is not rotation.Progress.FINISHED:
         _reseal(settings)
-    _say_finished(settings)
+    _retire_previous_secret(settings)
 
 
-def _look(settings: "Settings") -> "Progress":
+def _find_progress(settings: "Settings") -> "Progress":
     from keywright.config import load_key_ring
     from keywright.db import open_storage
     from keywright.maintenance.rotation import find_progress
@@ -77,32 +78,32 @@ def _reseal(settings: "Settings") -> None:
     from keywright.maintenance.resealing import reseal
     from keywright.maintenance.rotation import finish
 
-    began = said_at = monotonic()
+    began = printed_at = monotonic()
 
     def progress(so_far: "Resealed") -> None:
-        nonlocal said_at
-        if sys.stderr.isatty() and monotonic() > said_at + _EVERY:
-            said_at = monotonic()
-            print(f"{so_far.seen:,} looked at …", file=sys.stderr)
+        nonlocal printed_at
+        if sys.stderr.isatty() and monotonic() > printed_at + _INTERVAL:
+            printed_at = monotonic()
+            print(f"{so_far.read:,} values …", file=sys.stderr)
 
     key_ring = load_key_ring(settings)
     with closing(open_storage(settings.database_url_in_force, key_ring)) as storage:
-        done = reseal(storage, progress)
-        if done.unreadable:
+        resealed = reseal(storage, progress)
+        if resealed.unreadable:
             raise StoreError(
-                f"{done.unreadable:,} sealed values can be read with neither secret, so both are needed. "
-                "Run `keywright doctor`, mend or delete the licenses that it names, and say this again."
+                f"{resealed.unreadable:,} sealed values cannot be read with either secret, so both are "
+                "needed. Run `keywright doctor`, repair or delete the licenses it names, and try again."
             )
         finish(storage, key_ring)
-    values = output.counted(done.changed, "value")
-    output.print_line(f"{values} of {done.seen:,} sealed anew in {monotonic() - began:.1f} s.")
+    values = output.counted(resealed.changed, "value")
+    output.print_line(f"{values} of {resealed.read:,} resealed in {monotonic() - began:.1f} s.")
 
 
-def _say_finished(settings: "Settings") -> None:
+def _retire_previous_secret(settings: "Settings") -> None:
     from keywright.config import retire_previous_secret
 
     kept = retire_previous_secret(settings)
-    output.print_line("The secret is rotated: the database needs the previous one no more.")
+    output.print_line("The secret is rotated: the database does not need the previous one any more.")
     if kept is not None:
         output.print_line(f"It is in {kept.absolute()}: backups from before need it. Delete it with them.")
     output.print_line("Remove previous_secret, or the file secret.previous, wherever else you gave it.")

@@ -180,9 +180,9 @@ def config(
     Of several values, the last of these counts: the default, keywright.toml, the environment variable
     (KEYWRIGHT_ and the name in capitals), the option.
     """
-    from keywright.config import read_settings, settings_in_force
+    from keywright.config import list_settings, read_settings
 
-    settings = settings_in_force(read_settings({"data_dir": data_dir, "database_url": database_url}, config))
+    settings = list_settings(read_settings({"data_dir": data_dir, "database_url": database_url}, config))
     if as_json:
         output.print_json({one.name: {"value": one.value, "source": one.source} for one in settings})
         return

@@ -1,5 +1,4 @@
-"""Settings, and what they lead to: what an installation is told, where each value came from, and the
-way into its database.
+"""Settings: their values and sources, and the installation that they describe.
 
 This package is the only reader of the environment.
 """
@@ -14,14 +13,14 @@ from keywright.config.installation import (
     open_installation,
 )
 from keywright.config.risks import risks
-from keywright.config.rotation import retire_previous_secret, retired_secret_file, take_new_secret
+from keywright.config.rotation import path_of_retired_secret, retire_previous_secret, take_new_secret
 from keywright.config.settings import Settings
 from keywright.config.sources import (
     Setting,
     child_environment,
     is_debugging,
+    list_settings,
     read_settings,
-    settings_in_force,
 )
 from keywright.config.values import Network
 from keywright.db import without_password
@@ -34,16 +33,16 @@ __all__ = [
     "find_secret",
     "has_database",
     "is_debugging",
+    "list_settings",
     "load_key_ring",
     "load_secret",
     "make_data_dir",
     "open_copy",
     "open_installation",
+    "path_of_retired_secret",
     "read_settings",
     "retire_previous_secret",
-    "retired_secret_file",
     "risks",
-    "settings_in_force",
     "take_new_secret",
     "without_password",
 ]

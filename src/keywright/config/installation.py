@@ -1,4 +1,4 @@
-"""What an installation is made of: a data directory, a secret, a database."""
+"""An installation: a data directory, a secret, a database."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def make_data_dir(settings: Settings) -> None:
-    """Make the data directory, for its owner only, unless there is one. Raises ``ConfigurationError``."""
+    """Make the data directory, for its owner only, if it is missing. Raises ``ConfigurationError``."""
     try:
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as problem:
@@ -28,24 +28,23 @@ def make_data_dir(settings: Settings) -> None:
 
 
 def has_database(settings: Settings) -> bool:
-    """Whether the database was made already. Raises ``StoreUnavailable`` when its server does not answer."""
+    """Tell whether the database exists. Raises ``StoreUnavailable`` when its server does not answer."""
     return db.has_database(settings.database_url_in_force)
 
 
 def load_secret(settings: Settings) -> bytes:
-    """The installation's secret: the setting, else the file in the data directory.
+    """Return the installation's secret: the setting, else the file in the data directory.
 
-    The file is made when there is neither it nor a database, once: whoever comes at the same moment
-    gets the same secret. Raises ``ConfigurationError`` when it is missing, cannot be read or is too
-    short.
+    The file is made when both it and the database are missing; processes that do so at the same moment get
+    the same secret. Raises ``ConfigurationError`` when the secret is missing, cannot be read or is too short.
     """
-    # In this order: a database is made after its secret, so one that is there now has a secret, too.
-    is_used = settings.secret is None and has_database(settings)
-    found = find_secret(settings)
-    if found is not None:
-        return found
+    # In this order: a secret is made before its database, so a database that is seen here has its secret.
+    needs_secret = settings.secret is None and has_database(settings)
+    secret = find_secret(settings)
+    if secret is not None:
+        return secret
     path = settings.secret_file
-    if is_used:
+    if needs_secret:
         raise ConfigurationError(
             f"{path} is missing, and the database cannot be read without it. Restore that file from a "
             "backup or copy it from where the database was made, or give the secret as KEYWRIGHT_SECRET."
@@ -54,7 +53,7 @@ def load_secret(settings: Settings) -> bytes:
 
 
 def find_secret(settings: Settings) -> bytes | None:
-    """The secret that is there: the setting, else the file in the data directory; None is never made good.
+    """Find the secret: the setting, else the file in the data directory. It is not made if it is missing.
 
     Raises ``ConfigurationError`` when it cannot be read or is too short.
     """
@@ -65,12 +64,12 @@ def find_secret(settings: Settings) -> bytes | None:
 
 
 def load_key_ring(settings: Settings) -> KeyRing:
-    """The secret; while it is rotated, the previous one, too. Raises what ``load_secret`` raises."""
-    return with_previous_secret(settings, load_secret(settings))
+    """Return the secret, and during a rotation the previous one. Raises what ``load_secret`` raises."""
+    return add_previous_secret(settings, load_secret(settings))
 
 
-def with_previous_secret(settings: Settings, secret: bytes) -> KeyRing:
-    """This secret, and the previous one, if it is there. Raises ``ConfigurationError``."""
+def add_previous_secret(settings: Settings, secret: bytes) -> KeyRing:
+    """Return this secret, and the previous one if there is one. Raises ``ConfigurationError``."""
     if settings.previous_secret is not None:
         return KeyRing(secret, settings.previous_secret.get_secret_value().encode())
     path = settings.previous_secret_file
@@ -79,7 +78,7 @@ def with_previous_secret(settings: Settings, secret: bytes) -> KeyRing:
 
 
 def write_secret(path: Path, text: str) -> None:
-    """Write a secret into a file, in place of what is there, for its owner only. Raises
+    """Write a secret into a file, for its owner only; an existing file is replaced. Raises
     ``ConfigurationError``.
     """
     draft = path.with_name(f".secret-{secrets.token_hex(8)}")
@@ -103,21 +102,21 @@ def _require_long_enough(text: str, path: Path) -> bytes:
 
 
 def open_installation(settings: Settings) -> Storage:
-    """Open the database with its secret; whatever is missing of a new installation is made.
+    """Open the database with its secret; a new installation is made if there is none.
 
     Raises what ``load_secret`` and ``open_storage`` raise.
     """
     make_data_dir(settings)
     key_ring = load_key_ring(settings)
-    opened = open_storage(
+    storage = open_storage(
         settings.database_url_in_force,
         key_ring,
         read_url=settings.read_database_url,
         read_lag_limit=settings.read_lag_limit,
     )
-    if is_unfinished(opened, key_ring):
+    if is_unfinished(storage, key_ring):
         log.warning("the rotation of the secret is not finished; run `keywright secret rotate`")
-    return opened
+    return storage
 
 
 def open_copy(settings: Settings, url: str) -> Storage:
@@ -145,11 +144,11 @@ def _read_secret(path: Path) -> str | None:
 
 
 def _make_secret(path: Path) -> str:
-    """Make the file unless somebody else does; returns what is in it then."""
+    """Make the file unless another process does; return its content."""
     draft = path.with_name(f".secret-{secrets.token_hex(8)}")
     try:
         _write_for_owner(draft, f"{secrets.token_hex(32)}\n")
-        # Unlike a rename, a link never replaces what is there; and what is there is whole.
+        # Unlike a rename, a link never replaces an existing file, which is complete.
         with suppress(FileExistsError):
             path.hardlink_to(draft)
         _sync_directory(path.parent)
@@ -172,7 +171,7 @@ def _write_for_owner(path: Path, text: str) -> None:
 
 
 def _sync_directory(path: Path) -> None:
-    """Make a new name in it survive the loss of power."""
+    """Make a new name in it survive a power loss."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

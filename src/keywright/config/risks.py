@@ -1,4 +1,4 @@
-"""Settings that work, and that an attacker would like."""
+"""Settings that work, but help an attacker."""
 
 import ipaddress
 
@@ -7,23 +7,23 @@ from keywright.db import database_path, unverified_hosts
 
 
 def risks(settings: Settings) -> list[str]:
-    """The risks of the settings: a sentence for each, which says what to do. None is an error."""
-    found = []
+    """Return a sentence for each risk of the settings, with what to do. None of them is an error."""
+    risks = []
     for name in ("database_url", "read_database_url"):
         url: str | None = getattr(settings, name)
         if url is not None and database_path(url) is None and (hosts := unverified_hosts(url)):
-            found.append(
+            risks.append(
                 f"the connection to {', '.join(hosts)} ({name}) is not protected by verified TLS: anyone on "
                 "the network between can read and change what goes over it. Add sslmode=verify-full and "
                 "sslrootcert to the URL."
             )
     if not settings.trusted_proxies and not _is_loopback(settings.host):
-        found.append(
+        risks.append(
             f"the server listens on {settings.host}, and trusted_proxies names no proxy: if one stands in "
             "front of it, all callers share the proxy's address, and one who guesses uses up the limits of "
             "all. Add the proxy to trusted_proxies."
         )
-    return found
+    return risks
 
 
 def _is_loopback(host: str) -> bool:

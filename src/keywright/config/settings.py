@@ -1,4 +1,4 @@
-"""What can be set: names, defaults, what is allowed."""
+"""The settings: their names, defaults, and allowed values."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,11 +12,11 @@ from keywright.config.values import (
     UrlPath,
     Whole,
     lower,
-    read_address,
-    read_networks,
-    read_origins,
-    read_path,
-    read_url,
+    parse_address,
+    parse_networks,
+    parse_origins,
+    parse_path,
+    parse_url,
     trim,
 )
 from keywright.core.parsing import IpAddresses
@@ -29,12 +29,12 @@ _DATABASE_NAME = "keywright.db"
 
 # Each ``allowed`` completes the sentence "it must be …".
 class Settings(BaseSettings):
-    """What an installation is told. ``read_settings`` makes it; made directly, it reads nothing."""
+    """The settings of an installation. ``read_settings`` reads them; the class itself reads nothing."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True
     )
-    data_dir: Annotated[Path, BeforeValidator(read_path)] = Field(
+    data_dir: Annotated[Path, BeforeValidator(parse_path)] = Field(
         default=Path("keywright-data"),
         description=(
             "The folder of the secret and, unless database_url names another, of the database. A relative "
@@ -42,7 +42,7 @@ class Settings(BaseSettings):
         ),
         json_schema_extra={"allowed": "the path of a directory"},
     )
-    database_url: Annotated[str | None, BeforeValidator(read_url)] = Field(
+    database_url: Annotated[str | None, BeforeValidator(parse_url)] = Field(
         default=None,
         description=(
             f"The database. Default: the SQLite file {_DATABASE_NAME} in data_dir. A PostgreSQL URL is "
@@ -53,7 +53,7 @@ class Settings(BaseSettings):
             "allowed": "a URL such as sqlite:////absolute/path.db or postgresql://user:password@host/database"
         },
     )
-    read_database_url: Annotated[str | None, BeforeValidator(read_url)] = Field(
+    read_database_url: Annotated[str | None, BeforeValidator(parse_url)] = Field(
         default=None,
         description=(
             "Replicas of a PostgreSQL database. They answer questions for as long as they have every "
@@ -92,7 +92,7 @@ class Settings(BaseSettings):
         description="Whether the administration pages are served; if not, /admin does not exist.",
         json_schema_extra={"allowed": "true or false"},
     )
-    admin_address: Annotated[str | None, BeforeValidator(read_address)] = Field(
+    admin_address: Annotated[str | None, BeforeValidator(parse_address)] = Field(
         default=None,
         description=(
             "An address of its own for the administration pages, a private one for example. They are served "
@@ -127,7 +127,7 @@ class Settings(BaseSettings):
         ),
         json_schema_extra={"allowed": "true or false"},
     )
-    trusted_proxies: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(read_networks)] = Field(
+    trusted_proxies: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(parse_networks)] = Field(
         default=(),
         description=(
             "The proxies whose X-Forwarded-For header is believed: addresses or ranges, comma-separated."
@@ -136,7 +136,7 @@ class Settings(BaseSettings):
             "allowed": "addresses or ranges such as 10.0.0.1, 10.1.0.0/16, with no bits set below the mask"
         },
     )
-    allowed_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(read_origins)] = Field(
+    allowed_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(parse_origins)] = Field(
         default=(),
         description=(
             "The web sites whose programs may make management calls from a browser, comma-separated."
@@ -322,19 +322,19 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Nothing but the arguments: ``read_settings`` asks the sources, and knows which said what."""
+        """Use the arguments only: ``read_settings`` reads the sources, and records which one gave a value."""
         return (init_settings,)
 
     @property
     def database_url_in_force(self) -> str:
-        """The database's URL: the setting, else the file in the data directory."""
+        """The URL of the database: the setting, else the file in the data directory."""
         if self.database_url is not None:
             return self.database_url
         return f"sqlite:///{quote(str(self.data_dir.absolute() / _DATABASE_NAME))}"
 
     @property
     def admin_host_and_port(self) -> tuple[str, int] | None:
-        """The administration pages' own address; None where they are off, or have none of their own."""
+        """The administration pages' own address; None when they are off, or have none."""
         if not self.admin or self.admin_address is None:
             return None
         host, _, port = self.admin_address.rpartition(":")
@@ -342,23 +342,23 @@ class Settings(BaseSettings):
 
     @property
     def record_limits(self) -> RecordLimits:
-        """The limits on activations kept and listed."""
+        """The limits on the activations that are kept and listed."""
         return RecordLimits(self.kept_records, self.listed_records)
 
     @property
     def secret_file(self) -> Path:
-        """Where the secret is kept when it is no setting."""
+        """The file with the secret, used when the setting is missing."""
         return self.data_dir / "secret"
 
     @property
     def previous_secret_file(self) -> Path:
-        """The file with the previous secret during a rotation, when it is no setting."""
+        """The file with the previous secret during a rotation, used when the setting is missing."""
         return self.data_dir / "secret.previous"
 
     def is_log_json(self, *, is_terminal: bool) -> bool:
-        """Whether the log is for machines, given whether it goes to a terminal."""
+        """Tell whether the log is in JSON; by default, when it does not go to a terminal."""
         return self.log_format == "json" or (self.log_format == "auto" and not is_terminal)
 
     def source_of(self, name: str) -> str:
-        """Where a value came from: ``default``, a file's name, ``KEYWRIGHT_PORT``, ``--port``."""
+        """Return the source of a value: ``default``, a file's name, ``KEYWRIGHT_PORT``, ``--port``."""
         return self._sources.get(name, "default")

@@ -1,4 +1,4 @@
-"""Where settings come from, in rising precedence: a file, the environment, command-line options."""
+"""The sources of settings, in rising precedence: a file, the environment, command-line options."""
 
 import difflib
 import json
@@ -19,17 +19,17 @@ from keywright.db import without_password
 #: Read from the current directory when no other file is named.
 DEFAULT_FILE = "keywright.toml"
 _MASK = "********"
-#: Variables with our prefix that are no settings.
+#: Variables with our prefix that are not settings.
 _OTHER_VARIABLES = ("KEYWRIGHT_CONFIG", "KEYWRIGHT_DEBUG")
 # Kubernetes announces a Service named "keywright" to its neighbors under these names.
 _FROM_KUBERNETES = re.compile(r"KEYWRIGHT_(SERVICE_\w+|PORT_\d+_\w+)")
 
-#: Value and source, by name.
-_Given = dict[str, tuple[object, str]]
+#: Values and their sources, by name.
+_Values = dict[str, tuple[object, str]]
 
 
 class Setting(NamedTuple):
-    """One setting, to be shown: its value in force (secrets masked) and where that came from."""
+    """One setting for display: its value in force, with secrets masked, and the source of the value."""
 
     name: str
     value: str | int | bool | list[str] | None
@@ -38,99 +38,99 @@ class Setting(NamedTuple):
     allowed: str
 
 
-def settings_in_force(settings: Settings) -> list[Setting]:
-    """Every setting, in the order of ``Settings``."""
+def list_settings(settings: Settings) -> list[Setting]:
+    """List every setting, in the order of ``Settings``."""
     return [
         Setting(
             name,
-            _shown(settings, name),
+            _display_value(settings, name),
             _source(settings, name),
             field.description or "",
-            _allowed(name),
+            _allowed_values(name),
         )
         for name, field in Settings.model_fields.items()
     ]
 
 
 def read_settings(options: Mapping[str, object] | None = None, config_file: Path | None = None) -> Settings:
-    """The settings in force. Options that are None were not given.
+    """Read the settings. Options that are None were not given.
 
-    Raises ``ConfigurationError`` for what is unknown or cannot be used, wherever it stands.
+    Raises ``ConfigurationError`` for an unknown setting or a bad value in any source.
     """
-    given = _from_file(config_file) | _from_environment() | _from_options(options or {})
+    values = _from_file(config_file) | _from_environment() | _from_options(options or {})
     try:
-        settings = Settings.model_validate({name: value for name, (value, _) in given.items()})
+        settings = Settings.model_validate({name: value for name, (value, _) in values.items()})
     except ValidationError as problem:
         name = str(problem.errors()[0]["loc"][0])
-        raise ConfigurationError(_complaint(name, *given[name])) from None
-    settings._sources.update({name: source for name, (_, source) in given.items()})
+        raise ConfigurationError(_error_message(name, *values[name])) from None
+    settings._sources.update({name: source for name, (_, source) in values.items()})
     return settings
 
 
 def child_environment(settings: Settings) -> dict[str, str]:
-    """The environment in which `keywright` works on the same installation as this process."""
+    """Return an environment in which `keywright` works on the same installation as this process."""
     ours = {"data_dir": str(settings.data_dir.absolute()), "database_url": settings.database_url}
     for name, secret in (("secret", settings.secret), ("previous_secret", settings.previous_secret)):
         if secret is not None:
             ours[name] = secret.get_secret_value()
-    given = {f"{PREFIX}{name.upper()}": value for name, value in ours.items() if value is not None}
-    return {**os.environ, **given}
+    variables = {f"{PREFIX}{name.upper()}": value for name, value in ours.items() if value is not None}
+    return {**os.environ, **variables}
 
 
 def is_debugging() -> bool:
-    """Whether the details of unexpected problems are wanted (``KEYWRIGHT_DEBUG=1``)."""
+    """Tell whether unexpected errors are shown with their details (``KEYWRIGHT_DEBUG=1``)."""
     return os.environ.get("KEYWRIGHT_DEBUG", "") not in ("", "0")
 
 
-def _from_options(options: Mapping[str, object]) -> _Given:
+def _from_options(options: Mapping[str, object]) -> _Values:
     return {
         name: (value, f"--{name.replace('_', '-')}") for name, value in options.items() if value is not None
     }
 
 
-def _from_environment() -> _Given:
+def _from_environment() -> _Values:
     known = {f"{PREFIX}{name.upper()}": name for name in Settings.model_fields}
     for variable in map(str.upper, os.environ):
         is_ours = variable.startswith(PREFIX) and not _FROM_KUBERNETES.fullmatch(variable)
         if is_ours and variable not in known and variable not in _OTHER_VARIABLES:
             raise ConfigurationError(
-                f"the environment variable {variable} is no setting of Keywright. "
+                f"the environment variable {variable} is not a setting of Keywright. "
                 f"{_hint(variable, known)} Correct it, or unset it."
             )
-    found = EnvSettingsSource(Settings)()
-    if str(found.get("port", "")).startswith("tcp://"):
-        del found["port"]  # Kubernetes again.
-    return {name: (value, f"{PREFIX}{name.upper()}") for name, value in found.items()}
+    values = EnvSettingsSource(Settings)()
+    if str(values.get("port", "")).startswith("tcp://"):
+        del values["port"]  # Kubernetes again.
+    return {name: (value, f"{PREFIX}{name.upper()}") for name, value in values.items()}
 
 
-def _from_file(config_file: Path | None) -> _Given:
-    path, source = _named_file(config_file)
+def _from_file(config_file: Path | None) -> _Values:
+    path, source = _find_file(config_file)
     values = _read_toml(path or Path(DEFAULT_FILE), source)
     for name in values:
         if name not in Settings.model_fields:
             raise ConfigurationError(
-                f"{name!r} in {path or DEFAULT_FILE} is no setting of Keywright. "
+                f"{name!r} in {path or DEFAULT_FILE} is not a setting of Keywright. "
                 f"{_hint(name, Settings.model_fields)}"
             )
     return {name: (value, str(path or DEFAULT_FILE)) for name, value in values.items()}
 
 
-def _named_file(config_file: Path | None) -> tuple[Path | None, str]:
-    """The file that was named, and where; None when none was."""
+def _find_file(config_file: Path | None) -> tuple[Path | None, str]:
+    """Return the file that was named, and where it was named; None without a name."""
     if config_file is not None:
         return config_file, "--config"
-    named = os.environ.get("KEYWRIGHT_CONFIG")
-    return (Path(named), "KEYWRIGHT_CONFIG") if named else (None, "")
+    variable = os.environ.get("KEYWRIGHT_CONFIG")
+    return (Path(variable), "KEYWRIGHT_CONFIG") if variable else (None, "")
 
 
-def _read_toml(path: Path, named_by: str) -> dict[str, object]:
+def _read_toml(path: Path, source: str) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        if not named_by:
+        if not source:
             return {}
         raise ConfigurationError(
-            f"there is no settings file {path} (from {named_by}). Make it, or name another."
+            f"there is no settings file {path} (from {source}). Make it, or name another."
         ) from None
     except OSError as problem:
         raise ConfigurationError(f"the settings file {path} cannot be read: {problem.strerror}.") from problem
@@ -143,20 +143,20 @@ def _hint(name: str, known: Iterable[str]) -> str:
     return f"Did you mean {nearest[0]}?" if nearest else "`keywright config` lists the settings."
 
 
-def _complaint(name: str, value: object, source: str) -> str:
-    """One sentence about a value that cannot be used; never the value of a secret."""
-    shown = "" if name in ("secret", "previous_secret") else f" = {_written(name, value)}"
-    return f"{name}{shown} (from {source}) cannot be used: it must be {_allowed(name)}."
+def _error_message(name: str, value: object, source: str) -> str:
+    """Build the sentence for a bad value, without the value of a secret."""
+    assignment = "" if name in ("secret", "previous_secret") else f" = {_format(name, value)}"
+    return f"{name}{assignment} (from {source}) cannot be used: it must be {_allowed_values(name)}."
 
 
-def _written(name: str, value: object) -> str:
+def _format(name: str, value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     if name.endswith("database_url"):
         text = without_password(text)
     return text if re.fullmatch(r"[\w.:/+-]+", text) else repr(text)
 
 
-def _allowed(name: str) -> str:
+def _allowed_values(name: str) -> str:
     extra = Settings.model_fields[name].json_schema_extra
     return str(extra["allowed"]) if isinstance(extra, dict) else ""
 
@@ -169,12 +169,12 @@ def _source(settings: Settings, name: str) -> str:
 
 
 def _file_of(settings: Settings, name: str) -> Path | None:
-    """The file of a secret that is no setting."""
+    """Return the file that holds a secret when the setting is missing."""
     files = {"secret": settings.secret_file, "previous_secret": settings.previous_secret_file}
     return files.get(name)
 
 
-def _shown(settings: Settings, name: str) -> str | int | bool | list[str] | None:
+def _display_value(settings: Settings, name: str) -> str | int | bool | list[str] | None:
     value = getattr(settings, name)
     if name == "database_url":
         return without_password(settings.database_url_in_force)

@@ -1,4 +1,4 @@
-"""Read the value of a setting; raise ``ValueError`` for one that is not allowed."""
+"""Parse the values of settings; raise ``ValueError`` for a value that is not allowed."""
 
 import ipaddress
 import os
@@ -19,8 +19,8 @@ _PATH = r"(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+(/(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+)*"
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-def read_whole(value: object) -> int:
-    """An integer, also as text."""
+def parse_whole(value: object) -> int:
+    """Parse an integer, also from text."""
     number = parse_integer(value)
     if number is None:
         raise ValueError
@@ -28,32 +28,32 @@ def read_whole(value: object) -> int:
 
 
 def trim(value: object) -> object:
-    """The text, secret or not, without white space at its ends; other values stay."""
+    """Trim white space at the ends of a text or secret; return other values unchanged."""
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     return text.strip() if isinstance(text, str) else text
 
 
 def lower(value: object) -> object:
-    """The trimmed text in lower case; other values stay."""
+    """Trim a text and convert it to lower case; return other values unchanged."""
     return value.strip().lower() if isinstance(value, str) else value
 
 
-def read_path(value: object) -> Path:
-    """A path; ``~`` is a home directory."""
+def parse_path(value: object) -> Path:
+    """Parse a path; ``~`` is a home directory."""
     if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
         raise ValueError
     return Path(os.path.expanduser(value))
 
 
-def read_url_path(value: object) -> str:
-    """A path in URLs, without slashes at its ends."""
+def parse_url_path(value: object) -> str:
+    """Parse a path in URLs; slashes at its ends are removed."""
     text = value.strip().strip("/") if isinstance(value, str) else ""
     if not re.fullmatch(_PATH, text):
         raise ValueError
     return text
 
 
-def _items(value: object) -> list[str]:
+def _split(value: object) -> list[str]:
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, Iterable):
         raise ValueError
@@ -61,21 +61,21 @@ def _items(value: object) -> list[str]:
     return [text for text in texts if text]
 
 
-def read_networks(value: object) -> tuple[Network, ...]:
-    """Addresses or ranges, comma-separated or a list."""
-    return tuple(ipaddress.ip_network(text) for text in _items(value))
+def parse_networks(value: object) -> tuple[Network, ...]:
+    """Parse addresses or ranges, from a list or comma-separated."""
+    return tuple(ipaddress.ip_network(text) for text in _split(value))
 
 
-def read_origins(value: object) -> tuple[str, ...]:
-    """Origins of web sites in lower case, comma-separated or a list."""
-    origins = tuple(text.lower() for text in _items(value))
+def parse_origins(value: object) -> tuple[str, ...]:
+    """Parse origins of web sites, from a list or comma-separated, into lower case."""
+    origins = tuple(text.lower() for text in _split(value))
     if not all(_ORIGIN.fullmatch(origin) for origin in origins):
         raise ValueError
     return origins
 
 
-def read_url(value: object) -> str | None:
-    """A URL with a scheme, or None."""
+def parse_url(value: object) -> str | None:
+    """Parse a URL with a scheme, or None."""
     if value is None:
         return None
     text = value.strip() if isinstance(value, str) else ""
@@ -84,16 +84,16 @@ def read_url(value: object) -> str | None:
     return text
 
 
-def read_address(value: object) -> str | None:
-    """``HOST:PORT``, an IPv6 address in brackets."""
+def parse_address(value: object) -> str | None:
+    """Parse ``HOST:PORT``, with an IPv6 address in brackets, or None."""
     if value is None:
         return None
     text = value.strip() if isinstance(value, str) else ""
-    found = _ADDRESS.fullmatch(text)
-    if found is None or int(found[2]) > _MAX_PORT:
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match[2]) > _MAX_PORT:
         raise ValueError
     return text
 
 
-Whole = Annotated[int, BeforeValidator(read_whole)]
-UrlPath = Annotated[str, BeforeValidator(read_url_path)]
+Whole = Annotated[int, BeforeValidator(parse_whole)]
+UrlPath = Annotated[str, BeforeValidator(parse_url_path)]

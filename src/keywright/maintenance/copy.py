@@ -1,4 +1,4 @@
-"""Copy everything from one database into another, empty one: the way from SQLite to PostgreSQL, and back."""
+"""Copy everything from one database into another, empty one: from SQLite to PostgreSQL, and back."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,26 +16,23 @@ from keywright.maintenance.inspection import last_number
 if TYPE_CHECKING:
     from keywright.db import Storage
 
-_ROWS = 1_000
-#: Written when the target was made.
-_ITS_OWN = (installation, sequences)
-#: Whoever is signed in signs in again where the pages move to.
-_LEFT_BEHIND = (sessions,)
-_TABLES = [table for table in metadata.sorted_tables if table not in (*_ITS_OWN, *_LEFT_BEHIND)]
+_ROWS_AT_ONCE = 1_000
+#: The rows of the first two were written when the target was made; users sign in again.
+_NOT_COPIED = (installation, sequences, sessions)
+_TABLES = [table for table in metadata.sorted_tables if table not in _NOT_COPIED]
 _KINDS = ("license", "activation")
 _SET_LAST = text("SELECT setval(:name, :last)").bindparams(bindparam("last", type_=BigInteger))
 
 
-def copy(source: "Storage", target: "Storage", say: Callable[[str, int], None]) -> None:
-    """Copy every row but the sessions, and make the target go on with the numbers where the source is; all
-    or nothing.
+def copy(source: "Storage", target: "Storage", progress: Callable[[str, int], None]) -> None:
+    """Copy every row but the sessions, all or nothing; the target continues the numbering of the source.
 
-    The source is read at one moment; an SQLite source cannot be written meanwhile. ``say`` gets each
-    table's name and how many rows it had. Raises ``StoreError`` when the target is not empty.
+    The source is read at one moment; an SQLite source cannot be written meanwhile. ``progress`` is called
+    with each table's name and number of rows. Raises ``StoreError`` when the target is not empty.
     """
-    with _held(source), source.read() as reading, target.write() as writing:
+    with _without_writers(source), source.read() as reading, target.write() as writing:
         old, new = reading.connection, writing.connection
-        # A server that has run on an empty database has looked for events, and found none.
+        # A server that ran on the empty database has saved how far it read the events: to none.
         new.execute(delete(checkpoints))
         for table in _TABLES:
             if new.execute(select(table).limit(1)).first() is not None:
@@ -43,8 +40,8 @@ def copy(source: "Storage", target: "Storage", say: Callable[[str, int], None]) 
                     f"there are {table.name.replace('_', ' ')} already where you want to copy to."
                 )
         for table in _TABLES:
-            say(table.name, _copy_table(table, old, new))
-        # The rows are sealed as they were.
+            progress(table.name, _copy_table(table, old, new))
+        # The rows stay sealed with the secrets of the source.
         marks = find_marks(old)
         new.execute(
             update(installation).values(secret_mark=marks.current, previous_secret_mark=marks.previous)
@@ -52,11 +49,11 @@ def copy(source: "Storage", target: "Storage", say: Callable[[str, int], None]) 
         for kind in _KINDS:
             _set_last(new, kind, last_number(reading, kind))
         if is_postgres(new):
-            _go_on_counting(new)
+            _continue_sequences(new)
 
 
 @contextmanager
-def _held(source: "Storage") -> Iterator[None]:
+def _without_writers(source: "Storage") -> Iterator[None]:
     if isinstance(source, SqliteStorage):
         with source.exclusively():
             yield
@@ -67,8 +64,8 @@ def _held(source: "Storage") -> Iterator[None]:
 def _copy_table(table: Table, old: Connection, new: Connection) -> int:
     change, copied = inserting(table), 0
     order = list(table.primary_key)
-    for some in old.execute(select(table).order_by(*order)).yield_per(_ROWS).partitions():
-        rows: list[dict[str, Any]] = [dict(row._mapping) for row in some]
+    for partition in old.execute(select(table).order_by(*order)).yield_per(_ROWS_AT_ONCE).partitions():
+        rows: list[dict[str, Any]] = [dict(row._mapping) for row in partition]
         change.execute(new, rows)
         copied += len(rows)
     return copied
@@ -82,8 +79,8 @@ def _set_last(connection: Connection, kind: str, last: int) -> None:
     connection.execute(update(sequences).where(sequences.c.name == kind).values(last_id=last))
 
 
-def _go_on_counting(connection: Connection) -> None:
-    """PostgreSQL does not look at numbers that it was given."""
+def _continue_sequences(connection: Connection) -> None:
+    """Move each sequence on to the largest number: PostgreSQL does not do so for numbers that it is given."""
     for table in _TABLES:
         column = table.autoincrement_column
         if column is None:

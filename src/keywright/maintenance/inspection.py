@@ -1,5 +1,5 @@
-"""What a database says about its licenses, read for comparison: counters beside what they count, keys
-beside the fingerprints under which they are found. Nothing here changes anything.
+"""Read the licenses for comparison: counters with what they count, keys with the fingerprints under which
+they are found. Nothing here changes anything.
 """
 
 from collections import defaultdict
@@ -30,7 +30,7 @@ _COUNTS = select(
     func.count(),
     func.count().filter(activations.c.deactivated_at.is_(None)),
 ).group_by(activations.c.license_id)
-#: The name under which an event of places that were given up together is counted.
+#: Counts the events of places that were given up together.
 OTHERS = "license.deactivated, others"
 _IS_OF_OTHERS = and_(events.c.name == "license.deactivated", events.c.activation_id.is_(None))
 _NAME = case((_IS_OF_OTHERS, literal_column(f"'{OTHERS}'")), else_=events.c.name)
@@ -39,7 +39,7 @@ _DOUBLED = select(activations.c.id).group_by(activations.c.id).having(func.count
 
 
 class Inspected(msgspec.Struct, frozen=True):
-    """A license: what stands in its row, and what is there."""
+    """A license: its row, and the rows that belong to it."""
 
     id: int
     is_key_sound: bool
@@ -47,28 +47,28 @@ class Inspected(msgspec.Struct, frozen=True):
     times_activated_max: int | None
     places: int | None
     deactivated_records: int
-    #: Its records, and those of them that are active.
+    #: The numbers of its activations, and of those that are active.
     records: int
     active: int
-    #: How often what happened, by the event's name.
+    #: The number of its events, by name.
     events: dict[str, int]
-    #: Whether none of its events can be gone by now.
+    #: Whether none of its events can have been deleted.
     are_events_kept: bool
 
 
-class Piece(msgspec.Struct, frozen=True):
-    """Some licenses in the order of their numbers, and the numbers of licenses that have activations
-    between theirs and do not exist.
+class Step(msgspec.Struct, frozen=True):
+    """Licenses in the order of their numbers, and the numbers of missing licenses, between theirs, that have
+    activations.
     """
 
     licenses: list[Inspected]
-    strays: list[int]
-    #: Everything up to this number was looked at.
+    missing_licenses: list[int]
+    #: The licenses up to this number were read.
     last_id: int
 
 
-def inspect(tx: ReadTransaction, *, after_id: int, limit: int) -> Piece:
-    """The next ``limit`` licenses after that number; fewer at the end. All of one moment."""
+def inspect_licenses(tx: ReadTransaction, *, after_id: int, limit: int) -> Step:
+    """Read the next ``limit`` licenses after that number; fewer at the end. All of one moment."""
     connection = tx.connection
     rows = connection.execute(_LICENSES.where(licenses.c.id > after_id).limit(limit)).all()
     is_last = len(rows) < limit
@@ -77,9 +77,9 @@ def inspect(tx: ReadTransaction, *, after_id: int, limit: int) -> Piece:
         row[0]: (row[1], row[2])
         for row in connection.execute(_within(_COUNTS, activations, after_id, last_id))
     }
-    happened: dict[int, dict[str, int]] = defaultdict(dict)
+    event_counts: dict[int, dict[str, int]] = defaultdict(dict)
     for license_id, name, times in connection.execute(_within(_EVENTS, events, after_id, last_id)):
-        happened[license_id][name] = times
+        event_counts[license_id][name] = times
     rings = _rings_in_force(tx)
     deleted_before = old_events.find_deletion_moment(tx)
     inspected = [
@@ -91,22 +91,22 @@ def inspect(tx: ReadTransaction, *, after_id: int, limit: int) -> Piece:
             row.places,
             row.deactivated_records,
             *counts.get(row.id, (0, 0)),
-            happened[row.id],
-            row.created_at >= deleted_before and old_events.are_all_kept(happened[row.id].items()),
+            event_counts[row.id],
+            row.created_at >= deleted_before and old_events.are_all_kept(event_counts[row.id].items()),
         )
         for row in rows
     ]
-    strays = sorted(counts.keys() - {row.id for row in rows})
-    return Piece(inspected, strays, last_id)
+    missing = sorted(counts.keys() - {row.id for row in rows})
+    return Step(inspected, missing, last_id)
 
 
-def doubled_numbers(tx: ReadTransaction) -> list[int]:
-    """Numbers that more than one activation has; at most a hundred."""
+def find_doubled_numbers(tx: ReadTransaction) -> list[int]:
+    """Find numbers that more than one activation has; at most a hundred."""
     return [int(number) for number in tx.connection.execute(_DOUBLED).scalars()]
 
 
-def numbers_behind(tx: ReadTransaction) -> list[str]:
-    """The kinds (``license``, ``activation``) of which the next number was given already."""
+def find_kinds_behind(tx: ReadTransaction) -> list[str]:
+    """Find the kinds (``license``, ``activation``) whose next number was given already."""
     connection = tx.connection
     largest = {
         "license": select(func.coalesce(func.max(licenses.c.id), 0)),
@@ -120,7 +120,7 @@ def numbers_behind(tx: ReadTransaction) -> list[str]:
 
 
 def last_number(tx: ReadTransaction, kind: str) -> int:
-    """The last number that was given to a ``license`` or an ``activation``; 0 before the first."""
+    """Return the last number that was given to a ``license`` or an ``activation``; 0 before the first."""
     if is_postgres(tx.connection):
         words = f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {kind}_numbers"  # noqa: S608
         return int(tx.connection.execute(text(words)).scalar_one())
@@ -128,12 +128,12 @@ def last_number(tx: ReadTransaction, kind: str) -> int:
     return int(tx.connection.execute(query).scalar_one())
 
 
-def damage(tx: ReadTransaction) -> list[str]:
-    """What SQLite itself finds wrong with its file; PostgreSQL looks after its files by itself."""
+def find_damage(tx: ReadTransaction) -> list[str]:
+    """Let SQLite check its file; PostgreSQL checks its files by itself."""
     if is_postgres(tx.connection):
         return []
-    found = tx.connection.execute(text("PRAGMA quick_check(20)")).scalars().all()
-    return [line for line in found if line != "ok"]
+    lines = tx.connection.execute(text("PRAGMA quick_check(20)")).scalars().all()
+    return [line for line in lines if line != "ok"]
 
 
 def _within(query: Select[Any], table: Any, after_id: int, last_id: int) -> Select[Any]:
@@ -141,7 +141,7 @@ def _within(query: Select[Any], table: Any, after_id: int, last_id: int) -> Sele
 
 
 def _rings_in_force(tx: ReadTransaction) -> list[KeyRing]:
-    """The secret that rows may be sealed with; while it is rotated, both, each by itself."""
+    """Return the secret that rows may be sealed with; during a rotation both, each by itself."""
     rings = [tx.key_ring.find_ring(mark) for mark in find_marks(tx.connection)]
     return [one for one in rings if one is not None]
 

@@ -1,9 +1,9 @@
 """Change the secret of a database that is in use.
 
-``begin`` says in one moment that everything is written with the new secret from now on. From then on both are
-needed, until ``reseal`` has sealed anew what there was, and ``finish`` says so. Before the beginning, every
-process that uses the database must know both: one that knows the old secret only would not find what is
-sealed anew, and could take a license key twice.
+From ``begin`` on, everything is written with the new secret. Both secrets are needed until ``reseal`` has
+resealed the existing rows and ``finish`` has recorded that. Before ``begin``, every process that uses the
+database must know both: one that knows only the old secret would not find resealed keys, and could accept a
+license key twice.
 """
 
 import sqlite3
@@ -24,13 +24,13 @@ from keywright.db.sqlite import SqliteStorage
 from keywright.db.transaction import WriteTransaction
 from keywright.db.urls import without_password
 
-#: How long other processes that have an SQLite file open are waited for, in seconds.
-_PATIENCE = 2.0
+#: The seconds to wait for other processes that have an SQLite file open.
+_LOCK_TIMEOUT = 2.0
 _BEGIN = "UPDATE installation SET previous_secret_mark = secret_mark, secret_mark = ?"
-#: A process that waits for this table can neither begin to use the database nor write a license key.
+#: A process that waits for this table can neither start to use the database nor write a license key.
 _LOCK = "LOCK TABLE installation IN ACCESS EXCLUSIVE MODE"
-#: Sessions of processes that do not know the new secret, see ``session.knowledge``.
-_UNAWARE = text(
+#: Counts the sessions of processes that do not know the new secret, see ``session.knowledge``.
+_COUNT_UNAWARE = text(
     """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
        AND (application_name LIKE 'keywright%'
             OR split_part(application_name, ' +', 1) = current_setting('application_name'))
@@ -47,12 +47,12 @@ class Progress(Enum):
     FINISHED = "two are known, and the database needs the new one only"
 
 
-#: Gives the two secrets: the new one, and the one that the database was written with so far.
+#: Returns the two secrets: the new one, and the one that the database was written with so far.
 TakeNew = Callable[[], KeyRing]
 
 
 def find_progress(storage: Storage, key_ring: KeyRing) -> Progress:
-    """The progress of the rotation of a database that these secrets can open."""
+    """Return the progress of the rotation of a database that these secrets can open."""
     marks = ask(storage, lambda tx: find_marks(tx.connection))
     if marks.previous is not None:
         return Progress.BEGUN
@@ -62,16 +62,16 @@ def find_progress(storage: Storage, key_ring: KeyRing) -> Progress:
 
 
 def is_unfinished(storage: Storage, key_ring: KeyRing) -> bool:
-    """Whether there are two secrets because a rotation was prepared, or begun, and is not finished."""
+    """Tell whether a rotation was prepared or begun, and is not finished."""
     if len(key_ring.rings) == 1:
         return False
     return find_progress(storage, key_ring) in (Progress.PREPARED, Progress.BEGUN)
 
 
 def begin(url: str, key_ring: KeyRing, take_new: TakeNew) -> None:
-    """Have everything written with the secret that ``take_new`` gives, from this moment on.
+    """Write everything with the secret that ``take_new`` returns, from this moment on.
 
-    Raises ``StoreError`` when a process uses the database that does not know the new secret. Then nothing has
+    Raises ``StoreError`` when a process that does not know the new secret uses the database. Then nothing has
     begun; on PostgreSQL the new secret was taken nevertheless, so that it can be given to that process.
     """
     path = database_path(url)
@@ -79,7 +79,7 @@ def begin(url: str, key_ring: KeyRing, take_new: TakeNew) -> None:
         _begin_on_postgres(url, take_new)
         return
     try:
-        with SqliteStorage(path, key_ring).exclusively(), _alone(path) as writer:
+        with SqliteStorage(path, key_ring).exclusively(), _exclusive_transaction(path) as writer:
             new = _require_pair(take_new(), _marks_in(writer))
             writer.execute(_BEGIN, (new.secret_mark,))
     except StoreBusy:
@@ -87,7 +87,7 @@ def begin(url: str, key_ring: KeyRing, take_new: TakeNew) -> None:
 
 
 def finish(storage: Storage, key_ring: KeyRing) -> None:
-    """Say that nothing is sealed with the previous secret any more."""
+    """Record that nothing is sealed with the previous secret any more."""
     new, old = key_ring.rings
     query = update(installation).where(
         installation.c.secret_mark == new.secret_mark, installation.c.previous_secret_mark == old.secret_mark
@@ -105,11 +105,11 @@ def _begin_on_postgres(url: str, take_new: TakeNew) -> None:
     with closing(Session(url)) as session, session.transaction() as connection:
         connection.exec_driver_sql(_LOCK)
         new = _require_pair(take_new(), find_marks(connection))
-        unaware = connection.execute(_UNAWARE, {"mark": new.secret_mark}).scalar_one()
+        unaware = connection.execute(_COUNT_UNAWARE, {"mark": new.secret_mark}).scalar_one()
         if unaware:
             raise StoreError(
                 f"{unaware} sessions of servers or commands on {without_password(url)} do not know the new "
-                "secret yet. Give both secrets to every server, restart one after the other, and say "
+                "secret yet. Give both secrets to every server, restart one after the other, and run "
                 "`keywright secret rotate` again."
             )
         values = {"secret_mark": new.secret_mark, "previous_secret_mark": installation.c.secret_mark}
@@ -124,11 +124,11 @@ def _require_pair(key_ring: KeyRing, marks: Marks) -> KeyRing:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[sqlite3.Connection]:
+def _exclusive_transaction(path: Path) -> Iterator[sqlite3.Connection]:
     """A transaction on an SQLite file that no other process has open, nor opens meanwhile."""
     where = f"{path.absolute().as_uri()}?mode=rw"
-    with closing(sqlite3.connect(where, uri=True, isolation_level=None, timeout=_PATIENCE)) as writer:
-        # Said before the log is first looked at: then SQLite must have the file to itself.
+    with closing(sqlite3.connect(where, uri=True, isolation_level=None, timeout=_LOCK_TIMEOUT)) as writer:
+        # Set before the log is first read: then SQLite must have the file to itself.
         writer.execute("PRAGMA locking_mode=EXCLUSIVE")
         try:
             writer.execute("PRAGMA synchronous=FULL")
@@ -153,6 +153,6 @@ def _marks_in(connection: sqlite3.Connection) -> Marks:
 
 def _in_use(path: Path) -> StoreError:
     return StoreError(
-        f"{path} is in use: a server is running on it, or another command. Stop the server, say "
+        f"{path} is in use: a server is running on it, or another command. Stop the server, run "
         "`keywright secret rotate`, and start it again as soon as that says so."
     )
