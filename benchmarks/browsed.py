@@ -120,7 +120,7 @@ def _license(id: int, index: int, amount: int, now: datetime, chance: random.Ran
         order_id=chance.choice((None, 70_000 + index // 2)),
         # Product 1 sells best, and product 100 hardly.
         product_id=int(PRODUCTS ** chance.random()) if chance.random() < 0.98 else None,
-        user_id=RESELLER if chance.random() < 0.05 else chance.randrange(1, amount // 3),
+        customer_id=RESELLER if chance.random() < 0.05 else chance.randrange(1, amount // 3),
         expires_at=None if terms is None else created_at + timedelta(days=terms),
         valid_for_days=None,
         source=LicenseSource.API,

@@ -157,7 +157,7 @@ def _license(
         key=key,
         order_id=70_000 + id,
         product_id=id % 40 + 1,
-        user_id=id % 50_000 + 1,
+        customer_id=id % 50_000 + 1,
         expires_at=created_at + timedelta(days=730),
         valid_for_days=None,
         source=LicenseSource.API,

@@ -33,7 +33,7 @@ _USUAL = {
     "of a status": Search(status=Status.ACTIVE),
     "of a product": Search(product_id=2),
     "of a product and a status": Search(product_id=2, status=Status.DELIVERED),
-    "of a reseller": Search(user_id=RESELLER),
+    "of a reseller": Search(customer_id=RESELLER),
     "expiring in 30 days, by expiry": Search(expiring_within_days=30, order=Order.EXPIRES),
     "expiring in 30 days, newest first": Search(expiring_within_days=30),
     "without a free place": Search(is_full=True),
@@ -45,12 +45,14 @@ _USUAL = {
 _HARD = {
     "a product's disabled ones": Search(product_id=2, status=Status.DISABLED),
     "those sold, by expiry": Search(status=Status.SOLD, order=Order.EXPIRES),
-    "a reseller's sold ones, by expiry": Search(status=Status.SOLD, user_id=RESELLER, order=Order.EXPIRES),
+    "a reseller's sold ones, by expiry": Search(
+        status=Status.SOLD, customer_id=RESELLER, order=Order.EXPIRES
+    ),
     "expiring in 300 days, newest first": Search(expiring_within_days=300),
     "disabled, expiring in 300 days": Search(expiring_within_days=300, status=Status.DISABLED),
     "a rare label, by expiry": Search(term=label_term(RARE_LABEL), is_prefix=True, order=Order.EXPIRES),
     "without a free place, never activated": Search(is_full=True, is_unused=True),
-    "four conditions": Search(product_id=3, status=Status.INACTIVE, is_full=True, user_id=RESELLER),
+    "four conditions": Search(product_id=3, status=Status.INACTIVE, is_full=True, customer_id=RESELLER),
 }
 
 

@@ -66,7 +66,7 @@ def a_license(**fields: Any) -> License:
         "key": KEY,
         "order_id": None,
         "product_id": None,
-        "user_id": None,
+        "customer_id": None,
         "expires_at": None,
         "valid_for_days": None,
         "source": LicenseSource.API,

@@ -56,7 +56,7 @@ class _Past:
 
     def prepare(self, first: datetime) -> None:
         """What was there before the first license was sold."""
-        named = {NameKind.PRODUCT: _PRODUCTS, NameKind.USER: dict(enumerate(_CUSTOMERS, 4001))}
+        named = {NameKind.PRODUCT: _PRODUCTS, NameKind.CUSTOMER: dict(enumerate(_CUSTOMERS, 4001))}
         saved = [
             SaveName(now=first, origin=_AT_THE_DESK, by=1, kind=kind, number=number, name=name)
             for kind, names in named.items()
@@ -132,7 +132,7 @@ class _Past:
             status=self._random.choice(_FATES),
             order_id=70_000 + self._random.randrange(10_000),
             product_id=self._random.choice(list(_PRODUCTS)),
-            user_id=4001 + self._random.randrange(len(_CUSTOMERS)),
+            customer_id=4001 + self._random.randrange(len(_CUSTOMERS)),
         )
 
     def _use(self, at: datetime) -> Command:

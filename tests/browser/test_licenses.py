@@ -225,7 +225,7 @@ def test_on_a_phone_a_license_is_a_short_card_that_fingers_can_hit(
     page = bob.page
     long = "A product with a name that is as long as the names of very few products are"
     names = [SaveName(**asked(kind=kind, number=77, name=long)) for kind in NameKind]
-    numbers = {"product_id": 77, "user_id": 77, "order_id": 9_000_000_000}
+    numbers = {"product_id": 77, "customer_id": 77, "order_id": 9_000_000_000}
     key = f"A-LONG-NAME-{scheme}".upper()
     decide(busy_server, [*names, CreateLicense(**asked(key=key, status=Status.ACTIVE, **numbers))])
     page.goto("/admin/licenses")

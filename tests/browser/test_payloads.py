@@ -52,14 +52,14 @@ def hostile_server(server: RunningServer) -> RunningServer:
 
 
 def _licenses() -> Iterator[Command]:
-    yield CreateLicense(**asked(key=_KEY, status=Status.ACTIVE, product_id=1, user_id=1))
+    yield CreateLicense(**asked(key=_KEY, status=Status.ACTIVE, product_id=1, customer_id=1))
     for number, text in enumerate(PAYLOADS, 1):
         origin = Origin("program", "192.0.2.1", text[:MAX_USER_AGENT_LENGTH])
         meta = {text: text, "os": text}
         fields = asked(origin=origin, key=_KEY, label=text[:MAX_LABEL_LENGTH], meta_data=meta)
         yield Activate(**fields)
         if text.isprintable():
-            numbers = {"order_id": number, "product_id": number, "user_id": number}
+            numbers = {"order_id": number, "product_id": number, "customer_id": number}
             yield CreateLicense(**asked(key=text, status=Status.ACTIVE, **numbers))
 
 

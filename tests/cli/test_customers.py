@@ -10,14 +10,14 @@ from tests.cli.conftest import Keywright
 @pytest.fixture
 def key(keywright: Keywright) -> str:
     """The key of customer 8, which was activated once."""
-    key: str = keywright.json("license", "create", "--user-id", "8")["licenseKey"]
+    key: str = keywright.json("license", "create", "--customer-id", "8")["licenseKey"]
     keywright("license", "activate", key, "--label", "Laptop CANARY")
     return key
 
 
 def test_a_customer_is_exported_with_whole_keys(keywright: Keywright, key: str) -> None:
     found = json.loads(keywright("customer", "export", "8"))
-    assert (found["user_id"], found["name"]) == (8, None)
+    assert (found["customer_id"], found["name"]) == (8, None)
     (license,) = found["licenses"]
     assert license["license"]["key"] == key
     (activation,) = license["activations"]
@@ -28,7 +28,7 @@ def test_a_customer_is_exported_with_whole_keys(keywright: Keywright, key: str) 
 
 def test_of_an_unknown_customer_there_is_nothing_to_export(keywright: Keywright) -> None:
     assert json.loads(keywright("customer", "export", "9")) == {
-        "user_id": 9,
+        "customer_id": 9,
         "name": None,
         "namings": [],
         "licenses": [],

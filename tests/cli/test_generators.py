@@ -91,7 +91,7 @@ def test_generated_licenses_get_what_the_options_say(keywright: Keywright) -> No
     keywright("generator", "create", "--name", "Standard")
     made = keywright.json(
         *("generator", "generate", "1", "--amount", "2", "--status", "sold"),
-        *("--product-id", "7", "--order-id", "8", "--user-id", "9"),
+        *("--product-id", "7", "--order-id", "8", "--customer-id", "9"),
     )
     assert [one["id"] for one in made] == [1, 2]
     for one in made:

@@ -57,7 +57,7 @@ def test_create_sets_every_field(keywright: Keywright) -> None:
     made = keywright.json(
         *("license", "create", "--key", KEY, "--max", "3", "--status", "Sold"),
         *("--expires-at", "2030-12-31T18:00:00+01:00"),
-        *("--product-id", "7", "--order-id", "8", "--user-id", "9"),
+        *("--product-id", "7", "--order-id", "8", "--customer-id", "9"),
     )
     expected = {
         "licenseKey": KEY,
@@ -198,13 +198,13 @@ def test_an_empty_list_is_an_empty_list(keywright: Keywright) -> None:
 
 
 def test_list_filters(keywright: Keywright) -> None:
-    keywright("license", "create", "--product-id", "1", "--order-id", "2", "--user-id", "3")
+    keywright("license", "create", "--product-id", "1", "--order-id", "2", "--customer-id", "3")
     keywright("license", "create", "--status", "disabled", "--product-id", "1")
     for options, ids in (
         (("--status", "disabled"), [2]),
         (("--product-id", "1"), [1, 2]),
         (("--order-id", "2"), [1]),
-        (("--user-id", "3"), [1]),
+        (("--customer-id", "3"), [1]),
         (("--product-id", "1", "--status", "3"), [1]),
         (("--product-id", "5"), []),
     ):
@@ -246,7 +246,7 @@ def test_update_changes_what_it_names_and_nothing_else(keywright: Keywright) -> 
         ("--valid-for", "30", "validFor"),
         ("--product-id", "7", "productId"),
         ("--order-id", "7", "orderId"),
-        ("--user-id", "7", "userId"),
+        ("--customer-id", "7", "userId"),
     ],
 )
 def test_none_empties_a_field(option: str, value: str, field: str, keywright: Keywright) -> None:

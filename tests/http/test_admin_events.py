@@ -211,7 +211,7 @@ def test_pages_are_as_full_without_what_is_not_shown(ada: Visitor, carol: Visito
 
 def test_older_events_are_a_page_away_each_once(carol: Visitor) -> None:
     many = [
-        SaveName(**asked(kind=NameKind.USER, number=number, name=f"customer {number}"))
+        SaveName(**asked(kind=NameKind.CUSTOMER, number=number, name=f"customer {number}"))
         for number in range(120)
     ]
     decide(carol.server, *many)

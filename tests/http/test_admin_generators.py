@@ -180,15 +180,15 @@ def test_a_deleted_generator_leaves_its_licenses(ada: Visitor) -> None:
 @pytest.mark.smoke
 def test_support_has_licenses_made_by_a_job(bob: Visitor) -> None:
     number = a_generator(bob, "For an order")
-    decide(bob.server, SaveName(**asked(kind=NameKind.USER, number=88, name="Larch Street Clinic")))
+    decide(bob.server, SaveName(**asked(kind=NameKind.CUSTOMER, number=88, name="Larch Street Clinic")))
     form = bob.get(f"/generators/{number}/generate")
     assert '<option value="88">Larch Street Clinic</option>' in form.text
-    fields = {"amount": "60", "status": "sold", "order_id": "881", "product_id": "7", "user_id": "88"}
+    fields = {"amount": "60", "status": "sold", "order_id": "881", "product_id": "7", "customer_id": "88"}
     answer = bob.post(f"/generators/{number}/generate", **fields)
     job = answer.headers["location"].removeprefix("/admin")
     assert re.fullmatch(r"/jobs/\d+", job)
     assert "60 licenses are being made." in said(bob.get(job))
-    made = "SELECT status, product_id, user_id FROM licenses WHERE order_id = 881"
+    made = "SELECT status, product_id, customer_id FROM licenses WHERE order_id = 881"
     wait_until(lambda: len(bob.server.sql(made)) == 60, "the licenses")
     assert set(bob.server.sql(made)) == {(1, 7, 88)}
     assert '"kind":"generate","total":60' in last_event(bob, "job.started")
@@ -202,7 +202,7 @@ def test_support_has_licenses_made_by_a_job(bob: Visitor) -> None:
         ({"amount": "1000001"}, "It must be a whole number from 1 to 1,000,000."),
         ({"amount": "1", "status": "expired"}, "A license is sold, delivered, active, inactive or disabled."),
         ({"amount": "1", "order_id": "x"}, "It must be an integer from 0"),
-        ({"amount": "1", "user_id": str(2**63)}, "It must be an integer from 0"),
+        ({"amount": "1", "customer_id": str(2**63)}, "It must be an integer from 0"),
     ],
 )
 def test_a_wrong_order_is_not_taken(bob: Visitor, fields: dict[str, str], complaint: str) -> None:

@@ -59,7 +59,7 @@ def test_the_list_shows_a_license_with_its_key_masked(server: RunningServer, bob
     license = make(
         server,
         product_id=product,
-        user_id=customer,
+        customer_id=customer,
         order_id=order,
         times_activated_max=5,
         status=Status.DELIVERED,
@@ -76,11 +76,11 @@ def test_the_list_shows_a_license_with_its_key_masked(server: RunningServer, bob
 
 def test_products_and_customers_are_shown_by_their_names(server: RunningServer, bob: Visitor) -> None:
     product, customer = a_number(), a_number()
-    make(server, product_id=product, user_id=customer)
+    make(server, product_id=product, customer_id=customer)
     decide(
         server,
         SaveName(**asked(kind=NameKind.PRODUCT, number=product, name="Lumen Studio")),
-        SaveName(**asked(kind=NameKind.USER, number=customer, name=SCRIPT)),
+        SaveName(**asked(kind=NameKind.CUSTOMER, number=customer, name=SCRIPT)),
     )
     answer = bob.get(f"/licenses?product={product}")
     assert "Lumen Studio" in said(answer)
@@ -102,7 +102,7 @@ def test_filters_leave_out_what_does_not_match(server: RunningServer, bob: Visit
     now = asked()["now"]
     product, customer, order = a_number(), a_number(), a_number()
     plain = make(server, product_id=product)
-    sold = make(server, product_id=product, status=Status.SOLD, user_id=customer)
+    sold = make(server, product_id=product, status=Status.SOLD, customer_id=customer)
     ending = make(server, product_id=product, order_id=order, expires_at=now + timedelta(days=20))
     full = make(server, product_id=product, times_activated_max=1)
     activate(server, full)
@@ -251,7 +251,7 @@ def test_a_label_and_an_address_stand_sealed_in_the_list_s_address(
 def test_what_may_mean_several_things_is_shown_with_all_of_them(server: RunningServer, bob: Visitor) -> None:
     number = a_number()
     of_order = [make(server, order_id=number).id for _ in range(7)]
-    of_customer = make(server, user_id=number)
+    of_customer = make(server, customer_id=number)
     answer = bob.post("/licenses/search", text=str(number))
     assert (answer.status_code, title(answer)) == (200, "Search results")
     assert "<h2>Order</h2>" in answer.text

@@ -67,7 +67,7 @@ def test_a_license_is_made_as_it_was_typed(server: RunningServer, visitor: Visit
         times_activated_max="3",
         expires_at="2030-12-31 18:00:00",
         product_id=str(product),
-        user_id=str(customer),
+        customer_id=str(customer),
         order_id=str(order),
         status="sold",
     )
@@ -76,7 +76,7 @@ def test_a_license_is_made_as_it_was_typed(server: RunningServer, visitor: Visit
     assert "The license is made." not in said_next(visitor, path)
     license = found_by(server, key)
     assert path == f"/licenses/{license.id}"
-    assert (license.product_id, license.user_id, license.order_id) == (product, customer, order)
+    assert (license.product_id, license.customer_id, license.order_id) == (product, customer, order)
     assert (license.status, license.times_activated_max) == (Status.SOLD, 3)
     assert license.expires_at == datetime(2030, 12, 31, 18, tzinfo=UTC)
     assert latest(server, license)[0] == "license.created"
@@ -91,7 +91,7 @@ def test_empty_fields_mean_no_limit_and_no_end(server: RunningServer, visitor: V
     visitor.post("/licenses/new", key=key, status="active")
     license = found_by(server, key)
     assert (license.times_activated_max, license.expires_at, license.valid_for_days) == (None, None, None)
-    assert (license.product_id, license.user_id, license.order_id) == (None, None, None)
+    assert (license.product_id, license.customer_id, license.order_id) == (None, None, None)
 
 
 def test_a_name_stands_for_a_number_in_the_form(server: RunningServer, visitor: Visitor) -> None:

@@ -43,7 +43,7 @@ def test_a_number_gets_a_name_another_and_none(bob: Visitor, slug: str) -> None:
     page = said(bob.get(path))
     assert f"The {one} 31 has no name any more." in page
     assert "Alpine Studio" not in page
-    kind = {"products": "product", "customers": "user"}[slug]
+    kind = {"products": "product", "customers": "customer"}[slug]
     assert events_of(bob)[-3:] == [
         f'{{"kind":"{kind}","number":31,"name":{change}}}'
         for change in ('[null,"Alpine"]', '["Alpine","Alpine Studio"]', '["Alpine Studio",null]')
@@ -79,10 +79,10 @@ def test_there_is_no_page_for_what_has_no_name(bob: Visitor, path: str) -> None:
 
 def test_many_names_are_in_pages_that_lead_on_and_back(bob: Visitor) -> None:
     server = bob.server
-    others = server.sql("SELECT number FROM catalog_names WHERE kind = 'user'")
-    gone = [SaveName(**asked(kind=NameKind.USER, number=number, name=None)) for (number,) in others]
+    others = server.sql("SELECT number FROM catalog_names WHERE kind = 'customer'")
+    gone = [SaveName(**asked(kind=NameKind.CUSTOMER, number=number, name=None)) for (number,) in others]
     saved = [
-        SaveName(**asked(kind=NameKind.USER, number=number, name=f"customer {number}"))
+        SaveName(**asked(kind=NameKind.CUSTOMER, number=number, name=f"customer {number}"))
         for number in range(1000, 1120)
     ]
     decide(server, *gone, *saved)

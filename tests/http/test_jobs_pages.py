@@ -106,7 +106,7 @@ def test_a_job_that_has_made_licenses_leads_to_them(server: RunningServer, bob: 
 
 
 def test_a_running_job_shows_its_progress_until_it_is_canceled(server: RunningServer, bob: Visitor) -> None:
-    number = order(server, a_generation(1_000_000, product_id=7, user_id=8, order_id=9))
+    number = order(server, a_generation(1_000_000, product_id=7, customer_id=8, order_id=9))
     wait_until(lambda: job(server, number).done, "a step")
     page = bob.get(f"/jobs/{number}")
     assert title(page) == f"Make 1,000,000 licenses with {HOSTILE}"

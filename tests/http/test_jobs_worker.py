@@ -171,7 +171,7 @@ async def test_calls_are_answered_between_the_steps(house: House) -> None:
     async with house.open() as (desk, _):
         while (await desk.query(GetGenerator(generator_id=1))) and house.job(job.id).finished_at is None:
             await asyncio.gather(
-                desk.query(validate("KEY-1")), desk.execute(update("KEY-1", user_id=answers))
+                desk.query(validate("KEY-1")), desk.execute(update("KEY-1", customer_id=answers))
             )
             answers += 1
     assert house.job(job.id).done == 5_000

@@ -48,7 +48,7 @@ def a_license_with_terms(number: int, chance: random.Random) -> LicenseWithTerms
         status=chance.choice(list(Status)),
         order_id=chance.choice((None, 1, 2, 3, number)),
         product_id=chance.choice((None, 1, 1, 2, 3)),
-        user_id=chance.choice((None, 1, 2, 3, 4, 5)),
+        customer_id=chance.choice((None, 1, 2, 3, 4, 5)),
         expires_at=None if expires_in is None else NOW + timedelta(days=expires_in),
         times_activated=taken,
         times_activated_max=limit,
@@ -87,7 +87,7 @@ def matching(search: Search, some: Iterable[LicenseWithTerms], now: datetime = N
 
 def _is_wanted(search: Search, one: LicenseWithTerms, now: datetime) -> bool:
     license, terms, term = one.license, one.terms, search.term
-    columns = {name: getattr(search, name) for name in ("status", "product_id", "order_id", "user_id")}
+    columns = {name: getattr(search, name) for name in ("status", "product_id", "order_id", "customer_id")}
     columns["id"] = search.license_id
     if any(value not in (None, getattr(license, name)) for name, value in columns.items()):
         return False

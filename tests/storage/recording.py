@@ -73,7 +73,7 @@ from tests.makers import (
 def live(storage: Storage) -> None:
     """Do everything that can be done with a database."""
     executor = Executor(storage)
-    full: dict[str, Any] = {"order_id": 1, "product_id": 2, "user_id": 3, "expires_at": LATER, "by": 7}
+    full: dict[str, Any] = {"order_id": 1, "product_id": 2, "customer_id": 3, "expires_at": LATER, "by": 7}
     executor.execute([create("a", 3, **full), create("b"), create("c", 1, valid_for_days=5)])
     labeled = activate("a", label="Büro", meta_data={"os": "linux"})
     one, other, *_ = (
@@ -97,7 +97,7 @@ def live(storage: Storage) -> None:
     ):
         executor.execute(command)
     _administer(storage)
-    ours = LicenseFilter(product_id=2, order_id=1, user_id=3)
+    ours = LicenseFilter(product_id=2, order_id=1, customer_id=3)
     for question in (
         [validate("a"), validate("a", one), validate("d")],
         [FindLicenses(where=LicenseFilter(status=Status.ACTIVE), after_id=0, limit=5)],

@@ -457,7 +457,7 @@ def test_a_refused_sign_in_is_told_with_the_name_of_a_user_and_with_no_other_tex
 
 
 def test_a_number_has_the_name_that_was_saved_last(storage: Storage, executor: Executor) -> None:
-    product, user = NameKind.PRODUCT, NameKind.USER
+    product, user = NameKind.PRODUCT, NameKind.CUSTOMER
     executor.execute([save_name(product, number, f"Product {number}") for number in (0, 7, 2**63 - 1)])
     executor.execute([save_name(user, 7, "Anna"), save_name(product, 7, "Writer"), save_name(user, 8, "Bo")])
     executor.execute([save_name(user, 8, None), save_name(user, 9, None), save_name(user, 7, "Anna")])
@@ -469,10 +469,10 @@ def test_a_number_has_the_name_that_was_saved_last(storage: Storage, executor: E
         assert list(first.items()) == [(0, "Product 0"), (7, "Writer")]
         assert list_names(tx, product, after=7, limit=2) == {2**63 - 1: f"Product {2**63 - 1}"}
     assert told(storage)[3:] == [
-        ("name.saved", {"kind": "user", "number": 7, "name": [None, "Anna"]}),
+        ("name.saved", {"kind": "customer", "number": 7, "name": [None, "Anna"]}),
         ("name.saved", {"kind": "product", "number": 7, "name": ["Product 7", "Writer"]}),
-        ("name.saved", {"kind": "user", "number": 8, "name": [None, "Bo"]}),
-        ("name.saved", {"kind": "user", "number": 8, "name": ["Bo", None]}),
+        ("name.saved", {"kind": "customer", "number": 8, "name": [None, "Bo"]}),
+        ("name.saved", {"kind": "customer", "number": 8, "name": ["Bo", None]}),
     ]
 
 

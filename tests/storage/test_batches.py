@@ -89,7 +89,7 @@ def events_of(storage: Storage, license_id: int = 1) -> list[Event]:
 
 
 def test_create_makes_a_license_as_it_was_asked_for(executor: Executor, storage: Storage) -> None:
-    asked: dict[str, Any] = {"order_id": 1, "product_id": 2, "user_id": 3, "expires_at": LATER}
+    asked: dict[str, Any] = {"order_id": 1, "product_id": 2, "customer_id": 3, "expires_at": LATER}
     command = create(limit=4, status=Status.SOLD, by=7, **asked)
     expected = a_license(status=Status.SOLD, times_activated_max=4, created_by=7, **asked)
     assert do(executor, command) == LicenseRecord(expected)
@@ -238,7 +238,7 @@ def test_update_changes_only_what_it_names(executor: Executor, storage: Storage)
         {"status": Status.INACTIVE},
         {"order_id": 1},
         {"product_id": 1},
-        {"user_id": 1},
+        {"customer_id": 1},
         {"expires_at": LATER},
         {"valid_for_days": 1},
         {"times_activated_max": 1},

@@ -71,7 +71,7 @@ ASKED: dict[str, st.SearchStrategy[Any]] = {
     "status": numbers(*Status),
     "product_id": numbers(1, 2),
     "order_id": numbers(1, 2),
-    "user_id": numbers(1, 2),
+    "customer_id": numbers(1, 2),
     "license_id": numbers(*range(1, 20)),
     "expiring_within_days": st.sampled_from((None, 0, 1, 30, 400, 10**6, 10**12)),
     "is_full": st.booleans(),

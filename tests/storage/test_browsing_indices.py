@@ -57,7 +57,7 @@ def plans(storage: Storage, search: Search) -> str:
         ({"status": 3}, "ix_licenses_status"),
         ({"product_id": 1}, "ix_licenses_product_id"),
         ({"order_id": 1}, "ix_licenses_order_id"),
-        ({"user_id": 1}, "ix_licenses_user_id"),
+        ({"customer_id": 1}, "ix_licenses_customer_id"),
         ({"expiring_within_days": 30}, "ix_licenses_expires_at"),
         ({"is_full": True}, "search_terms"),
         ({"is_unused": True, "status": 3}, "search_terms"),

@@ -21,9 +21,9 @@ def tokens(storage: Storage) -> list[str]:
     executor.execute(
         [
             create("KEY 1"),
-            create("Key 2", order_id=1234, user_id=77),
+            create("Key 2", order_id=1234, customer_id=77),
             create("1234"),
-            create("key 4", order_id=4, user_id=4),
+            create("key 4", order_id=4, customer_id=4),
             create("key 5", order_id=2**63 - 1),
             create(ADDRESS),
         ]
@@ -102,7 +102,7 @@ def test_what_it_can_be_is_said_with_the_likeliest_first(storage: Storage) -> No
     with storage.read() as tx:
         assert [(one.kind, one.search) for one in interpret(tx, "4")] == [
             ("order", Search(order_id=4)),
-            ("customer", Search(user_id=4)),
+            ("customer", Search(customer_id=4)),
             ("license", Search(license_id=4)),
         ]
 
@@ -112,16 +112,16 @@ def test_a_name_that_was_given_to_a_number_is_found(storage: Storage) -> None:
         insert(
             tx,
             [
-                LicenseWithTerms(a_license(id=1, key="A", user_id=9), frozenset()),
+                LicenseWithTerms(a_license(id=1, key="A", customer_id=9), frozenset()),
                 LicenseWithTerms(a_license(id=2, key="B", product_id=17), frozenset()),
             ],
         )
-        for kind, number in ((NameKind.USER, 9), (NameKind.USER, 10), (NameKind.PRODUCT, 17)):
+        for kind, number in ((NameKind.CUSTOMER, 9), (NameKind.CUSTOMER, 10), (NameKind.PRODUCT, 17)):
             save_name(tx, kind, number, "Grace Hopper")
     found = ask(storage, lambda tx: interpret(tx, " Grace Hopper "))
     # Customer 10 has no license.
     assert [(one.kind, one.search) for one in found] == [
-        ("customer", Search(user_id=9)),
+        ("customer", Search(customer_id=9)),
         ("product", Search(product_id=17)),
     ]
     assert ask(storage, lambda tx: interpret(tx, "Grace")) == ()
@@ -129,7 +129,7 @@ def test_a_name_that_was_given_to_a_number_is_found(storage: Storage) -> None:
 
 def test_a_customer_who_is_called_by_their_number_is_found_once(storage: Storage) -> None:
     with storage.write() as tx:
-        insert(tx, [LicenseWithTerms(a_license(id=1, key="A", user_id=9), frozenset())])
-        save_name(tx, NameKind.USER, 9, "9")
+        insert(tx, [LicenseWithTerms(a_license(id=1, key="A", customer_id=9), frozenset())])
+        save_name(tx, NameKind.CUSTOMER, 9, "9")
     found = ask(storage, lambda tx: interpret(tx, "9"))
     assert [one.kind for one in found] == ["customer"]

@@ -397,11 +397,11 @@ def test_changes_of_a_license_from_two_sides_are_all_there(pair: Pair, storage: 
     pair[0].execute([create()])
     at_once(
         lambda: [surely(pair[0], [activate(), update(order_id=n)]) for n in range(20)],
-        lambda: [surely(pair[1], [deactivate_all(), update(user_id=n)]) for n in range(20)],
+        lambda: [surely(pair[1], [deactivate_all(), update(customer_id=n)]) for n in range(20)],
     )
     with storage.read() as tx:
         license = license_store.find_licenses(tx, [KEY])[KEY]
-        assert (license.order_id, license.user_id) == (19, 19)
+        assert (license.order_id, license.customer_id) == (19, 19)
         assert license.times_activated == len(
             activation_store.list_active(tx, [license.id]).get(license.id, ())
         )

@@ -58,7 +58,7 @@ def fill(storage: Storage) -> None:
     api_keys.issue_api_key(storage, "shop", Permissions.READ_WRITE, NOW)
     executor.execute([create_user(), create_user("ada", Role.READER), start_session(1)])
     executor.execute([enable_second_factor(2)])
-    executor.execute([save_name(NameKind.PRODUCT, 7, "Writer"), save_name(NameKind.USER, 7, "Anna")])
+    executor.execute([save_name(NameKind.PRODUCT, 7, "Writer"), save_name(NameKind.CUSTOMER, 7, "Anna")])
 
 
 def contents(storage: Storage) -> dict[str, list[dict[str, Any]]]:

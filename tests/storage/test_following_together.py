@@ -87,14 +87,14 @@ def test_who_follows_waits_for_no_other_process(tmp_path: Path) -> None:
 
 _FOLLOWER = """
 import sys
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.db import open_storage
 from tests.makers import KEY_RING
 from tests.storage.projected import follow
-batches = Batches(open_storage(sys.argv[1], KEY_RING))
+executor = Executor(open_storage(sys.argv[1], KEY_RING))
 print("ready", flush=True)
 while True:
-    batches.change([follow(limit=3)])
+    executor.execute([follow(limit=3)])
 """
 
 

@@ -115,7 +115,7 @@ def test_generate_makes_as_many_licenses_as_asked_after_the_recipe(
     executor: Executor, storage: Storage
 ) -> None:
     executor.execute([create_generator(separator="-", times_activated_max=3, expires_in_days=9)])
-    fields = {"status": Status.SOLD, "order_id": 1, "product_id": 2, "user_id": 3, "by": 4}
+    fields = {"status": Status.SOLD, "order_id": 1, "product_id": 2, "customer_id": 3, "by": 4}
     (records,) = executor.execute([generate(1, 200, **fields)])
     licenses = [record.license for record in records]
     assert len({one.key for one in licenses}) == 200
@@ -123,7 +123,7 @@ def test_generate_makes_as_many_licenses_as_asked_after_the_recipe(
     assert [one.id for one in licenses] == list(range(1, 201))
     first = licenses[0]
     assert (first.source, first.status) == (LicenseSource.GENERATOR, Status.SOLD)
-    assert (first.order_id, first.product_id, first.user_id, first.created_by) == (1, 2, 3, 4)
+    assert (first.order_id, first.product_id, first.customer_id, first.created_by) == (1, 2, 3, 4)
     assert (first.times_activated_max, first.valid_for_days, first.expires_at) == (3, 9, None)
     with storage.read() as tx:
         assert license_store.list_licenses(tx, ANY, after_id=0, limit=999) == licenses

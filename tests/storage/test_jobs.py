@@ -278,7 +278,7 @@ def test_a_job_that_is_given_up_says_why(executor: Executor, storage: Storage) -
 def test_generating_makes_as_many_licenses_as_were_ordered(executor: Executor, storage: Storage) -> None:
     executor.execute([create_generator(times_activated_max=3, expires_in_days=9)])
     amount = 2 * KEYS_AT_ONCE + 3
-    order = a_generation(amount, status=Status.SOLD, order_id=1, product_id=2, user_id=3)
+    order = a_generation(amount, status=Status.SOLD, order_id=1, product_id=2, customer_id=3)
     job = worked_through(executor, storage, order)
     assert (job.state, job.done, job.refused, job.total, job.finished_at) == (
         JobState.DONE,
@@ -291,7 +291,7 @@ def test_generating_makes_as_many_licenses_as_were_ordered(executor: Executor, s
     assert len({one.key for one in made}) == len(made) == amount
     for one in made:
         assert (one.source, one.status, one.created_by) == (LicenseSource.GENERATOR, Status.SOLD, None)
-        assert (one.order_id, one.product_id, one.user_id) == (1, 2, 3)
+        assert (one.order_id, one.product_id, one.customer_id) == (1, 2, 3)
         assert (one.times_activated_max, one.valid_for_days) == (3, 9)
         assert [(event.name, event.actor) for event in events_of(storage, one.id)] == [
             ("license.created", ACTOR)
@@ -535,12 +535,12 @@ def test_a_step_and_a_call_about_the_same_license_meet_in_a_batch(
     decided(executor, start(a_change("extend", 30)))
     step = Work(executor, storage).prepare()
     outcomes = executor.execute(
-        [activate("KEY-1"), step, activate("KEY-2"), update("KEY-1", user_id=5), activate("KEY-1")]
+        [activate("KEY-1"), step, activate("KEY-2"), update("KEY-1", customer_id=5), activate("KEY-1")]
     )
     assert [type(one).__name__ for one in outcomes][-1] == "LimitReached"
     assert [one.times_activated for one in licenses(storage)] == [1, 1]
     assert [one.expires_at for one in licenses(storage)] == [NOW + 31 * DAY] * 2
-    assert [one.user_id for one in licenses(storage)] == [5, None]
+    assert [one.customer_id for one in licenses(storage)] == [5, None]
 
 
 def test_one_license_can_be_extended_and_its_limit_raised_by_a_command(

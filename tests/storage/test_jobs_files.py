@@ -92,11 +92,11 @@ def name(executor: Executor, kind: NameKind, number: int, name: str) -> None:
 
 def test_a_row_says_what_is_known_of_a_license(executor: Executor, storage: Storage) -> None:
     executor.execute(
-        [create("KEY-1", 3, status=Status.SOLD, order_id=1, product_id=2, user_id=3, expires_at=LATER)]
+        [create("KEY-1", 3, status=Status.SOLD, order_id=1, product_id=2, customer_id=3, expires_at=LATER)]
     )
     executor.execute([create("KEY-2", valid_for_days=365), activate("KEY-1")])
     name(executor, NameKind.PRODUCT, 2, "Photo Desk")
-    name(executor, NameKind.USER, 3, "Ada")
+    name(executor, NameKind.CUSTOMER, 3, "Ada")
     file = read(storage, exported(storage).id)
     assert file.startswith(b"\xef\xbb\xbfid,license_key,status,")
     assert file.count(b"\r\n") == file.count(b"\n") == 3
@@ -109,8 +109,8 @@ def test_a_row_says_what_is_known_of_a_license(executor: Executor, storage: Stor
         "order_id": "1",
         "product_id": "2",
         "product": "Photo Desk",
-        "user_id": "3",
-        "user": "Ada",
+        "customer_id": "3",
+        "customer": "Ada",
         "times_activated": "1",
         "times_activated_max": "3",
         "created_at": "2026-01-15T12:30:45Z",
@@ -338,7 +338,7 @@ def test_there_is_no_file_before_the_job_is_done_and_none_of_other_jobs(
     [
         (Search(), "licenses-all-2026-01-15-1230.csv"),
         (Search(status=5, product_id=7), "licenses-disabled-product-7-2026-01-15-1230.csv"),
-        (Search(order_id=0, user_id=8), "licenses-order-0-user-8-2026-01-15-1230.csv"),
+        (Search(order_id=0, customer_id=8), "licenses-order-0-customer-8-2026-01-15-1230.csv"),
         (Search(expiring_within_days=30), "licenses-expiring-in-30-days-2026-01-15-1230.csv"),
         (Search(is_full=True), "licenses-full-2026-01-15-1230.csv"),
         (Search(is_unused=True, term="lsomebody"), "licenses-unused-found-2026-01-15-1230.csv"),

@@ -63,7 +63,7 @@ LOST: dict[str, tuple[Search, dict[str, Any], Happens]] = {
     "product": (Search(product_id=7), {"product_id": 7}, changed(product_id=8)),
     "no product": (Search(product_id=7), {"product_id": 7}, changed(product_id=None)),
     "order": (Search(order_id=7), {"order_id": 7}, changed(order_id=8)),
-    "customer": (Search(user_id=7), {"user_id": 7}, changed(user_id=8)),
+    "customer": (Search(customer_id=7), {"customer_id": 7}, changed(customer_id=8)),
     "renewed": (
         Search(expiring_within_days=30),
         {"expires_at": NOW + 30 * DAY},

@@ -50,7 +50,7 @@ FULL_LICENSE = a_license(
     key="Schlüssel/🔑 " + "x" * 200,
     order_id=parsing.MAX_ID,
     product_id=0,
-    user_id=7,
+    customer_id=7,
     expires_at=datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC),
     valid_for_days=parsing.MAX_COUNT,
     source=LicenseSource.GENERATOR,
@@ -72,7 +72,7 @@ any_license = st.builds(
     key=texts.filter(bool),
     order_id=numbers,
     product_id=numbers,
-    user_id=numbers,
+    customer_id=numbers,
     expires_at=st.none() | moments,
     valid_for_days=st.none() | st.integers(0, parsing.MAX_COUNT),
     status=st.sampled_from(Status),
@@ -238,7 +238,7 @@ def test_licenses_are_listed_oldest_first_piece_by_piece_and_by_page(storage: St
         assert license_store.count_licenses(tx, ANY) == 7
 
 
-@pytest.mark.parametrize("field", ["status", "product_id", "order_id", "user_id"])
+@pytest.mark.parametrize("field", ["status", "product_id", "order_id", "customer_id"])
 def test_a_filter_lets_only_matching_licenses_through(storage: Storage, field: str) -> None:
     matching = a_license(id=1, key="1", **{field: 4})
     others = [a_license(id=2, key="2"), a_license(id=3, key="3", **{field: 5})]
@@ -254,10 +254,12 @@ def test_a_filter_lets_only_matching_licenses_through(storage: Storage, field: s
 
 
 def test_conditions_of_a_filter_hold_together(storage: Storage) -> None:
-    licenses = [a_license(id=n, key=str(n), product_id=n % 2, user_id=n % 3) for n in range(1, 7)]
+    licenses = [a_license(id=n, key=str(n), product_id=n % 2, customer_id=n % 3) for n in range(1, 7)]
     with storage.write() as tx:
         license_store.save_new_licenses(tx, licenses)
-        found = license_store.list_licenses(tx, LicenseFilter(product_id=0, user_id=1), after_id=0, limit=9)
+        found = license_store.list_licenses(
+            tx, LicenseFilter(product_id=0, customer_id=1), after_id=0, limit=9
+        )
     assert [one.id for one in found] == [4]
 
 

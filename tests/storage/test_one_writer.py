@@ -29,7 +29,7 @@ ANY = LicenseFilter()
 OPEN = """
 import sys
 from pathlib import Path
-from keywright.engine.executor import Batches
+from keywright.engine.executor import Executor
 from keywright.errors import StoreBusy
 from keywright.model import LicenseFilter
 from tests.makers import a_license, a_storage, create
@@ -57,7 +57,7 @@ storage.close()
 """
 CREATE_MANY = """
 for n in range(50):
-    (made,) = Batches(storage).change([create(f"{sys.argv[2]} {n}")])
+    (made,) = Executor(storage).execute([create(f"{sys.argv[2]} {n}")])
     say(made.license.id)
 storage.close()
 """

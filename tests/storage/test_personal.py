@@ -149,13 +149,15 @@ def test_a_place_that_was_taken_again_meanwhile_is_left_as_it_is(
 @pytest.fixture
 def dora(executor: Executor) -> None:
     """Customer 8 is Dora, with two licenses; customer 9 has another one."""
-    executor.execute([create_user("alice"), save_name(NameKind.USER, CUSTOMER, "Dora CANARY")])
+    executor.execute([create_user("alice"), save_name(NameKind.CUSTOMER, CUSTOMER, "Dora CANARY")])
     executor.execute(
-        [save_name(NameKind.USER, CUSTOMER, "Dora D. CANARY"), save_name(NameKind.USER, OTHER, "Eve")]
+        [save_name(NameKind.CUSTOMER, CUSTOMER, "Dora D. CANARY"), save_name(NameKind.CUSTOMER, OTHER, "Eve")]
     )
     executor.execute([save_name(NameKind.PRODUCT, CUSTOMER, "A product")])
     owned = {"D-1": CUSTOMER, "D-2": CUSTOMER, "E-1": OTHER}
-    executor.execute([create(key, user_id=user_id, origin=THEIRS) for key, user_id in owned.items()])
+    executor.execute(
+        [create(key, customer_id=customer_id, origin=THEIRS) for key, customer_id in owned.items()]
+    )
     for key in ("D-1", "D-1", "D-2"):
         activated(executor, key, label="Laptop CANARY", meta_data={"host": "CANARY"})
     activated(executor, "E-1", origin=OF_OTHERS, label="Office", meta_data={"host": "of Eve"})
@@ -164,7 +166,9 @@ def dora(executor: Executor) -> None:
 
 def erase(executor: Executor) -> int:
     steps = 1
-    while not decided(executor, EraseCustomer(now=NOW, origin=an_origin(actor="cli:root"), user_id=CUSTOMER)):
+    while not decided(
+        executor, EraseCustomer(now=NOW, origin=an_origin(actor="cli:root"), customer_id=CUSTOMER)
+    ):
         steps += 1
     return steps
 
@@ -212,8 +216,8 @@ def test_a_customer_gets_all_that_is_stored_about_them(executor: Executor, stora
     found = ask(storage, lambda tx: personal_data.find_customer_data(tx, CUSTOMER))
     assert found.name == "Dora D. CANARY"
     assert [one.details for one in found.namings] == [
-        {"kind": "user", "number": CUSTOMER, "name": [None, "Dora CANARY"]},
-        {"kind": "user", "number": CUSTOMER, "name": ["Dora CANARY", "Dora D. CANARY"]},
+        {"kind": "customer", "number": CUSTOMER, "name": [None, "Dora CANARY"]},
+        {"kind": "customer", "number": CUSTOMER, "name": ["Dora CANARY", "Dora D. CANARY"]},
     ]
     assert [one.license.key for one in found.licenses] == ["D-1", "D-2"]
     first, second = found.licenses

@@ -72,20 +72,20 @@ def test_everything_in_it_is_kept(url: str) -> None:
     with closing(open_storage(url, KEY_RING)) as storage:
         executor = Executor(storage)
         first, second = executor.query([validate("KEY-1"), validate("KEY-2")])
-        assert (first.license.user_id, second.license.user_id) == (10, 9)
+        assert (first.license.customer_id, second.license.customer_id) == (10, 9)
         assert [one.label for one in first.activations] == ["Büro"]
         (repeated,) = executor.execute([activate("KEY-2", retry=a_retry("call"))])
         assert repeated.status == 200
         with storage.read() as tx:
-            assert list_names(tx, NameKind.USER, after=-1, limit=9) == {10: "Anna"}
+            assert list_names(tx, NameKind.CUSTOMER, after=-1, limit=9) == {10: "Anna"}
             assert find_user(tx, "alice") is not None
             assert [one.name for one in list_api_keys(tx)] == ["shop"]
-            page = find_page(tx, Search(user_id=10), cursor=None, limit=9, now=NOW)
+            page = find_page(tx, Search(customer_id=10), cursor=None, limit=9, now=NOW)
             assert [one.id for one in page.licenses] == [1]
             events = [one.event for one in list_events(tx, limit=99).events]
         changes = [one.details for one in events if one.name in ("license.updated", "name.saved")]
-        assert {"user_id": [8, 10]} in changes
-        assert {"kind": "user", "number": 10, "name": [None, "Anna"]} in changes
+        assert {"customer_id": [8, 10]} in changes
+        assert {"kind": "customer", "number": 10, "name": [None, "Anna"]} in changes
         assert list(doctor.examine(storage, lambda _: None)) == []
 
 
@@ -94,7 +94,7 @@ def test_what_was_going_on_in_it_goes_on(url: str) -> None:
         executor = Executor(storage)
         (created,) = executor.execute([create("KEY-3")])
         assert created.license.id == 3
-        for expected in (Search(user_id=10), Search(status=Status.DISABLED, user_id=9)):
+        for expected in (Search(customer_id=10), Search(status=Status.DISABLED, customer_id=9)):
             work = Work(executor, storage)
             assert [one.state.value for one in work.steps()][-1] == "done"
             with storage.read() as tx:

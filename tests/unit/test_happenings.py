@@ -88,7 +88,7 @@ def test_what_changed_is_shown_as_it_was_and_as_it_is() -> None:
         "times_activated_max": [None, 1000],
         "expires_at": [None, "2026-01-15T12:30:45Z"],
         "product_id": [None, 7],
-        "user_id": [8, 9],
+        "customer_id": [8, 9],
         "order_id": [1, None],
         "something_new": ["a", "b"],
     }
@@ -106,10 +106,10 @@ def test_what_changed_is_shown_as_it_was_and_as_it_is() -> None:
 
 
 def test_the_number_nought_may_have_a_name_like_any_other() -> None:
-    details = {"product_id": [0, 7], "user_id": [None, 0]}
+    details = {"product_id": [0, 7], "customer_id": [None, 0]}
     event = an_event(name="license.updated", details=details)
     assert _numbers_of([event], "product_id") == {0, 7}
-    assert _numbers_of([event], "user_id") == {0}
+    assert _numbers_of([event], "customer_id") == {0}
     told = tell(EventRecord(4, event), Names(products={0: "The first"}, customers={0: "Ourselves"}))
     assert told.differences == (
         Difference("Product", "The first (0)", "7"),

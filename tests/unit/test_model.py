@@ -80,7 +80,7 @@ def test_the_numbers_are_those_of_the_contract(kind: type[IntEnum], numbers: dic
     [
         (Permissions, ["read", "write", "read_write", "client"]),
         (Role, ["administrator", "support", "reader"]),
-        (NameKind, ["product", "user"]),
+        (NameKind, ["product", "customer"]),
         (JobState, ["waiting", "running", "done", "failed", "canceled", "stopped"]),
     ],
 )
@@ -111,7 +111,7 @@ def test_a_license_alone_is_a_record_without_activations() -> None:
 def test_an_event_has_no_details_and_a_filter_no_conditions_unless_they_are_given() -> None:
     assert an_event().details is None
     where = LicenseFilter()
-    assert [where.status, where.product_id, where.order_id, where.user_id] == [None] * 4
+    assert [where.status, where.product_id, where.order_id, where.customer_id] == [None] * 4
 
 
 def test_an_api_key_was_never_used_and_a_user_never_signed_in_unless_that_is_said() -> None:

@@ -21,30 +21,28 @@ app = typer.Typer(
 
 _Number = Annotated[
     int,
-    typer.Argument(
-        metavar="ID", parser=parsing.parse_integer, help="The customer's number in your shop (user_id)."
-    ),
+    typer.Argument(metavar="ID", parser=parsing.parse_integer, help="The customer's number in your shop."),
 ]
 
 
 @command(app, "keywright customer export 17 > customer-17.json")
 @with_installation
-def export(here: Installation, user_id: _Number) -> None:
+def export(here: Installation, customer_id: _Number) -> None:
     """Print everything that is stored about a customer, as JSON: their name, and their licenses with whole
     license keys, activations and events.
     """
     from keywright.db import ask
     from keywright.maintenance.personal_data import find_customer_data
 
-    found = ask(here.storage, lambda tx: find_customer_data(tx, user_id))
-    output.print_json({"user_id": user_id} | _plain(found))
+    found = ask(here.storage, lambda tx: find_customer_data(tx, customer_id))
+    output.print_json({"customer_id": customer_id} | _plain(found))
 
 
 @command(app, "keywright customer erase 17")
 @with_installation
 def erase(
     here: Installation,
-    user_id: _Number,
+    customer_id: _Number,
     *,
     is_sure: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
@@ -55,11 +53,11 @@ def erase(
     first. Run it again if it was interrupted.
     """
     if not is_sure:
-        question = f"Erase the name, addresses, user agents, labels and meta data of customer {user_id}?"
+        question = f"Erase the name, addresses, user agents, labels and meta data of customer {customer_id}?"
         typer.confirm(question, abort=True, err=True)
-    while not here.change(EraseCustomer, user_id=user_id):
+    while not here.change(EraseCustomer, customer_id=customer_id):
         pass
-    output.print_line(f"What told of customer {user_id} is erased.")
+    output.print_line(f"What told of customer {customer_id} is erased.")
     output.print_line(
         "What expires by itself: answers kept for repeated calls (48 hours), files of exports (24 hours). "
         "What you delete: backups, the server's and the proxy's logs."

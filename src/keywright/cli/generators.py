@@ -8,10 +8,10 @@ from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import (
     AsJson,
+    CustomerId,
     OrderId,
     ProductId,
     StatusOption,
-    UserId,
     command,
     parse_name,
     with_installation,
@@ -166,7 +166,7 @@ def generate(
     status: StatusOption = Status.ACTIVE,
     product_id: ProductId = None,
     order_id: OrderId = None,
-    user_id: UserId = None,
+    customer_id: CustomerId = None,
     as_json: AsJson = False,
 ) -> None:
     """Make licenses with a generator, all or none, and print their keys, one a line."""
@@ -177,7 +177,7 @@ def generate(
         status=status,
         order_id=order_id,
         product_id=product_id,
-        user_id=user_id,
+        customer_id=customer_id,
     )
     if as_json:
         output.print_json_array(output.license_json(one.license) for one in records)

@@ -12,11 +12,11 @@ from keywright.cli.installation import Installation
 from keywright.cli.options import (
     AsJson,
     Change,
+    CustomerId,
     Key,
     OrderId,
     ProductId,
     StatusOption,
-    UserId,
     WrongUsage,
     changing,
     command,
@@ -111,7 +111,7 @@ def create(
     status: StatusOption = Status.ACTIVE,
     product_id: ProductId = None,
     order_id: OrderId = None,
-    user_id: UserId = None,
+    customer_id: CustomerId = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a license.
@@ -126,7 +126,7 @@ def create(
         status=status,
         order_id=order_id,
         product_id=product_id,
-        user_id=user_id,
+        customer_id=customer_id,
         expires_at=expires_at,
         valid_for_days=valid_for,
         times_activated_max=times_activated_max,
@@ -169,7 +169,7 @@ def list_licenses(
     status: StatusOption = None,
     product_id: ProductId = None,
     order_id: OrderId = None,
-    user_id: UserId = None,
+    customer_id: CustomerId = None,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -184,7 +184,7 @@ def list_licenses(
     as_json: AsJson = False,
 ) -> None:
     """List licenses, oldest first. The table shows the ends of their keys only; JSON has whole keys."""
-    where = LicenseFilter(status, product_id, order_id, user_id)
+    where = LicenseFilter(status, product_id, order_id, customer_id)
     if as_json:
         records = _all(here, where, limit)
         output.print_json_array(map(output.record_json, records))
@@ -219,7 +219,7 @@ def update(
     ] = None,
     product_id: _NewNumber = None,
     order_id: _NewNumber = None,
-    user_id: _NewNumber = None,
+    customer_id: _NewNumber = None,
     as_json: AsJson = False,
 ) -> None:
     """Change what the options name, and nothing else.
@@ -235,7 +235,7 @@ def update(
         "key": None if new_key is None else Change(new_key),
         "product_id": product_id,
         "order_id": order_id,
-        "user_id": user_id,
+        "customer_id": customer_id,
     }
     changes = {name: change.value for name, change in given.items() if change is not None}
     if not changes:
@@ -360,7 +360,7 @@ def _print_license(here: Installation, record: LicenseRecord, done: str, *, as_j
     output.print_fields(output.license_fields(record.license, here.now))
 
 
-_OF_SHOP = ("product", "order", "user")
+_OF_SHOP = ("product", "order", "customer")
 
 
 def _number_of(name: str, record: LicenseRecord) -> int | None:

@@ -156,7 +156,7 @@ ProductId = Annotated[
     int | None,
     typer.Option(metavar="ID", parser=parsing.parse_integer, help="The product's number in your shop."),
 ]
-UserId = Annotated[
+CustomerId = Annotated[
     int | None,
     typer.Option(metavar="ID", parser=parsing.parse_integer, help="The customer's number in your shop."),
 ]

@@ -151,7 +151,7 @@ def printable(value: object) -> str:
 
 def license_fields(license: License, now: datetime) -> list[tuple[str, object]]:
     """What a person wants to know of a license; the numbers of the shop only where there are any."""
-    of_shop = {"order": license.order_id, "product": license.product_id, "user": license.user_id}
+    of_shop = {"order": license.order_id, "product": license.product_id, "customer": license.customer_id}
     return [
         ("license key", license.key),
         ("status", status_name(license)),

@@ -18,10 +18,14 @@ _TABLES = {
     "marks": "search_terms",
     "positions": "checkpoints",
 }
-_COLUMNS = (("idempotency_records", "kept_at", "created_at"),)
+_COLUMNS = (
+    ("idempotency_records", "kept_at", "created_at"),
+    ("licenses", "user_id", "customer_id"),
+)
 #: Indexes that have another name: those that are dropped, and those that take their place.
-_OLD_INDEXES = ("ix_kept_answers_kept_at", "ix_marks_license_id_activation_id")
+_OLD_INDEXES = ("ix_licenses_user_id", "ix_kept_answers_kept_at", "ix_marks_license_id_activation_id")
 _NEW_INDEXES = (
+    "ix_licenses_customer_id ON licenses (customer_id, id) WHERE customer_id IS NOT NULL",
     "ix_idempotency_records_created_at ON idempotency_records (created_at)",
     "ix_search_terms_license_id_activation_id ON search_terms (license_id, activation_id)",
 )
@@ -36,6 +40,11 @@ _STATEMENTS = (
     *(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}" for table, old, new in _COLUMNS),
     *(f"DROP INDEX {name}" for name in _OLD_INDEXES),
     *(f"CREATE INDEX {index}" for index in _NEW_INDEXES),
+    "UPDATE catalog_names SET kind = 'customer' WHERE kind = 'user'",
+    """UPDATE events SET details = replace(details, '"user_id":', '"customer_id":') WHERE license_id <> 0""",
+    """UPDATE events SET details = replace(details, '"kind":"user"', '"kind":"customer"')
+       WHERE name = 'name.saved'""",
+    """UPDATE jobs SET parameters = replace(parameters, '"user_id":', '"customer_id":')""",
     f"UPDATE alembic_version SET version_num = '{_BECOMES}'",  # noqa: S608
 )
 

@@ -54,7 +54,7 @@ licenses = Table(
     Column("sealed_key", LargeBinary, nullable=False, info=SEALED),
     Column("order_id", BigInteger),
     Column("product_id", BigInteger),
-    Column("user_id", BigInteger),
+    Column("customer_id", BigInteger),
     Column("expires_at", BigInteger),
     Column("valid_for_days", BigInteger),
     Column("source", SmallInteger, nullable=False),
@@ -75,7 +75,7 @@ licenses = Table(
     # For the pages. None of them may name a column that activating writes (times_activated, updated_at): on
     # PostgreSQL, every activation would then write to every index.
     Index("ix_licenses_status", "status", "id"),
-    *map(_index_of_given, ("product_id", "order_id", "user_id", "expires_at")),
+    *map(_index_of_given, ("product_id", "order_id", "customer_id", "expires_at")),
 )
 
 activations = Table(
@@ -233,7 +233,7 @@ recovery_codes = Table(
     sqlite_with_rowid=False,
 )
 
-#: What a vendor calls its products and customers; kind is ``product`` or ``user``.
+#: What a vendor calls its products and customers; kind is ``product`` or ``customer``.
 catalog_names = Table(
     "catalog_names",
     metadata,

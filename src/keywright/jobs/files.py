@@ -29,8 +29,8 @@ COLUMNS = (
     "order_id",
     "product_id",
     "product",
-    "user_id",
-    "user",
+    "customer_id",
+    "customer",
     "times_activated",
     "times_activated_max",
     "created_at",
@@ -54,7 +54,7 @@ class Asking(Protocol):
 def rows_of(tx: ReadTransaction, licenses: Sequence[License]) -> bytes:
     """Lines of a file: one for each license, in this order."""
     products = _names(tx, NameKind.PRODUCT, {one.product_id for one in licenses})
-    users = _names(tx, NameKind.USER, {one.user_id for one in licenses})
+    customers = _names(tx, NameKind.CUSTOMER, {one.customer_id for one in licenses})
     return _lines(
         [
             (
@@ -64,8 +64,8 @@ def rows_of(tx: ReadTransaction, licenses: Sequence[License]) -> bytes:
                 one.order_id,
                 one.product_id,
                 products.get(one.product_id),
-                one.user_id,
-                users.get(one.user_id),
+                one.customer_id,
+                customers.get(one.customer_id),
                 one.times_activated,
                 one.times_activated_max,
                 _moment(one.created_at),
@@ -148,7 +148,7 @@ def _words_of(search: Search) -> list[str]:
     words = []
     if search.status is not None:
         words.append(Status(search.status).name.lower())
-    for name in ("product", "order", "user"):
+    for name in ("product", "order", "customer"):
         number = getattr(search, f"{name}_id")
         if number is not None:
             words.append(f"{name}-{number}")

@@ -17,7 +17,7 @@ _NUMBERS = {
     "status": "status",
     "product_id": "product_id",
     "order_id": "order_id",
-    "user_id": "user_id",
+    "customer_id": "customer_id",
 }
 
 

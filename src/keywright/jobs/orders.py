@@ -48,7 +48,7 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     status: _StatusNumber
     order_id: _Number | None = None
     product_id: _Number | None = None
-    user_id: _Number | None = None
+    customer_id: _Number | None = None
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

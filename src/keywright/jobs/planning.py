@@ -124,7 +124,7 @@ def _generate_step(order: Generate, job: Job, fields: dict[str, Any], size: int)
         status=order.status,
         order_id=order.order_id,
         product_id=order.product_id,
-        user_id=order.user_id,
+        customer_id=order.customer_id,
     )
     return GenerateStep(**fields, generate=generate, is_last=job.done + amount >= order.amount)
 

@@ -224,7 +224,7 @@ def _is_rewritten(before: License, after: License) -> bool:
         or before.updated_by != after.updated_by
         or before.order_id != after.order_id
         or before.product_id != after.product_id
-        or before.user_id != after.user_id
+        or before.customer_id != after.customer_id
         or (before.expires_at != after.expires_at and not _is_begun(before, after))
     )
 

@@ -8,7 +8,7 @@ from keywright.core.command import Command
 class EraseCustomer(Command, frozen=True, kw_only=True):
     """Erase some of what tells of the customer with this number of the vendor's shop."""
 
-    user_id: int
+    customer_id: int
 
 
 class PurgeEvents(Command, frozen=True, kw_only=True):

@@ -50,12 +50,12 @@ class CustomerData(msgspec.Struct, frozen=True):
     licenses: list[LicenseData]
 
 
-def find_customer_data(tx: ReadTransaction, user_id: int) -> CustomerData:
+def find_customer_data(tx: ReadTransaction, customer_id: int) -> CustomerData:
     """Everything stored about the customer with this number."""
     found: list[LicenseData] = []
     after_id = 0
     while some := personal_data_store.list_licenses_of(
-        tx, user_id, after_id=after_id, limit=_LICENSES_AT_ONCE
+        tx, customer_id, after_id=after_id, limit=_LICENSES_AT_ONCE
     ):
         found += [
             LicenseData(
@@ -66,18 +66,18 @@ def find_customer_data(tx: ReadTransaction, user_id: int) -> CustomerData:
             for one in some
         ]
         after_id = some[-1].id
-    names = names_of(tx, NameKind.USER, [user_id])
-    return CustomerData(names.get(user_id), personal_data_store.list_namings_of(tx, user_id), found)
+    names = names_of(tx, NameKind.CUSTOMER, [customer_id])
+    return CustomerData(names.get(customer_id), personal_data_store.list_namings_of(tx, customer_id), found)
 
 
 def erase(work: UnitOfWork, command: EraseCustomer) -> bool:
     """Erase some of what tells of a customer; returns whether nothing is left. Licenses stay, with all that
     they count, and so does that something happened.
     """
-    if personal_data_store.erase_some(work.tx, command.user_id, limit=AT_ONCE):
+    if personal_data_store.erase_some(work.tx, command.customer_id, limit=AT_ONCE):
         return False
-    personal_data_store.erase_name(work.tx, command.user_id)
-    work.note("customer.erased", command, {"number": command.user_id})
+    personal_data_store.erase_name(work.tx, command.customer_id)
+    work.note("customer.erased", command, {"number": command.customer_id})
     return True
 
 

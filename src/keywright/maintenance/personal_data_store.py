@@ -120,10 +120,10 @@ def _is_old(place: Row[Any], before: datetime) -> bool:
 # --- a customer -----------------------------------------------------------------------------------
 
 
-def list_licenses_of(tx: ReadTransaction, user_id: int, *, after_id: int, limit: int) -> list[License]:
+def list_licenses_of(tx: ReadTransaction, customer_id: int, *, after_id: int, limit: int) -> list[License]:
     """The customer's next licenses, by number."""
     query = select(*LICENSE, licenses.c.sealed_key).where(
-        licenses.c.user_id == user_id, licenses.c.id > after_id
+        licenses.c.customer_id == customer_id, licenses.c.id > after_id
     )
     found = tx.connection.execute(query.order_by(licenses.c.id).limit(limit))
     return [license_of(row[:-1], tx.key_ring.unseal_key(row[-1], row.id)) for row in found]
@@ -142,36 +142,36 @@ def list_events_of(tx: ReadTransaction, license_id: int) -> list[Event]:
     return [event_of(row) for row in tx.connection.execute(query)]
 
 
-def list_namings_of(tx: ReadTransaction, user_id: int) -> list[Event]:
+def list_namings_of(tx: ReadTransaction, customer_id: int) -> list[Event]:
     """The events that tell how the customer was called, oldest first."""
     found = map(event_of, tx.connection.execute(_NAMINGS.with_only_columns(*EVENT)))
-    return [one for one in found if _is_naming_of(one.details or {}, user_id)]
+    return [one for one in found if _is_naming_of(one.details or {}, customer_id)]
 
 
-def erase_name(tx: WriteTransaction, user_id: int) -> None:
+def erase_name(tx: WriteTransaction, customer_id: int) -> None:
     """Erase how the customer is and was called."""
-    save_name(tx, NameKind.USER, user_id, None)
+    save_name(tx, NameKind.CUSTOMER, customer_id, None)
     namings = [(row.id, msgspec.json.decode(row.details)) for row in tx.connection.execute(_NAMINGS)]
-    nothing = rows.json_text({"kind": NameKind.USER, "number": user_id})
+    nothing = rows.json_text({"kind": NameKind.CUSTOMER, "number": customer_id})
     _TELL_EVENTS.execute(
         tx.connection,
         [
             {"at_id": number, "details": nothing}
             for number, details in namings
-            if _is_naming_of(details, user_id)
+            if _is_naming_of(details, customer_id)
         ],
     )
 
 
-def _is_naming_of(details: Mapping[str, Any], user_id: int) -> bool:
-    return details.get("kind") == NameKind.USER and details.get("number") == user_id
+def _is_naming_of(details: Mapping[str, Any], customer_id: int) -> bool:
+    return details.get("kind") == NameKind.CUSTOMER and details.get("number") == customer_id
 
 
-def erase_some(tx: WriteTransaction, user_id: int, *, limit: int) -> int:
+def erase_some(tx: WriteTransaction, customer_id: int, *, limit: int) -> int:
     """Erase what tells of people in at most ``limit`` activations, and as many events, of the customer's
     licenses, and the terms under which the pages find them; returns how many those were.
     """
-    own = select(licenses.c.id).where(licenses.c.user_id == user_id)
+    own = select(licenses.c.id).where(licenses.c.customer_id == customer_id)
     telling = or_(*(_tells(name) for name in OF_ACTIVATIONS))
     query = select(*_PLACE).where(activations.c.license_id.in_(own), telling).limit(limit)
     places = [(row.license_id, row.token) for row in tx.connection.execute(query)]

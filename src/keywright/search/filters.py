@@ -42,7 +42,7 @@ class Search(msgspec.Struct, frozen=True):
     status: int | None = None
     product_id: int | None = None
     order_id: int | None = None
-    user_id: int | None = None
+    customer_id: int | None = None
     expiring_within_days: int | None = None
     is_full: bool = False
     is_unused: bool = False
@@ -82,7 +82,7 @@ def sources_of(search: Search, now: datetime) -> list[Source]:
     columns = {
         "id": search.license_id,
         "order_id": search.order_id,
-        "user_id": search.user_id,
+        "customer_id": search.customer_id,
         "product_id": search.product_id,
         "status": search.status,
     }

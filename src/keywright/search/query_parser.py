@@ -63,15 +63,15 @@ def _readings(text: str) -> Iterator[Interpretation]:
     if re.fullmatch("[0-9]{1,19}", text) and int(text) <= MAX_ID:
         number = int(text)
         yield Interpretation("order", Search(order_id=number))
-        yield Interpretation("customer", Search(user_id=number))
+        yield Interpretation("customer", Search(customer_id=number))
         yield Interpretation("license", Search(license_id=number))
     yield Interpretation("label", Search(term=label_term(text), is_prefix=True))
 
 
 def _names(tx: ReadTransaction, text: str) -> Iterator[Interpretation]:
     """Who, and what, is called so."""
-    for number in find_numbers(tx, NameKind.USER, text):
-        yield Interpretation("customer", Search(user_id=number))
+    for number in find_numbers(tx, NameKind.CUSTOMER, text):
+        yield Interpretation("customer", Search(customer_id=number))
     for number in find_numbers(tx, NameKind.PRODUCT, text):
         yield Interpretation("product", Search(product_id=number))
 

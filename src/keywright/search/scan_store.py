@@ -34,7 +34,7 @@ from keywright.search.filters import (
 _JUDGED = [
     licenses.c[name]
     for name in (
-        "id status product_id order_id user_id expires_at times_activated times_activated_max"
+        "id status product_id order_id customer_id expires_at times_activated times_activated_max"
     ).split()
 ]
 _NUMBERED = Lookup(select(*LICENSE, licenses.c.sealed_key), licenses.c.id)

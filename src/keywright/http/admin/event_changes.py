@@ -25,7 +25,7 @@ _FIELDS: dict[str, tuple[str, str]] = {
     "key": ("Key", "none"),
     "order_id": ("Order", "none"),
     "product_id": ("Product", "none"),
-    "user_id": ("Customer", "none"),
+    "customer_id": ("Customer", "none"),
     "expires_at": ("Expires", "never"),
     "valid_for_days": ("Days from the first activation", "none"),
     "status": ("Status", "none"),
@@ -48,7 +48,7 @@ def differences(
     event: Event, products: Mapping[int, str], customers: Mapping[int, str]
 ) -> tuple[Difference, ...]:
     """What the event's details say as [before, after]; a new password is only said to be one."""
-    writers = _WRITE | {"product_id": _naming(products), "user_id": _naming(customers)}
+    writers = _WRITE | {"product_id": _naming(products), "customer_id": _naming(customers)}
     found = [
         _difference(name, pair, writers.get(name, str))
         for name, pair in (event.details or {}).items()

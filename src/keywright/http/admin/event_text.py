@@ -208,15 +208,15 @@ def find_names(tx: ReadTransaction, events: Iterable[Event]) -> Names:
         users={one.id: one.name for one in list_users(tx)} if has_users else {},
         api_keys={one.id: one.name for one in list_api_keys(tx)} if has_api_keys else {},
         products=names_of(tx, NameKind.PRODUCT, numbers[NameKind.PRODUCT]),
-        customers=names_of(tx, NameKind.USER, numbers[NameKind.USER]),
+        customers=names_of(tx, NameKind.CUSTOMER, numbers[NameKind.CUSTOMER]),
     )
 
 
-_FIELDS = {NameKind.PRODUCT: "product_id", NameKind.USER: "user_id"}
+_FIELDS = {NameKind.PRODUCT: "product_id", NameKind.CUSTOMER: "customer_id"}
 
 
 def _numbers_of(events: Iterable[Event], field: str) -> set[int]:
-    """The numbers of the shop in the details; ``user_id`` of an event about a user is another thing."""
+    """The numbers of products, or of customers, in the details."""
     found: set[int] = set()
     for one in events:
         if one.name.startswith(("license.", "api_key.")) and one.details is not None:

@@ -24,7 +24,7 @@ from keywright.provisioning.generators.commands import (
 _REQUIRED = ("name", "charset", "chunks", "chunk_length")
 _TEXTS = ("separator", "prefix", "suffix")
 #: The name on the wire is the field's name, but for one.
-_FIELDS = {"expires_in": "expires_in_days"}
+_FIELDS = {"expires_in": "expires_in_days", "user_id": "customer_id"}
 
 
 async def list_generators(call: Call) -> Answer:
@@ -105,7 +105,7 @@ async def generate(call: Call) -> Answer:
         origin=call.origin,
         by=call.by,
         generator_id=number,
-        **{"status": Status.ACTIVE} | given,
+        **{"status": Status.ACTIVE} | _by_field(given),
     )
     return await call.change(command, wire.licenses_alone)
 
@@ -151,6 +151,10 @@ def _values(asked: Mapping[str, Any]) -> dict[str, Any]:
     if "times_activated_max" in asked:
         values["times_activated_max"] = _limit(asked["times_activated_max"])
     values |= parameters.read(asked, _OPTIONAL_PARSERS)
+    return _by_field(values)
+
+
+def _by_field(values: Mapping[str, Any]) -> dict[str, Any]:
     return {_FIELDS.get(name, name): value for name, value in values.items()}
 
 

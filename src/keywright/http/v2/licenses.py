@@ -33,7 +33,7 @@ _PAUSE = 0.5
 _DEFAULT_PER_PAGE = 10
 
 #: The name on the wire is the field's name, except for these.
-_FIELDS = {"license_key": "key", "valid_for": "valid_for_days"}
+_FIELDS = {"license_key": "key", "user_id": "customer_id", "valid_for": "valid_for_days"}
 _PARSERS: dict[str, Any] = {
     "order_id": parsing.parse_integer,
     "product_id": parsing.parse_integer,
@@ -209,6 +209,10 @@ def _changes(asked: Mapping[str, Any]) -> dict[str, Any]:
     values = parameters.read(asked, _PARSERS)
     if values.get("expires_at") is not None:
         values["valid_for"] = None
+    return _by_field(values)
+
+
+def _by_field(values: Mapping[str, Any]) -> dict[str, Any]:
     return {_FIELDS.get(name, name): value for name, value in values.items()}
 
 
@@ -221,7 +225,7 @@ def _filter(query: Mapping[str, Any]) -> LicenseFilter:
         except e.InvalidStatus:
             names = ", ".join(one.name.lower() for one in Status)
             raise e.InvalidParameters({"status": f"must be one of {names}"}) from None
-    return LicenseFilter(**values)
+    return LicenseFilter(**_by_field(values))
 
 
 async def _page(call: Call, where: LicenseFilter) -> Answer:

@@ -125,7 +125,7 @@ def _license(record: Callable[..., _Record], one: License, *others: object) -> _
         one.id,
         one.order_id,
         one.product_id,
-        one.user_id,
+        one.customer_id,
         one.key,
         _optional_text(one.expires_at),
         one.valid_for_days,

@@ -23,7 +23,7 @@ class CreateLicense(LicenseCommand, frozen=True, kw_only=True):
     status: int
     order_id: int | None = None
     product_id: int | None = None
-    user_id: int | None = None
+    customer_id: int | None = None
     expires_at: datetime | None = None
     valid_for_days: int | None = None
     times_activated_max: int | None = None

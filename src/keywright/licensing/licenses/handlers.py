@@ -83,7 +83,7 @@ def new_license(
         key=key,
         order_id=command.order_id,
         product_id=command.product_id,
-        user_id=command.user_id,
+        customer_id=command.customer_id,
         expires_at=expires_at,
         valid_for_days=valid_for_days,
         source=source,

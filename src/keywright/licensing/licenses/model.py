@@ -43,7 +43,7 @@ class License(msgspec.Struct, frozen=True, gc=False):
     key: str
     order_id: int | None
     product_id: int | None
-    user_id: int | None
+    customer_id: int | None
     expires_at: datetime | None
     valid_for_days: int | None
     source: int
@@ -63,7 +63,7 @@ class LicenseFilter(msgspec.Struct, frozen=True):
     status: int | None = None
     product_id: int | None = None
     order_id: int | None = None
-    user_id: int | None = None
+    customer_id: int | None = None
 
 
 def parse_status(value: object) -> Status:

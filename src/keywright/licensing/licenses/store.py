@@ -147,7 +147,7 @@ def _license_values(tx: WriteTransaction, license: License, before: License | No
 LICENSE = [
     schema.licenses.c[name]
     for name in (
-        "fingerprint id order_id product_id user_id expires_at valid_for_days source status "
+        "fingerprint id order_id product_id customer_id expires_at valid_for_days source status "
         "times_activated times_activated_max created_at created_by updated_at updated_by deactivated_records"
     ).split()
 ]
@@ -182,7 +182,7 @@ def license_values(license: License) -> Values:
     return {
         "order_id": license.order_id,
         "product_id": license.product_id,
-        "user_id": license.user_id,
+        "customer_id": license.customer_id,
         "expires_at": optional_seconds(license.expires_at),
         "valid_for_days": license.valid_for_days,
         "source": license.source,

@@ -7,4 +7,4 @@ class NameKind(StrEnum):
     """What the numbers of a vendor's shop can be given names for."""
 
     PRODUCT = "product"
-    USER = "user"
+    CUSTOMER = "customer"

@@ -43,7 +43,7 @@ class GenerateLicenses(Command, frozen=True, kw_only=True):
     status: int
     order_id: int | None = None
     product_id: int | None = None
-    user_id: int | None = None
+    customer_id: int | None = None
 
 
 class GetGenerator(Query, frozen=True, kw_only=True):

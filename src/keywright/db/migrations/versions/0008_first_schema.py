@@ -40,7 +40,7 @@ def _create_licenses() -> None:
         sa.Column("sealed_key", sa.LargeBinary, nullable=False),
         sa.Column("order_id", sa.BigInteger),
         sa.Column("product_id", sa.BigInteger),
-        sa.Column("user_id", sa.BigInteger),
+        sa.Column("customer_id", sa.BigInteger),
         sa.Column("expires_at", sa.BigInteger),
         sa.Column("valid_for_days", sa.BigInteger),
         sa.Column("source", sa.SmallInteger, nullable=False),
@@ -63,7 +63,9 @@ def _create_licenses() -> None:
         "ix_licenses_expires_at", "licenses", ["expires_at", "id"], **_where("expires_at IS NOT NULL")
     )
     op.create_index("ix_licenses_status", "licenses", ["status", "id"])
-    op.create_index("ix_licenses_user_id", "licenses", ["user_id", "id"], **_where("user_id IS NOT NULL"))
+    op.create_index(
+        "ix_licenses_customer_id", "licenses", ["customer_id", "id"], **_where("customer_id IS NOT NULL")
+    )
     op.create_index("ix_licenses_order_id", "licenses", ["order_id", "id"], **_where("order_id IS NOT NULL"))
     op.create_index(
         "ix_licenses_product_id", "licenses", ["product_id", "id"], **_where("product_id IS NOT NULL")

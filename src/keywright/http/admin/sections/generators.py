@@ -158,7 +158,7 @@ class Generators(Section):
             statuses=[(one.name.lower(), one.name.capitalize()) for one in Status],
             most=jobs.MOST_GENERATED,
             products=request.ask(lambda tx: suggest_names(tx, NameKind.PRODUCT)),
-            customers=request.ask(lambda tx: suggest_names(tx, NameKind.USER)),
+            customers=request.ask(lambda tx: suggest_names(tx, NameKind.CUSTOMER)),
         )
 
 
@@ -264,7 +264,7 @@ def _order(inputs: Inputs, generator: Generator) -> jobs.Generate:
         status=inputs.need("status", parse_status, Status.ACTIVE),
         order_id=inputs.read("order_id", parsing.parse_integer),
         product_id=inputs.read("product_id", parsing.parse_integer),
-        user_id=inputs.read("user_id", parsing.parse_integer),
+        customer_id=inputs.read("customer_id", parsing.parse_integer),
     )
 
 

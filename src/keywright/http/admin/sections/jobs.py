@@ -162,7 +162,7 @@ def _shown(tx: ReadTransaction, job: Job) -> Shown:
 
 def _list_of(order: Generate) -> str:
     """The newest licenses for the same product, order and customer."""
-    return url("/licenses", product=order.product_id, order=order.order_id, customer=order.user_id)
+    return url("/licenses", product=order.product_id, order=order.order_id, customer=order.customer_id)
 
 
 # --- in words -------------------------------------------------------------------------------------
@@ -219,7 +219,10 @@ def _search_in_words(tx: ReadTransaction, search: Search) -> list[str]:
 
 
 def _numbers_in_words(tx: ReadTransaction, given: Search | Generate) -> list[str]:
-    kinds = (("product", NameKind.PRODUCT, given.product_id), ("customer", NameKind.USER, given.user_id))
+    kinds = (
+        ("product", NameKind.PRODUCT, given.product_id),
+        ("customer", NameKind.CUSTOMER, given.customer_id),
+    )
     words = []
     for kind, name_kind, number in kinds:
         if number is not None:

@@ -29,7 +29,7 @@ class Kind(NamedTuple):
 
 KINDS = {
     "products": Kind(NameKind.PRODUCT, "/names", "product", "Products"),
-    "customers": Kind(NameKind.USER, "/names/customers", "customer", "Customers"),
+    "customers": Kind(NameKind.CUSTOMER, "/names/customers", "customer", "Customers"),
 }
 
 

@@ -115,7 +115,7 @@ def _numbers(search: Search) -> dict[str, str]:
     """The product and the customer by their numbers: what is asked about and then done must not depend on who
     has the name when.
     """
-    numbers = {"product": search.product_id, "customer": search.user_id}
+    numbers = {"product": search.product_id, "customer": search.customer_id}
     return {name: str(number) for name, number in numbers.items() if number is not None}
 
 

@@ -118,10 +118,10 @@ def names_of(tx: ReadTransaction, licenses: Iterable[License], search: Search | 
     """The names of the products and customers of these licenses, and of what is searched for."""
     shown: list[License | Search] = [*licenses, *([] if search is None else [search])]
     products = {one.product_id for one in shown if one.product_id is not None}
-    customers = {one.user_id for one in shown if one.user_id is not None}
+    customers = {one.customer_id for one in shown if one.customer_id is not None}
     return {
         "product": catalog_store.names_of(tx, NameKind.PRODUCT, products),
-        "customer": catalog_store.names_of(tx, NameKind.USER, customers),
+        "customer": catalog_store.names_of(tx, NameKind.CUSTOMER, customers),
     }
 
 
@@ -129,7 +129,7 @@ def offered_names(tx: ReadTransaction) -> Names:
     """Names that are offered where one can be typed."""
     return {
         "product": suggest_names(tx, NameKind.PRODUCT),
-        "customer": suggest_names(tx, NameKind.USER),
+        "customer": suggest_names(tx, NameKind.CUSTOMER),
     }
 
 
@@ -156,8 +156,8 @@ def texts_of(tx: ReadTransaction, found: Interpretation) -> dict[str, str]:
     """The texts of the filter that shows what was found."""
     if found.search.order_id is not None:
         return {"order": str(found.search.order_id)}
-    if found.search.user_id is not None:
-        return {"customer": str(found.search.user_id)}
+    if found.search.customer_id is not None:
+        return {"customer": str(found.search.customer_id)}
     if found.search.product_id is not None:
         return {"product": str(found.search.product_id)}
     return {"found": seal(tx, found)}
@@ -188,7 +188,7 @@ _READ: dict[str, Callable[[ReadTransaction, str], dict[str, Any]]] = {
     "found": _unseal,
     "status": lambda _tx, text: {"status": parse_status(text)},
     "product": lambda tx, text: {"product_id": read_number(tx, NameKind.PRODUCT, text)},
-    "customer": lambda tx, text: {"user_id": read_number(tx, NameKind.USER, text)},
+    "customer": lambda tx, text: {"customer_id": read_number(tx, NameKind.CUSTOMER, text)},
     "order": lambda _tx, text: {"order_id": parsing.parse_integer(text)},
     "expiring": lambda _tx, text: {"expiring_within_days": parsing.parse_integer(text, parsing.MAX_COUNT)},
     "places": _read_places,
@@ -207,7 +207,7 @@ def _in_words(asked: Filter, name: str, names: Names) -> tuple[str, str]:
         "found": lambda: ("", "") if found is None else (found.words, found.text),
         "status": lambda: ("Status", Status(search.status or 0).name.lower()),
         "product": lambda: ("Product", _named(search.product_id, names["product"])),
-        "customer": lambda: ("Customer", _named(search.user_id, names["customer"])),
+        "customer": lambda: ("Customer", _named(search.customer_id, names["customer"])),
         "order": lambda: ("Order", str(search.order_id)),
         "expiring": lambda: ("Expires within", in_days(search.expiring_within_days or 0)),
         "places": lambda: ("Places", "none is free" if search.is_full else "never activated"),

@@ -23,7 +23,7 @@ FIELDS = (
     "expires_at",
     "valid_for_days",
     "product_id",
-    "user_id",
+    "customer_id",
     "order_id",
 )
 _BEFORE: Final = "before_"
@@ -37,7 +37,7 @@ _PARSE: dict[str, Callable[[ReadTransaction, str], Any]] = {
     "expires_at": lambda _tx, text: parsing.parse_time(text),
     "valid_for_days": lambda _tx, text: parsing.parse_days(text),
     "product_id": lambda tx, text: read_number(tx, NameKind.PRODUCT, text),
-    "user_id": lambda tx, text: read_number(tx, NameKind.USER, text),
+    "customer_id": lambda tx, text: read_number(tx, NameKind.CUSTOMER, text),
     "order_id": lambda _tx, text: parsing.parse_integer(text),
 }
 

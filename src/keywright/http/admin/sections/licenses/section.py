@@ -160,7 +160,7 @@ def _chosen(asked: Filter) -> Mapping[str, str]:
 
 def _by_status(tx: ReadTransaction, request: PageRequest, search: Search) -> Mapping[int, int] | None:
     """Counts of all licenses, where they can be a total."""
-    rest = (search.product_id, search.order_id, search.user_id, search.expiring_within_days, search.term)
+    rest = (search.product_id, search.order_id, search.customer_id, search.expiring_within_days, search.term)
     if any(one is not None for one in rest) or search.is_full or search.is_unused:
         return None
     return request.site.figures.get(tx, request.now).by_status
