@@ -30,8 +30,9 @@ OPEN = """
 import sys
 from pathlib import Path
 from keywright.engine.executor import Executor
-from keywright.errors import StoreBusy
-from keywright.model import LicenseFilter
+from keywright.core.errors import StoreBusy
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import LicenseFilter
 from tests.makers import a_license, a_storage, create
 def say(*words):
     print(*words, flush=True)
