@@ -9,21 +9,24 @@ from typing import NamedTuple
 
 from benchmarks.databases import Database
 from keywright.config import open_installation
+from keywright.core.command import Origin
 from keywright.db import Storage, WriteTransaction
-from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.http.v2 import wire
-from keywright.identity.api_keys import issue_api_key
+from keywright.identity.api_keys import new_secrets
+from keywright.identity.commands import IssueApiKey
 from keywright.identity.model import Permissions
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.commands import Validate
 from keywright.licensing.activations.model import Activation, ActivationSource, LicenseRecord
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseSource, Status
+from keywright.registry import open_executor
 
 ACTIVATIONS = 3
 #: Far from being reached, yet compared with at every activation.
+_ORIGIN = Origin("benchmark", "", "")
 _LIMIT = 1_000_000
 _LICENSES_PER_TRANSACTION = 2_000
 _MOST_PLACES = 20_000
@@ -77,7 +80,11 @@ def fill(folder: Path, database: Database, licenses: int, say: Callable[[str], N
     chance = random.Random(licenses)
     database.prepare(data_dir)
     with opened(data_dir, database) as storage:
-        issued = issue_api_key(storage, "benchmark", Permissions.READ_WRITE, now)
+        issued = new_secrets()
+        issue = IssueApiKey(
+            now=now, origin=_ORIGIN, name="benchmark", permissions=Permissions.READ_WRITE, **issued.hashed()
+        )
+        open_executor(storage).execute([issue])
         for start in range(0, licenses, _LICENSES_PER_TRANSACTION):
             some = range(start, min(licenses, start + _LICENSES_PER_TRANSACTION))
             moments = [now - timedelta(seconds=_YEAR * (licenses - i) // licenses) for i in some]
@@ -204,7 +211,7 @@ def _write_places(storage: Storage, licenses: int, file: Path, chance: random.Ra
 def _write_constant(storage: Storage, indexes: Sequence[int], file: Path) -> str:
     """Write the answer of median length among these licenses', and return its license's key."""
     asked = [Validate(key=key_of(index)) for index in indexes]
-    outcomes: list[LicenseRecord] = Executor(storage).query(asked)
+    outcomes: list[LicenseRecord] = open_executor(storage).query(asked)
     answers = sorted((wire.validation(one), one.license.key) for one in outcomes)
     answer, key = sorted(answers, key=lambda pair: len(pair[0]))[len(answers) // 2]
     file.write_bytes(answer)

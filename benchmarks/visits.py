@@ -23,12 +23,12 @@ from benchmarks.servers import Server
 from keywright import jobs
 from keywright.core.command import Command, Origin
 from keywright.db import Storage, ask
-from keywright.engine.executor import Executor
 from keywright.identity import passwords
 from keywright.identity.commands import CreateUser
 from keywright.identity.model import Role
 from keywright.jobs.store import count_unfinished_jobs
 from keywright.provisioning.generators.commands import CreateGenerator
+from keywright.registry import open_executor
 from keywright.search import Search
 
 _TIMES = 40
@@ -273,7 +273,7 @@ def _working(site: _Site, order: jobs.Order) -> Iterator[None]:
 
 
 def _decide(storage: Storage, *commands: Command) -> list[Any]:
-    outcomes = Executor(storage).execute(commands)
+    outcomes = open_executor(storage).execute(commands)
     for one in outcomes:
         if isinstance(one, Exception):
             raise one

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from argon2 import PasswordHasher
 from pyotp import TOTP
@@ -13,16 +13,19 @@ from pyotp import TOTP
 from keywright.core.command import IdempotentCall, Origin
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import KeywrightError
-from keywright.db import open_storage
+from keywright.db import Storage, open_storage
 from keywright.db.sqlite import SqliteStorage
 from keywright.engine.idempotency import PurgeIdempotencyRecords
 from keywright.events.model import Event
+from keywright.identity.api_keys import new_secrets
 from keywright.identity.commands import (
     ChangeUser,
     CreateUser,
     EnableSecondFactor,
     EndSession,
+    IssueApiKey,
     RefuseSignIn,
+    RevokeApiKey,
     SeeSession,
     StartSession,
 )
@@ -42,6 +45,7 @@ from keywright.provisioning.generators.commands import (
     UpdateGenerator,
 )
 from keywright.provisioning.generators.model import Generator
+from keywright.registry import open_executor
 
 NOW = datetime(2026, 1, 15, 12, 30, 45, tzinfo=UTC)
 SECRET_OF_APP = "ORUGS4ZANFZSAYJAORSXG5BAMZXXEIDU"
@@ -199,19 +203,19 @@ def _asked(**fields: Any) -> dict[str, Any]:
 
 
 def activate(key: str = KEY, **fields: Any) -> Activate:
-    return Activate(**_asked(key=key, **fields))
+    return Activate(**_asked(license=key, **fields))
 
 
 def reactivate(token: str, key: str = KEY, **fields: Any) -> Reactivate:
-    return Reactivate(**_asked(key=key, token=token, **fields))
+    return Reactivate(**_asked(license=key, token=token, **fields))
 
 
 def deactivate(token: str, key: str = KEY, **fields: Any) -> Deactivate:
-    return Deactivate(**_asked(key=key, token=token, **fields))
+    return Deactivate(**_asked(license=key, token=token, **fields))
 
 
 def deactivate_all(key: str = KEY, **fields: Any) -> DeactivateAll:
-    return DeactivateAll(**_asked(key=key, **fields))
+    return DeactivateAll(**_asked(license=key, **fields))
 
 
 def create(key: str = KEY, limit: int | None = None, **fields: Any) -> CreateLicense:
@@ -220,15 +224,15 @@ def create(key: str = KEY, limit: int | None = None, **fields: Any) -> CreateLic
 
 
 def update(key: str = KEY, /, *, now: datetime = NOW, by: int | None = None, **changes: Any) -> UpdateLicense:
-    return UpdateLicense(**_asked(key=key, now=now, by=by, changes=changes))
+    return UpdateLicense(**_asked(license=key, now=now, by=by, changes=changes))
 
 
 def rename(old: str, new: str) -> UpdateLicense:
-    return UpdateLicense(**_asked(key=old, changes={"key": new}))
+    return UpdateLicense(**_asked(license=old, changes={"key": new}))
 
 
 def delete(key: str = KEY, **fields: Any) -> DeleteLicense:
-    return DeleteLicense(**_asked(key=key, **fields))
+    return DeleteLicense(**_asked(license=key, **fields))
 
 
 def validate(key: str = KEY, token: str | None = None, **fields: Any) -> Validate:
@@ -301,7 +305,7 @@ def save_name(kind: NameKind, number: int, name: str | None) -> SaveName:
 
 
 def show_key(key: str = KEY) -> ShowKey:
-    return ShowKey(**_asked(key=key))
+    return ShowKey(**_asked(license=key))
 
 
 def url_of(folder: Path) -> str:
@@ -321,3 +325,27 @@ def all_errors(root: type[KeywrightError] = KeywrightError) -> Iterator[type[Key
     yield root
     for child in root.__subclasses__():
         yield from all_errors(child)
+
+
+class IssuedApiKey(NamedTuple):
+    """A new API key with its secrets."""
+
+    api_key: ApiKey
+    consumer_key: str
+    consumer_secret: str
+
+
+def issue_api_key(
+    storage: Storage, name: str, permissions: Permissions, now: datetime = NOW, **fields: Any
+) -> IssuedApiKey:
+    new = new_secrets()
+    command = IssueApiKey(**_asked(now=now, name=name, permissions=permissions, **fields), **new.hashed())
+    [api_key] = open_executor(storage).execute([command])
+    return IssuedApiKey(api_key, new.consumer_key, new.consumer_secret)
+
+
+def revoke_api_key(storage: Storage, api_key_id: int, now: datetime = NOW, **fields: Any) -> None:
+    command = RevokeApiKey(**_asked(now=now, api_key_id=api_key_id, **fields))
+    [outcome] = open_executor(storage).execute([command])
+    if outcome is not None:
+        raise outcome

@@ -17,12 +17,13 @@ import psycopg
 from filelock import FileLock
 
 from keywright.config import Settings, open_installation
-from keywright.db import Storage, database_path
-from keywright.identity import api_keys
+from keywright.db import Storage, ask, database_path
+from keywright.identity import store as identity_store
 from keywright.identity.model import Permissions
 from keywright.maintenance.doctor import examine
 from tests.databases import a_postgres_url, execute, unhurried
 from tests.forking import Forked, fork
+from tests.makers import issue_api_key, revoke_api_key
 
 #: The command, as it is installed beside this Python.
 KEYWRIGHT = str(Path(sys.executable).with_name("keywright"))
@@ -129,15 +130,15 @@ class RunningServer:
     ) -> tuple[str, str]:
         """A new consumer key and its secret."""
         with self._storage() as storage:
-            issued = api_keys.issue_api_key(storage, "a test", permissions, _now(), product_id=product_id)
+            issued = issue_api_key(storage, "a test", permissions, _now(), product_id=product_id)
         return issued.consumer_key, issued.consumer_secret
 
     def revoke(self, credentials: tuple[str, str]) -> None:
         """End this API key."""
         with self._storage() as storage:
-            for one in api_keys.list_api_keys(storage):
+            for one in ask(storage, identity_store.list_api_keys):
                 if credentials[0].endswith(one.hint):
-                    api_keys.revoke_api_key(storage, one.id, _now())
+                    revoke_api_key(storage, one.id, _now())
 
     @contextmanager
     def _storage(self) -> Iterator[Storage]:

@@ -11,16 +11,16 @@ from typing import Any
 from keywright.core.command import Command, Origin
 from keywright.core.errors import LimitReached
 from keywright.db import Storage
-from keywright.engine.executor import Executor
 from keywright.licensing.activations.commands import Activate, Deactivate
 from keywright.licensing.activations.model import Activation, LicenseRecord
-from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
+from keywright.licensing.licenses.commands import UpdateLicense
 from keywright.licensing.licenses.keys import UNAMBIGUOUS
 from keywright.licensing.licenses.model import License, Status
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.generators.commands import CreateGenerator, GenerateLicenses
 from keywright.provisioning.generators.model import Generator
+from keywright.registry import open_executor
 from keywright.search.commands import ProjectEvents, SaveCounters
 
 _PRODUCTS = {101: "Lumen Studio", 102: "Lumen Server", 103: "Lumen Field Kit"}
@@ -42,7 +42,7 @@ class _Past:
     """The months until now, day by day."""
 
     def __init__(self, storage: Storage, now: datetime, random: Random) -> None:
-        self._batches = Executor(storage)
+        self._batches = open_executor(storage)
         self._now = now
         self._random = random
         self._generators: list[Generator] = []
@@ -95,8 +95,8 @@ class _Past:
         for command, outcome in self.do([*uses, *care]):
             if isinstance(outcome, LicenseRecord) and isinstance(command, Activate):
                 self._places += [(outcome.license, one) for one in outcome.activations]
-            elif isinstance(outcome, LimitReached) and isinstance(command, LicenseCommand):
-                refused[command.key] += 1
+            elif isinstance(outcome, LimitReached):
+                refused[outcome.key] += 1
         validations = int((len(self._places) * 6 + 40) * pace * self._random.uniform(0.9, 1.1))
         evening = self._midnight(days_ago) + timedelta(hours=21)
         tally = SaveCounters(
@@ -143,12 +143,12 @@ class _Past:
         )
         if self._places and random.random() < 0.2:
             license, activation = self._places.pop(random.randrange(len(self._places)))
-            return Deactivate(now=at, origin=origin, key=license.key, token=activation.token)
+            return Deactivate(now=at, origin=origin, license=license.id, token=activation.token)
         machine = random.choice(_MACHINES)
         label = machine.format(random.choice(_PEOPLE) if "{}" in machine else random.randrange(1, 90))
         # Newer licenses are used more.
         license = self._sold[int(len(self._sold) * random.random() ** 0.6)]
-        return Activate(now=at, origin=origin, key=license.key, label=label)
+        return Activate(now=at, origin=origin, license=license.id, label=label)
 
     def _care(self, at: datetime) -> UpdateLicense:
         """Somebody at the vendor's changes a license."""
@@ -160,8 +160,8 @@ class _Past:
                 {"times_activated_max": self._random.choice([5, 10, 25])},
             ]
         )
-        key = self._random.choice(self._sold).key
-        return UpdateLicense(now=at, origin=_AT_THE_DESK, by=1, key=key, changes=changes)
+        license_id = self._random.choice(self._sold).id
+        return UpdateLicense(now=at, origin=_AT_THE_DESK, by=1, license=license_id, changes=changes)
 
 
 def fill(storage: Storage, now: datetime, *, licenses: int = 400, days: int = 75) -> None:

@@ -11,9 +11,9 @@ from keywright.config import Settings, open_installation
 from keywright.core.command import Command, Origin
 from keywright.core.errors import KeywrightError
 from keywright.db import Storage
-from keywright.engine.executor import Executor
 from keywright.identity.commands import CreateUser
 from keywright.identity.model import Role, User
+from keywright.registry import open_executor
 from tests.makers import a_cheap_hash
 from tests.server import RunningServer
 
@@ -34,7 +34,7 @@ def opened(server: RunningServer) -> Iterator[Storage]:
 def decide(server: RunningServer, commands: Sequence[Command]) -> list[Any]:
     """What became of each; refusals and faults are raised."""
     with opened(server) as storage:
-        outcomes = Executor(storage).execute(commands)
+        outcomes = open_executor(storage).execute(commands)
     for one in outcomes:
         if isinstance(one, KeywrightError):
             raise one

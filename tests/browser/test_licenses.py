@@ -26,7 +26,7 @@ _KEY = "FIRST-LICENSE-OF-ALL"
 
 def activate(server: RunningServer, key: str, label: str) -> None:
     origin = Origin("program", "192.0.2.55", "LumenStudio/4.2 (macOS 15)")
-    decide(server, [Activate(**asked(origin=origin, key=key, label=label))])
+    decide(server, [Activate(**asked(origin=origin, license=key, label=label))])
 
 
 def check(page: Page, axe: Axe, camera: Camera, name: str) -> None:
@@ -268,7 +268,7 @@ def test_what_others_have_written_is_shown_as_text(server: RunningServer, signed
     decide(server, [CreateLicense(**asked(key=key, status=Status.ACTIVE, product_id=99, order_id=99))])
     for text in PAYLOADS[:40]:
         origin = Origin("program", "192.0.2.1", text)
-        decide(server, [Activate(**asked(origin=origin, key=key, label=text))])
+        decide(server, [Activate(**asked(origin=origin, license=key, label=text))])
     bob = signed_in("bob")
     set_tripwire(bob.context)
     page = bob.page

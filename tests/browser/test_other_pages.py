@@ -231,7 +231,7 @@ def test_events_are_searched(ada: Page, axe: Axe, camera: Camera, server: Runnin
     changed = [
         CreateLicense(**asked(key="A-LICENSE-WITH-EVENTS", status=3, times_activated_max=2)),
         UpdateLicense(
-            **asked(key="A-LICENSE-WITH-EVENTS", changes={"status": 5, "times_activated_max": None})
+            **asked(license="A-LICENSE-WITH-EVENTS", changes={"status": 5, "times_activated_max": None})
         ),
     ]
     decide(server, changed)

@@ -56,7 +56,7 @@ def _licenses() -> Iterator[Command]:
     for number, text in enumerate(PAYLOADS, 1):
         origin = Origin("program", "192.0.2.1", text[:MAX_USER_AGENT_LENGTH])
         meta = {text: text, "os": text}
-        fields = asked(origin=origin, key=_KEY, label=text[:MAX_LABEL_LENGTH], meta_data=meta)
+        fields = asked(origin=origin, license=_KEY, label=text[:MAX_LABEL_LENGTH], meta_data=meta)
         yield Activate(**fields)
         if text.isprintable():
             numbers = {"order_id": number, "product_id": number, "customer_id": number}
@@ -96,7 +96,7 @@ def _events() -> Iterator[Command]:
     """Changes that keep what was before, and attempts to sign in."""
     for text in _PRINTABLE:
         origin = Origin("program", "192.0.2.1", text[:MAX_USER_AGENT_LENGTH])
-        yield UpdateLicense(**asked(key=text, changes={"key": f"{text}-2", "times_activated_max": 3}))
+        yield UpdateLicense(**asked(license=text, changes={"key": f"{text}-2", "times_activated_max": 3}))
         yield RefuseSignIn(**asked(name=text, origin=origin))
 
 

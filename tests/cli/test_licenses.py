@@ -9,10 +9,10 @@ import pytest
 
 from keywright.config import open_installation, read_settings
 from keywright.core.crypto import mask
-from keywright.engine.executor import Executor
 from keywright.http.v2 import wire
 from keywright.licensing.activations.commands import Validate
 from keywright.licensing.activations.model import LicenseRecord
+from keywright.registry import open_executor
 from tests.cli.conftest import Keywright
 
 KEY = "ABCDE-FGHIJ-12345"
@@ -22,7 +22,7 @@ TOKEN = re.compile(r"\b[0-9a-f]{40}\b")
 def stored(keywright: Keywright, key: str = KEY) -> LicenseRecord:
     """The license as the operations see it."""
     with closing(open_installation(read_settings({"data_dir": keywright.data_dir}))) as storage:
-        record: LicenseRecord = Executor(storage).query([Validate(key=key)])[0]
+        record: LicenseRecord = open_executor(storage).query([Validate(key=key)])[0]
     return record
 
 

@@ -15,12 +15,12 @@ from argon2 import PasswordHasher
 
 from keywright.config import open_installation, read_settings
 from keywright.db import ask, change
-from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.identity import passwords, second_factors, sessions
 from keywright.identity.model import Role, Session, User
 from keywright.identity.store import find_user, save_new_session
+from keywright.registry import open_executor
 from tests.cli.conftest import Keywright
 from tests.makers import enable_second_factor
 from tests.server import KEYWRIGHT, wait_until
@@ -265,7 +265,7 @@ def test_the_link_says_where_the_server_is_as_far_as_that_is_known(
 def test_a_lost_second_factor_is_turned_off(keywright: Keywright, ada: User) -> None:
     token = sign_in(keywright.data_dir, ada)
     with closing(open_installation(read_settings({"data_dir": keywright.data_dir}))) as storage:
-        Executor(storage).execute([enable_second_factor(ada.id)])
+        open_executor(storage).execute([enable_second_factor(ada.id)])
         said = keywright("user", "reset-second-factor", "ada")
         assert said == "The second factor of ada is turned off, and ada is signed out everywhere.\n"
         assert not ask(storage, lambda tx: second_factors.has_factor(tx, ada.id))

@@ -11,7 +11,7 @@ from typing import Any, cast
 from keywright.core.errors import KeywrightError
 from keywright.db import ReadTransaction, Storage, WriteTransaction
 from keywright.engine.desk import ANSWER_WITHIN, Desk
-from keywright.engine.executor import Executor
+from keywright.registry import open_executor
 from tests.databases import a_postgres_url
 from tests.makers import url_of
 
@@ -111,7 +111,7 @@ class AnAsker:
 def a_desk(
     storage: Storage | Observed, most_waiting: int = 1000, answer_within: float = ANSWER_WITHIN
 ) -> Desk:
-    executor = Executor(cast(Storage, storage))
+    executor = open_executor(cast(Storage, storage))
     return Desk(executor, most_waiting=most_waiting, answer_within=answer_within)
 
 

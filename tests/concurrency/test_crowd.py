@@ -11,7 +11,7 @@ import uvloop
 from keywright.core.errors import LimitReached
 from keywright.db import open_storage
 from keywright.engine.desk import Desk
-from keywright.engine.executor import Executor
+from keywright.registry import open_executor
 from tests.concurrency.desks import a_url
 from tests.makers import KEY_RING, activate, create, validate
 
@@ -47,7 +47,7 @@ def test_a_crowd_gets_every_place_once_and_no_more(
     database: str, tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     async def main() -> list[tuple[str, int]]:
-        return await a_crowd(Desk(Executor(storage), most_waiting=1000))
+        return await a_crowd(Desk(open_executor(storage), most_waiting=1000))
 
     with (
         a_url(database, tmp_path) as url,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keywright.core.command import Command, Query
+from keywright.core.command import Command, Cost, Query
 from keywright.core.errors import (
     Fault,
     QueueFull,
@@ -18,14 +18,14 @@ from keywright.core.errors import (
     WaitedTooLong,
 )
 from keywright.db import WriteTransaction, change, open_storage, sqlite
-from keywright.engine import desk as front
-from keywright.engine.desk import MOST_AT_ONCE, Desk
+from keywright.engine.desk import MAX_BATCH, Desk
 from keywright.engine.executor import Executor, Outcome
 from keywright.jobs.commands import JobStep
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.commands import FindLicenses, ListLicenses
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
+from keywright.registry import make_registry, open_executor
 from tests.concurrency.desks import AnAsker, Observed, a_desk, a_url, in_a_loop, results, started, turns
 from tests.makers import (
     KEY,
@@ -49,7 +49,7 @@ from tests.makers import (
 def observed(database: str, folder: Path) -> Iterator[Observed]:
     """A database with a license."""
     with a_url(database, folder) as url, closing(open_storage(url, KEY_RING)) as inner:
-        Executor(inner).execute([create()])
+        open_executor(inner).execute([create()])
         storage = Observed(inner)
         yield storage
         storage.go_on.set()
@@ -105,7 +105,7 @@ async def test_calls_join_while_the_loop_still_brings_new_ones(storage: Observed
 @in_a_loop
 async def test_no_more_than_the_most_are_decided_together(storage: Observed) -> None:
     desk = a_desk(storage)
-    await results(*(desk.execute(activate()) for _ in range(2 * MOST_AT_ONCE + 1)))
+    await results(*(desk.execute(activate()) for _ in range(2 * MAX_BATCH + 1)))
     assert len(storage.writes) == 3
 
 
@@ -148,7 +148,9 @@ async def test_a_caller_that_went_away_while_it_waited_is_not_decided_and_stops_
     desk = a_desk(storage)
     first, canceled, last = started(*(desk.execute(activate()) for _ in range(3)))
     gone = AnAsker(is_gone=True)
-    hung_up = started(desk.execute(activate(), gone), desk.execute(activate(retry=a_retry("call")), gone))
+    hung_up = started(
+        desk.execute(activate(), gone), desk.execute(activate(idempotency=a_retry("call")), gone)
+    )
     await turns(1)
     canceled.cancel()
     assert [one.license.times_activated for one in (await first, await last)] == [1, 2]
@@ -439,7 +441,7 @@ async def test_what_nobody_thought_of_is_a_fault_for_each_caller_and_the_desk_go
         def query(self, queries: Sequence[Query]) -> list[Outcome]:
             raise RuntimeError("internals")
 
-    desk = Desk(Broken(storage.inner), most_waiting=9)
+    desk = Desk(Broken(storage.inner, make_registry), most_waiting=9)
     for _ in range(2):
         outcomes = await results(
             desk.execute(activate()), desk.execute(purge_idempotency_records(LATER)), desk.query(validate())
@@ -453,6 +455,5 @@ async def test_what_nobody_thought_of_is_a_fault_for_each_caller_and_the_desk_go
     await desk.close()
 
 
-def test_every_step_of_a_job_is_decided_alone() -> None:
-    assert set(JobStep.__subclasses__()) == front._STEPS
-    assert front._STEPS < front._ALONE
+def test_every_step_of_a_job_costs_a_step() -> None:
+    assert {one.cost for one in JobStep.__subclasses__()} == {Cost.STEP}

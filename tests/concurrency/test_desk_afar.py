@@ -10,7 +10,7 @@ import pytest
 
 from keywright.core.errors import StoreConflict
 from keywright.db import open_storage, session
-from keywright.engine.executor import Executor
+from keywright.registry import open_executor
 from tests.concurrency.desks import Observed, a_desk, a_url, in_a_loop, results, started, turns
 from tests.databases import execute
 from tests.makers import (
@@ -35,7 +35,7 @@ def url(database: str, tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def storage(url: str) -> Iterator[Observed]:
     with closing(open_storage(url, KEY_RING)) as inner:
-        Executor(inner).execute([create(), create("other")])
+        open_executor(inner).execute([create(), create("other")])
         storage = Observed(inner)
         yield storage
         storage.go_on.set()
@@ -106,7 +106,7 @@ async def test_waiting_in_vain_is_told_to_those_who_want_that_license_and_to_no_
     storage: Observed, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "_SESSION", session._SESSION.replace("'1s'", "'50ms'"))
-    monkeypatch.setattr("keywright.engine.executor._LEFT_ALONE", 0)
+    monkeypatch.setattr("keywright.engine.held_locks.HOLD_OFF", 0)
     storage.inner.close()
     desk = a_desk(storage)
     with closing(psycopg.connect(url)) as other:

@@ -13,9 +13,9 @@ from keywright.core.errors import Fault, RejectedByDatabase, StoreBusy
 from keywright.db import open_storage
 from keywright.engine import desk as front
 from keywright.engine.desk import Desk
-from keywright.engine.executor import Executor
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import LicenseRecord
+from keywright.registry import open_executor
 from tests.concurrency.desks import a_url
 from tests.makers import KEY_RING, LATER, a_storage, activate, create, purge_idempotency_records, update
 
@@ -31,7 +31,7 @@ def test_a_desk_that_gets_no_thread_says_so_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
-        desk = Desk(Executor(storage), most_waiting=10)
+        desk = Desk(open_executor(storage), most_waiting=10)
         monkeypatch.setattr(front, "ThreadPoolExecutor", lambda *_, **__: NoThreads())
         with pytest.raises(Fault, match="RuntimeError"):
             await asyncio.wait_for(desk.execute(purge_idempotency_records(LATER)), 10)
@@ -47,14 +47,14 @@ def test_a_rejected_batch_is_decided_one_by_one_aside_and_not_on_the_event_loop(
     bad = update(no_such_field=1)
 
     async def scenario() -> list[Any]:
-        desk = Desk(Executor(storage), most_waiting=10)
+        desk = Desk(open_executor(storage), most_waiting=10)
         calls = (desk.execute(one) for one in (activate(), bad, activate()))
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         await desk.close()
         return outcomes
 
     with closing(a_storage(tmp_path)) as storage:
-        executor = Executor(storage)
+        executor = open_executor(storage)
         executor.execute([create()])
         with pytest.raises(StoreBusy):
             executor.execute([activate(), bad], wait=0)
@@ -66,7 +66,7 @@ def test_the_second_judge_is_not_talked_round_by_another_change_in_the_batch(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with a_url(database, tmp_path) as url, closing(open_storage(url, KEY_RING)) as storage:
-        executor = Executor(storage)
+        executor = open_executor(storage)
         executor.execute([create(limit=1)])
         monkeypatch.setattr("keywright.licensing.licenses.rules.require_free_place", lambda license: None)
         outcomes = executor.execute([activate(), activate(), update(order_id=5)])

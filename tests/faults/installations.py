@@ -11,8 +11,8 @@ import pytest
 
 from keywright.core.crypto import KeyRing
 from keywright.db import open_storage
-from keywright.engine.executor import Executor
 from keywright.maintenance.doctor import examine
+from keywright.registry import open_executor
 from tests.databases import execute, unhurried
 from tests.makers import create
 from tests.proving import size
@@ -37,7 +37,7 @@ class Store:
         self.url = url
         self.keys = [f"CANARY-{number}" for number in range(licenses)]
         with closing(open_storage(url, KEY_RING)) as storage:
-            Executor(storage).execute([create(key) for key in self.keys])
+            open_executor(storage).execute([create(key) for key in self.keys])
 
     def settings(self) -> dict[str, Any]:
         """The settings of a Keywright on this database."""

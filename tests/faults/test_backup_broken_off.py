@@ -23,8 +23,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from keywright.core.errors import KeywrightError, StoreError
 from keywright.db import database_path, open_storage
-from keywright.engine.executor import Executor
 from keywright.maintenance.doctor import examine
+from keywright.registry import open_executor
 from tests.backups import back_up, check_backup, restore_backup
 from tests.databases import execute, postgres
 from tests.faults.installations import SESSIONS
@@ -62,8 +62,8 @@ def fill(url: str, name: str) -> Contents:
     """What is in a new installation with licenses of this name."""
     with closing(open_storage(url, KEY_RING)) as storage:
         keys = [f"{name}-{number}" for number in range(LICENSES)]
-        Executor(storage).execute([create(key) for key in keys])
-        Executor(storage).execute([activate(key) for key in keys])
+        open_executor(storage).execute([create(key) for key in keys])
+        open_executor(storage).execute([activate(key) for key in keys])
         return contents(storage)
 
 

@@ -17,8 +17,8 @@ import pytest
 
 from keywright.core.errors import KeywrightError
 from keywright.db import database_path, open_storage
-from keywright.engine.executor import Executor
 from keywright.maintenance.doctor import examine
+from keywright.registry import open_executor
 from tests.databases import a_postgres_url, execute
 from tests.faults.installations import KEY_RING, SECRET
 from tests.faults.load import Call, loaded
@@ -113,7 +113,7 @@ def sold(database: str, folder: Path) -> Iterator[RunningServer]:
     """A server with the licenses of ``KEYS``, without limits."""
     with a_place(database, folder) as place:
         with closing(open_storage(place["database_url"], KEY_RING)) as storage:
-            Executor(storage).execute([create(key) for key in KEYS])
+            open_executor(storage).execute([create(key) for key in KEYS])
         with running(place.pop("data_dir"), **place, **NO_LIMITS) as server:
             yield server
 

@@ -14,17 +14,16 @@ import pytest
 from keywright.db import open_storage
 from keywright.db.migrate import HEAD, state_of_file
 from keywright.db.pre_release import REVISION
-from keywright.engine.executor import Executor
-from keywright.identity import api_keys
 from keywright.identity.model import Permissions
 from keywright.licensing.activations import store as activation_store
 from keywright.maintenance.doctor import examine
+from keywright.registry import open_executor
 from tests.faults.altered import altered
 from tests.faults.disks import Disk, a_disk
 from tests.faults.judge import INNOCENT, Verdict, judged
 from tests.faults.load import UNAVAILABLE, Call, Load, assert_answers_in_shape, loaded
 from tests.http.asking import Client, Reply, assert_refused, license_path
-from tests.makers import KEY_RING, NOW, SECRET, create, url_of
+from tests.makers import KEY_RING, NOW, SECRET, create, issue_api_key, url_of
 from tests.proving import record, size
 from tests.server import KEYWRIGHT, NO_LIMITS, RunningServer, environment, running, wait_until
 from tests.storage import pre_release
@@ -46,8 +45,8 @@ class Shop(NamedTuple):
 def stock(folder: Path) -> tuple[str, str]:
     """Make a database with licenses; returns an API key for it."""
     with closing(open_storage(f"sqlite:///{folder}/keywright.db", KEY_RING)) as storage:
-        Executor(storage).execute([create(key) for key in KEYS])
-        issued = api_keys.issue_api_key(storage, "a vendor", Permissions.READ_WRITE, NOW)
+        open_executor(storage).execute([create(key) for key in KEYS])
+        issued = issue_api_key(storage, "a vendor", Permissions.READ_WRITE, NOW)
     return issued.consumer_key, issued.consumer_secret
 
 

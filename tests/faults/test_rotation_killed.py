@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from keywright.config import Settings, open_installation
-from keywright.engine.executor import Executor
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
+from keywright.registry import open_executor
 from tests.databases import a_postgres_url
 from tests.http.asking import Client
 from tests.makers import create_generator, generate
@@ -91,8 +91,8 @@ class Servers:
     def sell(self) -> list[str]:
         """Some thousand licenses; their keys."""
         with closing(open_installation(self._settings)) as storage:
-            Executor(storage).execute([create_generator()])
-            Executor(storage).execute([generate(1, LICENSES)])
+            open_executor(storage).execute([create_generator()])
+            open_executor(storage).execute([generate(1, LICENSES)])
         return self.keys()
 
     def keys(self) -> list[str]:

@@ -12,14 +12,13 @@ from typing import Any, TypeVar
 from starlette.types import Message
 
 from keywright.config import Settings, open_installation
-from keywright.engine.executor import Executor
 from keywright.http.app import create_app
 from keywright.http.middleware.pipeline import Edge
-from keywright.identity import api_keys
 from keywright.identity.model import Permissions
+from keywright.registry import open_executor
 from tests.fuzzing.folders import a_folder
 from tests.fuzzing.of_requests import close_loop, loop
-from tests.makers import NOW, activate, create, create_generator, deactivate
+from tests.makers import NOW, IssuedApiKey, activate, create, create_generator, deactivate, issue_api_key
 
 T = TypeVar("T")
 _SETTINGS: dict[str, Any] = {
@@ -94,9 +93,9 @@ class InProcess:
         return int(self._raw.execute("PRAGMA data_version").fetchone()[0])
 
     def _fill(self) -> dict[bytes, bytes]:
-        issued = api_keys.issue_api_key(self._storage, "a test", Permissions.READ_WRITE, NOW)
-        client = api_keys.issue_api_key(self._storage, "a program", Permissions.CLIENT, NOW)
-        decide = Executor(self._storage).execute
+        issued = issue_api_key(self._storage, "a test", Permissions.READ_WRITE, NOW)
+        client = issue_api_key(self._storage, "a program", Permissions.CLIENT, NOW)
+        decide = open_executor(self._storage).execute
         taken, gone, *_ = decide(
             [
                 create("KEY-1", 2),
@@ -137,7 +136,7 @@ class _Faults(logging.Handler):
         super().close()
 
 
-def _basic(issued: api_keys.IssuedApiKey) -> bytes:
+def _basic(issued: IssuedApiKey) -> bytes:
     return b"Basic " + base64.b64encode(f"{issued.consumer_key}:{issued.consumer_secret}".encode())
 
 

@@ -103,7 +103,7 @@ def idempotency_keys(data: bytes) -> None:
     is_one = re.fullmatch(rb"[!-~]{1,255}", data) is not None
     call = _call({})
     call.key = "KEY-1"
-    command = DeactivateAll(now=NOW, origin=Origin("program", "", ""), key=call.key)
+    command = DeactivateAll(now=NOW, origin=Origin("program", "", ""), license=call.key)
     try:
         retry = call._retry(command, data, wire.many_activations)
     except InvalidParameters:

@@ -17,14 +17,13 @@ from keywright.cli import main
 from keywright.core.command import Command
 from keywright.core.errors import LimitReached
 from keywright.db import sqlite
-from keywright.engine import executor
 from keywright.engine.executor import Executor
 from keywright.licensing.activations import handlers as activations_handlers
 from keywright.licensing.activations.commands import Activate
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import rules
 from keywright.licensing.licenses.model import License
-from keywright.licensing.unit_of_work import UnitOfWork
+from keywright.licensing.unit_of_work import LicenseWork
 
 
 def one_place_too_many() -> None:
@@ -54,9 +53,9 @@ def one_place_too_many_unchecked() -> None:
 def counting_from_before() -> None:
     """An activation's answer tells the counter from what was read when the batch began."""
 
-    def activate(work: UnitOfWork, command: Activate) -> LicenseRecord:
+    def activate(work: LicenseWork, command: Activate) -> LicenseRecord:
         record = activations_handlers.activate(work, command)
-        before = work._before[record.license.id]
+        before = work._loaded[record.license.id]
         stale = replace(record.license, times_activated=before.times_activated + 1)
         return LicenseRecord(stale, record.activations)
 
@@ -65,20 +64,20 @@ def counting_from_before() -> None:
 
 def answering_before_the_commit() -> None:
     """Activations are answered before they are durable: each batch is committed when the next one comes."""
-    right = Executor._changed
+    right = Executor._decide_together
     last = ExitStack()
 
-    def changed(self: Executor, commands: Sequence[Command], *, wait: float | None) -> list[Any]:
+    def decide(self: Executor, commands: Sequence[Command], wait: float | None) -> list[Any]:
         last.close()
         if not any(isinstance(one, Activate) for one in commands):
-            return right(self, commands, wait=wait)
+            return right(self, commands, wait)
         with ExitStack() as stack:
             tx = stack.enter_context(self._storage.write(wait=wait))
-            outcomes = executor._decide(commands, self._limits, tx)
+            outcomes = self._decide(commands, tx)
             last.push(stack.pop_all())
         return outcomes
 
-    Executor._changed = changed  # type: ignore[method-assign]
+    Executor._decide_together = decide  # type: ignore[method-assign]
 
 
 def program(fault: Callable[[], None]) -> list[str]:

@@ -39,7 +39,7 @@ def reactivates_what_is_active() -> None:
 
 
 def forgets_answers() -> None:
-    idempotency.save_idempotency_record = lambda *_: None
+    idempotency.save_idempotency_records = lambda *_: None
 
 
 def fails_at_some_labels() -> None:

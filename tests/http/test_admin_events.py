@@ -50,11 +50,11 @@ def _past() -> Iterator[Command]:
     key = "EVENTS-LICENSE-0001"
     yield SaveName(now=DAY, origin=ada, by=1, kind=NameKind.PRODUCT, number=7, name="Lumen Studio")
     yield CreateLicense(now=DAY, origin=shop, key=key, status=Status.ACTIVE, product_id=7)
-    yield Activate(now=DAY, origin=program, key=key)
+    yield Activate(now=DAY, origin=program, license=key)
     changes = {"status": Status.DISABLED, "product_id": None, "times_activated_max": 5}
-    yield UpdateLicense(now=NEXT, origin=ada, by=1, key=key, changes=changes)
+    yield UpdateLicense(now=NEXT, origin=ada, by=1, license=key, changes=changes)
     yield CreateLicense(now=NEXT, origin=root, key="EVENTS-LICENSE-0002", status=Status.SOLD)
-    yield DeleteLicense(now=NEXT, origin=root, key="EVENTS-LICENSE-0002")
+    yield DeleteLicense(now=NEXT, origin=root, license="EVENTS-LICENSE-0002")
 
 
 def rows_of(visitor: Visitor, query: str = "") -> list[str]:

@@ -284,7 +284,7 @@ def test_the_page_of_a_license_shows_its_activations(server: RunningServer, bob:
     origin = Origin("program", "192.0.2.88", SCRIPT)
     active = activate(server, license, label=SCRIPT, origin=origin)
     ended = activate(server, license, label="laptop")
-    decide(server, Deactivate(**asked(key=license.key, token=ended.token)))
+    decide(server, Deactivate(**asked(license=license.id, token=ended.token)))
     answer = bob.get(f"/licenses/{license.id}")
     text = said(answer)
     for part in ("1 of 3", str(license.order_id), "laptop", "192.0.2.88", active.token[:8], "given up"):
@@ -361,7 +361,7 @@ def test_the_history_says_who_changed_what(server: RunningServer, bob: Visitor) 
 
 def test_a_long_history_goes_on_on_the_next_page(server: RunningServer, bob: Visitor) -> None:
     license = make(server)
-    changes = [UpdateLicense(**asked(key=license.key, changes={"order_id": one})) for one in range(60)]
+    changes = [UpdateLicense(**asked(license=license.id, changes={"order_id": one})) for one in range(60)]
     decide(server, *changes)
     answer = bob.get(f"/licenses/{license.id}/history")
     assert "Order: 58 → , now 59" in said(answer)

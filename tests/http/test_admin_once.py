@@ -161,7 +161,7 @@ def test_what_was_refused_is_asked_anew_and_then_done_once(server: RunningServer
         assert "good for longer" in said(answer)
         assert value(answer) == fields["once"]
     earlier = {"expires_at": asked()["now"] + timedelta(days=1)}
-    decide(server, UpdateLicense(**asked(key=license.key, changes=earlier)))
+    decide(server, UpdateLicense(**asked(license=license.id, changes=earlier)))
     for _ in range(3):
         assert where_to(bob.post(f"{path}/extend", **fields)) == path
     assert names_of(server, license) == ["created", "updated", "updated"]

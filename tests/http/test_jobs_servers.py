@@ -12,8 +12,8 @@ import pytest
 from keywright import jobs
 from keywright.core.crypto import KeyRing
 from keywright.db import Storage, ask, open_storage
-from keywright.engine.executor import Executor
 from keywright.jobs.model import Job, JobState
+from keywright.registry import open_executor
 from keywright.search import Search, projector
 from tests.concurrency.instances import instances
 from tests.databases import execute, unhurried
@@ -38,7 +38,7 @@ class Vendor:
 
     def __init__(self, storage: Storage, server: RunningServer) -> None:
         self.storage = storage
-        self.executor = Executor(storage)
+        self.executor = open_executor(storage)
         self._server = server
 
     def fill(self, licenses: int = LICENSES) -> None:

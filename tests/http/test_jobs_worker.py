@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +19,6 @@ from keywright.core.errors import FateUnknown, FileGone, StoreUnavailable, Unkno
 from keywright.db import ReadTransaction, Storage, WriteTransaction, ask, open_storage, session
 from keywright.engine import desk as front
 from keywright.engine.desk import Desk
-from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.jobs import planning
 from keywright.jobs.commands import HoldJob
@@ -27,6 +26,7 @@ from keywright.jobs.model import Job, JobState
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseFilter
 from keywright.provisioning.generators.commands import GetGenerator
+from keywright.registry import open_executor
 from tests.concurrency.desks import a_desk, a_url, in_a_loop
 from tests.jobs import (
     ALL,
@@ -89,7 +89,7 @@ class House:
     def __init__(self, storage: Storage, other: Storage) -> None:
         self.troubled = Troubled(storage, set())
         self.storage = other
-        self.executor = Executor(other)
+        self.executor = open_executor(other)
 
     @asynccontextmanager
     async def open(self, **settings: int) -> AsyncIterator[tuple[Desk, JobRunner]]:
@@ -399,7 +399,7 @@ async def test_a_job_that_was_claimed_while_a_clock_was_ahead_is_taken_over(
 async def test_a_step_that_takes_too_long_is_made_smaller_and_holds_up_no_other_change(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(front, "STEP_PATIENCE", 0.3)
+    monkeypatch.setattr(front, "STEP_TIMEOUT", 0.3)
     sizes = slow_steps(house, monkeypatch, lambda numbers: 60 in numbers and len(numbers) > 1)
     job = decided(house.executor, start(a_change("disable", license_ids=list(range(1, 121)))))
     async with house.open() as (desk, _):
@@ -417,7 +417,7 @@ async def test_a_step_that_takes_too_long_is_made_smaller_and_holds_up_no_other_
 async def test_a_step_that_takes_too_long_however_small_ends_its_job_with_a_sentence(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(front, "STEP_PATIENCE", 0.2)
+    monkeypatch.setattr(front, "STEP_TIMEOUT", 0.2)
     sizes = slow_steps(house, monkeypatch, lambda numbers: 60 in numbers)
     bad = decided(house.executor, start(a_change("disable")))
     async with house.open():
@@ -439,11 +439,11 @@ def slow_steps(
     monkeypatch.setattr(session, "_SESSION", session._SESSION.replace("(name, '1s'", "(name, '50ms'"))
     right, sizes = license_store.save_licenses, []
 
-    def save(tx: WriteTransaction, changed: Sequence[License], before: Mapping[int, License]) -> None:
-        sizes.extend([len(changed)] * bool(changed))
-        if is_slow([one.id for one in changed]):
+    def save(tx: WriteTransaction, changed: Sequence[tuple[License, License]]) -> None:
+        sizes.append(len(changed))
+        if is_slow([one.id for one, _ in changed]):
             tx.connection.exec_driver_sql("SELECT pg_sleep(60)")
-        right(tx, changed, before)
+        right(tx, changed)
 
     monkeypatch.setattr(license_store, "save_licenses", save)
     return sizes

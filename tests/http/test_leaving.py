@@ -16,11 +16,11 @@ import uvloop
 
 from keywright.config import Settings, open_installation
 from keywright.engine.desk import Desk
-from keywright.engine.executor import Executor
 from keywright.http.app import create_app
 from keywright.http.server import protocol
 from keywright.http.server.run import _Server
 from keywright.licensing.licenses import store as license_store
+from keywright.registry import open_executor
 from tests.concurrency.desks import turns
 from tests.http.asking import V2, Client, Reply, assert_refused, core, read_reply
 from tests.makers import create
@@ -268,7 +268,7 @@ def test_what_is_given_up_at_the_end_is_said_to_be_undone_or_of_unknown_fate(tmp
         assert [reply.header("retry-after") for reply in replies] == ["1", "1"]
 
     with closing(open_installation(settings)) as storage, closing(open_installation(settings)) as other:
-        Executor(storage).execute([create("KEY-1"), create("KEY-2")])
+        open_executor(storage).execute([create("KEY-1"), create("KEY-2")])
         with asyncio.Runner(loop_factory=LOOPS["uvloop"]) as runner:
             app = create_app(settings, storage)
             runner.run(scenario(Ending(app, grace=1)))

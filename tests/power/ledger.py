@@ -66,8 +66,10 @@ class Ledger:
         """A batch was answered."""
         for command, outcome in zip(commands, outcomes, strict=True):
             assert isinstance(outcome, Refusal) or not isinstance(outcome, KeywrightError), outcome
-            if command.retry is not None and not isinstance(outcome, UnknownLicense | IdempotencyRecord):
-                self._scopes.add(command.retry.scope)
+            if command.idempotency is not None and not isinstance(
+                outcome, UnknownLicense | IdempotencyRecord
+            ):
+                self._scopes.add(command.idempotency.scope)
             if isinstance(outcome, LicenseRecord):
                 self._note_change(command, outcome)
             elif isinstance(command, DeleteLicense) and outcome is None:
@@ -90,7 +92,7 @@ class Ledger:
         self.taken += is_active
 
     def _note_end(self, command: DeleteLicense) -> None:
-        number = self.keys.pop(command.key)
+        number = self.keys.pop(str(command.license))
         self.tokens.pop(number, None)
         del self._licenses[number]
         self._events += 1

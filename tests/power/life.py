@@ -11,6 +11,7 @@ from keywright.core.command import Command
 from keywright.engine.executor import Executor
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter, Status
+from keywright.registry import open_executor
 from tests.makers import (
     a_retry,
     a_storage,
@@ -115,7 +116,7 @@ class Life:
             self._change(desk, [self._command() for _ in range(self._rng.randint(1, _MOST_AT_ONCE))])
 
     def _open(self, stack: ExitStack) -> list[Executor]:
-        return [Executor(stack.enter_context(closing(a_storage(self._folder)))) for _ in range(2)]
+        return [open_executor(stack.enter_context(closing(a_storage(self._folder)))) for _ in range(2)]
 
     def _read_for_long(self, reading: ExitStack) -> None:
         storage = reading.enter_context(closing(a_storage(self._folder)))
@@ -142,7 +143,7 @@ class Life:
     def _activate(self, key: str) -> Command:
         number = self._next_call()
         retry = a_retry(f"call-{number}") if number % 3 == 0 else None
-        return activate(key, label=f"place-{number}", retry=retry)
+        return activate(key, label=f"place-{number}", idempotency=retry)
 
     def _give_up_or_take_back(self, key: str) -> Command:
         """Some of it is refused."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keywright.core.errors import KeywrightError
-from keywright.engine.executor import Executor
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.maintenance import doctor
+from keywright.registry import open_executor
 from tests.makers import a_storage, activate, create
 from tests.power.ledger import EMPTY, State, active_in, state_of
 from tests.power.survivors import Files
@@ -77,7 +77,7 @@ def examined(folder: Path, state: State) -> list[str]:
     try:
         with closing(a_storage(folder)) as storage:
             wrong += [one.what for one in doctor.examine(storage, lambda _: None)]
-            done = Executor(storage).execute([create("AFTERWARDS"), activate("AFTERWARDS")])
+            done = open_executor(storage).execute([create("AFTERWARDS"), activate("AFTERWARDS")])
             wrong += [str(one) for one in done if not isinstance(one, LicenseRecord)]
             wrong += [one.what for one in doctor.examine(storage, lambda _: None)]
     except KeywrightError as problem:

@@ -11,9 +11,9 @@ from sqlalchemy import text
 
 from keywright.core.errors import RejectedByDatabase
 from keywright.db import sqlite
-from keywright.engine.executor import Executor
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
+from keywright.registry import open_executor
 from tests.makers import (
     a_license,
     a_retry,
@@ -79,16 +79,16 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def live(folder: Path) -> list[str]:
     """Do everything that a Keywright does every day; in words, how it was answered."""
     with closing(a_storage(folder)) as storage:
-        executor = Executor(storage)
+        executor = open_executor(storage)
         given = executor.execute([create("A", 3), create("B"), activate("A"), activate("A"), activate("?")])
         token = given[2].activations[0].token
         for commands in (
             [
                 deactivate(token, "A"),
-                activate("B", retry=a_retry("call")),
+                activate("B", idempotency=a_retry("call")),
                 update("B", times_activated_max=2),
             ],
-            [reactivate(token, "A"), activate("B", retry=a_retry("call")), create("A")],
+            [reactivate(token, "A"), activate("B", idempotency=a_retry("call")), create("A")],
             [activate("A") for _ in range(3)],
             [delete("B")],
         ):

@@ -88,10 +88,10 @@ def keep_answers(server: RunningServer, age: timedelta) -> None:
     """As if so many calls with an Idempotency-Key had been answered that long ago."""
     moment = datetime.now(UTC).replace(microsecond=0) - age
     with server._storage() as storage, storage.write() as tx:
-        for _ in range(OLD_ANSWERS):
-            idempotency.save_idempotency_record(
-                tx, secrets.token_bytes(32), IdempotencyRecord(b"x" * 32, 200, b"{}" * 400), moment
-            )
+        scopes = [secrets.token_bytes(32) for _ in range(OLD_ANSWERS)]
+        record = IdempotencyRecord(b"x" * 32, 200, b"{}" * 400)
+        records = dict.fromkeys(scopes, record)
+        idempotency.save_idempotency_records(tx, records, dict.fromkeys(scopes, moment))
 
 
 def kept_before(server: RunningServer, moment: datetime) -> int:

@@ -33,7 +33,8 @@ class Written(NamedTuple):
         for _ in range(pieces):
             with self.storage.write() as tx:
                 answer = IdempotencyRecord(b"x" * 32, 200, b"x" * size)
-                idempotency.save_idempotency_record(tx, secrets.token_bytes(32), answer, NOW)
+                scope = secrets.token_bytes(32)
+                idempotency.save_idempotency_records(tx, {scope: answer}, {scope: NOW})
             largest = max(largest, wal_mib(self.url))
         return largest
 

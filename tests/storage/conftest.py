@@ -11,6 +11,7 @@ import pytest
 from keywright.core.crypto import KeyRing
 from keywright.db import Storage, open_storage
 from keywright.engine.executor import Executor
+from keywright.registry import open_executor
 from tests.databases import KINDS, a_postgres_url, make_sqlite_file
 from tests.makers import KEY_RING, url_of
 from tests.storage.unlucky import Unlucky
@@ -60,7 +61,7 @@ def storage(open_again: Opener) -> Storage:
 def executor(database: str, url: str, storage: Storage) -> Iterator[Executor]:
     """The operations on that database; where transactions can be undone by the server, many are."""
     if database not in ISOLATED:
-        yield Executor(storage)
+        yield open_executor(storage)
         return
     with closing(Unlucky(url, KEY_RING)) as unlucky:
-        yield Executor(unlucky)
+        yield open_executor(unlucky)

@@ -22,10 +22,10 @@ from sqlalchemy.engine import Engine
 from keywright import jobs, search
 from keywright.core.crypto import hash_consumer_key
 from keywright.db import Storage, ask
-from keywright.engine.executor import Executor
-from keywright.engine.health import CheckStore
+from keywright.engine.health import CheckDatabase
 from keywright.events import store as event_store
-from keywright.identity import api_keys, sessions
+from keywright.identity import sessions
+from keywright.identity import store as identity_store
 from keywright.identity.commands import FindApiKey
 from keywright.identity.model import Permissions, Role
 from keywright.identity.store import list_users
@@ -35,6 +35,7 @@ from keywright.licensing.licenses.model import LicenseFilter, Status
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import list_names
 from keywright.provisioning.generators.commands import GetGenerator, ListGenerators
+from keywright.registry import open_executor
 from keywright.search.commands import ProjectEvents, SaveCounters
 from tests.jobs import by_user, cancel, make_orderer, worked_through
 from tests.makers import (
@@ -56,10 +57,12 @@ from tests.makers import (
     enable_second_factor,
     end_session,
     generate,
+    issue_api_key,
     purge_idempotency_records,
     reactivate,
     refuse_sign_in,
     rename,
+    revoke_api_key,
     save_name,
     see_session,
     show_key,
@@ -72,7 +75,7 @@ from tests.makers import (
 
 def live(storage: Storage) -> None:
     """Do everything that can be done with a database."""
-    executor = Executor(storage)
+    executor = open_executor(storage)
     full: dict[str, Any] = {"order_id": 1, "product_id": 2, "customer_id": 3, "expires_at": LATER, "by": 7}
     executor.execute([create("a", 3, **full), create("b"), create("c", 1, valid_for_days=5)])
     labeled = activate("a", label="Büro", meta_data={"os": "linux"})
@@ -102,7 +105,7 @@ def live(storage: Storage) -> None:
         [validate("a"), validate("a", one), validate("d")],
         [FindLicenses(where=LicenseFilter(status=Status.ACTIVE), after_id=0, limit=5)],
         [ListLicenses(where=ours, page=1, per_page=2)],
-        [ListGenerators(), GetGenerator(generator_id=1), CheckStore()],
+        [ListGenerators(), GetGenerator(generator_id=1), CheckDatabase()],
     ):
         executor.query(question)
     _follow(storage)
@@ -113,11 +116,11 @@ def live(storage: Storage) -> None:
 
 
 def _administer(storage: Storage) -> None:
-    issued = api_keys.issue_api_key(storage, "shop", Permissions.READ, NOW)
-    Executor(storage).query([FindApiKey(consumer_key_hash=hash_consumer_key(issued.consumer_key))])
-    api_keys.list_api_keys(storage)
-    api_keys.revoke_api_key(storage, issued.api_key.id, LATER)
-    executor = Executor(storage)
+    issued = issue_api_key(storage, "shop", Permissions.READ, NOW)
+    open_executor(storage).query([FindApiKey(consumer_key_hash=hash_consumer_key(issued.consumer_key))])
+    ask(storage, identity_store.list_api_keys)
+    revoke_api_key(storage, issued.api_key.id, LATER)
+    executor = open_executor(storage)
     executor.execute([create_user("alice"), create_user("bob", Role.SUPPORT)])
     for command in (
         [start_session(1, TOKEN), see_session(TOKEN), change_user(2, role=Role.READER, password_hash="$")],
@@ -132,7 +135,7 @@ def _administer(storage: Storage) -> None:
 
 
 def _follow(storage: Storage) -> None:
-    executor = Executor(storage)
+    executor = open_executor(storage)
     origin = an_origin(actor="keywright")
     tally = SaveCounters(now=NOW, origin=origin, validations=3, refused={"a": 2}, used_api_keys={1: LATER})
     executor.execute([tally])
@@ -146,7 +149,7 @@ def _follow(storage: Storage) -> None:
 
 def _work(storage: Storage) -> None:
     make_orderer(storage, "dora")
-    executor = Executor(storage)
+    executor = open_executor(storage)
     for order in (
         jobs.Generate(generator_id=1, amount=2, status=3),
         jobs.Change(what=jobs.What.RAISE_LIMIT, amount=1, search=search.Search()),

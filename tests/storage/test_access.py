@@ -6,23 +6,24 @@ import pytest
 
 from keywright.core import crypto
 from keywright.core.errors import CredentialsInvalid, UnknownApiKey
-from keywright.db import Storage
-from keywright.engine.executor import Executor
+from keywright.db import Storage, ask
 from keywright.events import store as event_store
 from keywright.identity import api_keys
+from keywright.identity import store as identity_store
 from keywright.identity.commands import FindApiKey, IssueApiKey, RevokeApiKey
 from keywright.identity.model import Caller, Permissions
-from tests.makers import LATER, NOW, an_origin
+from keywright.registry import open_executor
+from tests.makers import LATER, NOW, an_origin, issue_api_key, revoke_api_key
 
 
 def caller_with(storage: Storage, consumer_key: str, consumer_secret: str) -> Caller:
     """Who calls with these, found as the interface finds them."""
     query = FindApiKey(consumer_key_hash=crypto.hash_consumer_key(consumer_key))
-    return api_keys.caller_of(Executor(storage).query([query])[0], consumer_secret)
+    return api_keys.caller_of(open_executor(storage).query([query])[0], consumer_secret)
 
 
 def test_an_issued_api_key_is_known_by_its_two_halves(storage: Storage) -> None:
-    issued = api_keys.issue_api_key(storage, "shop", Permissions.CLIENT, NOW, product_id=5)
+    issued = issue_api_key(storage, "shop", Permissions.CLIENT, NOW, product_id=5)
     caller = caller_with(storage, issued.consumer_key, issued.consumer_secret)
     assert caller == Caller(issued.api_key.id, "shop", Permissions.CLIENT, 5)
     assert issued.consumer_key.endswith(issued.api_key.hint)
@@ -30,32 +31,34 @@ def test_an_issued_api_key_is_known_by_its_two_halves(storage: Storage) -> None:
 
 
 def test_halves_of_two_api_keys_do_not_fit_together(storage: Storage) -> None:
-    one, other = (api_keys.issue_api_key(storage, name, Permissions.READ, NOW) for name in "ab")
+    one, other = (issue_api_key(storage, name, Permissions.READ, NOW) for name in "ab")
     with pytest.raises(CredentialsInvalid):
         caller_with(storage, one.consumer_key, other.consumer_secret)
 
 
 def test_a_revoked_api_key_is_no_key_and_stays_in_the_list(storage: Storage) -> None:
-    issued = api_keys.issue_api_key(storage, "shop", Permissions.READ, NOW)
-    api_keys.revoke_api_key(storage, issued.api_key.id, LATER)
+    issued = issue_api_key(storage, "shop", Permissions.READ, NOW)
+    revoke_api_key(storage, issued.api_key.id, LATER)
     with pytest.raises(CredentialsInvalid):
         caller_with(storage, issued.consumer_key, issued.consumer_secret)
-    assert [(one.name, one.revoked_at) for one in api_keys.list_api_keys(storage)] == [("shop", LATER)]
+    assert [(one.name, one.revoked_at) for one in ask(storage, identity_store.list_api_keys)] == [
+        ("shop", LATER)
+    ]
 
 
 def test_an_api_key_is_revoked_once(storage: Storage) -> None:
-    issued = api_keys.issue_api_key(storage, "shop", Permissions.READ, NOW)
-    api_keys.revoke_api_key(storage, issued.api_key.id, NOW)
+    issued = issue_api_key(storage, "shop", Permissions.READ, NOW)
+    revoke_api_key(storage, issued.api_key.id, NOW)
     for number in (issued.api_key.id, 99):
         with pytest.raises(UnknownApiKey):
-            api_keys.revoke_api_key(storage, number, LATER)
+            revoke_api_key(storage, number, LATER)
 
 
 def test_who_gave_and_ended_access_is_known_and_no_secret_is(storage: Storage) -> None:
     origin = an_origin(actor="cli:root")
-    issued = api_keys.issue_api_key(storage, "shop", Permissions.CLIENT, NOW, product_id=5, origin=origin)
-    api_keys.revoke_api_key(storage, issued.api_key.id, LATER, origin=origin)
-    api_keys.issue_api_key(storage, "other", Permissions.READ, NOW)
+    issued = issue_api_key(storage, "shop", Permissions.CLIENT, NOW, product_id=5, origin=origin)
+    revoke_api_key(storage, issued.api_key.id, LATER, origin=origin)
+    issue_api_key(storage, "other", Permissions.READ, NOW)
     with storage.read() as tx:
         created, revoked, other = reversed(event_store.list_events(tx, 0, limit=9))
     number = issued.api_key.id
@@ -75,10 +78,10 @@ def test_the_commands_do_the_same(storage: Storage) -> None:
     secrets = api_keys.new_secrets()
     fields: dict[str, Any] = {"now": NOW, "origin": an_origin(), "name": "shop"}
     issue = IssueApiKey(**fields, permissions=Permissions.READ, **secrets.hashed())
-    (api_key,) = Executor(storage).execute([issue])
+    (api_key,) = open_executor(storage).execute([issue])
     assert caller_with(storage, secrets.consumer_key, secrets.consumer_secret).api_key_id == api_key.id
     revoke = RevokeApiKey(now=LATER, origin=an_origin(), api_key_id=api_key.id)
-    done, again = Executor(storage).execute([revoke, revoke])
+    done, again = open_executor(storage).execute([revoke, revoke])
     assert done is None
     assert isinstance(again, UnknownApiKey)
     with storage.read() as tx:

@@ -38,6 +38,7 @@ from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import list_names, names_of
+from keywright.registry import open_executor
 from tests.makers import (
     KEY,
     KEY_RING,
@@ -143,7 +144,7 @@ def test_of_two_first_administrators_at_once_one_is_made(open_again: Opener) -> 
 
     def make(number: int) -> Any:
         together.wait()
-        return Executor(storages[number]).execute([create_user(f"user {number}", only_first=True)])[0]
+        return open_executor(storages[number]).execute([create_user(f"user {number}", only_first=True)])[0]
 
     with ThreadPoolExecutor(len(storages)) as threads:
         outcomes = list(threads.map(make, range(len(storages))))
@@ -213,13 +214,13 @@ def test_the_last_administrator_may_change_the_password_and_others_may_be_change
 
 def test_of_two_administrators_who_demote_each_other_at_once_one_is_left(open_again: Opener) -> None:
     storages = [open_again() for _ in range(2)]
-    Executor(storages[0]).execute([create_user("alice"), create_user("bob")])
+    open_executor(storages[0]).execute([create_user("alice"), create_user("bob")])
     for again in range(5):
         together = Barrier(len(storages))
 
         def demote(number: int, together: Barrier = together) -> Any:
             together.wait()
-            return Executor(storages[number]).execute([change_user(number + 1, role=Role.READER)])[0]
+            return open_executor(storages[number]).execute([change_user(number + 1, role=Role.READER)])[0]
 
         with ThreadPoolExecutor(len(storages)) as threads:
             outcomes = list(threads.map(demote, range(len(storages))))
@@ -227,7 +228,7 @@ def test_of_two_administrators_who_demote_each_other_at_once_one_is_left(open_ag
         with storages[0].read() as tx:
             users = list_users(tx)
         assert [one.role for one in users].count(Role.ADMINISTRATOR) == 1
-        Executor(storages[0]).execute([change_user(one.id, role=Role.ADMINISTRATOR) for one in users])
+        open_executor(storages[0]).execute([change_user(one.id, role=Role.ADMINISTRATOR) for one in users])
 
 
 # --- the link for the first administrator -----------------------------------------------------------
@@ -505,7 +506,7 @@ def test_another_object_on_the_same_database_sees_what_is_acknowledged(
     assert ask(beside, list_users) == [user]
     with storage.read() as one, beside.read() as other:
         assert list_users(one) == list_users(other)
-    assert Executor(beside).execute([create_user("bob", only_first=True)])[0].code == "user.setup_over"
+    assert open_executor(beside).execute([create_user("bob", only_first=True)])[0].code == "user.setup_over"
 
 
 def test_another_object_needs_no_right_to_make_tables_and_stays_open_when_the_first_is_closed(

@@ -18,11 +18,11 @@ from keywright.core.errors import ConfigurationError, StoreError
 from keywright.db import Storage, database_path, open_storage
 from keywright.db.sqlite import connect
 from keywright.engine.executor import Executor
-from keywright.identity import api_keys
 from keywright.identity.model import Permissions
 from keywright.maintenance.backup import Backup
 from keywright.maintenance.backup.archive import write
 from keywright.maintenance.doctor import examine
+from keywright.registry import open_executor
 from tests.backups import back_up, build_backup, check_backup, extract_parts, ignore_progress, restore_backup
 from tests.databases import a_postgres_url, execute
 from tests.makers import (
@@ -35,6 +35,7 @@ from tests.makers import (
     create_generator,
     create_user,
     delete,
+    issue_api_key,
     url_of,
     validate,
 )
@@ -88,7 +89,7 @@ def test_every_row_is_restored_and_numbering_continues(
     with closing(open_storage(elsewhere, KEY_RING)) as new:
         assert contents(new) == before
         assert is_sound(new)
-        executor = Executor(new)
+        executor = open_executor(new)
         record, other, generator = executor.execute([activate("A"), create("B"), create_generator()])
         assert record.activations[0].id > max(row["id"] for row in before["activations"])
         assert other.license.id > max(row["id"] for row in before["licenses"])
@@ -106,7 +107,7 @@ def test_changes_after_the_backup_are_gone_and_their_numbers_are_not_reused(
     storage.close()
     kept = restore_backup(file, url, is_overwriting=True)
     with closing(open_storage(url, KEY_RING)) as restored:
-        executor = Executor(restored)
+        executor = open_executor(restored)
         record, made, other = executor.execute([activate("before"), create("new"), create_generator()])
         assert record.license.times_activated == 2
         assert record.activations[0].id > taken.activations[0].id
@@ -122,7 +123,7 @@ def test_changes_after_the_backup_are_gone_and_their_numbers_are_not_reused(
     assert kept.name.startswith("keywright.db.before-restore-")
     assert stat.S_IMODE(kept.stat().st_mode) == stat.S_IMODE(path.stat().st_mode) == 0o600
     with closing(open_storage(f"sqlite:///{kept}", KEY_RING)) as old:
-        assert Executor(old).query([validate("after")])[0].license.id == lost.license.id
+        assert open_executor(old).query([validate("after")])[0].license.id == lost.license.id
 
 
 def test_a_backup_of_an_older_schema_is_migrated(
@@ -166,10 +167,10 @@ def test_a_database_in_use_is_not_replaced(
     executor.execute([create("A")])
     back_up(url, file)
     with closing(open_storage(elsewhere, KEY_RING)) as running:
-        Executor(running).execute([create("B")])
+        open_executor(running).execute([create("B")])
         with pytest.raises(StoreError, match="is in use"):
             restore_backup(file, elsewhere, is_overwriting=True)
-        assert Executor(running).execute([create("C")])[0].license.key == "C"
+        assert open_executor(running).execute([create("C")])[0].license.key == "C"
     restore_backup(file, elsewhere, is_overwriting=True)
     with closing(open_storage(elsewhere, KEY_RING)) as new:
         assert len(contents(new)["licenses"]) == 1
@@ -190,7 +191,7 @@ def test_a_failure_in_the_last_step_changes_nothing(
         restore_backup(file, url, is_overwriting=True, before_replacing=fail)
     with closing(open_storage(url, KEY_RING)) as same:
         assert contents(same) == before
-        Executor(same).execute([create("C")])
+        open_executor(same).execute([create("C")])
         assert is_sound(same)
 
 
@@ -406,7 +407,7 @@ def test_a_backup_holds_no_license_key_and_no_secret(
     executor.execute(
         [create(f"{canary}-{n}", retry=a_retry(str(n), write=as_answer)) for n in range(size(100, 1_000))]
     )
-    issued = api_keys.issue_api_key(storage, "shop", Permissions.READ, NOW)
+    issued = issue_api_key(storage, "shop", Permissions.READ, NOW)
     back_up(url, file)
     everything = {"backup": file.read_bytes()}
     with closing(Backup(file)) as found, (tmp_path / "payload").open("wb") as output:

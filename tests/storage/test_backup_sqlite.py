@@ -13,7 +13,7 @@ import pytest
 from keywright.core.errors import StoreError
 from keywright.db import open_storage
 from keywright.db.sqlite import SqliteStorage, connect
-from keywright.engine.executor import Executor
+from keywright.registry import open_executor
 from tests.backups import back_up, check_backup, restore_backup
 from tests.makers import KEY_RING, a_storage, activate, create, url_of
 from tests.proving import record
@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> Path:
 def sold(folder: Path) -> Iterator[SqliteStorage]:
     """A database with a license, open."""
     with closing(a_storage(folder)) as storage:
-        Executor(storage).execute([create("A"), activate("A")])
+        open_executor(storage).execute([create("A"), activate("A")])
         yield storage
 
 
@@ -113,7 +113,7 @@ def test_the_log_of_a_database_that_is_gone_is_no_part_of_the_new_one(
     sold: SqliteStorage, folder: Path, file: Path
 ) -> None:
     back_up(url_of(folder), file)
-    Executor(sold).execute([create("B")])
+    open_executor(sold).execute([create("B")])
     log = (folder / "keywright.db-wal").read_bytes()
     sold.close()
     new = folder.parent / "new"
@@ -162,7 +162,7 @@ def test_a_refused_restore_leaves_the_file_as_it_was(sold: SqliteStorage, folder
 
 def test_there_is_no_backup_of_a_damaged_database(sold: SqliteStorage, folder: Path, file: Path) -> None:
     for number in range(50):
-        Executor(sold).execute([create(f"license {number}")])
+        open_executor(sold).execute([create(f"license {number}")])
     sold.close()
     path = folder / "keywright.db"
     content = bytearray(path.read_bytes())

@@ -24,7 +24,7 @@ from keywright.core.errors import (
 )
 from keywright.db import Storage
 from keywright.engine.executor import Executor
-from keywright.engine.health import CheckStore
+from keywright.engine.health import CheckDatabase
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.licensing.activations import store as activation_store
@@ -33,6 +33,7 @@ from keywright.licensing.activations.model import ActivationSource, LicensePage,
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.commands import LicenseCommand
 from keywright.licensing.licenses.model import LicenseFilter, Status
+from keywright.registry import open_executor
 from tests.makers import (
     KEY,
     LATER,
@@ -328,7 +329,7 @@ def test_lists_come_with_all_activations(executor: Executor) -> None:
 
 
 def test_the_store_answers(executor: Executor) -> None:
-    assert executor.query([CheckStore()]) == [None]
+    assert executor.query([CheckDatabase()]) == [None]
 
 
 def test_each_change_leaves_an_event_and_a_refusal_leaves_none(executor: Executor, storage: Storage) -> None:
@@ -366,7 +367,7 @@ def test_deactivating_all_leaves_an_event_for_each_record(executor: Executor, st
 def test_deactivating_all_names_as_many_records_as_an_answer_lists_and_counts_the_others(
     storage: Storage,
 ) -> None:
-    executor = Executor(storage, RecordLimits(listed=2))
+    executor = open_executor(storage, RecordLimits(listed=2))
     *_, outcome = executor.execute([create(), *[activate()] * 3, deactivate_all()])
     listed = [(one.id, None) for one in outcome.activations]
     assert len(listed) == 2

@@ -31,13 +31,13 @@ from keywright.core.errors import (
 from keywright.db import ReadTransaction, Storage, ask
 from keywright.db.postgres import PostgresStorage
 from keywright.db.schema import events
-from keywright.engine.executor import Executor
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.commands import Activate, Deactivate, DeactivateAll, Reactivate
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, UpdateLicense
 from keywright.licensing.licenses.model import License, LicenseFilter, Status
+from keywright.registry import open_executor
 from tests.databases import a_postgres_url
 from tests.makers import (
     KEY_RING,
@@ -107,9 +107,9 @@ class Model:
             UpdateLicense: self.update,
             DeleteLicense: self.delete,
         }
-        one = self.sold.get(command.key)
-        if type(command) is CreateLicense:
-            return self.create(one, command)
+        if isinstance(command, CreateLicense):
+            return self.create(self.sold.get(command.key), command)
+        one = self.sold.get(str(command.license))
         return UnknownLicense if one is None else decisions[type(command)](one, command, new_token)
 
     def create(self, one: Sold | None, command: CreateLicense) -> Said:
@@ -159,19 +159,19 @@ class Model:
 
     def update(self, one: Sold, command: UpdateLicense, _: object) -> Said:
         changes = command.changes
-        new_key = changes.get("key", command.key)
-        if new_key != command.key and new_key in self.sold:
+        new_key = changes.get("key", command.license)
+        if new_key != command.license and new_key in self.sold:
             return LicenseKeyTaken
         one.limit = changes.get("times_activated_max", one.limit)
         one.status = changes.get("status", one.status)
         one.expires_at = changes.get("expires_at", one.expires_at)
-        del self.sold[command.key]
+        del self.sold[str(command.license)]
         self.sold[new_key] = one
         self.events += 1
         return one.said(0)
 
     def delete(self, _one: object, command: DeleteLicense, _: object) -> Said:
-        del self.sold[command.key]
+        del self.sold[str(command.license)]
         self.events += 1
         return None
 
@@ -227,7 +227,7 @@ class BatchesAgainstModel(RuleBasedStateMachine):
         super().__init__()
         self.stack = ExitStack()
         self.storage = self.stack.enter_context(a_database())
-        self.executor = Executor(self.storage)
+        self.executor = open_executor(self.storage)
         self.model = Model()
         self.tokens: list[str] = []
 

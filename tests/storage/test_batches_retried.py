@@ -12,6 +12,7 @@ from keywright.engine.executor import Executor
 from keywright.engine.idempotency import IdempotencyRecord
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
+from keywright.registry import open_executor
 from tests.makers import (
     KEY,
     LATER,
@@ -42,7 +43,7 @@ def write_token(outcome: Any) -> bytes:
 
 
 def once(name: str, digest: bytes = b"") -> dict[str, Any]:
-    return {"retry": a_retry(name, digest, write=write_token)}
+    return {"idempotency": a_retry(name, digest, write=write_token)}
 
 
 def counter(storage: Storage) -> int:
@@ -75,7 +76,7 @@ def test_the_first_answer_outlives_the_program(
 ) -> None:
     (first,) = executor.execute([activate(**once("call"))])
     storage.close()
-    (again,) = Executor(open_again()).execute([activate(**once("call"))])
+    (again,) = open_executor(open_again()).execute([activate(**once("call"))])
     assert again.body == write_token(first)
 
 
@@ -91,13 +92,15 @@ def test_a_refusal_is_kept_only_for_callers_whose_refusals_are_kept(
     executor: Executor, storage: Storage
 ) -> None:
     by_stranger, by_api_key = replace(a_retry("stranger"), keeps_refusals=False), a_retry("api key")
-    executor.execute([activate("no", retry=by_stranger), activate("no", by=7, retry=by_api_key)])
+    executor.execute([activate("no", idempotency=by_stranger), activate("no", by=7, idempotency=by_api_key)])
     with storage.write() as tx:
         assert set(idempotency.lock_idempotency_records(tx, [by_stranger.scope, by_api_key.scope])) == {
             by_api_key.scope
         }
     executor.execute([create("no")])
-    outcomes = executor.execute([activate("no", retry=by_stranger), activate("no", by=7, retry=by_api_key)])
+    outcomes = executor.execute(
+        [activate("no", idempotency=by_stranger), activate("no", by=7, idempotency=by_api_key)]
+    )
     assert [type(one) for one in outcomes] == [LicenseRecord, IdempotencyRecord]
 
 
@@ -146,10 +149,10 @@ def test_when_even_the_newest_answer_is_old_the_clock_may_have_jumped_and_nothin
 
 def test_every_changing_command_can_be_retried(executor: Executor) -> None:
     retry = a_retry("create", write=lambda outcome: outcome.license.key.encode())
-    assert executor.execute([create("new", retry=retry)])[0].license.key == "new"
-    assert executor.execute([create("new", retry=retry)])[0].body == b"new"
+    assert executor.execute([create("new", idempotency=retry)])[0].license.key == "new"
+    assert executor.execute([create("new", idempotency=retry)])[0].body == b"new"
     assert isinstance(executor.execute([create("new")])[0], LicenseKeyTaken)
     number = executor.execute([create_generator()])[0].id
     retry = a_retry("generate", write=lambda outcome: b"%d" % len(outcome))
-    assert len(executor.execute([generate(number, 3, retry=retry)])[0]) == 3
-    assert executor.execute([generate(number, 3, retry=retry)])[0].body == b"3"
+    assert len(executor.execute([generate(number, 3, idempotency=retry)])[0]) == 3
+    assert executor.execute([generate(number, 3, idempotency=retry)])[0].body == b"3"

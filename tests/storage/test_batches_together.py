@@ -27,6 +27,7 @@ from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter, Status
 from keywright.provisioning.generators import handlers as generating
+from keywright.registry import open_executor
 from tests.concurrency.desks import Observed
 from tests.makers import (
     KEY,
@@ -237,7 +238,7 @@ def test_a_key_that_a_rename_set_free_can_be_created_in_one_batch(
 @pytest.mark.databases("sqlite", "postgresql")
 def test_a_batch_that_renames_a_license_away_and_creates_its_key_is_one_transaction(storage: Storage) -> None:
     observed = Observed(storage)
-    executor = Executor(cast(Storage, observed))
+    executor = open_executor(cast(Storage, observed))
     executor.execute([create("a")])
     outcomes = executor.execute([rename("a", "b"), create("a")])
     assert [type(one) for one in outcomes] == [LicenseRecord, LicenseRecord]
@@ -250,7 +251,7 @@ def test_one_rejected_command_costs_a_batch_two_transactions_for_each_halving(
     storage: Storage, place: int
 ) -> None:
     observed = Observed(storage)
-    executor = Executor(cast(Storage, observed))
+    executor = open_executor(cast(Storage, observed))
     commands: list[Command] = [create(f"key {n}") for n in range(128)]
     commands[place] = create("bad", order_id=2**63)
     outcomes = executor.execute(commands)
@@ -297,7 +298,10 @@ def test_a_batch_of_nothing_is_nothing(executor: Executor) -> None:
 
 
 def test_a_rejected_batch_keeps_each_answer_once(executor: Executor) -> None:
-    commands = [create("a", retry=a_retry("a")), create("bad", order_id=2**63, retry=a_retry("bad"))]
+    commands = [
+        create("a", idempotency=a_retry("a")),
+        create("bad", order_id=2**63, idempotency=a_retry("bad")),
+    ]
     first = executor.execute(commands)
     assert [type(one) for one in first] == [LicenseRecord, RejectedByDatabase]
     again = executor.execute(commands)
@@ -312,7 +316,7 @@ def test_keys_generated_and_created_in_one_batch_are_all_there(
     monkeypatch.setattr(generating, "_DRAWS_PER_KEY", 100)
     for n in range(20):
         with closing(a_storage(tmp_path / str(n))) as storage:
-            executor = Executor(storage)
+            executor = open_executor(storage)
             weak = create_generator(charset="01", chunks=1, chunk_length=1, is_weak_allowed=True)
             number = executor.execute([weak])[0].id
             made, some, more = executor.execute([create("0"), generate(number, 1), generate(number, 1)])

@@ -13,6 +13,7 @@ from keywright.db.bulk import is_postgres
 from keywright.engine.executor import Executor
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
+from keywright.registry import open_executor
 from keywright.search import Order, Search, find_page
 from tests.databases import execute
 from tests.makers import NOW, activate, create, deactivate, deactivate_all, reactivate
@@ -82,7 +83,7 @@ def test_every_search_has_its_index(
 @pytest.fixture
 def executor(storage: Storage) -> Executor:
     """Two licenses: A, and B whose time begins with its first activation."""
-    executor = Executor(storage)
+    executor = open_executor(storage)
     executor.execute([create("A", expires_at=NOW + timedelta(days=9)), create("B", valid_for_days=9)])
     return executor
 

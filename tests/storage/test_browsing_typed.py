@@ -3,10 +3,10 @@
 import pytest
 
 from keywright.db import Storage, ask
-from keywright.engine.executor import Executor
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import save_name
+from keywright.registry import open_executor
 from keywright.search import Search, find_page, interpret
 from tests.makers import NOW, a_license, activate, an_origin, create
 from tests.storage.browsed import LicenseWithTerms, insert, insert_terms
@@ -17,7 +17,7 @@ ADDRESS, LONG_ADDRESS = "203.0.113.9", "2001:db8::9"
 @pytest.fixture
 def tokens(storage: Storage) -> list[str]:
     """Those of two activations of the second license; there are six licenses."""
-    executor = Executor(storage)
+    executor = open_executor(storage)
     executor.execute(
         [
             create("KEY 1"),

@@ -26,19 +26,20 @@ from keywright.core.errors import (
     Unavailable,
     UserExists,
 )
-from keywright.db import Storage, WriteTransaction, change, session
+from keywright.db import Storage, WriteTransaction, ask, change, session
 from keywright.db.postgres import PostgresStorage
 from keywright.db.retry import MOST_REPEATS
 from keywright.engine.executor import Executor
 from keywright.engine.idempotency import IdempotencyRecord
 from keywright.events import store as event_store
-from keywright.identity import api_keys
+from keywright.identity import store as identity_store
 from keywright.identity.model import Permissions, User
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
 from keywright.licensing.licenses.store import LICENSES_LOCKED
+from keywright.registry import open_executor
 from tests.databases import execute
 from tests.makers import (
     KEY,
@@ -52,7 +53,9 @@ from tests.makers import (
     create_user,
     deactivate_all,
     delete,
+    issue_api_key,
     rename,
+    revoke_api_key,
     update,
 )
 from tests.storage.conftest import EVERY_ISOLATION, Opener
@@ -68,13 +71,13 @@ ANY = LicenseFilter()
 @pytest.fixture
 def executor(storage: Storage) -> Executor:
     """Without bad luck: what goes wrong here is what the tests do."""
-    return Executor(storage)
+    return open_executor(storage)
 
 
 @pytest.fixture
 def pair(open_again: Opener) -> Pair:
     """On one database."""
-    return Executor(open_again()), Executor(open_again())
+    return open_executor(open_again()), open_executor(open_again())
 
 
 def at_once(one: Callable[[], Any], other: Callable[[], Any]) -> list[Any]:
@@ -125,7 +128,7 @@ def deadlocks(url: str) -> int:
 
 
 def test_a_deadlock_is_counted(storage: Storage, url: str) -> None:
-    Executor(storage).execute([create("a"), create("b")])
+    open_executor(storage).execute([create("a"), create("b")])
 
     def lock(first: str, second: str) -> None:
         query = "SELECT id FROM licenses WHERE fingerprint = %s FOR UPDATE"
@@ -144,7 +147,7 @@ def test_those_who_lock_the_same_licenses_in_other_orders_do_not_block_each_othe
     open_again: Opener, url: str
 ) -> None:
     storages = (open_again(), open_again())
-    pair = [Executor(storage) for storage in storages]
+    pair = [open_executor(storage) for storage in storages]
     keys = [f"key {n}" for n in range(60)]
     pair[0].execute([create(key) for key in keys])
 
@@ -168,7 +171,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     shorter = session._SESSION.replace("'lock_timeout', '1s'", "'lock_timeout', '50ms'")
     assert shorter != session._SESSION
     monkeypatch.setattr(session, "_SESSION", shorter)
-    monkeypatch.setattr("keywright.engine.executor._LEFT_ALONE", 0)
+    monkeypatch.setattr("keywright.engine.held_locks.HOLD_OFF", 0)
 
 
 @contextmanager
@@ -220,7 +223,7 @@ def test_beside_a_license_that_is_held_for_long_several_servers_refuse_nothing_e
     open_again: Opener, url: str
 ) -> None:
     keys = [f"key {n}" for n in range(12)]
-    servers = [Executor(open_again()) for _ in range(4)]
+    servers = [open_executor(open_again()) for _ in range(4)]
     servers[0].execute([create(key) for key in keys])
     refused: Counter[str] = Counter()
     decided: Counter[str] = Counter()
@@ -274,7 +277,7 @@ REPEATED = [("40001", 5), ("40P01", 5), ("23505", 5), ("57P01", 5)]
 @pytest.mark.parametrize(("state", "times"), REPEATED)
 def test_what_another_transaction_undid_is_done_again(failing: Failing, state: str, times: int) -> None:
     failing.state, failing.times = state, times
-    (outcome,) = Executor(failing).execute([create()])
+    (outcome,) = open_executor(failing).execute([create()])
     assert isinstance(outcome, LicenseRecord)
     assert failing.tried == times + 1
     with failing.read() as tx:
@@ -287,7 +290,7 @@ def test_what_is_undone_again_and_again_is_a_conflict_and_leaves_nothing(
     failing: Failing, state: str, times: int
 ) -> None:
     failing.state, failing.times = state, times + 1
-    (outcome,) = Executor(failing).execute([create()])
+    (outcome,) = open_executor(failing).execute([create()])
     assert isinstance(outcome, StoreConflict)
     assert failing.tried == times + 1
     with failing.read() as tx:
@@ -300,7 +303,7 @@ def test_after_a_lock_timeout_it_is_looked_who_holds_the_lock_and_tried_again_tw
     failing: Failing, times: int, transactions: int
 ) -> None:
     failing.state, failing.times = "55P03", times
-    (outcome,) = Executor(failing).execute([create()])
+    (outcome,) = open_executor(failing).execute([create()])
     assert isinstance(outcome, LockTimeout if times == 5 else LicenseRecord)
     assert failing.tried == transactions
 
@@ -312,14 +315,14 @@ def test_nothing_is_repeated_more_than_five_times() -> None:
 @pytest.mark.parametrize("state", ["22003", "23514", "23502", "42501"])
 def test_what_the_database_rejects_is_not_tried_again(failing: Failing, state: str) -> None:
     failing.state, failing.times = state, 1
-    assert isinstance(Executor(failing).execute([create()])[0], RejectedByDatabase)
+    assert isinstance(open_executor(failing).execute([create()])[0], RejectedByDatabase)
     assert failing.tried == 1
 
 
 def test_a_change_between_reading_and_locking_is_noticed(
     storage: Storage, open_again: Opener, database: str
 ) -> None:
-    other = Executor(open_again())
+    other = open_executor(open_again())
     other.execute([create(limit=2)])
     tried: list[str] = []
 
@@ -328,7 +331,7 @@ def test_a_change_between_reading_and_locking_is_noticed(
         if not tried:
             assert isinstance(other.execute([activate()])[0], LicenseRecord)
         tried.append("tried")
-        return license_store.lock_licenses(tx, [KEY])[KEY].times_activated
+        return license_store.lock_licenses(tx, [KEY])[0].times_activated
 
     assert change(storage, work) == 1
     # One that sees a single moment is run again; another sees what is there when it looks.
@@ -369,7 +372,7 @@ def test_the_same_call_at_two_at_once_has_one_effect_and_one_answer(pair: Pair, 
 
     for n in range(15):
         retry = a_retry(f"call {n}", write=write)
-        call: list[Command] = [activate(retry=retry)]
+        call: list[Command] = [activate(idempotency=retry)]
         outcomes = [one for some in changed_at_once(pair, call, call) for one in some]
         kept = [one for one in outcomes if isinstance(one, IdempotencyRecord)]
         (first,) = (one for one in outcomes if isinstance(one, LicenseRecord))
@@ -423,16 +426,16 @@ def test_of_two_users_of_one_name_made_at_once_one_is_refused(open_again: Opener
     one, other = open_again(), open_again()
 
     def make(storage: Storage) -> type:
-        return type(Executor(storage).execute([create_user()])[0])
+        return type(open_executor(storage).execute([create_user()])[0])
 
     assert set(at_once(partial(make, one), partial(make, other))) == {User, UserExists}
 
 
 def test_an_api_key_is_revoked_by_one_and_known_as_such_to_the_other(open_again: Opener) -> None:
     one, other = open_again(), open_again()
-    issued = api_keys.issue_api_key(one, "shop", Permissions.READ, NOW)
-    api_keys.revoke_api_key(other, issued.api_key.id, LATER)
-    assert [key.revoked_at for key in api_keys.list_api_keys(one)] == [LATER]
+    issued = issue_api_key(one, "shop", Permissions.READ, NOW)
+    revoke_api_key(other, issued.api_key.id, LATER)
+    assert [key.revoked_at for key in ask(one, identity_store.list_api_keys)] == [LATER]
 
 
 def test_a_reader_is_not_held_up_by_those_who_write(storage: Storage, open_again: Opener) -> None:

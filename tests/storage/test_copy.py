@@ -11,13 +11,12 @@ from sqlalchemy import select
 from keywright.core.errors import StoreError
 from keywright.db import Storage, open_storage
 from keywright.db.schema import metadata
-from keywright.engine.executor import Executor
-from keywright.identity import api_keys
 from keywright.identity.model import Permissions, Role
 from keywright.identity.sessions import hash_session_token
 from keywright.identity.store import find_session
 from keywright.maintenance.copy import copy
 from keywright.provisioning.catalog.model import NameKind
+from keywright.registry import open_executor
 from tests.databases import a_postgres_url
 from tests.makers import (
     KEY_RING,
@@ -32,6 +31,7 @@ from tests.makers import (
     delete,
     enable_second_factor,
     generate,
+    issue_api_key,
     save_name,
     start_session,
     url_of,
@@ -50,12 +50,12 @@ def urls(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 def fill(storage: Storage) -> None:
-    executor = Executor(storage)
+    executor = open_executor(storage)
     executor.execute([create("A", 3), create("gone"), create_generator()])
     executor.execute([activate("A", label="Anna's “laptop” \\", meta_data={"os": "linux"}), activate("A")])
-    executor.execute([deactivate_all("A"), delete("gone"), activate("A", retry=a_retry("once"))])
+    executor.execute([deactivate_all("A"), delete("gone"), activate("A", idempotency=a_retry("once"))])
     executor.execute([generate(1, 2_100)])
-    api_keys.issue_api_key(storage, "shop", Permissions.READ_WRITE, NOW)
+    issue_api_key(storage, "shop", Permissions.READ_WRITE, NOW)
     executor.execute([create_user(), create_user("ada", Role.READER), start_session(1)])
     executor.execute([enable_second_factor(2)])
     executor.execute([save_name(NameKind.PRODUCT, 7, "Writer"), save_name(NameKind.CUSTOMER, 7, "Anna")])
@@ -88,7 +88,7 @@ def test_every_row_is_copied_and_the_numbers_go_on(urls: dict[str, str], source:
         assert said == {name: len(rows) for name, rows in before.items()}
         with new.read() as tx:
             assert find_session(tx, hash_session_token(TOKEN)) is None
-        executor = Executor(new)
+        executor = open_executor(new)
         (record,) = executor.query([validate("A")])
         assert next(one.label for one in record.activations) == "Anna's “laptop” \\"
         record, made, generator = executor.execute([activate("A"), create("B"), create_generator()])
@@ -96,7 +96,7 @@ def test_every_row_is_copied_and_the_numbers_go_on(urls: dict[str, str], source:
         assert record.activations[0].id > max(row["id"] for row in before["activations"])
         assert made.license.id > max(row["id"] for row in before["licenses"])
         assert generator.id == 2
-        assert api_keys.issue_api_key(new, "other", Permissions.READ, NOW).api_key.id == 2
+        assert issue_api_key(new, "other", Permissions.READ, NOW).api_key.id == 2
 
 
 def test_nothing_is_copied_where_something_is_already(urls: dict[str, str]) -> None:
@@ -105,7 +105,7 @@ def test_nothing_is_copied_where_something_is_already(urls: dict[str, str]) -> N
         closing(open_storage(urls["postgresql"], KEY_RING)) as new,
     ):
         fill(old)
-        Executor(new).execute([create("mine")])
+        open_executor(new).execute([create("mine")])
         with pytest.raises(StoreError, match=r"there are (licenses|events) already"):
             copy(old, new, lambda *_: None)
         assert len(contents(new)["licenses"]) == 1

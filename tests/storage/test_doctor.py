@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import text
 
 from keywright.db import Storage
-from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.licensing.activations.model import RecordLimits
 from keywright.maintenance import doctor
 from keywright.maintenance.doctor import Examined, Finding
+from keywright.registry import open_executor
 from tests.makers import (
     NOW,
     activate,
@@ -34,7 +34,7 @@ Broken = Callable[[str], None]
 @pytest.fixture
 def sold(storage: Storage) -> Storage:
     """A database in which much has happened, the right way."""
-    executor = Executor(storage)
+    executor = open_executor(storage)
     executor.execute([create("A", 3), create("B"), create("gone"), create_generator()])
     first, *_ = executor.execute([activate("A"), activate("A"), activate("B"), activate("gone")])
     executor.execute([deactivate_all("A"), reactivate(first.activations[0].token, "A"), delete("gone")])
@@ -115,7 +115,7 @@ def test_a_counter_is_repaired_from_the_active_records(sold: Storage, broken: Br
     assert finding.is_repairable
     doctor.repair(sold, finding, NOW, an_origin(actor="cli:ada"))
     assert findings(sold) == []
-    (record,) = Executor(sold).query([validate("A")])
+    (record,) = open_executor(sold).query([validate("A")])
     assert record.license.times_activated == 1
     with sold.read() as tx:
         event = event_store.list_events(tx, 1, limit=1)[0]
@@ -124,7 +124,7 @@ def test_a_counter_is_repaired_from_the_active_records(sold: Storage, broken: Br
         "cli:ada",
         {"times_activated": [3, 1]},
     )
-    assert [type(one).__name__ for one in Executor(sold).execute([activate("A")] * 3)] == [
+    assert [type(one).__name__ for one in open_executor(sold).execute([activate("A")] * 3)] == [
         "LicenseRecord",
         "LicenseRecord",
         "LimitReached",
@@ -142,7 +142,7 @@ def test_a_counter_of_what_was_given_up_is_repaired_from_the_records(sold: Stora
 
 
 def test_a_database_whose_oldest_records_are_gone_has_nothing_wrong(storage: Storage) -> None:
-    executor = Executor(storage, RecordLimits(kept=2))
+    executor = open_executor(storage, RecordLimits(kept=2))
     executor.execute([create("A", 1)])
     for day in range(5):
         now = NOW + timedelta(days=day)
@@ -154,7 +154,7 @@ def test_a_database_whose_oldest_records_are_gone_has_nothing_wrong(storage: Sto
 def test_a_database_in_which_very_many_places_were_given_up_at_once_has_nothing_wrong(
     storage: Storage,
 ) -> None:
-    executor = Executor(storage, RecordLimits(listed=2))
+    executor = open_executor(storage, RecordLimits(listed=2))
     executor.execute([create("A"), *[activate("A")] * 5, deactivate_all("A")])
     assert findings(storage) == []
 

@@ -14,6 +14,7 @@ from keywright.events import store as event_store
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses import store as license_store
+from keywright.registry import open_executor
 from keywright.search.terms_store import label_term, newest_event
 from tests.makers import (
     LATER,
@@ -285,9 +286,9 @@ def test_a_license_that_is_deleted_while_its_many_activations_are_gone_through_h
 
 def test_following_goes_on_where_it_was_left(open_again: Opener, storage: Storage) -> None:
     a_past(storage, licenses=4, activations=3)
-    Executor(storage).execute([create("a", 1), activate("a"), create("b"), activate("b")])
+    open_executor(storage).execute([create("a", 1), activate("a"), create("b"), activate("b")])
     for _ in range(20):
-        followed(Executor(open_again()), 2)
+        followed(open_executor(open_again()), 2)
     assert_followed(storage)
 
 

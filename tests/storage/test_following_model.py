@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from keywright.engine.executor import Executor
+from keywright.registry import open_executor
 from tests.storage.conftest import EVERY_ISOLATION
 from tests.storage.projected import assert_followed, follow, follow_all
 from tests.storage.test_batches_model import BatchesAgainstModel, new_database
@@ -32,7 +32,7 @@ class FollowedAgainstScratch(BatchesAgainstModel):
 
     @rule()
     def begin_anew(self) -> None:
-        self.executor = Executor(self.storage)
+        self.executor = open_executor(self.storage)
 
     def teardown(self) -> None:
         follow_all(self.executor)

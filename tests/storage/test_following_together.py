@@ -17,6 +17,7 @@ from keywright.core.command import Command
 from keywright.core.errors import StoreBusy
 from keywright.db import Storage, ask
 from keywright.engine.executor import Executor
+from keywright.registry import open_executor
 from keywright.search.terms_store import Checkpoints, find_checkpoints
 from tests.makers import a_storage, activate, create, deactivate_all, delete, update
 from tests.server import wait_until
@@ -62,22 +63,22 @@ def test_while_several_change_and_several_follow_nothing_is_skipped_and_nothing_
         while not over.is_set():
             executor.execute([follow(limit=7)])
 
-    changing = [Executor(open_again()) for _ in range(1 if database == "sqlite" else 3)]
-    following = [Executor(open_again()) for _ in range(2)]
+    changing = [open_executor(open_again()) for _ in range(1 if database == "sqlite" else 3)]
+    following = [open_executor(open_again()) for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:
         ends = [pool.submit(follow_until_over, one) for one in following]
         all_at_once(*(partial(lively, one, seed) for seed, one in enumerate(changing)))
         over.set()
         for end in ends:
             end.result()
-    follow_all(Executor(storage))
+    follow_all(open_executor(storage))
     assert_followed(storage)
     assert sum(found_counts(storage).values()) > 50
 
 
 def test_who_follows_waits_for_no_other_process(tmp_path: Path) -> None:
     with closing(a_storage(tmp_path)) as storage, closing(a_storage(tmp_path)) as other:
-        executor = Executor(storage)
+        executor = open_executor(storage)
         follow_all(executor)
         with other.exclusively():
             [outcome] = executor.execute([follow()])
@@ -87,11 +88,11 @@ def test_who_follows_waits_for_no_other_process(tmp_path: Path) -> None:
 
 _FOLLOWER = """
 import sys
-from keywright.engine.executor import Executor
+from keywright.registry import open_executor
 from keywright.db import open_storage
 from tests.makers import KEY_RING
 from tests.storage.projected import follow
-executor = Executor(open_storage(sys.argv[1], KEY_RING))
+executor = open_executor(open_storage(sys.argv[1], KEY_RING))
 print("ready", flush=True)
 while True:
     executor.execute([follow(limit=3)])
@@ -105,7 +106,7 @@ def _has_moved(storage: Storage, before: Checkpoints | None) -> bool:
 def test_whoever_is_killed_while_following_has_followed_each_event_once_or_not_at_all(
     url: str, storage: Storage
 ) -> None:
-    executor = Executor(storage)
+    executor = open_executor(storage)
     executor.execute([create("a"), create("b", 2)])
     for number in range(2):
         commands = [activate("a", label=f"{number} {one}") for one in range(60)]

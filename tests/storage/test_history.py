@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from keywright.core.command import Command, Query
+from keywright.core.command import Command, Query, Rerouted
 from keywright.core.errors import UnknownToken
 from keywright.db import Storage, WriteTransaction, change
 from keywright.db.bulk import is_postgres
@@ -21,7 +21,7 @@ from keywright.licensing.activations.commands import FindLicenses, ValidateAlone
 from keywright.licensing.activations.model import Activation, LicenseRecord, RecordLimits
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
-from keywright.licensing.queries import TakesLong
+from keywright.registry import open_executor
 from tests.databases import execute
 from tests.makers import (
     NOW,
@@ -98,7 +98,7 @@ def kept(storage: Storage, license_id: int = 1) -> list[str]:
 
 
 def test_the_oldest_record_goes_when_one_more_is_given_up(storage: Storage) -> None:
-    executor = Executor(storage, RecordLimits(kept=3))
+    executor = open_executor(storage, RecordLimits(kept=3))
     executor.execute([create(limit=1)])
     tokens = given_up_in_turn(executor, 6)
     assert kept(storage) == tokens[3:]
@@ -109,14 +109,14 @@ def test_the_oldest_record_goes_when_one_more_is_given_up(storage: Storage) -> N
 
 
 def test_twice_the_limit_is_kept_where_that_is_more(storage: Storage) -> None:
-    executor = Executor(storage, RecordLimits(kept=3))
+    executor = open_executor(storage, RecordLimits(kept=3))
     executor.execute([create(limit=4)])
     tokens = given_up_in_turn(executor, 9)
     assert kept(storage) == tokens[1:]
 
 
 def test_everything_given_up_within_a_day_is_kept(storage: Storage) -> None:
-    executor = Executor(storage, RecordLimits(kept=3))
+    executor = open_executor(storage, RecordLimits(kept=3))
     executor.execute([create(limit=1)])
     tokens = given_up_in_turn(executor, 6, every=timedelta(hours=1))
     assert kept(storage) == tokens
@@ -127,7 +127,7 @@ def test_everything_given_up_within_a_day_is_kept(storage: Storage) -> None:
 
 def test_no_license_keeps_more_than_the_most(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "MOST_KEPT_RECORDS", 4)
-    executor = Executor(storage, RecordLimits(kept=3))
+    executor = open_executor(storage, RecordLimits(kept=3))
     executor.execute([create(limit=1)])
     tokens = given_up_in_turn(executor, 7, every=timedelta(0))
     assert kept(storage) == tokens[3:]
@@ -135,7 +135,7 @@ def test_no_license_keeps_more_than_the_most(storage: Storage, monkeypatch: pyte
 
 def test_licenses_of_one_batch_are_pruned_each_for_itself(storage: Storage) -> None:
     histories = [a_history(storage, number, active=1, given_up=5 + number) for number in (1, 2, 3)]
-    executor = Executor(storage, RecordLimits(kept=6))
+    executor = open_executor(storage, RecordLimits(kept=6))
     outcomes = executor.execute(
         [deactivate(some[0].token, f"KEY-{some[0].license_id}", now=NOW + 2 * DAY) for some in histories]
     )
@@ -146,7 +146,7 @@ def test_licenses_of_one_batch_are_pruned_each_for_itself(storage: Storage) -> N
 
 
 def test_what_is_gone_is_found_no_more(storage: Storage) -> None:
-    executor = Executor(storage, RecordLimits(kept=2))
+    executor = open_executor(storage, RecordLimits(kept=2))
     executor.execute([create(limit=1)])
     given_up_in_turn(executor, 4)
     follow_all(executor)
@@ -168,7 +168,7 @@ def test_an_answer_lists_active_records_first_then_the_latest_and_the_oldest_on_
     storage: Storage, active: int, given_up: int, listed: int
 ) -> None:
     records = a_history(storage, 1, active=active, given_up=given_up)
-    [found] = Executor(storage, RecordLimits(listed=listed)).query([validate("KEY-1")])
+    [found] = open_executor(storage, RecordLimits(listed=listed)).query([validate("KEY-1")])
     assert (found.license.times_activated, len(found.activations)) == (active, listed)
     assert [one.id for one in found.activations] == sorted(one.id for one in found.activations)
     assert sum(one.deactivated_at is None for one in found.activations) == min(active, listed)
@@ -180,7 +180,7 @@ def test_an_answer_lists_active_records_first_then_the_latest_and_the_oldest_on_
 def test_an_answer_is_about_a_mebibyte_at_most(storage: Storage, records: int) -> None:
     fat = {"label": "é" * 255, "user_agent": "x" * 512, "meta_data": {"k" * 40: "é" * 2000}}
     a_history(storage, 1, active=records // 2, given_up=records - records // 2, **fat)
-    executor = Executor(storage)
+    executor = open_executor(storage)
     [found], [[listed]] = (
         executor.query([validate("KEY-1")]),
         executor.query([FindLicenses(where=LicenseFilter(), after_id=0, limit=9)]),
@@ -193,14 +193,14 @@ def test_an_answer_is_about_a_mebibyte_at_most(storage: Storage, records: int) -
 def test_a_list_of_licenses_lists_a_hundred_records_of_each(storage: Storage) -> None:
     for number, active, given_up in ((1, 150, 10), (2, 60, 200), (3, 3, 3), (4, 0, 0)):
         a_history(storage, number, active=active, given_up=given_up)
-    [found] = Executor(storage).query([FindLicenses(where=LicenseFilter(), after_id=0, limit=9)])
+    [found] = open_executor(storage).query([FindLicenses(where=LicenseFilter(), after_id=0, limit=9)])
     assert [len(one.activations) for one in found] == [100, 100, 6, 0]
     assert [sum(r.deactivated_at is None for r in one.activations) for one in found] == [100, 60, 3, 0]
 
 
 def test_a_token_beyond_what_is_listed_is_found(storage: Storage) -> None:
     records = a_history(storage, 1, active=300, given_up=0)
-    executor = Executor(storage, RecordLimits(listed=1))
+    executor = open_executor(storage, RecordLimits(listed=1))
     questions = [validate("KEY-1"), *(validate("KEY-1", one.token) for one in records)]
     whole, *named = executor.query(questions)
     assert len(whole.activations) == 1
@@ -212,7 +212,7 @@ def test_a_token_beyond_what_is_listed_is_found(storage: Storage) -> None:
 
 def test_giving_up_every_place_is_one_statement_however_many_there_are(storage: Storage) -> None:
     a_history(storage, 1, active=700, given_up=0)
-    executor = Executor(storage, RecordLimits(listed=200))
+    executor = open_executor(storage, RecordLimits(listed=200))
     with noted() as statements:
         [outcome] = executor.execute([deactivate_all("KEY-1")])
     assert [sql.split()[0] for sql, _ in statements if "UPDATE activations" in sql] == ["UPDATE"]
@@ -225,7 +225,7 @@ def test_the_events_of_very_many_places_name_those_in_the_answer_and_count_the_o
     storage: Storage,
 ) -> None:
     a_history(storage, 1, active=300, given_up=0)
-    [outcome] = Executor(storage, RecordLimits(listed=120)).execute([deactivate_all("KEY-1")])
+    [outcome] = open_executor(storage, RecordLimits(listed=120)).execute([deactivate_all("KEY-1")])
     with storage.read() as tx:
         happened = event_store.list_events(tx, 1, limit=999)
     assert {one.name for one in happened} == {"license.deactivated"}
@@ -235,7 +235,7 @@ def test_the_events_of_very_many_places_name_those_in_the_answer_and_count_the_o
 
 def test_places_taken_again_in_the_same_batch_stay_taken(storage: Storage) -> None:
     records = a_history(storage, 1, active=300, given_up=200)
-    executor = Executor(storage, RecordLimits(listed=10))
+    executor = open_executor(storage, RecordLimits(listed=10))
     commands: list[Command] = [
         activate("KEY-1"),
         reactivate(records[-1].token, "KEY-1"),
@@ -263,7 +263,7 @@ def steps_of(storage: Storage, run: Callable[[Executor], Iterable[Any]]) -> int:
         taken += 1
         return 0
 
-    executor = Executor(storage)
+    executor = open_executor(storage)
     executor.query([validate("unknown")])
     executor.execute([activate("unknown")])
     for connection in (storage._reader, storage._writer):  # type: ignore[union-attr]
@@ -297,12 +297,16 @@ def test_what_a_validation_reads_does_not_grow_with_the_places_taken(storage: St
 def test_a_license_with_very_many_records_is_reported_alone_only(storage: Storage) -> None:
     a_history(storage, 1, active=1, given_up=500)
     records = a_history(storage, 2, active=1, given_up=499)
-    executor = Executor(storage)
-    assert executor.query([validate("KEY-1")]) == [TakesLong()]
+    executor = open_executor(storage)
+    assert executor.query([validate("KEY-1")]) == [Rerouted(ValidateAlone(key="KEY-1"))]
     large, small, named = executor.query(
         [validate("KEY-1"), validate("KEY-2"), validate("KEY-2", records[0].token)]
     )
-    assert (large, len(small.activations), len(named.activations)) == (TakesLong(), 500, 1)
+    assert (large, len(small.activations), len(named.activations)) == (
+        Rerouted(ValidateAlone(key="KEY-1")),
+        500,
+        1,
+    )
     [found] = executor.query([ValidateAlone(key="KEY-1")])
     assert len(found.activations) == 501
 
@@ -324,7 +328,7 @@ def test_a_small_license_is_validated_without_its_large_neighbor(
 def rows_read(storage: Storage, questions: list[Query]) -> int:
     """How many activations PostgreSQL reads for these questions."""
     with noted() as statements:
-        outcomes = Executor(storage).query(questions)
+        outcomes = open_executor(storage).query(questions)
     assert any(isinstance(one, LicenseRecord) for one in outcomes)
     read = 0
     with storage.read() as tx:

@@ -20,6 +20,7 @@ from keywright.jobs.planning import ROWS_AT_ONCE
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
+from keywright.registry import open_executor
 from keywright.search import Search, find_page
 from tests.jobs import (
     ALL,
@@ -61,11 +62,11 @@ def parsed(file: bytes) -> list[dict[str, str]]:
 
 
 def exported(storage: Storage, search: Search = ALL) -> Job:
-    return worked_through(Executor(storage), storage, jobs.Export(search=search))
+    return worked_through(open_executor(storage), storage, jobs.Export(search=search))
 
 
 def exported_selected(storage: Storage, *license_ids: int) -> Job:
-    return worked_through(Executor(storage), storage, jobs.Export(license_ids=license_ids))
+    return worked_through(open_executor(storage), storage, jobs.Export(license_ids=license_ids))
 
 
 def until_gone(reading: Iterator[bytes]) -> Iterator[bytes]:

@@ -19,6 +19,7 @@ from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseFilter, Status
+from keywright.registry import open_executor
 from keywright.search import Search
 from tests.jobs import Work, a_change, decided, events_of, make_orderer, start
 from tests.makers import NOW, activate, create, deactivate_all, delete, update
@@ -204,7 +205,7 @@ def test_no_acknowledged_activation_is_lost_to_a_job_that_deletes_what_was_never
     amount = 12 * LICENSES_AT_ONCE
     filled(executor, UNUSED, amount, product_id=77)
     decided(executor, start(a_change("delete", search=UNUSED)))
-    work, calls = Work(executor, storage), Executor(open_again())
+    work, calls = Work(executor, storage), open_executor(open_again())
 
     def acknowledged() -> Iterator[str]:
         for number in range(amount, 0, -1):

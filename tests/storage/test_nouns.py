@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from keywright.core import parsing
 from keywright.core.errors import RejectedByDatabase, StoreConflict
-from keywright.db import Storage
+from keywright.db import Storage, WriteTransaction
 from keywright.engine import idempotency
 from keywright.engine.idempotency import IdempotencyRecord
 from keywright.events import store as event_store
+from keywright.events.unit_of_work import UnitOfWork
 from keywright.identity.model import Permissions, Role
 from keywright.identity.store import (
     find_api_key,
@@ -40,6 +41,7 @@ from tests.makers import (
     an_activation,
     an_api_key,
     an_event,
+    purge_idempotency_records,
 )
 
 ANY = LicenseFilter()
@@ -95,11 +97,8 @@ any_activation = st.builds(
 def test_a_license_is_found_by_its_key_as_it_was_saved(storage: Storage, license: License) -> None:
     with storage.write() as tx:
         license_store.save_new_licenses(tx, [license])
-        assert (
-            license_store.find_licenses(tx, [license.key])
-            == license_store.lock_licenses(tx, [license.key])
-            == {license.key: license}
-        )
+        for name in (license.key, license.id):
+            assert license_store.lock_licenses(tx, [name]) == [license]
     with storage.read() as tx:
         assert license_store.find_licenses(tx, [license.key]) == {license.key: license}
         assert license_store.list_licenses(tx, ANY, after_id=0, limit=10) == [license]
@@ -131,23 +130,24 @@ def test_a_changed_license_is_found_in_its_new_state_under_its_new_key_only(stor
     changed = replace(FULL_LICENSE, key="new", status=Status.ACTIVE, expires_at=None, updated_at=NOW)
     with storage.write() as tx:
         license_store.save_new_licenses(tx, [FULL_LICENSE])
-        license_store.save_licenses(tx, [changed], {changed.id: FULL_LICENSE})
+        license_store.save_licenses(tx, [(FULL_LICENSE, changed)])
     with storage.read() as tx:
         assert license_store.find_licenses(tx, [FULL_LICENSE.key, "new"]) == {"new": changed}
         assert license_store.list_licenses(tx, ANY, after_id=0, limit=10) == [changed]
 
 
 def test_taking_and_giving_up_places_changes_the_counter_and_the_expiry(storage: Storage) -> None:
-    taken = a_license(times_activated=1, times_activated_max=2, expires_at=LATER, updated_at=LATER)
+    new = a_license(times_activated_max=2)
+    taken = replace(new, times_activated=1, expires_at=LATER, updated_at=LATER)
     with storage.write() as tx:
-        license_store.save_new_licenses(tx, [a_license(times_activated_max=2)])
-        license_store.save_first_places_taken(tx, [taken])
+        license_store.save_new_licenses(tx, [new])
+        license_store.save_licenses(tx, [(new, taken)])
         assert license_store.find_licenses(tx, [KEY]) == {KEY: taken}
-        taken = replace(taken, times_activated=2, updated_at=NOW)
-        license_store.save_places_taken(tx, [taken])
+        first, taken = taken, replace(taken, times_activated=2, updated_at=NOW)
+        license_store.save_licenses(tx, [(first, taken)])
         assert license_store.find_licenses(tx, [KEY]) == {KEY: taken}
         given_up = replace(taken, times_activated=0)
-        license_store.save_places_given_up(tx, [given_up], {taken.id: taken})
+        license_store.save_licenses(tx, [(taken, given_up)])
         assert license_store.find_licenses(tx, [KEY]) == {KEY: given_up}
 
 
@@ -190,7 +190,7 @@ def test_a_change_of_an_activation_leaves_the_same_token_of_another_license_alon
     with storage.write() as tx:
         license_store.save_new_licenses(tx, [a_license(id=1, key="1"), a_license(id=2, key="2")])
         activation_store.save_new_activations(tx, [ours, theirs])
-        activation_store.save_activations(tx, [ended])
+        activation_store.save_activations(tx, [(ours, ended)])
         assert activation_store.list_activations(tx, [1, 2]) == {1: [ended], 2: [theirs]}
 
 
@@ -315,22 +315,28 @@ def test_a_user_is_found_by_name_and_has_it_alone(storage: Storage) -> None:
 def test_a_kept_answer_is_found_by_its_scope_until_it_is_forgotten(storage: Storage) -> None:
     old, new = IdempotencyRecord(b"d" * 32, 200, b'{"a":1}'), IdempotencyRecord(b"e" * 32, 404, b"")
     with storage.write() as tx:
-        idempotency.save_idempotency_record(tx, b"1" * 32, old, NOW)
-        idempotency.save_idempotency_record(tx, b"2" * 32, new, LATER)
+        records, kept_at = {b"1" * 32: old, b"2" * 32: new}, {b"1" * 32: NOW, b"2" * 32: LATER}
+        idempotency.save_idempotency_records(tx, records, kept_at)
         assert idempotency.lock_idempotency_records(tx, [b"1" * 32, b"2" * 32, b"3" * 32]) == {
             b"1" * 32: old,
             b"2" * 32: new,
         }
-        assert idempotency.delete_idempotency_records(tx, NOW) == 0
-        assert idempotency.delete_idempotency_records(tx, LATER) == 1
+        work = UnitOfWork(tx)
+        purge = idempotency.purge_idempotency_records
+        assert purge(work, purge_idempotency_records(NOW)) == 0
+        assert purge(work, purge_idempotency_records(LATER)) == 1
         assert idempotency.lock_idempotency_records(tx, [b"1" * 32, b"2" * 32]) == {b"2" * 32: new}
+
+
+def keep(tx: WriteTransaction, record: IdempotencyRecord, now: datetime) -> None:
+    idempotency.save_idempotency_records(tx, {b"1" * 32: record}, {b"1" * 32: now})
 
 
 def test_a_call_has_one_kept_answer(storage: Storage) -> None:
     with storage.write() as tx:
-        idempotency.save_idempotency_record(tx, b"1" * 32, IdempotencyRecord(b"d" * 32, 200, b""), NOW)
+        keep(tx, IdempotencyRecord(b"d" * 32, 200, b""), NOW)
     with pytest.raises(TAKEN), storage.write() as tx:
-        idempotency.save_idempotency_record(tx, b"1" * 32, IdempotencyRecord(b"e" * 32, 404, b""), LATER)
+        keep(tx, IdempotencyRecord(b"e" * 32, 404, b""), LATER)
 
 
 def test_a_key_of_the_greatest_length_fits(storage: Storage) -> None:

@@ -12,7 +12,6 @@ from keywright.db import Storage, ask, change
 from keywright.db.schema import events
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
-from keywright.identity import api_keys
 from keywright.identity.model import Permissions
 from keywright.maintenance import doctor, old_events
 from keywright.maintenance.commands import PurgeEvents
@@ -25,6 +24,7 @@ from tests.makers import (
     create,
     deactivate,
     deactivate_all,
+    issue_api_key,
 )
 from tests.storage.projected import follow_all, found_counts
 
@@ -142,7 +142,7 @@ def test_only_calls_without_a_secret_are_a_license_s_own(
     storage: Storage, executor: Executor, fields: dict[str, Any], kept: int
 ) -> None:
     for permissions in (Permissions.READ_WRITE, Permissions.CLIENT):
-        api_keys.issue_api_key(storage, "a key", permissions, NOW)
+        issue_api_key(storage, "a key", permissions, NOW)
     happened(storage, 1, [0] * 30, **fields)
     follow_all(executor)
     forget_all(executor)

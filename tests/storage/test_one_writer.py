@@ -15,9 +15,9 @@ import pytest
 from keywright.core.errors import StoreBusy
 from keywright.db import sqlite
 from keywright.db.sqlite import SqliteStorage
-from keywright.engine.executor import Executor
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
+from keywright.registry import open_executor
 from tests.makers import KEY, KEY_RING, a_license, a_storage, create
 
 pytestmark = pytest.mark.tier("ordinary")
@@ -29,7 +29,7 @@ ANY = LicenseFilter()
 OPEN = """
 import sys
 from pathlib import Path
-from keywright.engine.executor import Executor
+from keywright.registry import open_executor
 from keywright.core.errors import StoreBusy
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
@@ -58,7 +58,7 @@ storage.close()
 """
 CREATE_MANY = """
 for n in range(50):
-    (made,) = Executor(storage).execute([create(f"{sys.argv[2]} {n}")])
+    (made,) = open_executor(storage).execute([create(f"{sys.argv[2]} {n}")])
     say(made.license.id)
 storage.close()
 """
@@ -151,7 +151,7 @@ def test_no_number_is_given_twice_by_two_processes_at_once(storage: SqliteStorag
         second.go()
         numbers = [int(process.says()) for process in (first, second) for _ in range(50)]
     assert sorted(numbers) == list(range(1, 101))
-    assert Executor(storage).execute([create()])[0].license.id == 101
+    assert open_executor(storage).execute([create()])[0].license.id == 101
 
 
 def test_two_objects_in_one_process_exclude_each_other_too(storage: SqliteStorage, tmp_path: Path) -> None:

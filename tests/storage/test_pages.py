@@ -11,6 +11,7 @@ from keywright.engine.executor import Executor
 from keywright.licensing import queries as reporting
 from keywright.licensing.licenses.model import LicenseFilter
 from keywright.licensing.queries import _MOST_LISTS, KNOWN_FOR, Pages
+from keywright.registry import open_executor
 from tests.makers import create, delete
 
 ANY = LicenseFilter()
@@ -26,7 +27,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def executor(storage: Storage) -> Executor:
     """Of fifty licenses, every other one of product 7."""
-    executor = Executor(storage)
+    executor = open_executor(storage)
     executor.execute([create(f"key {n:02}", product_id=7 if n % 2 else None) for n in range(50)])
     return executor
 
@@ -139,7 +140,7 @@ def test_few_are_counted_exactly_and_many_once_in_a_while(executor: Executor, st
 
 def test_only_so_many_lists_are_remembered(storage: Storage) -> None:
     pages = Pages()
-    Executor(storage).execute([create(f"{n}", product_id=n % 200) for n in range(200 * 12)])
+    open_executor(storage).execute([create(f"{n}", product_id=n % 200) for n in range(200 * 12)])
     with storage.read() as tx:
         for number in range(200):
             assert pages.total(tx, LicenseFilter(product_id=number)) == 12

@@ -24,10 +24,10 @@ from keywright.core.errors import (
 from keywright.db import Storage, has_database, migrations, open_storage
 from keywright.db.migrate import HEAD
 from keywright.db.schema import metadata
-from keywright.engine.executor import Executor
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
+from keywright.registry import open_executor
 from tests.databases import a_postgres_url, execute, postgres
 from tests.makers import (
     KEY,
@@ -204,7 +204,7 @@ def test_a_role_that_may_only_read_and_write_can_use_a_database_that_is_up_to_da
         execute(url, f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}")
         execute(url, f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role}")
         with closing(open_storage(guest, KEY_RING)) as storage:
-            outcomes = Executor(storage).execute([create(), activate()])
+            outcomes = open_executor(storage).execute([create(), activate()])
             assert [type(one) for one in outcomes] == [LicenseRecord, LicenseRecord]
 
 
@@ -263,7 +263,7 @@ def test_a_newer_database_that_this_version_may_use_is_opened_with_a_warning(
     execute(url, NEWER)
     execute(url, "UPDATE installation SET oldest_code = %s", HEAD)
     with closing(open_storage(url, KEY_RING)) as storage:
-        assert isinstance(Executor(storage).execute([create()])[0], LicenseRecord)
+        assert isinstance(open_executor(storage).execute([create()])[0], LicenseRecord)
     assert "updated by a newer Keywright" in caplog.text
 
 
@@ -330,7 +330,7 @@ def end_sessions(url: str) -> int:
 def test_connections_that_the_server_closed_are_made_again_unnoticed(
     url: str, storage: Storage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    executor = Executor(storage)
+    executor = open_executor(storage)
     executor.execute([create()])
     for number in (1, 2, 3):
         executor.query([validate()])
@@ -362,7 +362,7 @@ def test_a_token_that_no_database_can_hold_is_nobodys(storage: Storage, token: s
         license_store.save_new_licenses(tx, [a_license(times_activated=1)])
         activation_store.save_new_activations(tx, [an_activation()])
         assert activation_store.find_activations(tx, [(1, token)]) == []
-    executor = Executor(storage)
+    executor = open_executor(storage)
     assert isinstance(executor.query([validate(token=token)])[0], TokenNotActive)
     answers = executor.query([validate(token=token), validate(token=TOKEN)])
     assert [type(one) for one in answers] == [TokenNotActive, LicenseRecord]
@@ -374,4 +374,4 @@ def test_a_database_can_be_named_by_its_socket_too(url: str) -> None:
         f"postgresql:///{parts['dbname']}?host={postgres().folder}&port={parts['port']}&user=keywright"
     )
     with closing(open_storage(by_socket, KEY_RING)) as storage:
-        assert isinstance(Executor(storage).execute([create()])[0], LicenseRecord)
+        assert isinstance(open_executor(storage).execute([create()])[0], LicenseRecord)

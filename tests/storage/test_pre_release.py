@@ -13,12 +13,12 @@ from keywright.core.crypto import KeyRing
 from keywright.core.errors import StoreError
 from keywright.db import database_path, open_storage
 from keywright.db.schema import metadata
-from keywright.engine.executor import Executor
 from keywright.identity.store import find_user, list_api_keys
 from keywright.licensing.licenses.model import Status
 from keywright.maintenance import doctor
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import list_names
+from keywright.registry import open_executor
 from keywright.search import Search, find_page, list_events
 from tests.databases import a_postgres_url
 from tests.jobs import Work
@@ -70,7 +70,7 @@ def _named(url: str) -> list[set[tuple[object, ...]]]:
 
 def test_everything_in_it_is_kept(url: str) -> None:
     with closing(open_storage(url, KEY_RING)) as storage:
-        executor = Executor(storage)
+        executor = open_executor(storage)
         first, second = executor.query([validate("KEY-1"), validate("KEY-2")])
         assert (first.license.customer_id, second.license.customer_id) == (10, 9)
         assert [one.label for one in first.activations] == ["Büro"]
@@ -91,7 +91,7 @@ def test_everything_in_it_is_kept(url: str) -> None:
 
 def test_what_was_going_on_in_it_goes_on(url: str) -> None:
     with closing(open_storage(url, KEY_RING)) as storage:
-        executor = Executor(storage)
+        executor = open_executor(storage)
         (created,) = executor.execute([create("KEY-3")])
         assert created.license.id == 3
         for expected in (Search(customer_id=10), Search(status=Status.DISABLED, customer_id=9)):

@@ -12,9 +12,9 @@ from sqlalchemy import Connection, Engine, create_engine
 from keywright.db import Storage
 from keywright.db.migrate import HEAD, OLDEST_CODE
 from keywright.db.schema import metadata
-from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.identity.store import find_user, list_api_keys
+from keywright.registry import open_executor
 from tests.makers import a_retry, activate, validate
 from tests.storage.conftest import Opener
 from tests.storage.recording import as_json, main
@@ -82,7 +82,7 @@ def test_this_release_reads_what_the_previous_one_wrote(
     replay(connection, recorded)
     connection.commit()
     storage = open_again()
-    executor = Executor(storage)
+    executor = open_executor(storage)
     licenses, renamed = executor.query([validate("a"), validate("d")])
     assert licenses.license.times_activated == 3
     assert [one.label for one in licenses.activations] == ["Büro", None, None]

@@ -12,6 +12,7 @@ from keywright.db import open_storage
 from keywright.db.postgres import PostgresStorage
 from keywright.engine.executor import Executor
 from keywright.licensing.activations.model import LicenseRecord
+from keywright.registry import open_executor
 from tests.makers import KEY_RING, activate, create, validate
 from tests.server import wait_until
 from tools.postgres import FAST, PostgresServer
@@ -55,7 +56,7 @@ class Replicated:
             )
             assert isinstance(storage, PostgresStorage)
             self.storages.append(storage)
-        self.one, self.other = map(Executor, self.storages)
+        self.one, self.other = map(open_executor, self.storages)
         wait_until(self._is_replicated, "the database at the standby")
 
     def _is_replicated(self) -> bool:
@@ -122,7 +123,7 @@ def test_the_standby_answers_when_it_has_everything(replicated: Replicated) -> N
 def test_the_standby_answers_another_object_on_the_same_database_too(replicated: Replicated) -> None:
     replicated.one.execute([create("A")])
     with closing(replicated.storages[1].beside()) as storage:
-        beside = Executor(storage)
+        beside = open_executor(storage)
 
         def is_asked() -> bool:
             taken(beside)
@@ -189,7 +190,7 @@ def test_a_change_is_never_decided_at_the_standby(primary: PostgresServer, stand
     swapped = PostgresStorage(standby.url(name), KEY_RING)
     wait_until(lambda: _has_database(standby, name), "the database at the standby")
     with closing(swapped):
-        (outcome,) = Executor(swapped).execute([create("A")])
+        (outcome,) = open_executor(swapped).execute([create("A")])
     assert isinstance(outcome, StoreUnavailable) or type(outcome).__name__ == "StoreConflict"
 
 

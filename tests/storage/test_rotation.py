@@ -15,7 +15,6 @@ from keywright.core.errors import KeywrightError, LicenseKeyTaken, StoreConflict
 from keywright.db import Storage, ask, change, open_storage, sealed
 from keywright.db.schema import licenses
 from keywright.db.secret_marks import Marks, find_marks
-from keywright.engine.executor import Executor
 from keywright.jobs import store as jobs
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
@@ -24,6 +23,7 @@ from keywright.maintenance.copy import copy
 from keywright.maintenance.doctor import examine
 from keywright.maintenance.resealing import Resealed, reseal
 from keywright.maintenance.rotation import Progress, begin, find_progress, finish
+from keywright.registry import open_executor
 from tests.backups import back_up, restore_backup
 from tests.databases import a_postgres_url
 from tests.makers import (
@@ -79,8 +79,8 @@ def keys_in(storage: Storage) -> list[str]:
 def sell(url: str, amount: int = 450) -> list[str]:
     """Some licenses with the old secret; their keys."""
     with opened(url, KEY_RING) as storage:
-        Executor(storage).execute([create_generator(), create("A", 3)])
-        Executor(storage).execute([activate("A"), generate(1, amount)])
+        open_executor(storage).execute([create_generator(), create("A", 3)])
+        open_executor(storage).execute([activate("A"), generate(1, amount)])
         return keys_in(storage)
 
 
@@ -96,9 +96,9 @@ def test_each_key_is_found_and_is_taken_at_every_step_of_a_rotation(url: str) ->
         nonlocal steps
         steps += 1
         for storage in (server, other):
-            found = Executor(storage).query([validate(key) for key in keys])
+            found = open_executor(storage).query([validate(key) for key in keys])
             assert [one.license.key for one in found] == keys
-            again = Executor(storage).execute([create(keys[0]), create(keys[-1]), rename("A", keys[1])])
+            again = open_executor(storage).execute([create(keys[0]), create(keys[-1]), rename("A", keys[1])])
             assert [type(one) for one in again] == [LicenseKeyTaken] * 3
             assert is_sound(storage)
 
@@ -113,7 +113,7 @@ def test_each_key_is_found_and_is_taken_at_every_step_of_a_rotation(url: str) ->
     assert steps > 4
     with opened(url, NEW) as storage:
         assert is_sound(storage)
-        assert len(Executor(storage).query([validate(key) for key in keys])) == len(keys)
+        assert len(open_executor(storage).query([validate(key) for key in keys])) == len(keys)
     with pytest.raises(StoreError, match=rf"another secret.*its mark is {NEW.secret_mark}"):
         open_storage(url, KEY_RING)
 
@@ -140,14 +140,14 @@ def rotate_again(url: str) -> Resealed:
 def test_a_call_is_answered_as_before_when_it_is_sent_again_after_a_rotation(url: str) -> None:
     call = create("A", retry=a_retry("once", write=as_answer))
     with opened(url, KEY_RING) as storage:
-        (first,) = Executor(storage).execute([call])
+        (first,) = open_executor(storage).execute([call])
     start(url)
     with opened(url) as storage:
-        (during,) = Executor(storage).execute([call])
+        (during,) = open_executor(storage).execute([call])
         reseal(storage, say_nothing)
         finish(storage, BOTH)
     with opened(url, NEW) as storage:
-        (after,) = Executor(storage).execute([call])
+        (after,) = open_executor(storage).execute([call])
     assert during == after
     assert during.body == as_answer(first)
 
@@ -157,14 +157,14 @@ def test_no_key_is_taken_twice_while_servers_create_and_rename_during_a_rotation
 ) -> None:
     keys, moving = [f"KEY-{number}" for number in range(300)], ["M-0", "M-1", "M-2"]
     with opened(url, KEY_RING) as storage:
-        Executor(storage).execute([create(key) for key in [*keys[::3], *moving]])
+        open_executor(storage).execute([create(key) for key in [*keys[::3], *moving]])
     if database == "sqlite":
         start(url)
     is_over = Signal()
 
     def serve(storage: Storage, own: str, order: list[str]) -> int:
         """Try to take each key again and again, with new and with moved licenses; how often that was done."""
-        executor, done = Executor(storage), 0
+        executor, done = open_executor(storage), 0
         while not is_over.is_set():
             for key in order:
                 (outcome,) = executor.execute([create(key)])
@@ -198,7 +198,7 @@ def test_a_key_that_was_taken_with_the_old_secret_meanwhile_is_not_taken_with_th
     with opened(url) as slow, opened(url) as quick:
         with slow.write() as tx:
             assert license_store.find_licenses(tx, ["A"]) == {}
-            Executor(quick).execute([create("A")])
+            open_executor(quick).execute([create("A")])
             start(url)
             with pytest.raises(StoreConflict, match="is taken"):
                 license_store.save_new_licenses(tx, [a_license(id=7, key="A")])
@@ -209,11 +209,11 @@ def test_a_key_that_was_taken_with_the_old_secret_meanwhile_is_not_taken_with_th
 def test_a_rotation_does_not_begin_while_a_process_knows_the_old_secret_only(url: str) -> None:
     sell(url, 1)
     with opened(url, KEY_RING) as storage:
-        Executor(storage).query([validate("A")])
+        open_executor(storage).query([validate("A")])
         with pytest.raises(StoreError, match=r"do not know the new secret|is in use"):
             start(url)
         assert ask(storage, lambda tx: find_marks(tx.connection)) == Marks(KEY_RING.secret_mark)
-        Executor(storage).execute([create("B")])
+        open_executor(storage).execute([create("B")])
     start(url)
 
 
@@ -235,9 +235,9 @@ def test_both_secrets_can_be_known_before_a_rotation_begins(url: str) -> None:
     sell(url, 3)
     with opened(url) as storage:
         assert find_progress(storage, BOTH) is Progress.PREPARED
-        Executor(storage).execute([create("B", retry=a_retry("B", write=as_answer))])
+        open_executor(storage).execute([create("B", retry=a_retry("B", write=as_answer))])
     with opened(url, KEY_RING) as storage:
-        assert Executor(storage).query([validate("B")])[0].license.key == "B"
+        assert open_executor(storage).query([validate("B")])[0].license.key == "B"
         assert is_sound(storage)
     rotate(url)
     with opened(url) as storage:
@@ -272,7 +272,7 @@ def test_a_copy_made_during_a_rotation_can_be_read_as_its_source_can(
         copy(old, new, lambda *_: None)
         assert keys_in(new) == keys
         assert find_progress(new, BOTH) is find_progress(old, BOTH)
-        assert Executor(new).query([validate(keys[3])])[0].license.key == keys[3]
+        assert open_executor(new).query([validate(keys[3])])[0].license.key == keys[3]
         assert is_sound(new)
 
 

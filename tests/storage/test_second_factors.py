@@ -17,6 +17,7 @@ from keywright.identity.commands import DisableSecondFactor, RenewRecoveryCodes
 from keywright.identity.model import Session
 from keywright.identity.second_factors import MOST_FAILURES, hash_recovery_code
 from keywright.identity.store import find_user_by_id
+from keywright.registry import open_executor
 from tests.jobs import decided, events_of
 from tests.makers import (
     NOW,
@@ -130,7 +131,7 @@ def test_of_many_at_the_same_moment_one_signs_in(open_again: Opener) -> None:
 
     def attempt(number: int) -> bool:
         command = start_session(ALICE, token=f"{TOKEN}{number}", code=code(now), now=now)
-        return decided(Executor(open_again()), command) is not None
+        return decided(open_executor(open_again()), command) is not None
 
     with ThreadPoolExecutor(4) as pool:
         assert sorted(pool.map(attempt, range(4))) == [False, False, False, True]

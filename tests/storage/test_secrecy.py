@@ -18,10 +18,11 @@ from keywright.db.sqlite import copy
 from keywright.engine import idempotency
 from keywright.engine.executor import Executor
 from keywright.engine.idempotency import IdempotencyRecord
-from keywright.identity import api_keys, passwords, sessions
+from keywright.identity import passwords, sessions
 from keywright.identity.model import Permissions
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
+from keywright.registry import open_executor
 from tests.databases import execute, postgres
 from tests.makers import (
     KEY_RING,
@@ -36,6 +37,7 @@ from tests.makers import (
     deactivate_all,
     delete,
     generate,
+    issue_api_key,
     refuse_sign_in,
     rename,
     start_session,
@@ -122,7 +124,7 @@ def test_no_license_key_stands_in_the_database_its_log_or_a_copy(
 ) -> None:
     for n in range(100):
         old, new = f"{canary}-{n}", f"{canary}-{n}-new"
-        executor.execute([create(old, retry=a_retry(old, write=as_answer)), activate(old)])
+        executor.execute([create(old, idempotency=a_retry(old, write=as_answer)), activate(old)])
         executor.execute([update(old, product_id=7), rename(old, new), activate(new)])
         executor.execute([create("taken"), rename(new, "taken"), activate(old)])
         executor.execute([deactivate_all(new), delete(new), delete("taken")])
@@ -135,7 +137,7 @@ def test_no_license_key_stands_in_a_copy_or_in_what_is_left_after_closing(
     tmp_path: Path, canary: str
 ) -> None:
     with closing(a_storage(tmp_path)) as storage:
-        Executor(storage).execute([create(canary), activate(canary)])
+        open_executor(storage).execute([create(canary), activate(canary)])
         copy(storage.path, tmp_path / "copy.db")
     assert set(files_in(tmp_path)) == {"keywright.db", "keywright.db.lock", "copy.db"}
     assert found_in(files_in(tmp_path), canary) == []
@@ -151,7 +153,8 @@ def test_no_generated_key_stands_in_the_database(executor: Executor, everything:
 def test_a_kept_answer_is_sealed_for_its_call(storage: Storage, everything: Everything, canary: str) -> None:
     body = json.dumps({"licenseKey": f"{canary}-1", "activationData": {"token": canary}}).encode()
     with storage.write() as tx:
-        idempotency.save_idempotency_record(tx, b"1" * 32, IdempotencyRecord(b"d" * 32, 200, body), NOW)
+        record = IdempotencyRecord(b"d" * 32, 200, body)
+        idempotency.save_idempotency_records(tx, {b"1" * 32: record}, {b"1" * 32: NOW})
     assert found_in(everything(), canary) == []
     with storage.write() as tx:
         tx._connection.execute(update_table(idempotency_records).values(scope=b"2" * 32))
@@ -162,11 +165,11 @@ def test_a_kept_answer_is_sealed_for_its_call(storage: Storage, everything: Ever
 def test_no_credential_and_no_password_stands_in_the_database(
     storage: Storage, everything: Everything
 ) -> None:
-    issued = api_keys.issue_api_key(storage, "shop", Permissions.READ, NOW)
+    issued = issue_api_key(storage, "shop", Permissions.READ, NOW)
     password, token = "correct horse battery staple", sessions.new_session_token()
     user = create_user(password_hash=passwords.hash_password(password))
     # People type their passwords into the wrong field.
-    Executor(storage).execute([user, start_session(1, token), refuse_sign_in(password)])
+    open_executor(storage).execute([user, start_session(1, token), refuse_sign_in(password)])
     files = everything()
     for secret in (issued.consumer_key, issued.consumer_secret, password, token):
         assert found_in(files, secret) == []
@@ -186,8 +189,10 @@ def test_neither_the_secret_nor_what_derives_from_it_stands_in_the_database(
 def test_what_the_server_writes_into_its_log_holds_no_license_key(
     storage: Storage, everything: Everything, canary: str
 ) -> None:
-    Executor(storage).execute([create(canary), create("b")])
-    outcomes = Executor(storage).execute([rename("b", canary), create("c", order_id=2**63), create(canary)])
+    open_executor(storage).execute([create(canary), create("b")])
+    outcomes = open_executor(storage).execute(
+        [rename("b", canary), create("c", order_id=2**63), create(canary)]
+    )
     assert [type(one) for one in outcomes] == [LicenseKeyTaken, RejectedByDatabase, LicenseKeyTaken]
     with pytest.raises((RejectedByDatabase, StoreConflict)), storage.write() as tx:
         license_store.save_new_licenses(tx, [a_license(id=tx.next_id("license"), key=canary)])

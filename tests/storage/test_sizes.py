@@ -52,8 +52,9 @@ def many(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
                     for n in range(1, 321)
                 ],
             )
-            for n in range(1, 321):
-                idempotency.save_idempotency_record(tx, scope(n), IdempotencyRecord(scope(n), 200, b""), NOW)
+            scopes = [scope(n) for n in range(1, 321)]
+            kept = {one: IdempotencyRecord(one, 200, b"") for one in scopes}
+            idempotency.save_idempotency_records(tx, kept, dict.fromkeys(scopes, NOW))
         yield storage
 
 
@@ -94,7 +95,7 @@ def test_more_rows_than_one_statement_takes_are_changed_and_found(many: Storage)
     more = [a_license(id=n, key=key(n)) for n in numbers]
     with many.write() as tx:
         license_store.save_new_licenses(tx, more)
-        license_store.save_places_taken(tx, [replace(one, times_activated=1) for one in more])
+        license_store.save_licenses(tx, [(one, replace(one, times_activated=1)) for one in more])
         found = license_store.find_licenses(tx, [one.key for one in more])
         assert {one.id: one.times_activated for one in found.values()} == dict.fromkeys(numbers, 1)
         activation_store.delete_licenses(tx, numbers)

@@ -10,10 +10,10 @@ import pytest
 from keywright.core.errors import StoreBusy, StoreUnavailable
 from keywright.db import ReadTransaction, sqlite
 from keywright.db.sqlite import SqliteStorage
-from keywright.engine.executor import Executor
-from keywright.engine.health import CheckStore
+from keywright.engine.health import CheckDatabase
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
+from keywright.registry import open_executor
 from tests.makers import (
     KEY,
     TOKEN,
@@ -84,7 +84,7 @@ def test_a_reader_cannot_write(storage: SqliteStorage) -> None:
 
 
 def test_refusals_write_nothing(storage: SqliteStorage) -> None:
-    executor = Executor(storage)
+    executor = open_executor(storage)
     executor.execute([create(limit=1), activate()])
     with storage.write() as tx:
         before = tx._connection.exec_driver_sql("SELECT total_changes()").scalar_one()
@@ -125,7 +125,7 @@ def test_a_foreign_lock_is_waited_for_no_longer_than_the_limit(
 
 
 def test_a_lock_that_comes_in_the_middle_of_the_work_is_busy_too(storage: SqliteStorage) -> None:
-    executor = Executor(storage)
+    executor = open_executor(storage)
     executor.execute([create()])
     with held_by_another_program(storage):
         with pytest.raises(StoreBusy):
@@ -139,14 +139,14 @@ def test_waiting_in_vain_is_each_commands_outcome(
     storage: SqliteStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.05)
-    executor = Executor(storage)
+    executor = open_executor(storage)
     with held_by_another_program(storage):
         outcomes = executor.execute([create("a"), create("b")])
     assert [type(one) for one in outcomes] == [StoreBusy, StoreBusy]
 
 
 def test_a_full_disk_makes_changes_unavailable_and_heals(storage: SqliteStorage) -> None:
-    executor = Executor(storage)
+    executor = open_executor(storage)
     executor.execute([create()])
     with storage.write() as tx:
         pages = pragma(tx, "page_count")
@@ -161,14 +161,14 @@ def test_a_full_disk_makes_changes_unavailable_and_heals(storage: SqliteStorage)
 
 
 def test_an_answer_to_a_change_that_did_not_last_is_not_kept(storage: SqliteStorage) -> None:
-    executor = Executor(storage)
+    executor = open_executor(storage)
     executor.execute([create()])
     with storage.write() as tx:
         pragma(tx, "max_page_count=1")
     many = [create(f"key {n}" + "x" * 200) for n in range(500)]
-    outcomes = executor.execute([activate(retry=a_retry("call")), *many])
+    outcomes = executor.execute([activate(idempotency=a_retry("call")), *many])
     assert {type(one) for one in outcomes} == {StoreUnavailable}
-    (outcome,) = executor.execute([activate(retry=a_retry("call"))])
+    (outcome,) = executor.execute([activate(idempotency=a_retry("call"))])
     assert outcome.license.times_activated == 1
 
 
@@ -178,7 +178,7 @@ def test_a_database_that_vanished_is_unavailable_for_questions_and_changes(
     storage.close()
     hidden = tmp_path / "hidden.db"
     storage.path.rename(hidden)
-    executor = Executor(storage)
+    executor = open_executor(storage)
     assert isinstance(executor.query([validate()])[0], StoreUnavailable)
     assert isinstance(executor.execute([create()])[0], StoreUnavailable)
     assert not storage.path.exists()
@@ -192,7 +192,7 @@ def test_a_database_that_vanished_is_unavailable_for_questions_and_changes(
 def test_a_database_that_was_overwritten_does_not_answer(storage: SqliteStorage) -> None:
     storage.close()
     storage.path.write_bytes(b"dear diary\n" * 10_000)
-    (outcome,) = Executor(storage).query([CheckStore()])
+    (outcome,) = open_executor(storage).query([CheckDatabase()])
     assert isinstance(outcome, StoreUnavailable)
 
 

@@ -10,6 +10,7 @@ from keywright.db import Storage, ask, change
 from keywright.db.schema import limit_refusals
 from keywright.engine.executor import Executor
 from keywright.identity.store import list_api_keys, save_new_api_key
+from keywright.registry import open_executor
 from tests.makers import LATER, NOW, an_api_key, create
 from tests.storage.conftest import EVERY_ISOLATION, Opener
 from tests.storage.projected import day, found_counts, tally
@@ -87,14 +88,14 @@ def test_nothing_counted_changes_nothing(executor: Executor, storage: Storage) -
 
 
 def test_those_who_keep_counts_at_once_do_not_hinder_each_other(open_again: Opener, storage: Storage) -> None:
-    Executor(storage).execute([create(f"{one}") for one in range(50)])
+    open_executor(storage).execute([create(f"{one}") for one in range(50)])
     there = {f"{one}": 1 for one in range(50)}
     back = dict(reversed(there.items()))
 
     def keep(executor: Executor, refused: dict[str, int]) -> list[object]:
         return [one for _ in range(20) for one in executor.execute([tally(validations=1, refused=refused)])]
 
-    processes = [(Executor(open_again()), there), (Executor(open_again()), back)]
+    processes = [(open_executor(open_again()), there), (open_executor(open_again()), back)]
     with ThreadPoolExecutor(2) as pool:
         outcomes = [one for done in pool.map(keep, *zip(*processes, strict=True)) for one in done]
     kept = sum(one is None for one in outcomes)

@@ -11,9 +11,9 @@ import pytest
 from keywright.core.errors import QueueFull
 from keywright.db import Storage
 from keywright.engine.desk import Desk
-from keywright.engine.executor import Executor
 from keywright.http.pages.runner import Runner
 from keywright.identity.store import list_users
+from keywright.registry import open_executor
 from tests.makers import a_storage
 
 
@@ -25,7 +25,7 @@ def storage(tmp_path: Path) -> Iterator[Storage]:
 
 @asynccontextmanager
 async def a_runner(storage: Storage) -> AsyncIterator[Runner]:
-    desk = Desk(Executor(storage), most_waiting=100)
+    desk = Desk(open_executor(storage), most_waiting=100)
     runner = Runner(storage, desk, count_calls=lambda: 0, wake_jobs=lambda: None)
     try:
         yield runner

@@ -15,7 +15,9 @@ from keywright.search import EventRecord
 from tests.makers import a_user, an_event
 
 NAMES = Names(users={1: "ada"}, api_keys={3: "shop"}, products={7: "Lumen"}, customers={8: "Larch Street"})
-_WRITTEN = re.compile(r'(?:announce|note|Event|_note|Note)\([^)]*?"([a-z_]+\.[a-z_]+)"', re.DOTALL)
+_WRITTEN = re.compile(
+    r'(?:record_event|record_license_event|Event|_note|RecordEvent)\([^)]*?"([a-z_]+\.[a-z_]+)"', re.DOTALL
+)
 _KNOWN = {name for named in EVENTS.values() for name in named}
 
 

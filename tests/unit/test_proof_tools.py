@@ -91,10 +91,12 @@ def test_every_branch_of_the_modules_that_decide_is_run() -> None:
 
 
 def test_a_branch_that_no_test_runs_is_found() -> None:
-    found = coverage.run(("tests/unit/test_rules.py", "-k", "activate_takes_one_place"), ("rules",))
+    found = coverage.run(
+        ("tests/unit/test_rules.py", "-k", "activate_takes_one_place"), ("licensing.activations.rules",)
+    )
     coverage.write_down(found, "control: all tests but one are left out")
-    assert found["rules"].branches_left > 0
-    assert found["rules"].statements_left > 0
+    assert found["licensing.activations.rules"].branches_left > 0
+    assert found["licensing.activations.rules"].statements_left > 0
     assert not coverage.is_right(found)
 
 
@@ -161,10 +163,14 @@ def test_what_only_people_and_type_checkers_read_is_left_alone() -> None:
 
 
 def test_a_mutant_keeps_its_name_when_it_moves() -> None:
-    source = source_of("rules").read_text()
+    source = source_of("licensing.activations.rules").read_text()
     moved = "# A line.\n\n" + source
-    assert [name for name, _ in names_of("rules", moved)] == [name for name, _ in names_of("rules", source)]
-    assert len({name for name, _ in names_of("rules", source)}) == len(names_of("rules", source))
+    assert [name for name, _ in names_of("licensing.activations.rules", moved)] == [
+        name for name, _ in names_of("licensing.activations.rules", source)
+    ]
+    assert len({name for name, _ in names_of("licensing.activations.rules", source)}) == len(
+        names_of("licensing.activations.rules", source)
+    )
 
 
 def test_every_reason_for_a_survivor_is_about_a_mutant_that_there_is() -> None:
@@ -197,9 +203,16 @@ def test_a_survivor_needs_a_reason_and_one_of_ten_is_the_most(
 
 
 def test_a_reason_that_is_no_longer_needed_is_found() -> None:
-    (noticed, _), *_ = names_of("rules", source_of("rules").read_text())
-    gone = Name("rules", "activate", "return 1", "return 2")
+    (noticed, _), *_ = names_of(
+        "licensing.activations.rules", source_of("licensing.activations.rules").read_text()
+    )
+    gone = Name("licensing.activations.rules", "activate", "return 1", "return 2")
     known = {noticed: "It is so.", gone: "It was so."}
-    assert mutation.outdated({"rules": Findings(9, 9)}, known, is_all=True) == [noticed, gone]
-    assert mutation.outdated({"rules": Findings(9, 9)}, known, is_all=False) == [gone]
-    assert mutation.outdated({"rules": Findings(9, 8, 0, [noticed])}, known, is_all=True) == [gone]
+    assert mutation.outdated({"licensing.activations.rules": Findings(9, 9)}, known, is_all=True) == [
+        noticed,
+        gone,
+    ]
+    assert mutation.outdated({"licensing.activations.rules": Findings(9, 9)}, known, is_all=False) == [gone]
+    assert mutation.outdated(
+        {"licensing.activations.rules": Findings(9, 8, 0, [noticed])}, known, is_all=True
+    ) == [gone]

@@ -16,6 +16,7 @@ from keywright.cli.options import (
     with_installation_made,
 )
 from keywright.core.parsing import write_time
+from keywright.identity.commands import IssueApiKey, RevokeApiKey
 from keywright.identity.model import ApiKey, Permissions
 
 app = typer.Typer(name="apikey", no_args_is_help=True, help="Give programs access to the API, or end it.")
@@ -45,18 +46,19 @@ def create(
     read: look at licenses and generators. write: change them. client: only activate, deactivate and validate,
     with --product-id only licenses of that product; this one may be inside a program that you give away.
     """
-    from keywright.identity import api_keys as access
+    from keywright.identity.api_keys import new_secrets
 
     if product_id is not None and permissions is not Permissions.CLIENT:
         raise WrongUsage("--product-id goes with --permissions client only")
-    issued = access.issue_api_key(
-        here.storage, name, permissions, here.now, product_id=product_id, origin=here.origin
+    new = new_secrets()
+    api_key: ApiKey = here.change(
+        IssueApiKey, name=name, permissions=permissions, product_id=product_id, **new.hashed()
     )
-    secrets = {"consumer_key": issued.consumer_key, "consumer_secret": issued.consumer_secret}
+    secrets = {"consumer_key": new.consumer_key, "consumer_secret": new.consumer_secret}
     if as_json:
-        output.print_json(output.api_key_json(issued.api_key) | secrets)
+        output.print_json(output.api_key_json(api_key) | secrets)
         return
-    output.print_heading(f"API key {issued.api_key.id} is made")
+    output.print_heading(f"API key {api_key.id} is made")
     output.print_fields(list(secrets.items()))
     output.print_line("\nKeep the secret now: it is not stored and cannot be shown again.")
 
@@ -65,9 +67,10 @@ def create(
 @with_installation
 def list_api_keys(here: Installation, as_json: AsJson = False) -> None:
     """List the API keys, revoked ones included, oldest first."""
-    from keywright.identity import api_keys as access
+    from keywright.db import ask
+    from keywright.identity import store
 
-    api_keys = access.list_api_keys(here.storage)
+    api_keys = ask(here.storage, store.list_api_keys)
     if as_json:
         output.print_json_array(map(output.api_key_json, api_keys))
         return
@@ -83,9 +86,7 @@ def revoke(
     api_key_id: Annotated[int, typer.Argument(metavar="ID", min=1, help="The API key's number.")],
 ) -> None:
     """End an API key at once and for good."""
-    from keywright.identity import api_keys as access
-
-    access.revoke_api_key(here.storage, api_key_id, here.now, origin=here.origin)
+    here.change(RevokeApiKey, api_key_id=api_key_id)
     output.print_line(f"API key {api_key_id} is revoked.")
 
 

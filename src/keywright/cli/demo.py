@@ -7,8 +7,11 @@ from urllib.parse import quote
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.config import Settings, open_installation
-from keywright.identity import api_keys as access
+from keywright.db import ask
+from keywright.identity.api_keys import new_secrets
+from keywright.identity.commands import IssueApiKey
 from keywright.identity.model import ApiKey, Permissions
+from keywright.identity.store import list_api_keys
 from keywright.licensing.activations.commands import FindLicenses
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses.keys import UNAMBIGUOUS
@@ -41,7 +44,7 @@ def prepare(settings: Settings) -> Demo | None:
     storage = open_installation(settings)
     try:
         here = Installation(storage, settings)
-        first, api_keys = _first_license(here), access.list_api_keys(storage)
+        first, api_keys = _first_license(here), ask(storage, list_api_keys)
         return _fill(here) if first is None and not api_keys else _find(first, api_keys)
     finally:
         storage.close()
@@ -91,12 +94,13 @@ def _first_license(here: Installation) -> LicenseRecord | None:
 
 
 def _fill(here: Installation) -> Demo:
-    issued = access.issue_api_key(
-        here.storage, _API_KEY_NAME, Permissions.READ_WRITE, here.now, origin=here.origin
+    new = new_secrets()
+    api_key: ApiKey = here.change(
+        IssueApiKey, name=_API_KEY_NAME, permissions=Permissions.READ_WRITE, **new.hashed()
     )
     generator = here.change(
         CreateGenerator,
-        by=issued.api_key.id,
+        by=api_key.id,
         name="Demo",
         charset=UNAMBIGUOUS,
         chunks=5,
@@ -106,9 +110,9 @@ def _fill(here: Installation) -> Demo:
     )
     records: tuple[LicenseRecord, ...] = here.change(
         GenerateLicenses,
-        by=issued.api_key.id,
+        by=api_key.id,
         generator_id=generator.id,
         amount=1,
         status=Status.ACTIVE,
     )
-    return Demo(records[0].license.key, f"{issued.consumer_key}:{issued.consumer_secret}")
+    return Demo(records[0].license.key, f"{new.consumer_key}:{new.consumer_secret}")

@@ -32,21 +32,21 @@ class Installation:
 
     def __init__(self, storage: "Storage", settings: "Settings") -> None:
         # Imported here, like everything slow, so that --help and completion need not wait for it.
-        from keywright.engine.executor import Executor
+        from keywright.registry import open_executor
 
         self.storage = storage
         self.settings = settings
         self.origin = Origin(actor=_actor(), ip_address=_HERE, user_agent="")
-        self._batches = Executor(storage, settings.record_limits)
+        self._executor = open_executor(storage, settings.record_limits)
         self.now = datetime.now(UTC).replace(microsecond=0)
 
     def change(self, command: Callable[..., Command], **fields: Any) -> Any:
         """Decide a command that has these fields; what it changed is durable then."""
-        return _value(self._batches.execute([command(now=self.now, origin=self.origin, **fields)]))
+        return _value(self._executor.execute([command(now=self.now, origin=self.origin, **fields)]))
 
     def ask(self, query: Query) -> Any:
         """The answer to a question."""
-        return _value(self._batches.query([query]))
+        return _value(self._executor.query([query]))
 
     def repair(self, finding: "Finding") -> None:
         """Repair what the doctor found."""

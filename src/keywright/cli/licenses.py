@@ -243,7 +243,7 @@ def update(
     _refuse_two_ends(changes.get("expires_at"), changes.get("valid_for_days"))
     if "expires_at" in changes:
         changes.setdefault("valid_for_days", None)
-    record: LicenseRecord = here.change(UpdateLicense, key=key, changes=changes)
+    record: LicenseRecord = here.change(UpdateLicense, license=key, changes=changes)
     _print_license(here, record, f"License {record.license.id} is changed.", as_json=as_json)
 
 
@@ -267,7 +267,7 @@ def delete(
         active = f"{license.times_activated} of them active"
         question = f"Delete {what} and its {records} activations, {active}?"
         typer.confirm(question, abort=True, err=True)
-    here.change(DeleteLicense, key=key)
+    here.change(DeleteLicense, license=key)
     output.print_line("The license and its activations are deleted.")
 
 
@@ -290,9 +290,9 @@ def activate(
         raise WrongUsage("Give either --token or --label: a place that is taken back keeps its label")
     record: LicenseRecord
     if token is None:
-        record = here.change(Activate, key=key, label=label)
+        record = here.change(Activate, license=key, label=label)
     else:
-        record = here.change(Reactivate, key=key, token=token)
+        record = here.change(Reactivate, license=key, token=token)
     if as_json:
         output.print_json(output.activated_json(record))
         return
@@ -325,9 +325,9 @@ def deactivate(
         raise WrongUsage("Give either --token or --all")
     record: LicenseRecord
     if token is None:
-        record = here.change(DeactivateAll, key=key)
+        record = here.change(DeactivateAll, license=key)
     else:
-        record = here.change(Deactivate, key=key, token=token)
+        record = here.change(Deactivate, license=key, token=token)
     if as_json:
         output.print_json(output.activated_json(record, is_many=is_all))
         return

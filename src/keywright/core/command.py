@@ -1,8 +1,9 @@
-"""The command, and what every command has."""
+"""Commands and queries: requests to change and to read, with everything that deciding them needs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
-from typing import Any
+from enum import Enum, auto
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -15,9 +16,26 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     user_agent: str
 
 
+class Cost(Enum):
+    """How much work a command or query is: the desk chooses its lane, its thread and its timeout by it."""
+
+    #: Little: many are decided in one transaction.
+    BATCHED = auto()
+    #: More: decided alone, in another thread.
+    ALONE = auto()
+    #: Much: alone, and the database may take long.
+    LONG = auto()
+    #: A step of a job: alone; the desk breaks it off when it takes too long.
+    STEP = auto()
+    #: A question about very many licenses.
+    LIST = auto()
+    #: A question about a license with very many activations.
+    LARGE = auto()
+
+
 class IdempotentCall(msgspec.Struct, frozen=True):
-    """The caller may send this call again: ``scope`` names the call (32 bytes), ``request_digest``
-    what it asked for, and ``write_answer`` turns an outcome into the status and body to be kept. Without
+    """The caller may send this call again: ``scope`` names the call (32 bytes), ``request_digest`` what it
+    asked for, and ``write_answer`` turns an outcome into the status and body to keep. Without
     ``keeps_refusals``, only a success is kept: a refusal changed nothing, and is decided again.
     """
 
@@ -30,15 +48,25 @@ class IdempotentCall(msgspec.Struct, frozen=True):
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """A request to change something. ``by`` is the number of the API key or user who asks."""
 
+    cost: ClassVar[Cost] = Cost.BATCHED
+    #: Whether the server gives this command itself, again and again: it does not wait for other processes,
+    #: and failures are for the loop that gives it to report.
+    is_internal: ClassVar[bool] = False
+
     now: datetime
     origin: Origin
     by: int | None = None
-    retry: IdempotentCall | None = None
+    idempotency: IdempotentCall | None = None
 
     @property
-    def parts(self) -> "tuple[Command, ...]":
+    def parts(self) -> "Collection[Command]":
         """The commands that this one is made of: itself, or the changes that it carries."""
         return (self,)
+
+    @property
+    def locks(self) -> Collection[str | int]:
+        """The licenses that deciding the command locks, by key or by id."""
+        return ()
 
     @property
     def api_key_id(self) -> int | None:
@@ -48,3 +76,11 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """A request to read."""
+
+    cost: ClassVar[Cost] = Cost.BATCHED
+
+
+class Rerouted(NamedTuple):
+    """The outcome of a query that costs more than it promised: this one is to be asked instead."""
+
+    query: Query

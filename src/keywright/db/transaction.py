@@ -7,13 +7,13 @@ counts, ``save_x`` writes.
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, Table, insert
+from sqlalchemy import Connection, Table, insert, literal, select
 
 from keywright.core.crypto import KeyRing
 from keywright.db.bulk import Lookup, Values
 from keywright.db.secret_marks import lock_ring
 
-_MOST_FORGOTTEN = 5_000
+_PING = select(literal(1))
 
 
 class Numbers(Protocol):
@@ -42,6 +42,10 @@ class ReadTransaction:
     def key_ring(self) -> KeyRing:
         """What seals and signs with the installation's secret."""
         return self._key_ring
+
+    def ping(self) -> None:
+        """Let the database answer a statement that needs no table."""
+        self._connection.execute(_PING)
 
 
 class WriteTransaction(ReadTransaction):

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from keywright.core.command import Command, Query
+from keywright.core.command import Command, Cost, Query, Rerouted
 from keywright.core.errors import (
     FateUnknown,
     Fault,
@@ -28,37 +28,23 @@ from keywright.core.errors import (
     WaitedTooLong,
 )
 from keywright.engine.executor import Executor, Outcome
-from keywright.engine.idempotency import PurgeIdempotencyRecords
-from keywright.jobs.commands import ChangeStep, ExportStep, GenerateStep
-from keywright.licensing.activations.commands import FindLicenses, ListLicenses, Validate, ValidateAlone
-from keywright.licensing.queries import TakesLong
-from keywright.maintenance.commands import PurgeAddresses, PurgeEvents
-from keywright.provisioning.generators.commands import GenerateLicenses
-from keywright.search.commands import ProjectEvents, SaveCounters
 
 #: The most that are decided together.
-MOST_AT_ONCE = 128
-#: How long an answer from a database elsewhere is waited for, in seconds; then the connection is broken.
-_PATIENCE = 7.0
-#: The same for commands that are long by themselves.
-_LONG_PATIENCE = 60.0
-#: How long a call waits before it is decided, in seconds, unless the desk is told otherwise; then it is
-#: refused. How often it is looked who has waited that long, while a batch is decided in another thread.
+MAX_BATCH = 128
+#: How long a database elsewhere may take for an answer, in seconds; then the connection is broken. The same
+#: for what is long by itself, and for a step of a job, which is followed by a smaller one then.
+_TIMEOUT = 7.0
+_LONG_TIMEOUT = 60.0
+STEP_TIMEOUT = 20.0
+#: A call that has waited this long, in seconds, and is not being decided is refused, unless the desk is told
+#: otherwise. The check runs at this interval while a batch is decided in another thread.
 ANSWER_WITHIN = 10.0
-_LOOK_EVERY = 0.25
-#: How long another process that is writing is waited for at once, in seconds; then it is looked who still
-#: waits for an answer.
+_CHECK_INTERVAL = 0.25
+#: How long one attempt waits for another process that is writing, in seconds; callers that have gone leave
+#: the batch before the next one.
 _BUSY_WAIT = 0.25
-#: How long a step of a job may take, in seconds; then it is broken off, and the next one is smaller.
-STEP_PATIENCE = 20.0
-#: Questions about very many licenses, and how many of them may wait; and how many about very many records.
-_LISTS: frozenset[type] = frozenset((FindLicenses, ListLicenses))
-_MOST_LISTS, _MOST_LARGE = 64, 256
-_STEPS: frozenset[type] = frozenset({GenerateStep, ChangeStep, ExportStep})
-#: What is long by itself.
-_LONG = _LISTS | {GenerateLicenses, PurgeIdempotencyRecords}
-#: What is decided alone, in another thread, while others go on.
-_ALONE = _LONG | _STEPS | {ValidateAlone, ProjectEvents, SaveCounters, PurgeAddresses, PurgeEvents}
+#: The most calls that may wait in the lanes of lists, and of licenses with very many activations.
+_MAX_LISTS, _MAX_LARGE = 64, 256
 
 log = logging.getLogger(__name__)
 
@@ -104,25 +90,25 @@ class _Lane(Generic[Item]):
         self._loop = asyncio.get_running_loop()
         self._thread: ThreadPoolExecutor | None = None
         self._aside: asyncio.Task[None] | None = None
-        self._patience: asyncio.TimerHandle | None = None
+        self._timeout: asyncio.TimerHandle | None = None
         #: Whether what is being decided was broken off.
         self._is_broken = False
-        self._look: asyncio.TimerHandle | None = None
+        self._check: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def submit(self, item: Item, asker: PendingCall | None) -> "asyncio.Future[Outcome]":
+    def submit(self, item: Item, waiting_call: PendingCall | None) -> "asyncio.Future[Outcome]":
         """Join the lane. Raises ``QueueFull`` or ``ShuttingDown``."""
         if self._is_closed:
             raise ShuttingDown
         if len(self._waiting) >= self._most_waiting:
             raise QueueFull
         future: asyncio.Future[Outcome] = self._loop.create_future()
-        self._waiting.append((item, future, asker, self._loop.time()))
-        if asker is not None:
-            asker.is_begun = False
+        self._waiting.append((item, future, waiting_call, self._loop.time()))
+        if waiting_call is not None:
+            waiting_call.is_begun = False
         if not self._is_awake:
             self._is_awake = True
             self._loop.call_soon(self._turn)
@@ -140,7 +126,7 @@ class _Lane(Generic[Item]):
     def _turn(self) -> None:
         """One turn of the event loop: wait while calls keep coming, else serve those who wait."""
         waiting = len(self._waiting)
-        if self._seen < waiting < MOST_AT_ONCE:
+        if self._seen < waiting < MAX_BATCH:
             self._seen = waiting
             self._loop.call_soon(self._turn)
             return
@@ -155,22 +141,22 @@ class _Lane(Generic[Item]):
         """Those who come next. Who has gone, or waited too long, is not decided at all."""
         batch: _Batch[Item] = []
         waiting, latest = self._waiting, self._loop.time() - self._answer_within
-        while waiting and len(batch) < MOST_AT_ONCE:
-            is_alone = type(waiting[0][0]) in _ALONE
+        while waiting and len(batch) < MAX_BATCH:
+            is_alone = waiting[0][0].cost is not Cost.BATCHED
             if is_alone and batch:
                 break
             entry = waiting.popleft()
             if not _is_wanted(entry, latest):
                 continue
             batch.append(entry)
-            if (asker := entry[2]) is not None:
-                asker.is_begun = True
+            if (waiting_call := entry[2]) is not None:
+                waiting_call.is_begun = True
             if is_alone:
                 break
         return batch
 
     def _serve(self, batch: _Batch[Item]) -> None:
-        if type(batch[0][0]) in _ALONE or self._interrupt is not None:
+        if batch[0][0].cost is not Cost.BATCHED or self._interrupt is not None:
             self._aside = self._loop.create_task(self._serve_aside(batch))
             return
         try:
@@ -183,8 +169,8 @@ class _Lane(Generic[Item]):
 
     async def _serve_aside(self, batch: _Batch[Item]) -> None:
         """Decide in another thread; those who give up while another process is writing leave the batch."""
-        if self._look is None:
-            self._look = self._loop.call_later(_LOOK_EVERY, self._refuse_late)
+        if self._check is None:
+            self._check = self._loop.call_later(_CHECK_INTERVAL, self._refuse_late)
         outcomes: list[Outcome] = []
         while batch:
             try:
@@ -201,7 +187,7 @@ class _Lane(Generic[Item]):
         wait = _BUSY_WAIT if self._interrupt is None else None
         call = partial(self._outcomes, batch, wait)
         self._is_broken = False
-        self._be_patient(_patience_with(batch[0][0]))
+        self._start_timeout(_timeout_for(batch[0][0].cost))
         try:
             outcomes = await self._loop.run_in_executor(self._thread, call)
             return [_after_interrupt(one) for one in outcomes] if self._is_broken else outcomes
@@ -214,25 +200,25 @@ class _Lane(Generic[Item]):
         except Exception as problem:
             return _all_faulty(problem, batch)
         finally:
-            if self._patience is not None:
-                self._patience.cancel()
+            if self._timeout is not None:
+                self._timeout.cancel()
 
     def _refuse_late(self) -> None:
         """Refuse those who have waited too long, while others are decided."""
         latest = self._loop.time() - self._answer_within
         while self._waiting and not _is_wanted(self._waiting[0], latest):
             self._waiting.popleft()
-        self._look = self._loop.call_later(_LOOK_EVERY, self._refuse_late) if self._is_awake else None
+        self._check = self._loop.call_later(_CHECK_INTERVAL, self._refuse_late) if self._is_awake else None
 
-    def _be_patient(self, seconds: float) -> None:
+    def _start_timeout(self, seconds: float) -> None:
         if self._interrupt is not None:
-            self._patience = self._loop.call_later(seconds, self._lose_patience, seconds, self._interrupt)
+            self._timeout = self._loop.call_later(seconds, self._break_off, seconds, self._interrupt)
 
-    def _lose_patience(self, seconds: float, interrupt: Callable[[], None]) -> None:
+    def _break_off(self, seconds: float, interrupt: Callable[[], None]) -> None:
         log.error("the database has not answered for %.0f s; its connections are broken", seconds)
         self._is_broken = True
         interrupt()
-        self._be_patient(_PATIENCE)
+        self._start_timeout(_TIMEOUT)
 
     def _outcomes(self, batch: _Batch[Item], wait: float | None) -> list[Outcome]:
         try:
@@ -260,10 +246,10 @@ class _Lane(Generic[Item]):
 
 def _is_wanted(entry: _Entry[Any], latest: float) -> bool:
     """Whether a caller that came after ``latest`` is still waiting. If not, the call is refused, undone."""
-    _, future, asker, since = entry
+    _, future, waiting_call, since = entry
     if future.done():
         return False
-    if since < latest or (asker is not None and asker.is_gone):
+    if since < latest or (waiting_call is not None and waiting_call.is_gone):
         future.set_result(WaitedTooLong())
         return False
     return True
@@ -276,11 +262,10 @@ def _value(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _patience_with(item: Command | Query) -> float:
-    """The time that the database may take for this, in seconds."""
-    if type(item) in _STEPS:
-        return STEP_PATIENCE
-    return _LONG_PATIENCE if type(item) in _LONG else _PATIENCE
+def _timeout_for(cost: Cost) -> float:
+    if cost is Cost.STEP:
+        return STEP_TIMEOUT
+    return _LONG_TIMEOUT if cost in (Cost.LONG, Cost.LIST) else _TIMEOUT
 
 
 def _after_interrupt(outcome: Outcome) -> Outcome:
@@ -317,7 +302,7 @@ class Desk:
                 most_waiting=most,
                 interrupt=None if is_near else partial(self._interrupt_beside, name),
             )
-            for name, most in (("lists", _MOST_LISTS), ("large", _MOST_LARGE))
+            for name, most in (("lists", _MAX_LISTS), ("large", _MAX_LARGE))
         )
         # Where several can write at once, steps of jobs keep only those waiting who want their licenses.
         self._steps: _Lane[Command] = self._changes
@@ -327,24 +312,23 @@ class Desk:
         self._beside: dict[str, Executor] = {}
         self._running: set[bytes] = set()
 
-    async def execute(self, command: Command, asker: PendingCall | None = None) -> Any:
+    async def execute(self, command: Command, waiting_call: PendingCall | None = None) -> Any:
         """The outcome's value; what changed is durable then.
 
         Raises the refusal that the command met, ``IdempotencyKeyBusy``, ``QueueFull``, ``WaitedTooLong``,
         ``ShuttingDown`` or another fault.
         """
-        if command.retry is not None:
-            return await self._change_once(command, asker, command.retry.scope)
-        lane = self._steps if type(command) in _STEPS else self._changes
-        return _value(await lane.submit(command, asker))
+        if command.idempotency is not None:
+            return await self._change_once(command, waiting_call, command.idempotency.scope)
+        lane = self._steps if command.cost is Cost.STEP else self._changes
+        return _value(await lane.submit(command, waiting_call))
 
-    async def query(self, query: Query, asker: PendingCall | None = None) -> Any:
+    async def query(self, query: Query, waiting_call: PendingCall | None = None) -> Any:
         """The answer; raises the refusal that the question met, or a fault."""
-        lane = self._lists if type(query) in _LISTS else self._questions
-        outcome = _value(await lane.submit(query, asker))
-        if type(outcome) is TakesLong and isinstance(query, Validate):
-            alone = ValidateAlone(key=query.key, only_product_id=query.only_product_id)
-            return _value(await self._large.submit(alone, asker))
+        lane = self._lists if query.cost is Cost.LIST else self._questions
+        outcome = _value(await lane.submit(query, waiting_call))
+        if type(outcome) is Rerouted:
+            return _value(await self._large.submit(outcome.query, waiting_call))
         return outcome
 
     async def close(self) -> None:
@@ -361,10 +345,10 @@ class Desk:
         """How many calls wait now, but for lists."""
         return len(self._changes) + len(self._questions)
 
-    async def _change_once(self, command: Command, asker: PendingCall | None, scope: bytes) -> Any:
+    async def _change_once(self, command: Command, waiting_call: PendingCall | None, scope: bytes) -> Any:
         if scope in self._running:
             raise IdempotencyKeyBusy
-        future = self._changes.submit(command, asker)
+        future = self._changes.submit(command, waiting_call)
         self._running.add(scope)
         future.add_done_callback(lambda _: self._running.discard(scope))
         return _value(await future)

@@ -1,20 +1,19 @@
-"""Decide a batch: one transaction for all its commands, each with its own outcome.
+"""Run commands and queries in batches: one transaction for a batch, and an outcome for each of its items.
 
-An outcome is what the command's function returned, or the error that it met: an outcome is never
-raised, because the others of the batch have theirs.
+An outcome is the value that a handler returned, or the error that the item met. Errors are not raised: the
+others of the batch have their own outcomes.
 """
 
 import logging
-from collections.abc import Callable, Collection, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from time import monotonic, sleep
-from typing import Any
+from time import monotonic
+from typing import Any, NamedTuple, Protocol
 
-from keywright import registry
-from keywright.core.command import Command, IdempotentCall, Query
+from keywright.core.command import Command, Query
 from keywright.core.errors import (
     Fault,
-    IdempotencyKeyReused,
     KeywrightError,
     LockTimeout,
     Refusal,
@@ -23,61 +22,118 @@ from keywright.core.errors import (
     Unavailable,
 )
 from keywright.db import ReadTransaction, Storage, WriteTransaction, ask, change
-from keywright.engine import idempotency
-from keywright.engine.idempotency import IdempotencyRecord
-from keywright.licensing.activations.model import RecordLimits
-from keywright.licensing.licenses import store as license_store
-from keywright.licensing.licenses.commands import UpdateLicense, license_commands
-from keywright.licensing.queries import Pages, QueryContext
-from keywright.licensing.unit_of_work import UnitOfWork
-from keywright.maintenance.commands import PurgeAddresses
-from keywright.search.commands import ProjectEvents, SaveCounters
+from keywright.engine.held_locks import HeldLocks, Name
+from keywright.engine.idempotency import decide_once
 
 Outcome = Any
 
-#: How long calls about a license that another transaction holds are refused before it is looked at again, in
+#: How often a batch is tried again as a whole after a lock could not be had in time.
+LOCK_RETRIES = 2
+#: How long the parts of a batch are tried again while other transactions keep them from being decided, in
 #: seconds.
-_LEFT_ALONE = 1.0
-#: How often it is looked at who holds a license, and how long after each other, in seconds: batches of other
-#: server processes hold licenses, too, but only for some milliseconds.
-_LOOKS, _BETWEEN_LOOKS = 3, 0.05
-#: How often a batch is tried again together without the licenses that were seen to be held.
-_TRIES = 2
-#: How long after a complaint about the database there is no other, in seconds.
-_SILENCE = 1.0
-#: How long the parts of a batch are tried again that other transactions keep from being decided, in seconds.
-_PATIENCE = 2.5
-#: Commands that the server gives itself, again and again: they wait for no other process, and what they meet
-#: is for the server to say.
-_OF_OUR_OWN = (ProjectEvents, SaveCounters, PurgeAddresses)
-
-_LIMITS = RecordLimits()
+CONFLICT_TIMEOUT = 2.5
+#: The shortest time between two log lines about a database that cannot be used, in seconds.
+_LOG_INTERVAL = 1.0
 
 log = logging.getLogger(__name__)
 
 
-class Executor:
-    """The operations of one installation, a batch at a time. Not for several threads at once."""
+class Work(Protocol):
+    """What the commands of a batch share; ``save`` writes what they left in it."""
 
-    def __init__(self, storage: Storage, limits: RecordLimits = _LIMITS) -> None:
+    @property
+    def tx(self) -> WriteTransaction:
+        """The transaction."""
+
+    def save(self) -> None:
+        """Write everything that changed."""
+
+
+@dataclass(frozen=True)
+class Registry:
+    """The handlers, and how what they work on is loaded. The executor knows no feature but through this."""
+
+    #: Takes the work of the batch and the command; returns a value or raises a refusal.
+    handlers: Mapping[type[Command], Callable[[Any, Any], Any]]
+    #: Takes what was loaded for the queries, and the query.
+    query_handlers: Mapping[type[Query], Callable[[Any, Any], Any]]
+    #: Queries answered by statements each of which sees all that the answer needs at one moment.
+    single_moment: Collection[type[Query]]
+    #: Locks and loads what the commands touch.
+    begin: Callable[[WriteTransaction, Sequence[Command]], Work]
+    #: Loads what the queries are about.
+    begin_queries: Callable[[ReadTransaction, Sequence[Query]], Any]
+    #: The transactions that hold these licenses and wait for no lock themselves, by license.
+    find_holders: Callable[[WriteTransaction, Collection[Name]], dict[Name, str]]
+
+
+class _Part(NamedTuple):
+    """Some commands of a batch that are to be decided together, by their places in it.
+
+    A part of which a lock could not be had in time is tried again without the licenses that are held, for
+    ``lock_retries`` times. After that, and after any other failure, it is taken apart: in halves, down to
+    single commands. While it fails because of other transactions, it is tried again until ``deadline``.
+    """
+
+    places: Sequence[int]
+    lock_retries: int = LOCK_RETRIES
+    deadline: float | None = None
+    #: The failure that it was taken apart for.
+    problem: Exception | None = None
+
+    def halves(self, problem: Exception) -> "list[_Part]":
+        """Both halves, the first one last: one bad command costs two transactions for each halving."""
+        middle = len(self.places) // 2
+        return [self._apart(places, problem) for places in (self.places[middle:], self.places[:middle])]
+
+    def singles(self, problem: Exception) -> "list[_Part]":
+        """Each command by itself, the first one last."""
+        return [self._apart([place], problem) for place in reversed(self.places)]
+
+    def _apart(self, places: Sequence[int], problem: Exception) -> "_Part":
+        return _Part(places, 0, self.deadline or monotonic() + CONFLICT_TIMEOUT, problem)
+
+    @property
+    def is_too_late(self) -> bool:
+        """Whether other transactions have kept it from being decided for too long."""
+        is_conflict = isinstance(self.problem, StoreConflict)
+        return is_conflict and self.deadline is not None and monotonic() >= self.deadline
+
+
+class _Batch:
+    """The commands of a batch, and their outcomes as far as they are known."""
+
+    def __init__(self, commands: Sequence[Command]) -> None:
+        self.commands = commands
+        self.outcomes: list[Outcome] = [None] * len(commands)
+
+    def finish(self, part: _Part, outcome: Outcome) -> None:
+        """Give every command of a part this outcome."""
+        for place in part.places:
+            self.outcomes[place] = outcome
+
+
+class Executor:
+    """Decides the commands and answers the queries of one installation. Not for several threads at once."""
+
+    def __init__(self, storage: Storage, make_registry: Callable[[], Registry]) -> None:
+        """Executors of several threads must not share a registry: each makes its own."""
         self._storage = storage
-        self._limits = limits
-        #: Licenses that another transaction held when they were wanted: until when they are left alone, and
-        #: the number of that transaction.
-        self._held: dict[str, tuple[float, str]] = {}
+        self._make_registry = make_registry
+        self._registry = make_registry()
+        self._held = HeldLocks(self._find_holders)
         self._silent_until = 0.0
-        self._pages = Pages()
 
     def beside(self) -> "Executor":
-        """The same for another thread, with connections of its own; the caller closes it."""
-        return Executor(self._storage.beside(), self._limits)
+        """Another one for another thread, with connections of its own; the caller closes it."""
+        return Executor(self._storage.beside(), self._make_registry)
 
     def close(self) -> None:
         """Close the storage."""
         self._storage.close()
 
     def interrupt(self, *, writing: bool) -> None:
-        """Make an end of a change, or of an answer, that another thread waits for."""
+        """Break off a change, or an answer, that another thread waits for."""
         self._storage.interrupt(writing=writing)
 
     @property
@@ -85,228 +141,150 @@ class Executor:
         """Whether outcomes come at once, without a wait for a network."""
         return self._storage.is_local
 
+    # --- commands ---------------------------------------------------------------------------------
+
     def execute(self, commands: Sequence[Command], *, wait: float | None = None) -> list[Outcome]:
         """Decide the commands in order; when this returns, what they changed is durable.
 
-        A command that the database itself rejects does not hurt the others: the batch is then halved until it
-        is alone. Raises ``StoreBusy``, with nothing done, when another process is writing for longer than
-        ``wait`` seconds; and when that is 0 and the batch has to be halved, which takes long.
+        A command that the database itself rejects does not hurt the others. Raises ``StoreBusy``, with
+        nothing done, when another process is writing for longer than ``wait`` seconds; and, when ``wait`` is
+        0, where more than one transaction would be needed: that is slow, so the caller can move it elsewhere.
         """
-        if self._held:
-            self._look_again()
-        return self._changed_but(
-            self._held.keys(), commands, LockTimeout("held a moment ago"), partial(self._changed, wait=wait)
-        )
+        if len(commands) == 1 and commands[0].is_internal:
+            return self._execute_internal(commands)
+        batch = _Batch(commands)
+        todo = [_Part(range(len(commands)))]
+        while todo:
+            part = self._without_held(todo.pop(), batch)
+            if part.is_too_late and isinstance(part.problem, LockTimeout):
+                # To try it could take the time of another lock.
+                batch.finish(part, part.problem)
+            elif part.places:
+                todo += self._run(part, batch, wait)
+                wait = None
+        return batch.outcomes
 
-    def _changed_but(
-        self,
-        held: Set[str],
-        commands: Sequence[Command],
-        fault: StoreConflict,
-        decide: Callable[[Sequence[Command]], list[Outcome]],
-    ) -> list[Outcome]:
-        """Decide what is not about these licenses; the rest meets the fault."""
-        if not held:
-            return decide(commands)
-        is_held = [bool(_keys_of(one) & held) for one in commands]
-        free = [one for one, is_it in zip(commands, is_held, strict=True) if not is_it]
-        decided = iter(decide(free) if free else ())
-        return [fault if is_it else next(decided) for is_it in is_held]
-
-    def _changed(self, commands: Sequence[Command], *, wait: float | None) -> list[Outcome]:
-        if len(commands) == 1 and isinstance(commands[0], _OF_OUR_OWN):
-            return self._changed_quietly(commands)
+    def _run(self, part: _Part, batch: _Batch, wait: float | None) -> list[_Part]:
+        """Decide a part; returns the parts in which it is to be tried again, the first one last."""
+        commands = [batch.commands[place] for place in part.places]
         try:
-            return self._together(commands, wait=wait)
+            decided = self._decide_together(commands, wait)
         except StoreBusy as fault:
             if wait is not None:
                 raise
-            return [fault] * len(commands)
-        except Exception as caught:
-            problem = caught
-        if isinstance(problem, LockTimeout):
-            return self._changed_around_locks(commands, problem)
-        if wait == 0 and len(commands) > 1:
-            # Several transactions take long; the caller may want to be elsewhere for that.
-            raise StoreBusy from problem
-        return self._changed_apart(commands, problem, monotonic() + _PATIENCE)
+            batch.finish(part, fault)
+        except Exception as problem:
+            if wait == 0 and len(commands) > 1:
+                raise StoreBusy from problem
+            return self._after_failure(part, problem, batch)
+        else:
+            for place, outcome in zip(part.places, decided, strict=True):
+                batch.outcomes[place] = outcome
+        return []
 
-    def _together(self, commands: Sequence[Command], *, wait: float | None = None) -> list[Outcome]:
-        """Decide in one transaction. Raises what happens to it, unless all of them have to come again."""
+    def _after_failure(self, part: _Part, problem: Exception, batch: _Batch) -> list[_Part]:
+        """The parts in which one that failed is tried again, the first one last; none when it is over."""
+        is_timeout = isinstance(problem, LockTimeout)
+        if is_timeout and part.lock_retries:
+            self._held.add_long_held({name for place in part.places for name in batch.commands[place].locks})
+            return [part._replace(lock_retries=part.lock_retries - 1, problem=problem)]
+        if part._replace(problem=problem).is_too_late:
+            batch.finish(part, problem)
+            return []
+        if len(part.places) == 1:
+            batch.finish(part, _to_fault(problem, batch.commands[part.places[0]]))
+            return []
+        # Of several commands that wait for locks, most could be decided without the others.
+        return part.singles(problem) if is_timeout and part.deadline is None else part.halves(problem)
+
+    def _without_held(self, part: _Part, batch: _Batch) -> _Part:
+        """The part without the commands about licenses that are held, which meet a ``LockTimeout``."""
+        if not self._held.names:
+            return part
+        if part.problem is None:
+            self._held.refresh()
+        held = self._held.names
+        fault = part.problem or LockTimeout("held a moment ago")
+        free = [place for place in part.places if held.isdisjoint(batch.commands[place].locks)]
+        batch.finish(part._replace(places=[place for place in part.places if place not in free]), fault)
+        return part._replace(places=free)
+
+    def _decide_together(self, commands: Sequence[Command], wait: float | None) -> list[Outcome]:
+        """Decide in one transaction. Raises ``StoreBusy``, ``StoreConflict``, and what a handler or the
+        database meets; where the database cannot be used at all, that is each command's outcome.
+        """
         try:
-            return change(self._storage, partial(_decide, commands, self._limits), wait=wait)
+            return change(self._storage, partial(self._decide, commands), wait=wait)
         except (StoreBusy, StoreConflict):
             raise
         except Unavailable as fault:
-            self._complain("the database cannot be written: %s", fault)
+            self._log_outage("the database cannot be written: %s", fault)
             return [fault] * len(commands)
 
-    def _changed_quietly(self, commands: Sequence[Command]) -> list[Outcome]:
+    def _execute_internal(self, commands: Sequence[Command]) -> list[Outcome]:
         try:
-            return change(self._storage, partial(_decide, commands, self._limits), wait=0)
+            return change(self._storage, partial(self._decide, commands), wait=0)
         except Unavailable as fault:
-            return [fault] * len(commands)
+            return [fault]
 
-    def _changed_apart(self, commands: Sequence[Command], problem: Exception, end: float) -> list[Outcome]:
-        """Decide either half of a batch that failed by itself, and so on: one bad command costs as many more
-        transactions as the batch can be halved, twice. Conflicts with others are not tried after ``end``.
-        """
-        if len(commands) == 1:
-            return [_fault(problem, commands[0])]
-        middle = len(commands) // 2
-        return [*self._part(commands[:middle], end), *self._part(commands[middle:], end)]
+    def _decide(self, commands: Sequence[Command], tx: WriteTransaction) -> list[Outcome]:
+        work = self._registry.begin(tx, commands)
+        if any([one.idempotency is not None for one in commands]):
+            outcomes = decide_once(tx, commands, partial(self._outcome, work))
+        else:
+            outcomes = [self._outcome(work, one) for one in commands]
+        work.save()
+        return outcomes
 
-    def _part(self, commands: Sequence[Command], end: float) -> list[Outcome]:
+    def _outcome(self, work: Work, command: Command) -> Outcome:
         try:
-            return self._together(commands)
-        except StoreBusy as fault:
-            return [fault] * len(commands)
-        except Exception as caught:
-            problem = caught
-        if isinstance(problem, StoreConflict) and monotonic() >= end:
-            return [problem] * len(commands)
-        return self._changed_apart(commands, problem, end)
+            return self._registry.handlers[type(command)](work, command)
+        except Refusal as refusal:
+            return refusal
 
-    def _changed_around_locks(
-        self, commands: Sequence[Command], timeout: LockTimeout, tries: int = _TRIES
-    ) -> list[Outcome]:
-        """Decide together what is not about licenses that another transaction holds, after a lock could not
-        be had in time; where that does not help, one at a time, but not for long altogether.
-
-        While a batch waits for one license, it keeps others from those that it has locked already. So it
-        must not wait twice for a license that is held for long.
-        """
-        until = monotonic() + _LEFT_ALONE
-        self._held |= {key: (until, holder) for key, holder in self._holders(commands).items()}
-        again = partial(self._changed_once_more, tries=tries - 1)
-        return self._changed_but(self._held.keys(), commands, timeout, again)
-
-    def _changed_once_more(self, commands: Sequence[Command], tries: int) -> list[Outcome]:
+    def _find_holders(self, names: Collection[Name]) -> dict[Name, str]:
         try:
-            return self._together(commands)
-        except Exception as caught:
-            problem = caught
-        if isinstance(problem, LockTimeout) and tries:
-            return self._changed_around_locks(commands, problem, tries)
-        end = monotonic() + _PATIENCE
-        if not isinstance(problem, LockTimeout) or len(commands) == 1:
-            return self._changed_apart(commands, problem, end)
-        return [self._part([one], end)[0] if monotonic() < end else problem for one in commands]
-
-    def _holders(self, commands: Sequence[Command]) -> dict[str, str]:
-        """The licenses that one other transaction has held for as long as the looks take, and its number."""
-        keys = {key for one in commands for key in _keys_of(one)}
-        found = self._look(keys)
-        for _ in range(_LOOKS - 1):
-            if not found:
-                break
-            sleep(_BETWEEN_LOOKS)
-            now = self._look(keys)
-            found = {key: holder for key, holder in found.items() if now.get(key) == holder}
-        return found
-
-    def _look(self, keys: Collection[str]) -> dict[str, str]:
-        try:
-            return change(self._storage, lambda tx: license_store.find_holders(tx, keys)) if keys else {}
+            find = self._registry.find_holders
+            return change(self._storage, lambda tx: find(tx, names)) if names else {}
         except Unavailable:
             return {}
 
-    def _look_again(self) -> None:
-        """Forget the held licenses that have been left alone for long enough, unless the same transaction
-        holds them still: no call waits for that one again.
-        """
-        now = monotonic()
-        over = {key: holder for key, (until, holder) in self._held.items() if until <= now}
-        for key, holder in self._look(over).items() if over else ():
-            if holder == over[key]:
-                self._held[key] = (now + _LEFT_ALONE, holder)
-        self._held = {key: one for key, one in self._held.items() if one[0] > now}
+    # --- queries ----------------------------------------------------------------------------------
 
     def query(self, queries: Sequence[Query]) -> list[Outcome]:
-        """Answer the questions, each from one moment of the database."""
-        is_single = all(type(one) in registry.SINGLE_MOMENT for one in queries)
+        """Answer the queries, each from one moment of the database."""
+        single = self._registry.single_moment
+        is_single = all([type(one) in single for one in queries])
         try:
-            return ask(
-                self._storage, partial(_answer, queries, self._limits, self._pages), is_single=is_single
-            )
+            return ask(self._storage, partial(self._answer, queries), is_single=is_single)
         except Unavailable as fault:
-            self._complain("the database cannot be read: %s", fault)
+            self._log_outage("the database cannot be read: %s", fault)
             return [fault] * len(queries)
         except Exception as problem:
             if len(queries) > 1:
                 return [self.query([one])[0] for one in queries]
-            return [_fault(problem, queries[0])]
+            return [_to_fault(problem, queries[0])]
 
-    def _complain(self, what: str, fault: Unavailable) -> None:
-        """Say it in the log; but not for every batch of a long outage."""
+    def _answer(self, queries: Sequence[Query], tx: ReadTransaction) -> list[Outcome]:
+        loaded = self._registry.begin_queries(tx, queries)
+        outcomes: list[Outcome] = []
+        for one in queries:
+            try:
+                outcomes.append(self._registry.query_handlers[type(one)](loaded, one))
+            except Refusal as refusal:
+                outcomes.append(refusal)
+        return outcomes
+
+    def _log_outage(self, message: str, fault: Unavailable) -> None:
+        """Log that the database cannot be used; but not for every batch of a long outage."""
         if monotonic() >= self._silent_until:
-            self._silent_until = monotonic() + _SILENCE
-            log.error(what, fault)
+            self._silent_until = monotonic() + _LOG_INTERVAL
+            log.error(message, fault)
 
 
-def _keys_of(command: Command) -> set[str]:
-    """The licenses that a command locks."""
-    found = license_commands(command)
-    renames = [one.changes for one in found if isinstance(one, UpdateLicense) and "key" in one.changes]
-    return {one.key for one in found} | {changes["key"] for changes in renames}
-
-
-def _decide(commands: Sequence[Command], limits: RecordLimits, tx: WriteTransaction) -> list[Outcome]:
-    work = UnitOfWork(tx, commands, limits)
-    scopes = [one.retry.scope for one in commands if one.retry is not None]
-    if scopes:
-        outcomes = _decide_with_answers(work, commands, idempotency.lock_idempotency_records(tx, scopes))
-    else:
-        outcomes = [_outcome(registry.HANDLERS[type(one)], work, one) for one in commands]
-    work.save()
-    return outcomes
-
-
-def _answer(
-    queries: Sequence[Query], limits: RecordLimits, pages: Pages, tx: ReadTransaction
-) -> list[Outcome]:
-    read = QueryContext(tx, queries, limits, pages)
-    return [_outcome(registry.QUERY_HANDLERS[type(one)], read, one) for one in queries]
-
-
-def _decide_with_answers(
-    work: UnitOfWork, commands: Sequence[Command], kept: dict[bytes, IdempotencyRecord]
-) -> list[Outcome]:
-    """Decide the commands; a repeated call gets its first answer, a first one's is kept."""
-    return [
-        _outcome(registry.HANDLERS[type(one)], work, one)
-        if one.retry is None
-        else _decide_once(work, one, one.retry, kept)
-        for one in commands
-    ]
-
-
-def _decide_once(
-    work: UnitOfWork, command: Command, retry: IdempotentCall, kept: dict[bytes, IdempotencyRecord]
-) -> Outcome:
-    before = kept.get(retry.scope)
-    if before is not None:
-        is_same = before.request_digest == retry.request_digest
-        return before if is_same else IdempotencyKeyReused()
-    outcome = _outcome(registry.HANDLERS[type(command)], work, command)
-    if isinstance(outcome, Refusal) and not retry.keeps_refusals:
-        return outcome
-    status, body = retry.write_answer(outcome)
-    kept[retry.scope] = IdempotencyRecord(retry.request_digest, status, body)
-    idempotency.save_idempotency_record(work.tx, retry.scope, kept[retry.scope], command.now)
-    return outcome
-
-
-def _outcome(decide: Any, with_what: Any, command: Command | Query) -> Outcome:
-    try:
-        return decide(with_what, command)
-    except Refusal as refusal:
-        return refusal
-
-
-def _fault(problem: Exception, command: Command | Query) -> KeywrightError:
+def _to_fault(problem: Exception, item: Command | Query) -> KeywrightError:
     if isinstance(problem, Unavailable):
-        log.error("could not %s: %s", type(command).__name__, problem)
+        log.error("could not %s: %s", type(item).__name__, problem)
     else:
-        log.error("could not %s", type(command).__name__, exc_info=problem)
+        log.error("could not %s", type(item).__name__, exc_info=problem)
     return problem if isinstance(problem, Fault) else Fault(type(problem).__name__)

@@ -3,13 +3,12 @@
 from typing import Any
 
 from keywright.core.command import Query
-from keywright.provisioning.generators import store as generator_store
 
 
-class CheckStore(Query, frozen=True, kw_only=True):
+class CheckDatabase(Query, frozen=True, kw_only=True):
     """Whether the database answers."""
 
 
-def check(read: Any, _query: CheckStore) -> None:
-    """The database answers."""
-    generator_store.list_generators(read.tx)
+def check_database(read: Any, _query: CheckDatabase) -> None:
+    """Raises what the database meets."""
+    read.tx.ping()

@@ -1,21 +1,23 @@
 """Idempotency keys: the first answer to a call is kept, and given again when the call is repeated."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from typing import Any, Protocol
 
 import msgspec
-from sqlalchemy import (
-    delete,
-    func,
-    select,
-)
+from sqlalchemy import delete, func, select
 
-from keywright.core.command import Command
+from keywright.core.command import Command, Cost
+from keywright.core.errors import IdempotencyKeyReused, Refusal
 from keywright.db import rows
-from keywright.db.bulk import Lookup, inserting
+from keywright.db.bulk import Lookup, Values, inserting
 from keywright.db.schema import idempotency_records
 from keywright.db.transaction import WriteTransaction, rows_with
-from keywright.licensing.unit_of_work import UnitOfWork
+
+_LOCKED = Lookup(select(idempotency_records).with_for_update(read=True), idempotency_records.c.scope)
+_INSERT = inserting(idempotency_records)
+#: The most that one transaction deletes.
+_MAX_DELETED = 5_000
 
 
 class IdempotencyRecord(msgspec.Struct, frozen=True):
@@ -26,17 +28,28 @@ class IdempotencyRecord(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class PurgeIdempotencyRecords(Command, frozen=True, kw_only=True):
-    """Delete the answers that were kept for repeated calls before this moment."""
-
-    before: datetime
-
-
-RECORDS_LOCKED = Lookup(select(idempotency_records).with_for_update(read=True), idempotency_records.c.scope)
-INSERT_IDEMPOTENCY_RECORDS = inserting(idempotency_records)
-
-
-_MOST_FORGOTTEN = 5_000
+def decide_once(
+    tx: WriteTransaction, commands: Sequence[Command], decide: Callable[[Command], Any]
+) -> list[Any]:
+    """Decide the commands in order; a repeated call gets its first answer, a first one's is kept."""
+    scopes = [one.idempotency.scope for one in commands if one.idempotency is not None]
+    known = lock_idempotency_records(tx, scopes)
+    outcomes: list[Any] = []
+    new: dict[bytes, datetime] = {}
+    for command in commands:
+        call = command.idempotency
+        before = None if call is None else known.get(call.scope)
+        if call is not None and before is not None:
+            is_same = before.request_digest == call.request_digest
+            outcomes.append(before if is_same else IdempotencyKeyReused())
+            continue
+        outcome = decide(command)
+        outcomes.append(outcome)
+        if call is not None and (call.keeps_refusals or not isinstance(outcome, Refusal)):
+            known[call.scope] = IdempotencyRecord(call.request_digest, *call.write_answer(outcome))
+            new[call.scope] = command.now
+    save_idempotency_records(tx, {scope: known[scope] for scope in new}, new)
+    return outcomes
 
 
 def lock_idempotency_records(tx: WriteTransaction, scopes: Iterable[bytes]) -> dict[bytes, IdempotencyRecord]:
@@ -46,42 +59,54 @@ def lock_idempotency_records(tx: WriteTransaction, scopes: Iterable[bytes]) -> d
     unseal = tx.key_ring.unseal
     return {
         row.scope: IdempotencyRecord(row.request_digest, row.status, unseal(row.sealed_body, row.scope))
-        for row in rows_with(tx, RECORDS_LOCKED, scopes)
+        for row in rows_with(tx, _LOCKED, scopes)
     }
 
 
-def save_idempotency_record(
-    tx: WriteTransaction, scope: bytes, answer: IdempotencyRecord, now: datetime
+def save_idempotency_records(
+    tx: WriteTransaction, records: dict[bytes, IdempotencyRecord], kept_at: dict[bytes, datetime]
 ) -> None:
-    """Keep the answer to a call; the body is sealed, for it holds a license key."""
-    values = {
-        "scope": scope,
-        "request_digest": answer.request_digest,
-        "status": answer.status,
-        "sealed_body": tx.sealing.seal(answer.body, scope),
-        "created_at": rows.seconds(now),
-    }
-    INSERT_IDEMPOTENCY_RECORDS.execute(tx.connection, [values])
+    """Keep the answers to calls, by scope, in one statement. Bodies are sealed: they hold license keys."""
+    values: list[Values] = [
+        {
+            "scope": scope,
+            "request_digest": one.request_digest,
+            "status": one.status,
+            "sealed_body": tx.sealing.seal(one.body, scope),
+            "created_at": rows.seconds(kept_at[scope]),
+        }
+        for scope, one in records.items()
+    ]
+    _INSERT.execute(tx.connection, values)
 
 
-def newest_idempotency_record(tx: WriteTransaction) -> datetime | None:
-    """When the newest answer was kept; None when there is none."""
-    at = tx.connection.execute(select(func.max(idempotency_records.c.created_at))).scalar_one()
-    return None if at is None else rows.moment(at)
+class PurgeIdempotencyRecords(Command, frozen=True, kw_only=True):
+    """Delete some of the records from before this moment."""
+
+    cost = Cost.LONG
+
+    before: datetime
 
 
-def delete_idempotency_records(tx: WriteTransaction, before: datetime) -> int:
-    """Forget some thousand of the answers kept before this moment; returns how many they were."""
-    old = select(idempotency_records.c.scope).where(idempotency_records.c.created_at < rows.seconds(before))
-    query = delete(idempotency_records).where(idempotency_records.c.scope.in_(old.limit(_MOST_FORGOTTEN)))
-    return tx.connection.execute(query).rowcount
+class _Work(Protocol):
+    @property
+    def tx(self) -> WriteTransaction: ...
 
 
-def purge_idempotency_records(work: UnitOfWork, command: PurgeIdempotencyRecords) -> int | None:
-    """Delete old idempotency records; return how many. None, and delete none, when even the newest is old:
-    there were no calls for long, or the clock has jumped.
+def purge_idempotency_records(work: _Work, command: PurgeIdempotencyRecords) -> int | None:
+    """Delete old records; returns their number. None, and all are left, when even the newest would have to
+    go: no call has come for long, or the clock has jumped.
     """
-    newest = newest_idempotency_record(work.tx)
-    if newest is not None and newest < command.before:
+    connection = work.tx.connection
+    before = rows.seconds(command.before)
+    newest = connection.execute(select(func.max(idempotency_records.c.created_at))).scalar_one()
+    if newest is not None and newest < before:
         return None
-    return delete_idempotency_records(work.tx, command.before)
+    old = (
+        select(idempotency_records.c.scope)
+        .where(idempotency_records.c.created_at < before)
+        .limit(_MAX_DELETED)
+    )
+    return connection.execute(
+        delete(idempotency_records).where(idempotency_records.c.scope.in_(old))
+    ).rowcount

@@ -1,9 +1,9 @@
 """Write to the audit log."""
 
 from keywright.events.commands import RecordEvent
-from keywright.licensing.unit_of_work import UnitOfWork
+from keywright.events.unit_of_work import UnitOfWork
 
 
-def note(work: UnitOfWork, command: RecordEvent) -> None:
-    """Write down what was done elsewhere."""
-    work.note(command.name, command, command.details)
+def record_event(work: UnitOfWork, command: RecordEvent) -> None:
+    """Record what was done outside the database."""
+    work.record_event(command.name, command, command.details)

@@ -15,7 +15,6 @@ from keywright.background.projector import project_events
 from keywright.config import Settings
 from keywright.db import Storage
 from keywright.engine.desk import Desk
-from keywright.engine.executor import Executor
 from keywright.http import health
 from keywright.http.admin.lazy_app import LazyApp
 from keywright.http.middleware.pipeline import Edge
@@ -23,6 +22,7 @@ from keywright.http.openapi import routes as openapi_routes
 from keywright.http.pages.runner import Runner
 from keywright.http.pages.urls import BASE
 from keywright.http.server.listening import Address, is_at
+from keywright.registry import open_executor
 
 
 def create_app(settings: Settings, storage: Storage, admin_address: Address | None = None) -> Edge:
@@ -34,7 +34,7 @@ def create_app(settings: Settings, storage: Storage, admin_address: Address | No
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, ASGIApp | None]]:
         desk = Desk(
-            Executor(storage, settings.record_limits),
+            open_executor(storage, settings.record_limits),
             most_waiting=settings.queue_limit,
             answer_within=settings.answer_within_seconds,
         )

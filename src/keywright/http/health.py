@@ -6,7 +6,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from keywright.core import errors as e
-from keywright.engine.health import CheckStore
+from keywright.engine.health import CheckDatabase
 from keywright.http.server.protocol import IS_LEAVING
 from keywright.http.v2 import messages, wire
 
@@ -25,7 +25,7 @@ async def readyz(request: Request) -> Response:
     try:
         if request.scope.get("state", {}).get(IS_LEAVING):
             raise e.ShuttingDown
-        await request.app.state.desk.query(CheckStore())
+        await request.app.state.desk.query(CheckDatabase())
     except e.KeywrightError as error:
         return _refusal(error)
     return _json(200, {"status": "ready"})

@@ -2,24 +2,21 @@
 
 import hmac
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from keywright.core import crypto
-from keywright.core.command import Command, Origin
+from keywright.core.command import Command
 from keywright.core.errors import CredentialsInvalid, UnknownApiKey
-from keywright.db import Storage, WriteTransaction, ask, change
+from keywright.events.unit_of_work import UnitOfWork
 from keywright.identity import store as identity_store
 from keywright.identity.commands import IssueApiKey, RevokeApiKey
 from keywright.identity.model import ApiKey, Caller, Permissions
 from keywright.identity.store import save_new_api_key
-from keywright.licensing.unit_of_work import UnitOfWork
 
 _NO_SECRET = bytes(32)
-_PROGRAM = Origin(actor="program", ip_address="", user_agent="")
 
 
 class Secrets(msgspec.Struct, frozen=True):
@@ -37,50 +34,9 @@ class Secrets(msgspec.Struct, frozen=True):
         }
 
 
-class IssuedApiKey(msgspec.Struct, frozen=True):
-    """A new API key with its secrets, which are known at this moment only."""
-
-    api_key: ApiKey
-    consumer_key: str
-    consumer_secret: str
-
-
 def new_secrets() -> Secrets:
     """A new consumer key and consumer secret."""
     return Secrets(crypto.new_consumer_key(), crypto.new_consumer_secret())
-
-
-def issue_api_key(
-    storage: Storage,
-    name: str,
-    permissions: Permissions,
-    now: datetime,
-    *,
-    product_id: int | None = None,
-    origin: Origin = _PROGRAM,
-) -> IssuedApiKey:
-    """Make an API key; durable when this returns."""
-    new = new_secrets()
-    command = IssueApiKey(
-        now=now,
-        origin=origin,
-        name=name,
-        permissions=permissions,
-        product_id=product_id,
-        **new.hashed(),
-    )
-    api_key: ApiKey = _decided(storage, issue, command)
-    return IssuedApiKey(api_key, new.consumer_key, new.consumer_secret)
-
-
-def list_api_keys(storage: Storage) -> list[ApiKey]:
-    """Every API key, revoked ones included, oldest first."""
-    return ask(storage, identity_store.list_api_keys)
-
-
-def revoke_api_key(storage: Storage, api_key_id: int, now: datetime, *, origin: Origin = _PROGRAM) -> None:
-    """End an API key at once. Raises ``UnknownApiKey`` when none in force has this number."""
-    _decided(storage, revoke, RevokeApiKey(now=now, origin=origin, api_key_id=api_key_id))
 
 
 def caller_of(api_key: ApiKey | None, consumer_secret: str) -> Caller:
@@ -126,7 +82,7 @@ def issue(work: UnitOfWork, command: IssueApiKey) -> ApiKey:
     details = {"api_key_id": api_key.id, "api_key": api_key.name, "permissions": api_key.permissions}
     if api_key.product_id is not None:
         details["product_id"] = api_key.product_id
-    work.note("api_key.created", command, details)
+    work.record_event("api_key.created", command, details)
     return api_key
 
 
@@ -134,17 +90,7 @@ def revoke(work: UnitOfWork, command: RevokeApiKey) -> None:
     """End an API key."""
     if not identity_store.revoke_api_key(work.tx, command.api_key_id, command.now):
         raise UnknownApiKey
-    work.note("api_key.revoked", command, {"api_key_id": command.api_key_id})
-
-
-def _decided(storage: Storage, decide: Callable[[UnitOfWork, Any], Any], command: Command) -> Any:
-    def transact(tx: WriteTransaction) -> Any:
-        work = UnitOfWork(tx, [command])
-        value = decide(work, command)
-        work.save()
-        return value
-
-    return change(storage, transact)
+    work.record_event("api_key.revoked", command, {"api_key_id": command.api_key_id})
 
 
 #: Which function decides which command.

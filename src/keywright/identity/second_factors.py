@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from keywright.core.command import Command
 from keywright.core.errors import UnknownUser
 from keywright.db import ReadTransaction, WriteTransaction
+from keywright.events.unit_of_work import UnitOfWork
 from keywright.identity import second_factor_store
 from keywright.identity.commands import DisableSecondFactor, EnableSecondFactor, RenewRecoveryCodes
 from keywright.identity.model import SecondFactor, User
@@ -31,7 +32,6 @@ from keywright.identity.second_factor_store import (
     list_users_with_factor,
 )
 from keywright.identity.store import find_user_by_id, lock_user, renew_session
-from keywright.licensing.unit_of_work import UnitOfWork
 
 __all__ = [
     "HANDLERS",
@@ -148,7 +148,7 @@ def enable(work: UnitOfWork, command: EnableSecondFactor) -> bool:
     second_factor_store.save_new_factor(work.tx, SecondFactor(user.id, command.secret, command.now, step))
     second_factor_store.save_codes(work.tx, user.id, command.code_hashes)
     renew_session(work.tx, user.id, command.session, command.new_session)
-    work.note("user.second_factor_enabled", command, _of(user))
+    work.record_event("user.second_factor_enabled", command, _of(user))
     return True
 
 
@@ -163,7 +163,7 @@ def disable(work: UnitOfWork, command: DisableSecondFactor) -> bool:
         return False
     second_factor_store.delete_factor(work.tx, user.id)
     renew_session(work.tx, user.id, command.session, command.new_session)
-    work.note("user.second_factor_disabled", command, _of(user))
+    work.record_event("user.second_factor_disabled", command, _of(user))
     return True
 
 
@@ -173,7 +173,7 @@ def renew_codes(work: UnitOfWork, command: RenewRecoveryCodes) -> bool:
     if take(work, command, user, command.code) is None:
         return False
     second_factor_store.save_codes(work.tx, user.id, command.code_hashes)
-    work.note("user.recovery_codes_renewed", command, _of(user))
+    work.record_event("user.recovery_codes_renewed", command, _of(user))
     return True
 
 
@@ -193,10 +193,10 @@ def take(work: UnitOfWork, command: Command, user: User, code: str) -> str | Non
     if second_factor_store.take_code(work.tx, user.id, hash_recovery_code(code)):
         second_factor_store.save_attempt(work.tx, replace(factor, failures=0))
         left = second_factor_store.count_codes(work.tx, user.id)
-        work.note("user.recovery_code_used", command, _of(user) | {"left": left})
+        work.record_event("user.recovery_code_used", command, _of(user) | {"left": left})
         return "recovery"
     second_factor_store.save_attempt(work.tx, replace(factor, failures=factor.failures + 1))
-    work.note("user.code_refused", command, _of(user))
+    work.record_event("user.code_refused", command, _of(user))
     return None
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from keywright.core.command import Command
 from keywright.core.errors import LastAdministrator, SetupOver, UnknownUser, UserExists
+from keywright.events.unit_of_work import UnitOfWork
 from keywright.identity import second_factors
 from keywright.identity.commands import (
     ChangeUser,
@@ -36,7 +37,6 @@ from keywright.identity.store import (
     save_seen,
     save_user,
 )
-from keywright.licensing.unit_of_work import UnitOfWork
 
 if TYPE_CHECKING:
     pass
@@ -54,7 +54,7 @@ def create_user(work: UnitOfWork, command: CreateUser) -> User:
         raise UserExists(command.name)
     user = User(0, command.name, command.role, command.password_hash, command.now)
     user = replace(user, id=save_new_user(work.tx, user))
-    work.note("user.created", command, _of(user) | {"role": user.role})
+    work.record_event("user.created", command, _of(user) | {"role": user.role})
     return user
 
 
@@ -73,7 +73,7 @@ def change_user(work: UnitOfWork, command: ChangeUser) -> User:
     if command.password_hash is not None:
         second_factors.forget_failures(work.tx, user.id)
     if changed != user:
-        work.note("user.changed", command, _of(user) | _differences(user, changed))
+        work.record_event("user.changed", command, _of(user) | _differences(user, changed))
     return changed
 
 
@@ -98,7 +98,7 @@ def start_session(work: UnitOfWork, command: StartSession) -> Session | None:
     session = Session(command.token_hash, user.id, now, now, origin.ip_address, origin.user_agent)
     save_new_session(tx, session)
     save_user(tx, replace(user, signed_in_at=now))
-    work.note("user.signed_in", command, details)
+    work.record_event("user.signed_in", command, details)
     return session
 
 
@@ -118,7 +118,7 @@ def end_session(work: UnitOfWork, command: EndSession) -> None:
         return
     delete_session(work.tx, command.token_hash)
     user = find_user_by_id(work.tx, session.user_id)
-    work.note("user.signed_out", command, {"user_id": session.user_id} if user is None else _of(user))
+    work.record_event("user.signed_out", command, {"user_id": session.user_id} if user is None else _of(user))
 
 
 def refuse_sign_in(work: UnitOfWork, command: RefuseSignIn) -> None:
@@ -126,7 +126,7 @@ def refuse_sign_in(work: UnitOfWork, command: RefuseSignIn) -> None:
     passwords into the wrong field.
     """
     user = find_user(work.tx, command.name)
-    work.note("user.sign_in_refused", command, None if user is None else _of(user))
+    work.record_event("user.sign_in_refused", command, None if user is None else _of(user))
 
 
 def _changed(user: User, command: ChangeUser) -> User:

@@ -1,10 +1,10 @@
 """Commands about long work in the background."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from keywright.core.command import Command
+from keywright.core.command import Command, Cost
 from keywright.jobs.model import Claim
 from keywright.licensing.licenses.commands import LicenseCommand
 from keywright.provisioning.generators.commands import GenerateLicenses
@@ -55,6 +55,8 @@ class FailJob(JobCommand, frozen=True, kw_only=True):
 class JobStep(JobCommand, frozen=True, kw_only=True):
     """What comes next in a job that stands at ``position``; with ``is_last``, it is done then."""
 
+    cost = Cost.STEP
+
     position: int
     is_last: bool
 
@@ -66,17 +68,20 @@ class GenerateStep(JobStep, frozen=True, kw_only=True):
 
 
 class ChangeStep(JobStep, frozen=True, kw_only=True):
-    """Change some more licenses, up to ``last_id``: the number of each, and what is asked of it; None where
-    there is none.
-    """
+    """Change some more licenses, named by their ids, up to ``last_id``."""
 
-    changes: tuple[tuple[int, LicenseCommand | None], ...]
+    changes: tuple[LicenseCommand, ...]
     last_id: int
 
     @property
-    def parts(self) -> tuple[Command, ...]:
-        """The changes of single licenses."""
-        return tuple(one for _, one in self.changes if one is not None)
+    def parts(self) -> Collection[Command]:
+        """The changes."""
+        return self.changes
+
+    @property
+    def locks(self) -> Collection[str | int]:
+        """The licenses to change."""
+        return [one.license for one in self.changes]
 
 
 class ExportStep(JobStep, frozen=True, kw_only=True):

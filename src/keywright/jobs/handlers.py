@@ -57,8 +57,7 @@ from keywright.licensing.licenses.commands import (
     UpdateLicense,
 )
 from keywright.licensing.licenses.handlers import delete, extend, raise_limit, update
-from keywright.licensing.licenses.model import License
-from keywright.licensing.unit_of_work import UnitOfWork
+from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.generators import handlers as generating
 
 #: How many jobs may wait or run.
@@ -86,7 +85,7 @@ _KEYWRIGHT = Origin("keywright", "", "")
 # --- a job's life ---------------------------------------------------------------------------------
 
 
-def start(work: UnitOfWork, command: StartJob) -> Job:
+def start(work: LicenseWork, command: StartJob) -> Job:
     """Take an order. Raises ``InvalidParameters``, ``TooManyJobs``, ``UnknownGenerator``."""
     order = orders.order_in(command)
     if isinstance(order, orders.Generate):
@@ -113,11 +112,11 @@ def start(work: UnitOfWork, command: StartJob) -> Job:
         claimed_until=None,
     )
     job = replace(job, id=stored.save_new_job(work.tx, job))
-    work.note("job.started", command, {"job_id": job.id, "kind": job.kind, "total": job.total})
+    work.record_event("job.started", command, {"job_id": job.id, "kind": job.kind, "total": job.total})
     return job
 
 
-def cancel(work: UnitOfWork, command: CancelJob) -> Job:
+def cancel(work: LicenseWork, command: CancelJob) -> Job:
     """Let a job end where it stands. Raises ``UnknownJob``, ``JobOver``."""
     job = stored.lock_job(work.tx, command.job_id)
     if job is None:
@@ -127,7 +126,7 @@ def cancel(work: UnitOfWork, command: CancelJob) -> Job:
     return _end(work, command, job, JobState.CANCELED)
 
 
-def claim(work: UnitOfWork, command: ClaimJob) -> Job | None:
+def claim(work: LicenseWork, command: ClaimJob) -> Job | None:
     """A job for whoever has nothing to do: one of those on which the claims were seen to be over, and are so
     still.
     """
@@ -145,7 +144,7 @@ def claim(work: UnitOfWork, command: ClaimJob) -> Job | None:
     return job
 
 
-def hold(work: UnitOfWork, command: HoldJob) -> Job:
+def hold(work: LicenseWork, command: HoldJob) -> Job:
     """Keep the claim, or give it back. Raises ``StepOver``."""
     job = _lock_claimed(work, command)
     if command.is_over:
@@ -156,25 +155,25 @@ def hold(work: UnitOfWork, command: HoldJob) -> Job:
     return job
 
 
-def fail(work: UnitOfWork, command: FailJob) -> Job:
+def fail(work: LicenseWork, command: FailJob) -> Job:
     """Give a job up. Raises ``StepOver``."""
     job = _lock_claimed(work, command)
     return _end(work, command, replace(job, said=_joined(command.said, job.said)), JobState.FAILED)
 
 
-def fetch(work: UnitOfWork, command: FetchFile) -> Job:
+def fetch(work: LicenseWork, command: FetchFile) -> Job:
     """A job whose file can be read. Raises ``UnknownJob``, ``FileGone``."""
     job = files.get_job_with_file(work.tx, command.job_id)
-    work.note("job.file_fetched", command, {"job_id": job.id, "licenses": job.done})
+    work.record_event("job.file_fetched", command, {"job_id": job.id, "licenses": job.done})
     return job
 
 
-def forget(work: UnitOfWork, command: PurgeJobFile) -> int:
+def forget(work: LicenseWork, command: PurgeJobFile) -> int:
     """Delete some pieces of a job's file; returns how many they were."""
     return stored.delete_pieces(work.tx, command.job_id, limit=_MOST_FORGOTTEN)
 
 
-def forget_jobs(work: UnitOfWork, command: PurgeJobs) -> int:
+def forget_jobs(work: LicenseWork, command: PurgeJobs) -> int:
     """Delete some jobs that ended long ago; returns how many they were."""
     return stored.delete_old_jobs(work.tx, command.before, limit=_MOST_FORGOTTEN)
 
@@ -182,7 +181,7 @@ def forget_jobs(work: UnitOfWork, command: PurgeJobs) -> int:
 # --- steps ----------------------------------------------------------------------------------------
 
 
-def generate_some(work: UnitOfWork, step: GenerateStep) -> Job:
+def generate_some(work: LicenseWork, step: GenerateStep) -> Job:
     """Make some more licenses; a job whose generator cannot go on has failed. Raises ``StepOver``."""
     job = _lock_step(work, step)
     if job.finished_at is not None:
@@ -198,7 +197,7 @@ def generate_some(work: UnitOfWork, step: GenerateStep) -> Job:
     return _move_on(work, step, job, amount=amount, position=job.position + amount)
 
 
-def change_some(work: UnitOfWork, step: ChangeStep) -> Job:
+def change_some(work: LicenseWork, step: ChangeStep) -> Job:
     """Change some more licenses; what is refused is counted, and so is what does not match any more. Raises
     ``StepOver``.
     """
@@ -207,14 +206,14 @@ def change_some(work: UnitOfWork, step: ChangeStep) -> Job:
         return job
     lost = _not_any_more(work, step, job)
     refusals = []
-    for license_id, command in step.changes:
-        reason = _MATCHES_NO_MORE if license_id in lost else _tried(work, license_id, command)
+    for command in step.changes:
+        reason = _MATCHES_NO_MORE if command.license in lost else _tried(work, command)
         if reason is not None:
-            refusals.append(f"License {license_id}: {reason}.")
+            refusals.append(f"License {command.license}: {reason}.")
     return _move_on(work, step, job, amount=len(step.changes), position=step.last_id, refusals=refusals)
 
 
-def keep_piece(work: UnitOfWork, step: ExportStep) -> Job:
+def keep_piece(work: LicenseWork, step: ExportStep) -> Job:
     """Keep a piece of a file. Raises ``StepOver``."""
     job = _lock_step(work, step)
     if job.finished_at is not None:
@@ -224,14 +223,14 @@ def keep_piece(work: UnitOfWork, step: ExportStep) -> Job:
     return _move_on(work, step, job, amount=step.amount, position=step.last_id)
 
 
-def _lock_claimed(work: UnitOfWork, command: JobCommand) -> Job:
+def _lock_claimed(work: LicenseWork, command: JobCommand) -> Job:
     job = stored.lock_job(work.tx, command.job_id)
     if job is None or job.finished_at is not None or job.claimed_by != command.claimed_by:
         raise StepOver
     return job
 
 
-def _lock_step(work: UnitOfWork, step: JobStep) -> Job:
+def _lock_step(work: LicenseWork, step: JobStep) -> Job:
     """The job, to be moved on; or stopped, where the user who ordered it may not do that any more."""
     job = _lock_claimed(work, step)
     if job.position != step.position:
@@ -243,7 +242,7 @@ def _lock_step(work: UnitOfWork, step: JobStep) -> Job:
     return _end(work, replace(step, origin=_KEYWRIGHT, by=None), job, JobState.STOPPED, reason=reason)
 
 
-def _why_to_stop(work: UnitOfWork, job: Job) -> str | None:
+def _why_to_stop(work: LicenseWork, job: Job) -> str | None:
     """Why the user who ordered the job could not order it now. What no user ordered goes on."""
     if not job.created_by:
         return None
@@ -257,7 +256,7 @@ def _why_to_stop(work: UnitOfWork, job: Job) -> str | None:
 
 
 def _move_on(
-    work: UnitOfWork, step: JobStep, job: Job, *, amount: int, position: int, refusals: Sequence[str] = ()
+    work: LicenseWork, step: JobStep, job: Job, *, amount: int, position: int, refusals: Sequence[str] = ()
 ) -> Job:
     said = job.said
     if refusals and job.refused < _MOST_SAID:
@@ -276,11 +275,11 @@ def _move_on(
     return job
 
 
-def _end(work: UnitOfWork, command: Command, job: Job, state: JobState, **more: str) -> Job:
+def _end(work: LicenseWork, command: Command, job: Job, state: JobState, **more: str) -> Job:
     job = replace(job, state=state, finished_at=command.now, claimed_by=None, claimed_until=None)
     stored.save_job(work.tx, job)
     details = {"job_id": job.id, "kind": job.kind, "done": job.done, "refused": job.refused}
-    work.note(f"job.{state}", command, details | more)
+    work.record_event(f"job.{state}", command, details | more)
     return job
 
 
@@ -291,39 +290,29 @@ def _joined(*texts: str | None) -> str:
 # --- one license's share --------------------------------------------------------------------------
 
 
-def _not_any_more(work: UnitOfWork, step: ChangeStep, job: Job) -> set[int]:
+def _not_any_more(work: LicenseWork, step: ChangeStep, job: Job) -> set[int]:
     """The licenses that do not match any more. They are locked, so whatever was acknowledged is seen."""
     search = orders.search_of(job)
     if search is None:
         return set()
     there = []
-    for license_id, command in step.changes:
+    for command in step.changes:
         with suppress(UnknownLicense):
-            there.append(_get_license(work, license_id, command)[0])
+            there.append(work.get_license(command))
     return matching.not_any_more(work.tx, search, there, job.created_at)
 
 
-def _get_license(
-    work: UnitOfWork, license_id: int, command: LicenseCommand | None
-) -> tuple[License, LicenseCommand]:
-    """The license, and what is asked of it. Raises ``UnknownLicense``."""
-    # A key can have gone to another license since the step was made.
-    if command is None or (license := work.get_license(command)).id != license_id:
-        raise UnknownLicense(str(license_id))
-    return license, command
-
-
-def _tried(work: UnitOfWork, license_id: int, command: LicenseCommand | None) -> str | None:
+def _tried(work: LicenseWork, command: LicenseCommand) -> str | None:
     """Change one license; why not, where that is refused."""
     try:
-        _change_one(work, license_id, command)
+        _change_one(work, command)
     except Refusal as refusal:
         return _REASONS.get(type(refusal), refusal.code)
     return None
 
 
-def _change_one(work: UnitOfWork, license_id: int, asked: LicenseCommand | None) -> None:
-    license, command = _get_license(work, license_id, asked)
+def _change_one(work: LicenseWork, command: LicenseCommand) -> None:
+    license = work.get_license(command)
     changes = command.changes.items() if isinstance(command, UpdateLicense) else ()
     if changes and all(getattr(license, name) == value for name, value in changes):
         raise NothingToChange
@@ -331,7 +320,7 @@ def _change_one(work: UnitOfWork, license_id: int, asked: LicenseCommand | None)
 
 
 #: What one license's share in a change can be.
-_ONE: dict[type[LicenseCommand], Callable[[UnitOfWork, Any], Any]] = {
+_ONE: dict[type[LicenseCommand], Callable[[LicenseWork, Any], Any]] = {
     UpdateLicense: update,
     DeleteLicense: delete,
     DeactivateAll: deactivate_all,
@@ -340,7 +329,7 @@ _ONE: dict[type[LicenseCommand], Callable[[UnitOfWork, Any], Any]] = {
 }
 
 #: Which function decides which command.
-HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
+HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     StartJob: start,
     CancelJob: cancel,
     ClaimJob: claim,

@@ -18,7 +18,7 @@ from keywright.licensing.licenses.commands import (
     RaiseLimit,
     UpdateLicense,
 )
-from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.licenses.model import Status
 from keywright.provisioning.generators.commands import GenerateLicenses
 from keywright.search import find_matching_ids
 
@@ -70,12 +70,8 @@ class Plan:
 
     def _change_step(self, tx: ReadTransaction, order: Change, fields: dict[str, Any]) -> ChangeStep:
         numbers = self._next_ids(tx, order, fields, self._size(LICENSES_AT_ONCE))
-        found = find_licenses_by_id(tx, numbers)
         share = {name: fields[name] for name in ("now", "origin", "by")}
-        changes = tuple(
-            (number, _share(order, found[number], share) if number in found else None) for number in numbers
-        )
-        return ChangeStep(**fields, changes=changes)
+        return ChangeStep(**fields, changes=tuple(_share(order, share | {"license": id}) for id in numbers))
 
     def _export_step(self, tx: ReadTransaction, order: Export, fields: dict[str, Any]) -> ExportStep:
         found = find_licenses_by_id(tx, self._next_ids(tx, order, fields, self._size(ROWS_AT_ONCE)))
@@ -129,9 +125,8 @@ def _generate_step(order: Generate, job: Job, fields: dict[str, Any], size: int)
     return GenerateStep(**fields, generate=generate, is_last=job.done + amount >= order.amount)
 
 
-def _share(order: Change, license: License, fields: dict[str, Any]) -> LicenseCommand:
+def _share(order: Change, fields: dict[str, Any]) -> LicenseCommand:
     """What the order asks of one license."""
-    fields = fields | {"key": license.key}
     amount = order.amount or 0
     match order.what:
         case What.EXTEND:

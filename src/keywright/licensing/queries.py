@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import NamedTuple
 
-from keywright.core.command import Query
+from keywright.core.command import Cost, Query, Rerouted
 from keywright.core.errors import UnknownLicense
 from keywright.db import ReadTransaction
 from keywright.licensing.activations import records, rules
@@ -25,10 +25,6 @@ _MOST_LISTS, _MOST_PLACES = 64, 64
 #: To find the records that an answer lists, all of a license's may have to be looked at. Where there are more
 #: than this, no other call waits for that.
 MOST_TOGETHER = 500
-
-
-class TakesLong(NamedTuple):
-    """The outcome of ``Validate`` for a license that only ``ValidateAlone`` reports."""
 
 
 class _Place(NamedTuple):
@@ -94,7 +90,7 @@ class Pages:
 
 
 class QueryContext:
-    """What a batch of questions is about: loaded once for all of them."""
+    """What a batch of queries is about: loaded once for all of them."""
 
     def __init__(
         self, tx: ReadTransaction, queries: Sequence[Query], limits: RecordLimits, pages: Pages
@@ -103,16 +99,24 @@ class QueryContext:
         self.tx = tx
         self.limits = limits
         self.pages = pages
-        asked = [one for one in queries if isinstance(one, Validate)]
-        most = None if any(type(one) is ValidateAlone for one in asked) else MOST_TOGETHER
-        whole = {one.key for one in asked if one.token is None}
-        named = {(one.key, one.token) for one in asked if one.token is not None}
-        self._whole = records.find_records(tx, whole, limits.listed, most_read=most) if whole else {}
-        self._named = records.find_named(tx, named) if named else {}
+        keys: set[str] = set()
+        tokens: set[tuple[str, str]] = set()
+        most: int | None = MOST_TOGETHER
+        for one in queries:
+            if not isinstance(one, Validate):
+                continue
+            if one.token is not None:
+                tokens.add((one.key, one.token))
+            else:
+                keys.add(one.key)
+            if one.cost is Cost.LARGE:
+                most = None
+        self._whole = records.find_records(tx, keys, limits.listed, most_read=most) if keys else {}
+        self._named = records.find_named(tx, tokens) if tokens else {}
 
-    def get_record(self, query: Validate) -> LicenseRecord | None:
-        """The license that the question is about, with the records that the answer lists, or with the one
-        that the question names; None when that takes long. Raises ``UnknownLicense``.
+    def find_record(self, query: Validate) -> LicenseRecord | None:
+        """The license that the query is about, with the activations that the answer lists, or with the one
+        that the query names; None when that takes long. Raises ``UnknownLicense``.
         """
         found: LicenseRecord | None
         if query.token is not None:
@@ -127,11 +131,11 @@ class QueryContext:
         return found
 
 
-def validate(read: QueryContext, query: Validate) -> LicenseRecord | TakesLong:
+def validate(read: QueryContext, query: Validate) -> LicenseRecord | Rerouted:
     """Report a license; never looks at status or expiry."""
-    found = read.get_record(query)
+    found = read.find_record(query)
     if found is None:
-        return TakesLong()
+        return Rerouted(ValidateAlone(key=query.key, only_product_id=query.only_product_id))
     return LicenseRecord(found.license, rules.validate(found.activations, query.token))
 
 

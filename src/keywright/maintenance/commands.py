@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from keywright.core.command import Command
+from keywright.core.command import Command, Cost
 
 
 class EraseCustomer(Command, frozen=True, kw_only=True):
@@ -16,6 +16,8 @@ class PurgeEvents(Command, frozen=True, kw_only=True):
     have too many; with a license, delete some of those that it has too many.
     """
 
+    cost = Cost.ALONE
+
     before: datetime | None = None
     license_id: int | None = None
 
@@ -24,6 +26,9 @@ class PurgeAddresses(Command, frozen=True, kw_only=True):
     """Forget from where these places (the license's number, the token) were taken, if they were given up
     before this moment; and the addresses of some earlier events.
     """
+
+    cost = Cost.ALONE
+    is_internal = True
 
     before: datetime
     places: tuple[tuple[int, str], ...] = ()

@@ -8,9 +8,9 @@ import msgspec
 from keywright.core.command import Command
 from keywright.db import ReadTransaction
 from keywright.events.model import Event
+from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.model import License
-from keywright.licensing.unit_of_work import UnitOfWork
 from keywright.maintenance import personal_data_store
 from keywright.maintenance.commands import EraseCustomer, PurgeAddresses
 from keywright.maintenance.personal_data_store import Place, Places, find_old_places, has_old_events
@@ -77,7 +77,7 @@ def erase(work: UnitOfWork, command: EraseCustomer) -> bool:
     if personal_data_store.erase_some(work.tx, command.customer_id, limit=AT_ONCE):
         return False
     personal_data_store.erase_name(work.tx, command.customer_id)
-    work.note("customer.erased", command, {"number": command.customer_id})
+    work.record_event("customer.erased", command, {"number": command.customer_id})
     return True
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from keywright.core.command import Command
-from keywright.licensing.unit_of_work import UnitOfWork
+from keywright.events.unit_of_work import UnitOfWork
 from keywright.maintenance import old_events
 from keywright.maintenance.commands import PurgeEvents
 

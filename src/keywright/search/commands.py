@@ -3,13 +3,16 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from keywright.core.command import Command
+from keywright.core.command import Command, Cost
 
 
 class ProjectEvents(Command, frozen=True, kw_only=True):
     """Bring what follows the events nearer to them: at most ``limit`` events are read, or as much of what was
     there before following began.
     """
+
+    cost = Cost.ALONE
+    is_internal = True
 
     limit: int
 
@@ -19,6 +22,9 @@ class SaveCounters(Command, frozen=True, kw_only=True):
     their limit how often, when which API key was last used, and how many calls came through a proxy that is
     not trusted.
     """
+
+    cost = Cost.ALONE
+    is_internal = True
 
     validations: int = 0
     forwarded_blindly: int = 0

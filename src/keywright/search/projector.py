@@ -11,8 +11,8 @@ import msgspec
 
 from keywright.core.command import Command
 from keywright.db import ReadTransaction, WriteTransaction
+from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.licenses import store as license_store
-from keywright.licensing.unit_of_work import UnitOfWork
 from keywright.search import counters_store, terms_store
 from keywright.search.commands import ProjectEvents, SaveCounters
 from keywright.search.terms_store import END, Checkpoints

@@ -170,7 +170,7 @@ class Call:
         token = self.headers.get(b"idempotency-key")
         if token is not None:
             retry = self._retry(command, token, write)
-            command = msgspec.structs.replace(command, retry=retry)
+            command = msgspec.structs.replace(command, idempotency=retry)
         self.is_change = True
         outcome = await self.desk.execute(command, self)
         if type(outcome) is IdempotencyRecord:

@@ -130,7 +130,7 @@ async def create_license(call: Call) -> Answer:
     asked = call.parameters
     key = _license_key(asked)
     changes = {"status": Status.ACTIVE} | _changes(asked)
-    command = CreateLicense(**_about(call) | {"key": key}, **changes)
+    command = CreateLicense(now=call.now, origin=call.origin, by=call.by, key=key, **changes)
     return await call.change(command, wire.license_alone)
 
 
@@ -170,7 +170,7 @@ def _about(call: Call) -> dict[str, Any]:
         "now": call.now,
         "origin": call.origin,
         "by": call.by,
-        "key": call.key,
+        "license": call.key,
         "only_product_id": call.only_product_id,
     }
 

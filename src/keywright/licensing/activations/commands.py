@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from keywright.core.command import Query
+from keywright.core.command import Cost, Query
 from keywright.licensing.licenses.commands import LicenseCommand
 from keywright.licensing.licenses.model import LicenseFilter
 
@@ -41,9 +41,13 @@ class Validate(Query, frozen=True, kw_only=True):
 class ValidateAlone(Validate, frozen=True, kw_only=True):
     """The same, also for a license that has so many records that no other call should wait for it."""
 
+    cost = Cost.LARGE
+
 
 class FindLicenses(Query, frozen=True, kw_only=True):
     """The next ``limit`` matching licenses after this id, oldest first: a list read piece by piece."""
+
+    cost = Cost.LIST
 
     where: LicenseFilter
     after_id: int
@@ -52,6 +56,8 @@ class FindLicenses(Query, frozen=True, kw_only=True):
 
 class ListLicenses(Query, frozen=True, kw_only=True):
     """Page ``page`` (from 1) of the matching licenses, oldest first, and how many match."""
+
+    cost = Cost.LIST
 
     where: LicenseFilter
     page: int

@@ -14,10 +14,10 @@ from keywright.licensing.activations import rules as activation_rules
 from keywright.licensing.activations.commands import Activate, Deactivate, DeactivateAll, Reactivate
 from keywright.licensing.activations.model import Activation, ActivationSource, LicenseRecord
 from keywright.licensing.licenses import rules as license_rules
-from keywright.licensing.unit_of_work import UnitOfWork
+from keywright.licensing.unit_of_work import LicenseWork
 
 
-def activate(work: UnitOfWork, command: Activate) -> LicenseRecord:
+def activate(work: LicenseWork, command: Activate) -> LicenseRecord:
     """Take a new place."""
     license = activation_rules.activate(work.get_license(command), command.now)
     activation = Activation(
@@ -33,25 +33,25 @@ def activate(work: UnitOfWork, command: Activate) -> LicenseRecord:
         updated_at=None,
         deactivated_at=None,
     )
-    work.change_license(license)
-    work.add_activation(activation)
-    work.announce("license.activated", license, command, activation)
+    work.put_license(license)
+    work.put_activation(activation)
+    work.record_license_event("license.activated", license, command, activation)
     return LicenseRecord(license, (activation,))
 
 
-def reactivate(work: UnitOfWork, command: Reactivate) -> LicenseRecord:
+def reactivate(work: LicenseWork, command: Reactivate) -> LicenseRecord:
     """Take back a place that was given up."""
     license = work.get_license(command)
     license_rules.require_usable(license, command.now)
     activation = work.get_activation(license, command.token)
     license, activation = activation_rules.reactivate(license, activation, command.now)
-    work.change_license(license)
-    work.change_activation(activation)
-    work.announce("license.reactivated", license, command, activation)
+    work.put_license(license)
+    work.put_activation(activation)
+    work.record_license_event("license.reactivated", license, command, activation)
     return LicenseRecord(license, (activation,))
 
 
-def deactivate(work: UnitOfWork, command: Deactivate) -> LicenseRecord:
+def deactivate(work: LicenseWork, command: Deactivate) -> LicenseRecord:
     """Give up one place."""
     license = work.get_license(command)
     try:
@@ -59,30 +59,30 @@ def deactivate(work: UnitOfWork, command: Deactivate) -> LicenseRecord:
     except UnknownToken:
         raise TokenNotActive(command.token) from None
     license, activation = activation_rules.deactivate(license, activation, command.now)
-    work.change_license(license)
-    work.change_activation(activation)
-    work.announce("license.deactivated", license, command, activation)
+    work.put_license(license)
+    work.put_activation(activation)
+    work.record_license_event("license.deactivated", license, command, activation)
     return LicenseRecord(license, (activation,))
 
 
-def deactivate_all(work: UnitOfWork, command: DeactivateAll) -> LicenseRecord:
+def deactivate_all(work: LicenseWork, command: DeactivateAll) -> LicenseRecord:
     """Give up every place. The outcome, and the events, name as many of the records as an answer lists; one
     event more says how many others there were.
     """
     before = work.get_license(command)
-    license, ended = activation_rules.deactivate_all(before, work.active_records(before), command.now)
+    license, ended = activation_rules.deactivate_all(before, work.list_active(before), command.now)
     work.deactivate_all(license, ended, command.now)
     listed = activation_rules.listed(ended, work.limits.listed, activation_rules.MOST_LISTED_BYTES)
     for activation in listed:
-        work.announce("license.deactivated", license, command, activation)
+        work.record_license_event("license.deactivated", license, command, activation)
     others = before.times_activated - len(listed)
     if others > 0:
-        work.announce("license.deactivated", license, command, details={"others": others})
+        work.record_license_event("license.deactivated", license, command, details={"others": others})
     return LicenseRecord(license, tuple(listed))
 
 
 #: Which function decides which command.
-HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
+HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     Activate: activate,
     Reactivate: reactivate,
     Deactivate: deactivate,

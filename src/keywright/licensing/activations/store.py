@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import (
     and_,
     bindparam,
@@ -89,10 +90,25 @@ def save_new_activations(tx: WriteTransaction, new: Sequence[Activation]) -> Non
     INSERT_ACTIVATIONS.execute(tx.connection, values)
 
 
-def save_activations(tx: WriteTransaction, changed: Sequence[Activation]) -> None:
-    """Update what reactivating and deactivating change."""
-    values = [activation_changes(one) for one in changed]
-    UPDATE_ACTIVATIONS.execute(tx.connection, values)
+def save_activations(tx: WriteTransaction, changed: Iterable[tuple[Activation, Activation]]) -> None:
+    """Update activations, each given as it was and as it is now: two columns where a place was given up or
+    taken back, all of them otherwise.
+    """
+    ended: list[Values] = []
+    rewritten: list[Values] = []
+    for before, after in changed:
+        key = {"at_license_id": after.license_id, "at_token": after.token}
+        same = replace(after, updated_at=before.updated_at, deactivated_at=before.deactivated_at)
+        if same == before:
+            updated_at, deactivated_at = (
+                optional_seconds(after.updated_at),
+                optional_seconds(after.deactivated_at),
+            )
+            ended.append(key | {"updated_at": updated_at, "deactivated_at": deactivated_at})
+        else:
+            rewritten.append(activation_values(after) | key)
+    UPDATE_ACTIVATIONS.execute(tx.connection, ended)
+    REWRITE_ACTIVATIONS.execute(tx.connection, rewritten)
 
 
 def deactivate_all(tx: WriteTransaction, license_id: int, now: datetime) -> None:
@@ -134,16 +150,6 @@ def activation_values(activation: Activation) -> Values:
         "user_agent": activation.user_agent,
         "meta_data": json_text(activation.meta_data),
         "created_at": seconds(activation.created_at),
-        "updated_at": optional_seconds(activation.updated_at),
-        "deactivated_at": optional_seconds(activation.deactivated_at),
-    }
-
-
-def activation_changes(activation: Activation) -> Values:
-    """What reactivating and deactivating change, and where."""
-    return {
-        "at_license_id": activation.license_id,
-        "at_token": activation.token,
         "updated_at": optional_seconds(activation.updated_at),
         "deactivated_at": optional_seconds(activation.deactivated_at),
     }
@@ -204,6 +210,7 @@ RECORDS_NAMED = _RECORD.select_from(
 )
 INSERT_ACTIVATIONS = inserting(activations)
 UPDATE_ACTIVATIONS = updating(activations, ["license_id", "token"], ["updated_at", "deactivated_at"])
+REWRITE_ACTIVATIONS = updating(activations, ["license_id", "token"], [one.name for one in activations.c])
 #: Every active record of a license is given up: one statement for all of them.
 DEACTIVATE_ACTIVATIONS = (
     update(activations)

@@ -1,6 +1,6 @@
-"""Commands about licenses, their places, and generators."""
+"""Commands about licenses."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -8,18 +8,24 @@ from keywright.core.command import Command
 
 
 class LicenseCommand(Command, frozen=True, kw_only=True):
-    """A request to change the license with this key.
+    """A request to change a license, which is named by its key or by its id.
 
     With ``only_product_id``, licenses of other products do not exist for the caller.
     """
 
-    key: str
+    license: str | int
     only_product_id: int | None = None
 
+    @property
+    def locks(self) -> Collection[str | int]:
+        """The license."""
+        return (self.license,)
 
-class CreateLicense(LicenseCommand, frozen=True, kw_only=True):
+
+class CreateLicense(Command, frozen=True, kw_only=True):
     """Make a license with this key."""
 
+    key: str
     status: int
     order_id: int | None = None
     product_id: int | None = None
@@ -28,11 +34,22 @@ class CreateLicense(LicenseCommand, frozen=True, kw_only=True):
     valid_for_days: int | None = None
     times_activated_max: int | None = None
 
+    @property
+    def locks(self) -> Collection[str | int]:
+        """The license that may have the key already."""
+        return (self.key,)
+
 
 class UpdateLicense(LicenseCommand, frozen=True, kw_only=True):
     """Change the given fields, by the names they have in ``License``."""
 
     changes: Mapping[str, Any]
+
+    @property
+    def locks(self) -> Collection[str | int]:
+        """The license, and the one that may have the new key already."""
+        new_key = self.changes.get("key")
+        return (self.license,) if new_key is None else (self.license, new_key)
 
 
 class DeleteLicense(LicenseCommand, frozen=True, kw_only=True):
@@ -40,22 +57,17 @@ class DeleteLicense(LicenseCommand, frozen=True, kw_only=True):
 
 
 class ShowKey(LicenseCommand, frozen=True, kw_only=True):
-    """Somebody looks at the whole license key."""
+    """Show the whole license key to a user."""
 
 
 class ExtendLicense(LicenseCommand, frozen=True, kw_only=True):
-    """Let the license be good for so many days after its present expiry; or after ``now``."""
+    """Move the expiry this many days after the present one, or after ``now``."""
 
     days: int
     is_from_now: bool = False
 
 
 class RaiseLimit(LicenseCommand, frozen=True, kw_only=True):
-    """Allow so many places more."""
+    """Allow this many more places."""
 
     places: int
-
-
-def license_commands(command: Command) -> list[LicenseCommand]:
-    """The parts of a command that are about single licenses."""
-    return [one for one in command.parts if isinstance(one, LicenseCommand)]

@@ -1,7 +1,7 @@
 """What each command about a license does.
 
-A function here takes one command and the workset of its batch, applies the rules, and leaves what
-should be saved in the workset; it returns the outcome's value or raises a refusal.
+A function here takes one command and the unit of work of its batch, applies the rules, and leaves what
+should be saved in the unit of work; it returns the outcome's value or raises a refusal.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from keywright.licensing.licenses.commands import ShowKey
 from keywright.licensing.licenses.model import License
-from keywright.licensing.unit_of_work import UnitOfWork
+from keywright.licensing.unit_of_work import LicenseWork
 
 if TYPE_CHECKING:
     pass
@@ -41,17 +41,16 @@ from keywright.licensing.licenses.commands import (
     UpdateLicense,
 )
 from keywright.licensing.licenses.model import LicenseSource
-from keywright.provisioning.generators.commands import GenerateLicenses
 
 
-def show_key(work: UnitOfWork, command: ShowKey) -> License:
+def show_key(work: LicenseWork, command: ShowKey) -> License:
     """A license for somebody who looks at its key."""
     license = work.get_license(command)
-    work.announce("license.key_shown", license, command)
+    work.record_license_event("license.key_shown", license, command)
     return license
 
 
-def create(work: UnitOfWork, command: CreateLicense) -> LicenseRecord:
+def create(work: LicenseWork, command: CreateLicense) -> LicenseRecord:
     """Make a license with a key that no other has."""
     if work.has_license(command.key):
         raise LicenseKeyTaken
@@ -60,6 +59,10 @@ def create(work: UnitOfWork, command: CreateLicense) -> LicenseRecord:
         command,
         command.key,
         LicenseSource.API,
+        status=command.status,
+        order_id=command.order_id,
+        product_id=command.product_id,
+        customer_id=command.customer_id,
         expires_at=command.expires_at,
         valid_for_days=command.valid_for_days,
         times_activated_max=command.times_activated_max,
@@ -68,26 +71,30 @@ def create(work: UnitOfWork, command: CreateLicense) -> LicenseRecord:
 
 
 def new_license(
-    work: UnitOfWork,
-    command: CreateLicense | GenerateLicenses,
+    work: LicenseWork,
+    command: Command,
     key: str,
     source: LicenseSource,
     *,
+    status: int,
+    order_id: int | None,
+    product_id: int | None,
+    customer_id: int | None,
     expires_at: datetime | None = None,
     valid_for_days: int | None = None,
     times_activated_max: int | None = None,
 ) -> License:
-    """Add a license to the workset, with what the command says of it."""
+    """Add a license to the unit of work, with what the command says of it."""
     license = License(
         id=work.tx.next_id("license"),
         key=key,
-        order_id=command.order_id,
-        product_id=command.product_id,
-        customer_id=command.customer_id,
+        order_id=order_id,
+        product_id=product_id,
+        customer_id=customer_id,
         expires_at=expires_at,
         valid_for_days=valid_for_days,
         source=source,
-        status=command.status,
+        status=status,
         times_activated=0,
         times_activated_max=times_activated_max,
         created_at=command.now,
@@ -95,30 +102,30 @@ def new_license(
         updated_at=command.now,
         updated_by=None,
     )
-    work.add_license(license)
-    work.announce("license.created", license, command)
+    work.put_license(license)
+    work.record_license_event("license.created", license, command)
     return license
 
 
-def update(work: UnitOfWork, command: UpdateLicense) -> LicenseRecord:
+def update(work: LicenseWork, command: UpdateLicense) -> LicenseRecord:
     """Change the given fields of a license."""
     license = work.get_license(command)
     new_key = command.changes.get("key", license.key)
     if new_key != license.key and work.has_license(new_key):
         raise LicenseKeyTaken
     changed = replace(license, **command.changes, updated_at=command.now, updated_by=command.api_key_id)
-    work.change_license(changed, old_key=license.key)
+    work.put_license(changed)
     details = _differences(license, changed, command.changes)
-    work.announce("license.updated", changed, command, details=details)
+    work.record_license_event("license.updated", changed, command, details=details)
     return LicenseRecord(changed)
 
 
-def delete(work: UnitOfWork, command: DeleteLicense) -> None:
+def delete(work: LicenseWork, command: DeleteLicense) -> None:
     """Delete a license and its activations."""
     license = work.get_license(command)
     work.delete_license(license)
     details = {"key": crypto.mask(license.key), "times_activated": license.times_activated}
-    work.announce("license.deleted", license, command, details=details)
+    work.record_license_event("license.deleted", license, command, details=details)
 
 
 def _differences(before: License, after: License, names: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,7 +137,7 @@ def _differences(before: License, after: License, names: Mapping[str, Any]) -> d
     return changed
 
 
-def extend(work: UnitOfWork, command: ExtendLicense) -> LicenseRecord:
+def extend(work: LicenseWork, command: ExtendLicense) -> LicenseRecord:
     """Put an expiry off; never to an earlier moment. Raises ``NeverExpires``, ``ExpiresLater``."""
     license = work.get_license(command)
     if license.expires_at is None:
@@ -142,7 +149,7 @@ def extend(work: UnitOfWork, command: ExtendLicense) -> LicenseRecord:
     return update(work, _update(command, expires_at=expires_at))
 
 
-def raise_limit(work: UnitOfWork, command: RaiseLimit) -> LicenseRecord:
+def raise_limit(work: LicenseWork, command: RaiseLimit) -> LicenseRecord:
     """Allow more places. Raises ``NoLimit``, ``InvalidParameters``."""
     license = work.get_license(command)
     if license.times_activated_max is None:
@@ -158,14 +165,14 @@ def _update(command: LicenseCommand, **changes: Any) -> UpdateLicense:
         now=command.now,
         origin=command.origin,
         by=command.by,
-        key=command.key,
+        license=command.license,
         only_product_id=command.only_product_id,
         changes=changes,
     )
 
 
 #: Which function decides which command.
-HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
+HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     CreateLicense: create,
     UpdateLicense: update,
     DeleteLicense: delete,

@@ -1,8 +1,9 @@
 """Licenses in the database: functions over a transaction."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy import (
     ColumnElement,
     Select,
@@ -18,7 +19,7 @@ from sqlalchemy import (
 
 from keywright.core.errors import StoreConflict
 from keywright.db import schema
-from keywright.db.bulk import Lookup, Values, deleting, inserting, is_postgres, updating
+from keywright.db.bulk import Change, Lookup, Values, deleting, inserting, is_postgres, updating
 from keywright.db.rows import moment, optional_seconds, seconds
 from keywright.db.schema import licenses
 from keywright.db.transaction import ReadTransaction, WriteTransaction, rows_with
@@ -64,19 +65,30 @@ def _unsealed(tx: ReadTransaction, query: Select[Any]) -> list[License]:
     return [license_of(row[:-1], unseal(row.sealed_key, row.id)) for row in tx.connection.execute(query)]
 
 
-def lock_licenses(tx: WriteTransaction, keys: Iterable[str]) -> dict[str, License]:
-    """The licenses that have these keys, by key, locked in id order until the end."""
-    return _licenses_by_key(tx, keys, LICENSES_LOCKED)
+def lock_licenses(tx: WriteTransaction, names: Iterable[str | int]) -> list[License]:
+    """The licenses that have these keys or ids, locked in id order until the end."""
+    key_of = tx.key_ring.fingerprints([name for name in names if isinstance(name, str)])
+    ids = [name for name in names if isinstance(name, int)]
+    if not ids:
+        return [license_of(row, key_of[row[0]]) for row in rows_with(tx, LICENSES_LOCKED, key_of)]
+    if key_of:
+        # In one statement: batches must not lock crosswise.
+        ids += [row[1] for row in rows_with(tx, LICENSES_WITH, key_of)]
+    rows = rows_with(tx, LICENSES_LOCKED_BY_ID, sorted({*ids}))
+    unseal = tx.key_ring.unseal_key
+    return [license_of(row[:-1], key_of.get(row[0]) or unseal(row[-1], row[1])) for row in rows]
 
 
-def find_holders(tx: WriteTransaction, keys: Iterable[str]) -> dict[str, str]:
+def find_holders(tx: WriteTransaction, names: Iterable[str | int]) -> dict[str | int, str]:
     """Which of these licenses another transaction holds that waits for no lock itself: the numbers of
-    those transactions, by key. Nothing is locked, and nothing waited for.
+    those transactions, by key or id. Nothing is locked, and nothing waited for.
     """
     if not is_postgres(tx.connection):
         return {}
-    key_of = tx.key_ring.fingerprints(keys)
-    return {key_of[row[0]]: row[1] for row in rows_with(tx, HOLDERS, key_of)}
+    key_of = tx.key_ring.fingerprints([name for name in names if isinstance(name, str)])
+    found: dict[str | int, str] = {key_of[row[0]]: row[2] for row in rows_with(tx, HOLDERS, key_of)}
+    ids = [name for name in names if isinstance(name, int)]
+    return found | {row[1]: row[2] for row in rows_with(tx, HOLDERS_BY_ID, ids)}
 
 
 def save_new_licenses(tx: WriteTransaction, new: Sequence[License]) -> None:
@@ -86,40 +98,57 @@ def save_new_licenses(tx: WriteTransaction, new: Sequence[License]) -> None:
     _refuse_other_fingerprints(tx, new)
 
 
-def save_licenses(tx: WriteTransaction, changed: Sequence[License], before: Mapping[int, License]) -> None:
-    """Update everything, the key too; the database rejects a key that is taken, and a counter that rose
-    above the limit it had ``before`` (by id).
+def save_licenses(tx: WriteTransaction, changed: Iterable[tuple[License, License]]) -> None:
+    """Update licenses, each given as it was loaded and as it is now; the database rejects a key that is
+    taken, and a counter above the limit that it had before.
+
+    Taking and giving up places, which is most of what happens, writes few columns; any other change writes
+    every column.
     """
-    values = [_license_values(tx, one, before[one.id]) | {"at_id": one.id} for one in changed]
+    values: dict[Change, list[Values]] = {}
+    rewritten = []
+    for before, after in changed:
+        if _with_places_of(before, after) != before:
+            rewritten.append((before, after))
+            continue
+        change, row = UPDATE_COUNTERS, counter_values(after)
+        if after.expires_at != before.expires_at:
+            change = UPDATE_COUNTERS_AND_EXPIRY
+            row |= {
+                "expires_at": optional_seconds(after.expires_at),
+                "deactivated_records": after.deactivated_records,
+            }
+        elif after.times_activated <= before.times_activated:
+            change = UPDATE_COUNTERS_AND_PLACES
+            row |= {"places": places(after, before), "deactivated_records": after.deactivated_records}
+        elif after.deactivated_records != before.deactivated_records:
+            change = UPDATE_COUNTERS_AND_RECORDS
+            row["deactivated_records"] = after.deactivated_records
+        values.setdefault(change, []).append(row)
+    if rewritten:
+        _rewrite(tx, rewritten)
+    for change, rows in values.items():
+        change.execute(tx.connection, rows)
+
+
+def _with_places_of(before: License, after: License) -> License:
+    """A changed license with what taking and giving up places changes as it was before. The first place that
+    is taken may begin the license's time.
+    """
+    is_begun = before.expires_at is None and after.times_activated > before.times_activated
+    return replace(
+        after,
+        times_activated=before.times_activated,
+        deactivated_records=before.deactivated_records,
+        updated_at=before.updated_at,
+        expires_at=before.expires_at if is_begun else after.expires_at,
+    )
+
+
+def _rewrite(tx: WriteTransaction, changed: Sequence[tuple[License, License]]) -> None:
+    values = [_license_values(tx, after, before) | {"at_id": after.id} for before, after in changed]
     UPDATE_LICENSES.execute(tx.connection, values)
-    _refuse_other_fingerprints(tx, changed)
-
-
-def save_places_taken(tx: WriteTransaction, changed: Sequence[License]) -> None:
-    """Update what taking a place changes; the table's CHECK judges the new counter."""
-    UPDATE_COUNTERS.execute(tx.connection, [counter_values(one) for one in changed])
-
-
-def save_first_places_taken(tx: WriteTransaction, changed: Sequence[License]) -> None:
-    """The same where the license's time begins with it: the expiry, too."""
-    values = [counter_values(one) | history_values(one) | expiry_values(one) for one in changed]
-    UPDATE_COUNTERS_AND_EXPIRY.execute(tx.connection, values)
-
-
-def save_places_taken_back(tx: WriteTransaction, changed: Sequence[License]) -> None:
-    """The same where some of the places were given up before."""
-    values = [counter_values(one) | history_values(one) for one in changed]
-    UPDATE_COUNTERS_AND_RECORDS.execute(tx.connection, values)
-
-
-def save_places_given_up(
-    tx: WriteTransaction, changed: Sequence[License], before: Mapping[int, License]
-) -> None:
-    """Update what giving up places changes, since ``before`` (by id)."""
-    values = [
-        counter_values(one) | history_values(one) | {"places": places(one, before[one.id])} for one in changed
-    ]
-    UPDATE_COUNTERS_AND_PLACES.execute(tx.connection, values)
+    _refuse_other_fingerprints(tx, [after for _, after in changed])
 
 
 def _refuse_other_fingerprints(tx: WriteTransaction, written: Sequence[License]) -> None:
@@ -206,16 +235,6 @@ def counter_values(license: License) -> Values:
     }
 
 
-def history_values(license: License) -> Values:
-    """The other columns that change when a place is given up or taken back."""
-    return {"deactivated_records": license.deactivated_records}
-
-
-def expiry_values(license: License) -> Values:
-    """What taking the first place may change beside that."""
-    return {"expires_at": optional_seconds(license.expires_at)}
-
-
 def places(after: License, before: License | None) -> int | None:
     """The most that ``times_activated`` may be from now on; None without a limit.
 
@@ -234,6 +253,9 @@ def places(after: License, before: License | None) -> int | None:
 LICENSES_WITH = Lookup(select(*LICENSE), licenses.c.fingerprint)
 #: In id order, so that two batches cannot lock crosswise.
 LICENSES_LOCKED = Lookup(select(*LICENSE).order_by(licenses.c.id).with_for_update(), licenses.c.fingerprint)
+LICENSES_LOCKED_BY_ID = Lookup(
+    select(*LICENSE, licenses.c.sealed_key).order_by(licenses.c.id).with_for_update(), licenses.c.id
+)
 
 _LOCKER: ColumnElement[Any] = literal_column("licenses.xmax")
 _HELD, _WANTED = (
@@ -243,19 +265,17 @@ _HELD, _WANTED = (
 #: The transactions that hold these licenses and do not themselves wait for a lock: a batch that waits holds
 #: what it has locked so far, and is over soon. A row names the transaction that has locked it last, and a
 #: transaction holds its own number until its end. Only for PostgreSQL.
-HOLDERS = Lookup(
-    select(licenses.c.fingerprint, cast(_LOCKER, Text)).where(
-        select(1)
-        .where(
-            _HELD.c.locktype == "transactionid",
-            _HELD.c.transactionid == _LOCKER,
-            _HELD.c.granted,
-            ~select(1).where(_WANTED.c.pid == _HELD.c.pid, not_(_WANTED.c.granted)).exists(),
-        )
-        .exists()
-    ),
-    licenses.c.fingerprint,
+_HOLDERS = select(licenses.c.fingerprint, licenses.c.id, cast(_LOCKER, Text)).where(
+    select(1)
+    .where(
+        _HELD.c.locktype == "transactionid",
+        _HELD.c.transactionid == _LOCKER,
+        _HELD.c.granted,
+        ~select(1).where(_WANTED.c.pid == _HELD.c.pid, not_(_WANTED.c.granted)).exists(),
+    )
+    .exists()
 )
+HOLDERS, HOLDERS_BY_ID = Lookup(_HOLDERS, licenses.c.fingerprint), Lookup(_HOLDERS, licenses.c.id)
 
 #: Without ``expires_at``, which has an index: SQLite would write to it also where nothing changes.
 _COUNTER = ("times_activated", "updated_at")

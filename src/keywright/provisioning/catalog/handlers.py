@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from keywright.core.command import Command
-from keywright.licensing.unit_of_work import UnitOfWork
+from keywright.events.unit_of_work import UnitOfWork
 from keywright.provisioning.catalog import store as catalog_store
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.store import names_of
@@ -20,7 +20,7 @@ def save_name(work: UnitOfWork, command: SaveName) -> None:
         return
     catalog_store.save_name(work.tx, command.kind, command.number, command.name)
     details = {"kind": command.kind, "number": command.number, "name": [before, command.name]}
-    work.note("name.saved", command, details)
+    work.record_event("name.saved", command, details)
 
 
 #: Which function decides which command.

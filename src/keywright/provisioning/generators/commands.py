@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from keywright.core.command import Command, Query
+from keywright.core.command import Command, Cost, Query
 
 
 class CreateGenerator(Command, frozen=True, kw_only=True):
@@ -37,6 +37,8 @@ class DeleteGenerator(Command, frozen=True, kw_only=True):
 
 class GenerateLicenses(Command, frozen=True, kw_only=True):
     """Make ``amount`` licenses with the generator, all or none."""
+
+    cost = Cost.LONG
 
     generator_id: int
     amount: int

@@ -13,7 +13,7 @@ from keywright.licensing.licenses import keys
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.handlers import new_license
 from keywright.licensing.licenses.model import LicenseSource
-from keywright.licensing.unit_of_work import UnitOfWork
+from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.generators import rules
 from keywright.provisioning.generators import store as generator_store
 from keywright.provisioning.generators.commands import (
@@ -28,7 +28,7 @@ from keywright.provisioning.generators.model import Generator
 _DRAWS_PER_KEY = 10
 
 
-def create_generator(work: UnitOfWork, command: CreateGenerator) -> Generator:
+def create_generator(work: LicenseWork, command: CreateGenerator) -> Generator:
     """Make a generator."""
     generator = Generator(
         id=0,
@@ -48,11 +48,11 @@ def create_generator(work: UnitOfWork, command: CreateGenerator) -> Generator:
     )
     require_sound(generator, is_weak_allowed=command.is_weak_allowed)
     generator = replace(generator, id=generator_store.save_new_generator(work.tx, generator))
-    work.note("generator.created", command, _of(generator))
+    work.record_event("generator.created", command, _of(generator))
     return generator
 
 
-def update_generator(work: UnitOfWork, command: UpdateGenerator) -> Generator:
+def update_generator(work: LicenseWork, command: UpdateGenerator) -> Generator:
     """Change the given fields of a generator."""
     generator = _lock_generator(work, command.generator_id)
     changed = replace(generator, **command.changes, updated_at=command.now, updated_by=command.api_key_id)
@@ -60,18 +60,18 @@ def update_generator(work: UnitOfWork, command: UpdateGenerator) -> Generator:
     generator_store.save_generator(work.tx, changed)
     pairs = {name: [getattr(generator, name), getattr(changed, name)] for name in sorted(command.changes)}
     different = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-    work.note("generator.updated", command, _of(changed) | different)
+    work.record_event("generator.updated", command, _of(changed) | different)
     return changed
 
 
-def delete_generator(work: UnitOfWork, command: DeleteGenerator) -> None:
+def delete_generator(work: LicenseWork, command: DeleteGenerator) -> None:
     """Delete a generator; the licenses it made stay."""
     generator = _lock_generator(work, command.generator_id)
     generator_store.delete_generator(work.tx, command.generator_id)
-    work.note("generator.deleted", command, _of(generator))
+    work.record_event("generator.deleted", command, _of(generator))
 
 
-def generate(work: UnitOfWork, command: GenerateLicenses) -> tuple[LicenseRecord, ...]:
+def generate(work: LicenseWork, command: GenerateLicenses) -> tuple[LicenseRecord, ...]:
     """Make licenses with keys that no other has, all or none."""
     generator = get_generator(work.tx, command.generator_id)
     return tuple(
@@ -81,6 +81,10 @@ def generate(work: UnitOfWork, command: GenerateLicenses) -> tuple[LicenseRecord
                 command,
                 key,
                 LicenseSource.GENERATOR,
+                status=command.status,
+                order_id=command.order_id,
+                product_id=command.product_id,
+                customer_id=command.customer_id,
                 valid_for_days=generator.expires_in_days,
                 times_activated_max=generator.times_activated_max,
             )
@@ -97,7 +101,7 @@ def get_generator(tx: ReadTransaction, generator_id: int) -> Generator:
     return generator
 
 
-def _lock_generator(work: UnitOfWork, generator_id: int) -> Generator:
+def _lock_generator(work: LicenseWork, generator_id: int) -> Generator:
     generator = generator_store.lock_generator(work.tx, generator_id)
     if generator is None:
         raise UnknownGenerator(generator_id)
@@ -125,7 +129,7 @@ def require_sound(generator: Generator, *, is_weak_allowed: bool) -> None:
         raise GeneratorTooWeak(bits)
 
 
-def _new_keys(work: UnitOfWork, generator: Generator, amount: int) -> list[str]:
+def _new_keys(work: LicenseWork, generator: Generator, amount: int) -> list[str]:
     """Keys that are taken by no license, each once, in the order they were drawn."""
     new: dict[str, None] = {}
     draws_left = amount * _DRAWS_PER_KEY
@@ -141,7 +145,7 @@ def _new_keys(work: UnitOfWork, generator: Generator, amount: int) -> list[str]:
 
 
 #: Which function decides which command.
-HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
+HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     CreateGenerator: create_generator,
     UpdateGenerator: update_generator,
     DeleteGenerator: delete_generator,

@@ -1,0 +1,27 @@
+"""What the commands of a batch share while they are decided."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from keywright.core.command import Command
+from keywright.db.transaction import WriteTransaction
+from keywright.events import store
+from keywright.events.model import Event
+
+
+class UnitOfWork:
+    """The transaction of a batch, and the events that its commands record."""
+
+    def __init__(self, tx: WriteTransaction) -> None:
+        self.tx = tx
+        self.events: list[Event] = []
+
+    def record_event(self, name: str, command: Command, details: Mapping[str, Any] | None = None) -> None:
+        """Record an event that is not about a license."""
+        origin = command.origin
+        self.events.append(Event(command.now, name, 0, None, origin.actor, origin.ip_address, details))
+
+    def save(self) -> None:
+        """Write what the commands left here."""
+        if self.events:
+            store.save_events(self.tx, self.events)
