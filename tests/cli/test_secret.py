@@ -21,7 +21,7 @@ def secret_of(data_dir: Path) -> str:
 def test_the_secret_is_replaced_and_the_old_one_is_kept_for_backups(used: Keywright) -> None:
     used("backup", "before.tar")
     old = secret_of(used.data_dir)
-    kept = used.data_dir / f"secret.retired-{KeyRing(old.encode()).secret_mark}"
+    kept = used.data_dir / f"secret.retired-{KeyRing(old.encode()).secret_id}"
     said = used("secret", "rotate")
     assert "Everything is written with the new secret from now on. The server can be started." in said
     assert "1 value of 1 resealed in " in said

@@ -137,7 +137,7 @@ def test_of_many_processes_that_make_the_tables_at_once_one_does_it(empty_url: s
         one.stdin.flush()
     assert [one.communicate(timeout=60)[0] for one in processes] == ["open\n"] * 6
     assert execute(empty_url, "SELECT version_num FROM alembic_version") == [(HEAD,)]
-    assert execute(empty_url, "SELECT id, secret_mark FROM installation") == [(1, KEY_RING.secret_mark)]
+    assert execute(empty_url, "SELECT id, secret_id FROM installation") == [(1, KEY_RING.secret_id)]
 
 
 def test_a_migration_changes_an_existing_database_and_keeps_what_is_in_it(

@@ -14,7 +14,7 @@ from keywright.core.crypto import KeyRing
 from keywright.core.errors import KeywrightError, LicenseKeyTaken, StoreConflict, StoreError, StoreUnavailable
 from keywright.db import Storage, ask, change, open_storage, sealed
 from keywright.db.schema import licenses
-from keywright.db.secret_marks import Marks, find_marks
+from keywright.db.secret_ids import SecretIds, find_secret_ids
 from keywright.jobs import store as jobs
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
@@ -114,7 +114,7 @@ def test_each_key_is_found_and_is_taken_at_every_step_of_a_rotation(url: str) ->
     with opened(url, NEW) as storage:
         assert is_sound(storage)
         assert len(open_executor(storage).query([validate(key) for key in keys])) == len(keys)
-    with pytest.raises(StoreError, match=rf"another secret.*its mark is {NEW.secret_mark}"):
+    with pytest.raises(StoreError, match=rf"another secret.*its ID is {NEW.secret_id}"):
         open_storage(url, KEY_RING)
 
 
@@ -212,7 +212,7 @@ def test_a_rotation_does_not_begin_while_a_process_knows_the_old_secret_only(url
         open_executor(storage).query([validate("A")])
         with pytest.raises(StoreError, match=r"do not know the new secret|is in use"):
             start(url)
-        assert ask(storage, lambda tx: find_marks(tx.connection)) == Marks(KEY_RING.secret_mark)
+        assert ask(storage, lambda tx: find_secret_ids(tx.connection)) == SecretIds(KEY_RING.secret_id)
         open_executor(storage).execute([create("B")])
     start(url)
 
@@ -223,9 +223,9 @@ def test_a_process_that_missed_the_rotation_can_no_longer_use_the_database(url: 
         late.close()
         start(url)
         with pytest.raises(StoreUnavailable, match="the new secret is at hand"):
-            ask(late, lambda tx: find_marks(tx.connection))
+            ask(late, lambda tx: find_secret_ids(tx.connection))
         with pytest.raises(StoreUnavailable, match="missing"):
-            change(late, lambda tx: find_marks(tx.connection))
+            change(late, lambda tx: find_secret_ids(tx.connection))
     for wrong in (KEY_RING, NEW):
         with pytest.raises(StoreError, match=r"is being rotated, .*previous_secret"):
             open_storage(url, wrong)
@@ -285,7 +285,7 @@ def test_a_backup_from_before_a_rotation_comes_back_with_the_previous_secret(
     with opened(url, KEY_RING) as storage:
         before = contents(storage)
     rotate(url)
-    with pytest.raises(StoreError, match=KEY_RING.secret_mark):
+    with pytest.raises(StoreError, match=KEY_RING.secret_id):
         restore_backup(file, url, key_ring=NEW, is_overwriting=True)
     restore_backup(file, url, key_ring=BOTH, is_overwriting=True)
     with opened(url) as storage:

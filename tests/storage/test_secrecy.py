@@ -180,7 +180,7 @@ def test_neither_the_secret_nor_what_derives_from_it_stands_in_the_database(
 ) -> None:
     executor.execute([create("key"), activate("key")])
     content = b"".join(everything().values())
-    assert KEY_RING.secret_mark.encode() in content
+    assert KEY_RING.secret_id.encode() in content
     assert KEY_RING._finding not in content
     assert KEY_RING._finding.hex().encode() not in content
     assert KEY_RING.fingerprint("key") in content

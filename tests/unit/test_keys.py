@@ -89,8 +89,8 @@ def test_the_fingerprint_is_hmac_sha_256_under_a_key_derived_from_the_secret() -
     assert KEY_RING.fingerprint(KEY) != hashlib.sha256(KEY.encode()).digest()
 
 
-def test_the_mark_of_a_secret_is_eight_bytes_derived_from_it() -> None:
-    assert KEY_RING.secret_mark == derived(b"keywright v1 which secret is this")[:8].hex()
+def test_the_id_of_a_secret_is_eight_bytes_derived_from_it() -> None:
+    assert KEY_RING.secret_id == derived(b"keywright v1 which secret is this")[:8].hex()
 
 
 @given(st.sets(TEXTS, min_size=2))
@@ -102,12 +102,12 @@ def test_upper_and_lower_case_are_different_keys() -> None:
     assert KEY_RING.fingerprint("abc") != KEY_RING.fingerprint("ABC")
 
 
-def test_another_secret_finds_and_marks_differently() -> None:
+def test_another_secret_finds_differently_and_has_another_id() -> None:
     other = KeyRing(b"another secret, also 32 bytes ok")
     assert other.fingerprint(KEY) != KEY_RING.fingerprint(KEY)
-    assert other.secret_mark != KEY_RING.secret_mark
-    assert KeyRing(SECRET).secret_mark == KEY_RING.secret_mark
-    assert re.fullmatch("[0-9a-f]{16}", KEY_RING.secret_mark)
+    assert other.secret_id != KEY_RING.secret_id
+    assert KeyRing(SECRET).secret_id == KEY_RING.secret_id
+    assert re.fullmatch("[0-9a-f]{16}", KEY_RING.secret_id)
 
 
 def test_while_the_secret_is_rotated_what_the_previous_one_sealed_is_found_and_read() -> None:
@@ -122,11 +122,11 @@ def test_while_the_secret_is_rotated_what_the_previous_one_sealed_is_found_and_r
         both.unseal_key(KeyRing(b"a third secret, unlike the others").seal_key(KEY, 1), 1)
 
 
-def test_each_secret_is_known_by_its_mark_and_alone_reads_only_what_it_sealed() -> None:
+def test_each_secret_is_known_by_its_id_and_alone_reads_only_what_it_sealed() -> None:
     both, old = KeyRing(SECRET, PREVIOUS), KeyRing(PREVIOUS)
-    assert both.secret_mark == KEY_RING.secret_mark
-    assert [one.secret_mark for one in both.rings] == [KEY_RING.secret_mark, old.secret_mark]
-    assert both.find_ring(old.secret_mark) is both.rings[1]
+    assert both.secret_id == KEY_RING.secret_id
+    assert [one.secret_id for one in both.rings] == [KEY_RING.secret_id, old.secret_id]
+    assert both.find_ring(old.secret_id) is both.rings[1]
     assert both.find_ring("unknown") is None
     assert both.find_ring(None) is None
     with pytest.raises(ValueError, match=UNREADABLE):
@@ -134,7 +134,7 @@ def test_each_secret_is_known_by_its_mark_and_alone_reads_only_what_it_sealed() 
 
 
 def test_the_current_secret_is_no_previous_one() -> None:
-    assert [one.secret_mark for one in KeyRing(SECRET, SECRET).rings] == [KEY_RING.secret_mark]
+    assert [one.secret_id for one in KeyRing(SECRET, SECRET).rings] == [KEY_RING.secret_id]
 
 
 def test_a_previous_secret_has_at_least_16_bytes() -> None:

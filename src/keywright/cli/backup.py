@@ -247,8 +247,8 @@ def _find_secret(
 
 
 def _can_read(key_ring: "KeyRing", manifest: "Manifest") -> bool:
-    needed = (manifest.secret_mark, manifest.previous_secret_mark)
-    return all(mark is None or key_ring.find_ring(mark) is not None for mark in needed)
+    needed = (manifest.secret_id, manifest.previous_secret_id)
+    return all(one is None or key_ring.find_ring(one) is not None for one in needed)
 
 
 def _secret_to_use(backup: "Backup", settings: "Settings") -> str:
@@ -256,13 +256,13 @@ def _secret_to_use(backup: "Backup", settings: "Settings") -> str:
 
     if backup.secret is not None:
         return "Use the one in the backup: move that one away."
-    mark = backup.manifest.secret_mark
-    file = path_of_retired_secret(settings, mark)
+    secret_id = backup.manifest.secret_id
+    file = path_of_retired_secret(settings, secret_id)
     place = f" It is in {file.absolute()}." if file.exists() else ""
     return (
-        f"If the secret was rotated since, give the one before (its mark is {mark}) as previous_secret, or "
-        f"put it into {settings.previous_secret_file.absolute()}.{place} Otherwise use the one it was made "
-        "with."
+        f"If the secret was rotated since, give the one before (its ID is {secret_id}) as previous_secret, "
+        f"or put it into {settings.previous_secret_file.absolute()}.{place} Otherwise use the one it was "
+        "made with."
     )
 
 

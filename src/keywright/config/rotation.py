@@ -35,16 +35,16 @@ def take_new_secret(settings: Settings) -> KeyRing:
 
 
 def retire_previous_secret(settings: Settings) -> Path | None:
-    """Rename the file of the previous secret after its mark, and return it: only backups need it from now on.
+    """Rename the file of the previous secret after its ID, and return it: only backups need it from now on.
     None when that secret is not in a file.
     """
     key_ring = load_key_ring(settings)
     path = settings.previous_secret_file
     if settings.previous_secret is not None or not path.exists():
         return None
-    return path.replace(path_of_retired_secret(settings, key_ring.rings[-1].secret_mark))
+    return path.replace(path_of_retired_secret(settings, key_ring.rings[-1].secret_id))
 
 
-def path_of_retired_secret(settings: Settings, secret_mark: str) -> Path:
-    """Return the path of the file that keeps the secret with this mark after its rotation."""
-    return settings.data_dir / f"secret.retired-{secret_mark}"
+def path_of_retired_secret(settings: Settings, secret_id: str) -> Path:
+    """Return the path of the file that keeps the secret with this ID after its rotation."""
+    return settings.data_dir / f"secret.retired-{secret_id}"

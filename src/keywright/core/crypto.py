@@ -33,16 +33,16 @@ class KeyRing:
         self._sealing = AESGCM(_derive(secret, b"keywright v1 seal"))
         self._signing = _derive(secret, b"keywright v1 sign")
         #: Tells, without giving the secret away, whether a database was written with this secret.
-        self.secret_mark = _derive(secret, b"keywright v1 which secret is this")[:8].hex()
+        self.secret_id = _derive(secret, b"keywright v1 which secret is this")[:8].hex()
         self._previous = None if previous is None or previous == secret else KeyRing(previous)
         #: Each secret by itself, the current one first.
         self.rings: tuple[KeyRing, ...] = (self,)
         if self._previous is not None:
             self.rings = (KeyRing(secret), self._previous)
 
-    def find_ring(self, secret_mark: str | None) -> "KeyRing | None":
-        """The secret with this mark by itself."""
-        return next((one for one in self.rings if one.secret_mark == secret_mark), None)
+    def find_ring(self, secret_id: str | None) -> "KeyRing | None":
+        """The secret with this ID by itself."""
+        return next((one for one in self.rings if one.secret_id == secret_id), None)
 
     def fingerprint(self, text: str) -> bytes:
         """The 32 bytes under which this exact text is found; equal only for equal texts."""

@@ -22,7 +22,7 @@ from keywright.core.errors import LockTimeout, RejectedByDatabase, SecretMissing
 from keywright.db import pre_release, sqlite
 from keywright.db.retry import again
 from keywright.db.schema import installation, metadata
-from keywright.db.secret_marks import Marks, what_is_missing
+from keywright.db.secret_ids import SecretIds, describe_missing_secrets
 
 if TYPE_CHECKING:
     from keywright.db.postgres import PostgresStorage
@@ -43,8 +43,8 @@ class State(NamedTuple):
 
     revision: str | None = None
     oldest_code: str | None = None
-    secret_mark: str | None = None
-    previous_secret_mark: str | None = None
+    secret_id: str | None = None
+    previous_secret_id: str | None = None
 
 
 def migrate_sqlite(storage: sqlite.SqliteStorage, key_ring: KeyRing) -> None:
@@ -135,8 +135,8 @@ def state_of(connection: Connection, name: str = "this database") -> State:
     return State(
         version and version[0],
         said.get("oldest_code"),
-        said.get("secret_mark"),
-        said.get("previous_secret_mark"),
+        said.get("secret_id"),
+        said.get("previous_secret_id"),
     )
 
 
@@ -153,7 +153,7 @@ def _first(connection: Connection, query: TextClause) -> Row[Any] | None:
 
 def _is_current(state: State, key_ring: KeyRing, name: str) -> bool:
     """Whether there is nothing to do; looking needs no lock. Raises ``StoreError`` for a newer one."""
-    if state.revision is None or state.revision < HEAD or state.secret_mark is None:
+    if state.revision is None or state.revision < HEAD or state.secret_id is None:
         return False
     _check_code(state, name)
     _check_secret(state, key_ring, name)
@@ -169,9 +169,9 @@ def _bring_up_to_date(connection: Connection, key_ring: KeyRing, name: str) -> N
         connection.execute(update(installation).values(oldest_code=OLDEST_CODE))
         state = state_of(connection, name)
     _check_code(state, name)
-    if state.secret_mark is None:
+    if state.secret_id is None:
         now = int(datetime.now(UTC).timestamp())
-        values = {"id": 1, "secret_mark": key_ring.secret_mark, "created_at": now, "oldest_code": OLDEST_CODE}
+        values = {"id": 1, "secret_id": key_ring.secret_id, "created_at": now, "oldest_code": OLDEST_CODE}
         connection.execute(insert(installation).values(values))
     else:
         _check_secret(state, key_ring, name)
@@ -189,8 +189,8 @@ def _check_code(state: State, name: str) -> None:
 
 
 def _check_secret(state: State, key_ring: KeyRing, name: str) -> None:
-    secret_ids = Marks(state.secret_mark or "", state.previous_secret_mark)
-    complaint = what_is_missing(secret_ids, key_ring, name)
+    secret_ids = SecretIds(state.secret_id or "", state.previous_secret_id)
+    complaint = describe_missing_secrets(secret_ids, key_ring, name)
     if complaint is not None:
         raise StoreError(complaint)
 

@@ -21,6 +21,8 @@ _TABLES = {
 _COLUMNS = (
     ("idempotency_records", "kept_at", "created_at"),
     ("licenses", "user_id", "customer_id"),
+    ("installation", "secret_mark", "secret_id"),
+    ("installation", "previous_secret_mark", "previous_secret_id"),
 )
 #: Indexes that have another name: those that are dropped, and those that take their place.
 _OLD_INDEXES = ("ix_licenses_user_id", "ix_kept_answers_kept_at", "ix_marks_license_id_activation_id")

@@ -345,12 +345,12 @@ installation = Table(
     "installation",
     metadata,
     Column("id", Id, primary_key=True, autoincrement=False),
-    Column("secret_mark", String(16), nullable=False),
+    Column("secret_id", String(16), nullable=False),
     Column("created_at", BigInteger, nullable=False),
     # The oldest schema revision whose code works with this database; None: only the newest.
     Column("oldest_code", String(32)),
     # While the secret is rotated: the secret that some rows are still sealed with.
-    Column("previous_secret_mark", String(16)),
+    Column("previous_secret_id", String(16)),
 )
 
 # Where PostgreSQL takes numbers from; SQLite, which has one writer, has the table above.

@@ -27,7 +27,7 @@ from keywright.core.errors import (
     StoreConflict,
     StoreUnavailable,
 )
-from keywright.db.secret_marks import QUERY, require_secrets
+from keywright.db.secret_ids import QUERY, require_secrets
 
 #: What a connection has unless the URL says otherwise, in seconds and milliseconds: a host that does
 #: not answer is given up soon, and so is a connection whose other end has silently gone.
@@ -249,8 +249,8 @@ class Session:
 
 
 def knowledge(key_ring: KeyRing) -> str:
-    """The end of a connection's name when the process knows two secrets: the mark of the newer one."""
-    return f" +{key_ring.secret_mark}" if len(key_ring.rings) > 1 else ""
+    """The end of a connection's name when the process knows two secrets: the ID of the newer one."""
+    return f" +{key_ring.secret_id}" if len(key_ring.rings) > 1 else ""
 
 
 def _parameters(url: str, key_ring: KeyRing | None = None) -> str:

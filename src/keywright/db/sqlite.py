@@ -35,7 +35,7 @@ from keywright.core.crypto import KeyRing
 from keywright.core.errors import FateUnknown, RejectedByDatabase, StoreBusy, StoreError, StoreUnavailable
 from keywright.db.locks import PathLock
 from keywright.db.schema import sequences
-from keywright.db.secret_marks import QUERY, require_secrets
+from keywright.db.secret_ids import QUERY, require_secrets
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 
 #: How long a write waits for other processes' writes, in seconds.

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Table, insert, literal, select
 
 from keywright.core.crypto import KeyRing
 from keywright.db.bulk import Lookup, Values
-from keywright.db.secret_marks import lock_ring
+from keywright.db.secret_ids import lock_ring
 
 _PING = select(literal(1))
 

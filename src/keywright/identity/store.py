@@ -100,7 +100,7 @@ def hold_users(tx: WriteTransaction) -> None:
 
     A write, because a transaction that waited for a mere lock may go on with what it saw before.
     """
-    tx.connection.execute(update(installation).values(secret_mark=installation.c.secret_mark))
+    tx.connection.execute(update(installation).values(secret_id=installation.c.secret_id))
 
 
 def lock_user(tx: WriteTransaction, user_id: int) -> User | None:

@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, func, s
 from keywright.core.errors import StoreError
 from keywright.db.bulk import inserting, is_postgres
 from keywright.db.schema import checkpoints, installation, metadata, sequences, sessions
-from keywright.db.secret_marks import find_marks
+from keywright.db.secret_ids import find_secret_ids
 from keywright.db.sqlite import SqliteStorage
 from keywright.maintenance.inspection import last_number
 
@@ -42,9 +42,9 @@ def copy(source: "Storage", target: "Storage", progress: Callable[[str, int], No
         for table in _TABLES:
             progress(table.name, _copy_table(table, old, new))
         # The rows stay sealed with the secrets of the source.
-        marks = find_marks(old)
+        secret_ids = find_secret_ids(old)
         new.execute(
-            update(installation).values(secret_mark=marks.current, previous_secret_mark=marks.previous)
+            update(installation).values(secret_id=secret_ids.current, previous_secret_id=secret_ids.previous)
         )
         for kind in _KINDS:
             _set_last(new, kind, last_number(reading, kind))

@@ -11,7 +11,7 @@ from sqlalchemy import Select, and_, case, func, literal_column, select, text
 from keywright.core.crypto import KeyRing
 from keywright.db.bulk import is_postgres
 from keywright.db.schema import activations, events, licenses, sequences
-from keywright.db.secret_marks import find_marks
+from keywright.db.secret_ids import find_secret_ids
 from keywright.db.transaction import ReadTransaction
 from keywright.maintenance import old_events
 
@@ -142,7 +142,7 @@ def _within(query: Select[Any], table: Any, after_id: int, last_id: int) -> Sele
 
 def _rings_in_force(tx: ReadTransaction) -> list[KeyRing]:
     """Return the secret that rows may be sealed with; during a rotation both, each by itself."""
-    rings = [tx.key_ring.find_ring(mark) for mark in find_marks(tx.connection)]
+    rings = [tx.key_ring.find_ring(one) for one in find_secret_ids(tx.connection)]
     return [one for one in rings if one is not None]
 
 

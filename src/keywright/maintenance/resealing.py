@@ -73,7 +73,7 @@ def _reseal_step(tx: WriteTransaction, target: Sealed, after: _Key | None, end: 
         plain, ring = _unseal(tx.key_ring, target, row)
         if plain is None or ring is None:
             step.unreadable += 1
-        elif ring.secret_mark != tx.sealing.secret_mark:
+        elif ring.secret_id != tx.sealing.secret_id:
             values.append(_reseal_row(tx.sealing, target, row, plain))
     step.changed = len(values)
     names = [column.name for column in columns[len(key) :]]

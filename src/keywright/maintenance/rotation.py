@@ -19,14 +19,14 @@ from keywright.core.errors import StoreBusy, StoreError
 from keywright.db import Storage, database_path
 from keywright.db.retry import ask, change
 from keywright.db.schema import installation
-from keywright.db.secret_marks import QUERY, Marks, find_marks
+from keywright.db.secret_ids import QUERY, SecretIds, find_secret_ids
 from keywright.db.sqlite import SqliteStorage
 from keywright.db.transaction import WriteTransaction
 from keywright.db.urls import without_password
 
 #: The seconds to wait for other processes that have an SQLite file open.
 _LOCK_TIMEOUT = 2.0
-_BEGIN = "UPDATE installation SET previous_secret_mark = secret_mark, secret_mark = ?"
+_BEGIN = "UPDATE installation SET previous_secret_id = secret_id, secret_id = ?"
 #: A process that waits for this table can neither start to use the database nor write a license key.
 _LOCK = "LOCK TABLE installation IN ACCESS EXCLUSIVE MODE"
 #: Counts the sessions of processes that do not know the new secret, see ``session.knowledge``.
@@ -34,7 +34,7 @@ _COUNT_UNAWARE = text(
     """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
        AND (application_name LIKE 'keywright%'
             OR split_part(application_name, ' +', 1) = current_setting('application_name'))
-       AND right(application_name, 18) <> ' +' || CAST(:mark AS text)"""
+       AND right(application_name, 18) <> ' +' || CAST(:secret_id AS text)"""
 )
 
 
@@ -53,12 +53,12 @@ TakeNew = Callable[[], KeyRing]
 
 def find_progress(storage: Storage, key_ring: KeyRing) -> Progress:
     """Return the progress of the rotation of a database that these secrets can open."""
-    marks = ask(storage, lambda tx: find_marks(tx.connection))
-    if marks.previous is not None:
+    secret_ids = ask(storage, lambda tx: find_secret_ids(tx.connection))
+    if secret_ids.previous is not None:
         return Progress.BEGUN
     if len(key_ring.rings) == 1:
         return Progress.NONE
-    return Progress.FINISHED if marks.current == key_ring.secret_mark else Progress.PREPARED
+    return Progress.FINISHED if secret_ids.current == key_ring.secret_id else Progress.PREPARED
 
 
 def is_unfinished(storage: Storage, key_ring: KeyRing) -> bool:
@@ -80,8 +80,8 @@ def begin(url: str, key_ring: KeyRing, take_new: TakeNew) -> None:
         return
     try:
         with SqliteStorage(path, key_ring).exclusively(), _exclusive_transaction(path) as writer:
-            new = _require_pair(take_new(), _marks_in(writer))
-            writer.execute(_BEGIN, (new.secret_mark,))
+            new = _require_pair(take_new(), _secret_ids_in(writer))
+            writer.execute(_BEGIN, (new.secret_id,))
     except StoreBusy:
         raise _in_use(path) from None
 
@@ -90,11 +90,11 @@ def finish(storage: Storage, key_ring: KeyRing) -> None:
     """Record that nothing is sealed with the previous secret any more."""
     new, old = key_ring.rings
     query = update(installation).where(
-        installation.c.secret_mark == new.secret_mark, installation.c.previous_secret_mark == old.secret_mark
+        installation.c.secret_id == new.secret_id, installation.c.previous_secret_id == old.secret_id
     )
 
     def forget_previous(tx: WriteTransaction) -> None:
-        tx.connection.execute(query.values(previous_secret_mark=None))
+        tx.connection.execute(query.values(previous_secret_id=None))
 
     change(storage, forget_previous)
 
@@ -104,21 +104,23 @@ def _begin_on_postgres(url: str, take_new: TakeNew) -> None:
 
     with closing(Session(url)) as session, session.transaction() as connection:
         connection.exec_driver_sql(_LOCK)
-        new = _require_pair(take_new(), find_marks(connection))
-        unaware = connection.execute(_COUNT_UNAWARE, {"mark": new.secret_mark}).scalar_one()
+        new = _require_pair(take_new(), find_secret_ids(connection))
+        unaware = connection.execute(_COUNT_UNAWARE, {"secret_id": new.secret_id}).scalar_one()
         if unaware:
             raise StoreError(
                 f"{unaware} sessions of servers or commands on {without_password(url)} do not know the new "
                 "secret yet. Give both secrets to every server, restart one after the other, and run "
                 "`keywright secret rotate` again."
             )
-        values = {"secret_mark": new.secret_mark, "previous_secret_mark": installation.c.secret_mark}
+        values = {"secret_id": new.secret_id, "previous_secret_id": installation.c.secret_id}
         connection.execute(update(installation).values(values))
 
 
-def _require_pair(key_ring: KeyRing, marks: Marks) -> KeyRing:
+def _require_pair(key_ring: KeyRing, secret_ids: SecretIds) -> KeyRing:
     """Raise ``StoreError`` unless the database is written with the previous one of two secrets."""
-    if marks.previous is not None or [one.secret_mark for one in key_ring.rings[1:]] != [marks.current]:
+    if secret_ids.previous is not None or [one.secret_id for one in key_ring.rings[1:]] != [
+        secret_ids.current
+    ]:
         raise StoreError("the secret was rotated by another command meanwhile. Try again.")
     return key_ring
 
@@ -141,14 +143,14 @@ def _exclusive_transaction(path: Path) -> Iterator[sqlite3.Connection]:
         writer.execute("COMMIT")
 
 
-def _marks_in(connection: sqlite3.Connection) -> Marks:
+def _secret_ids_in(connection: sqlite3.Connection) -> SecretIds:
     try:
         row = connection.execute(QUERY).fetchone()
     except sqlite3.Error:
         row = None
     if row is None:
         raise StoreError("the database is not of this version yet: start the server once, then try again.")
-    return Marks(*row)
+    return SecretIds(*row)
 
 
 def _in_use(path: Path) -> StoreError:

@@ -19,7 +19,7 @@ from keywright.core.crypto import KeyRing
 from keywright.core.errors import StoreError
 from keywright.db import database_path
 from keywright.db.migrate import HEAD, State
-from keywright.db.secret_marks import Marks, is_rotation_due, what_is_missing
+from keywright.db.secret_ids import SecretIds, describe_missing_secrets, is_rotation_due
 from keywright.maintenance.backup import archive, sqlite
 from keywright.maintenance.backup.archive import Backup, Progress
 from keywright.maintenance.backup.files import new_file, private_folder, rename_durably
@@ -122,8 +122,8 @@ def restore(
     ``is_overwriting``.
     """
     require_compatible(backup.manifest, url)
-    marks = Marks(backup.manifest.secret_mark, backup.manifest.previous_secret_mark)
-    if (complaint := what_is_missing(marks, key_ring, "the backup")) is not None:
+    secret_ids = SecretIds(backup.manifest.secret_id, backup.manifest.previous_secret_id)
+    if (complaint := describe_missing_secrets(secret_ids, key_ring, "the backup")) is not None:
         raise StoreError(complaint)
     signed_by = None if is_unsigned else key_ring
     path = database_path(url)
@@ -196,8 +196,8 @@ def _dump(
         dumped_by=dumped_by,
         database="postgresql" if path is None else "sqlite",
         revision=state.revision or "",
-        secret_mark=state.secret_mark or "",
-        previous_secret_mark=state.previous_secret_mark,
+        secret_id=state.secret_id or "",
+        previous_secret_id=state.previous_secret_id,
         has_secret=has_secret,
         installed_at=description.installed_at,
         contents=description.contents,
@@ -207,10 +207,10 @@ def _dump(
 def _require_right_secret(state: State, key_ring: KeyRing | None, *, has_secret: bool) -> None:
     if key_ring is None:
         return
-    if key_ring.find_ring(state.secret_mark) is None:
+    if key_ring.find_ring(state.secret_id) is None:
         raise StoreError("the secret at hand is not the one that this database was written with.")
-    marks = Marks(state.secret_mark or "", state.previous_secret_mark)
-    if has_secret and is_rotation_due(marks, key_ring):
+    secret_ids = SecretIds(state.secret_id or "", state.previous_secret_id)
+    if has_secret and is_rotation_due(secret_ids, key_ring):
         raise StoreError(
             "the secret is being rotated, and one of them is not enough to read the backup. Finish that with "
             "`keywright secret rotate`, or make the backup without the secret in it."

@@ -228,7 +228,7 @@ def _altered_error(path: Path) -> StoreError:
 
 def _sign(key_ring: KeyRing, manifest: Manifest, digest: str) -> str:
     """Sign with the secret that the database was written with, if it is at hand."""
-    ring = key_ring.find_ring(manifest.secret_mark) or key_ring
+    ring = key_ring.find_ring(manifest.secret_id) or key_ring
     return ring.sign(_PURPOSE, digest).hex()
 
 

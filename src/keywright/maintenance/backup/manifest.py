@@ -64,9 +64,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     #: The schema's.
     revision: str
     #: Tells which secret the license keys are sealed with, without revealing it.
-    secret_mark: str
+    secret_id: str
     #: While the secret is rotated: the secret that some of them are still sealed with.
-    previous_secret_mark: str | None = None
+    previous_secret_id: str | None = None
     has_secret: bool
     installed_at: Moment
     contents: Contents
@@ -78,7 +78,7 @@ def describe(connection: Connection, name: str) -> Description | None:
     Raises ``StoreError`` for a database of another program, or of a newer Keywright.
     """
     state = state_of(connection, name)
-    if state.revision is None or state.secret_mark is None:
+    if state.revision is None or state.secret_id is None:
         return None
     if state.revision > HEAD:
         raise StoreError(
@@ -98,11 +98,11 @@ def list_tables(connection: Connection) -> list[str]:
 def matches(description: Description, manifest: Manifest) -> bool:
     """Tell whether a database is as the manifest of a backup says."""
     state = description.state
-    promised = (manifest.revision, manifest.secret_mark, manifest.previous_secret_mark, manifest.contents)
+    promised = (manifest.revision, manifest.secret_id, manifest.previous_secret_id, manifest.contents)
     return promised == (
         state.revision,
-        state.secret_mark,
-        state.previous_secret_mark,
+        state.secret_id,
+        state.previous_secret_id,
         description.contents,
     )
 

@@ -302,10 +302,10 @@ def _create_installation() -> None:
     op.create_table(
         "installation",
         sa.Column("id", _ID, autoincrement=False, nullable=False),
-        sa.Column("secret_mark", sa.String(16), nullable=False),
+        sa.Column("secret_id", sa.String(16), nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("oldest_code", sa.String(32)),
-        sa.Column("previous_secret_mark", sa.String(16)),
+        sa.Column("previous_secret_id", sa.String(16)),
         sa.PrimaryKeyConstraint("id", name="pk_installation"),
     )
 
