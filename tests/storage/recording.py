@@ -94,8 +94,8 @@ def live(storage: Storage) -> None:
         [create_generator()],
         [update_generator(1, prefix="P")],
         [generate(1, 2)],
-        [activate("a", retry=a_retry("call"))],
-        [activate("a", retry=a_retry("call"))],
+        [activate("a", idempotency=a_retry("call"))],
+        [activate("a", idempotency=a_retry("call"))],
         [purge_idempotency_records(NOW)],
     ):
         executor.execute(command)

@@ -405,7 +405,10 @@ def test_a_backup_holds_no_license_key_and_no_secret(
 ) -> None:
     canary = "CANARY-5f1d"
     executor.execute(
-        [create(f"{canary}-{n}", retry=a_retry(str(n), write=as_answer)) for n in range(size(100, 1_000))]
+        [
+            create(f"{canary}-{n}", idempotency=a_retry(str(n), write=as_answer))
+            for n in range(size(100, 1_000))
+        ]
     )
     issued = issue_api_key(storage, "shop", Permissions.READ, NOW)
     back_up(url, file)

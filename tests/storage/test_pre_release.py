@@ -74,7 +74,7 @@ def test_everything_in_it_is_kept(url: str) -> None:
         first, second = executor.query([validate("KEY-1"), validate("KEY-2")])
         assert (first.license.customer_id, second.license.customer_id) == (10, 9)
         assert [one.label for one in first.activations] == ["Büro"]
-        (repeated,) = executor.execute([activate("KEY-2", retry=a_retry("call"))])
+        (repeated,) = executor.execute([activate("KEY-2", idempotency=a_retry("call"))])
         assert repeated.status == 200
         with storage.read() as tx:
             assert list_names(tx, NameKind.CUSTOMER, after=-1, limit=9) == {10: "Anna"}

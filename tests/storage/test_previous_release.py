@@ -87,7 +87,7 @@ def test_this_release_reads_what_the_previous_one_wrote(
     assert licenses.license.times_activated == 3
     assert [one.label for one in licenses.activations] == ["Büro", None, None]
     assert renamed.license.times_activated_max == 10
-    (again,) = executor.execute([activate("a", retry=a_retry("call"))])
+    (again,) = executor.execute([activate("a", idempotency=a_retry("call"))])
     assert again.status == 200
     with storage.read() as tx:
         assert find_user(tx, "alice") is not None

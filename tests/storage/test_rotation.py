@@ -138,7 +138,7 @@ def rotate_again(url: str) -> Resealed:
 
 
 def test_a_call_is_answered_as_before_when_it_is_sent_again_after_a_rotation(url: str) -> None:
-    call = create("A", retry=a_retry("once", write=as_answer))
+    call = create("A", idempotency=a_retry("once", write=as_answer))
     with opened(url, KEY_RING) as storage:
         (first,) = open_executor(storage).execute([call])
     start(url)
@@ -235,7 +235,7 @@ def test_both_secrets_can_be_known_before_a_rotation_begins(url: str) -> None:
     sell(url, 3)
     with opened(url) as storage:
         assert find_progress(storage, BOTH) is Progress.PREPARED
-        open_executor(storage).execute([create("B", retry=a_retry("B", write=as_answer))])
+        open_executor(storage).execute([create("B", idempotency=a_retry("B", write=as_answer))])
     with opened(url, KEY_RING) as storage:
         assert open_executor(storage).query([validate("B")])[0].license.key == "B"
         assert is_sound(storage)
