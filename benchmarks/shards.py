@@ -1,7 +1,7 @@
 """How even the load of several clusters is when each has its share of the licenses.
 
 ``python -m benchmarks.shards`` draws validations of a million licenses, of which few are asked for often
-and most seldom (Zipf's law), gives each license to a cluster by its fingerprint, and compares the busiest
+and most seldom (Zipf's law), gives each license to a cluster by its blind index, and compares the busiest
 cluster with the mean.
 """
 
@@ -21,11 +21,11 @@ _CLUSTERS = (2, 4, 8, 16)
 _EXPONENTS = (0.0, 0.8, 1.0)
 
 
-def cluster_of(fingerprint: bytes, clusters: int) -> int:
+def cluster_of(blind_index: bytes, clusters: int) -> int:
     """The cluster that a license belongs to: the one with the highest draw (rendezvous hashing), so that a
     new cluster takes its share from all others, and nothing moves between those.
     """
-    return max(range(clusters), key=lambda n: hashlib.blake2s(fingerprint, key=b"%d" % n).digest())
+    return max(range(clusters), key=lambda n: hashlib.blake2s(blind_index, key=b"%d" % n).digest())
 
 
 def busiest(shares: list[int]) -> float:

@@ -49,8 +49,8 @@ async def until_somebody_waits(url: str) -> None:
 
 def hold(connection: psycopg.Connection, key: str = KEY) -> None:
     """Another program holds the license."""
-    query = "SELECT id FROM licenses WHERE fingerprint = %s FOR UPDATE"
-    assert connection.execute(query, (KEY_RING.fingerprint(key),)).fetchall() != []
+    query = "SELECT id FROM licenses WHERE key_hmac = %s FOR UPDATE"
+    assert connection.execute(query, (KEY_RING.blind_index(key),)).fetchall() != []
 
 
 @in_a_loop

@@ -131,12 +131,12 @@ def test_a_deadlock_is_counted(storage: Storage, url: str) -> None:
     open_executor(storage).execute([create("a"), create("b")])
 
     def lock(first: str, second: str) -> None:
-        query = "SELECT id FROM licenses WHERE fingerprint = %s FOR UPDATE"
+        query = "SELECT id FROM licenses WHERE key_hmac = %s FOR UPDATE"
         with closing(psycopg.connect(url)) as connection, suppress(psycopg.errors.DeadlockDetected):
             connection.execute("SET deadlock_timeout = '10ms'")
-            connection.execute(query, (KEY_RING.fingerprint(first),))
+            connection.execute(query, (KEY_RING.blind_index(first),))
             together.wait(timeout=30)
-            connection.execute(query, (KEY_RING.fingerprint(second),))
+            connection.execute(query, (KEY_RING.blind_index(second),))
 
     together = threading.Barrier(2)
     at_once(partial(lock, "a", "b"), partial(lock, "b", "a"))
@@ -178,8 +178,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def held(url: str, key: str) -> Iterator[None]:
     """Another program holds the license."""
     with closing(psycopg.connect(url)) as other:
-        query = "SELECT id FROM licenses WHERE fingerprint = %s FOR UPDATE"
-        assert other.execute(query, (KEY_RING.fingerprint(key),)).fetchall() != []
+        query = "SELECT id FROM licenses WHERE key_hmac = %s FOR UPDATE"
+        assert other.execute(query, (KEY_RING.blind_index(key),)).fetchall() != []
         yield
         other.rollback()
 

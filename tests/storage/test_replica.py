@@ -69,7 +69,7 @@ class Replicated:
         with psycopg.connect(self.standby.url(self.name), autocommit=True) as connection:
             connection.execute("SELECT pg_stat_force_next_flush()")
             row = connection.execute(
-                "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'uq_licenses_fingerprint'"
+                "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'uq_licenses_key_hmac'"
             ).fetchone()
         return 0 if row is None else int(row[0])
 

@@ -28,13 +28,13 @@ def test_every_sealed_column_and_every_blind_index_is_on_the_list() -> None:
     said = [one for one in COLUMNS if one.info == SEALED]
     assert names(*said) == names(*(one.column for one in sealed.ALL)), "add it to storage/sealed.py"
     said = [one for one in COLUMNS if one.info == BLIND_INDEX]
-    assert names(*said) == names(*(one.found_by for one in sealed.ALL if one.found_by is not None))
+    assert names(*said) == names(*(one.blind_index for one in sealed.ALL if one.blind_index is not None))
 
 
 def test_rows_are_sealed_with_the_secret_that_the_database_is_written_with() -> None:
     for source in Path(sealed.__file__).parent.rglob("*.py"):
-        wrong = re.findall(r"key_ring\.(?:seal\w*|fingerprint)\(", source.read_text())
-        assert wrong == [], f"{source.name}: write with tx.sealing, look with key_ring.fingerprints"
+        wrong = re.findall(r"key_ring\.(?:seal\w*|blind_index)\(", source.read_text())
+        assert wrong == [], f"{source.name}: write with tx.sealing, look with key_ring.blind_indexes"
 
 
 def test_what_is_on_the_list_can_be_unsealed_where_the_list_says(storage: Storage) -> None:
@@ -46,5 +46,5 @@ def test_what_is_on_the_list_can_be_unsealed_where_the_list_says(storage: Storag
             assert rows, f"there is nothing in {one.table}: let fill() put something there"
             for row in rows:
                 plain = KEY_RING.unseal(row._mapping[one.column], one.place(row))
-                if one.found_by is not None:
-                    assert KEY_RING.fingerprint(plain.decode()) == row._mapping[one.found_by]
+                if one.blind_index is not None:
+                    assert KEY_RING.blind_index(plain.decode()) == row._mapping[one.blind_index]

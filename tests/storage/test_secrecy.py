@@ -183,7 +183,7 @@ def test_neither_the_secret_nor_what_derives_from_it_stands_in_the_database(
     assert KEY_RING.secret_id.encode() in content
     assert KEY_RING._finding not in content
     assert KEY_RING._finding.hex().encode() not in content
-    assert KEY_RING.fingerprint("key") in content
+    assert KEY_RING.blind_index("key") in content
 
 
 def test_what_the_server_writes_into_its_log_holds_no_license_key(

@@ -1,4 +1,4 @@
-"""License keys and tokens: fingerprint, seal, normalize, mask, make."""
+"""License keys and tokens: blind index, seal, normalize, mask, make."""
 
 import hashlib
 import hmac
@@ -85,8 +85,8 @@ def test_the_seal_is_aes_256_gcm_under_a_key_derived_from_the_secret() -> None:
 
 def test_the_fingerprint_is_hmac_sha_256_under_a_key_derived_from_the_secret() -> None:
     expected = hmac.digest(derived(b"keywright v1 find a license by its key"), KEY.encode(), "sha256")
-    assert KEY_RING.fingerprint(KEY) == expected
-    assert KEY_RING.fingerprint(KEY) != hashlib.sha256(KEY.encode()).digest()
+    assert KEY_RING.blind_index(KEY) == expected
+    assert KEY_RING.blind_index(KEY) != hashlib.sha256(KEY.encode()).digest()
 
 
 def test_the_id_of_a_secret_is_eight_bytes_derived_from_it() -> None:
@@ -95,16 +95,16 @@ def test_the_id_of_a_secret_is_eight_bytes_derived_from_it() -> None:
 
 @given(st.sets(TEXTS, min_size=2))
 def test_different_keys_have_different_fingerprints(texts: set[str]) -> None:
-    assert len({KEY_RING.fingerprint(text) for text in texts}) == len(texts)
+    assert len({KEY_RING.blind_index(text) for text in texts}) == len(texts)
 
 
 def test_upper_and_lower_case_are_different_keys() -> None:
-    assert KEY_RING.fingerprint("abc") != KEY_RING.fingerprint("ABC")
+    assert KEY_RING.blind_index("abc") != KEY_RING.blind_index("ABC")
 
 
 def test_another_secret_finds_differently_and_has_another_id() -> None:
     other = KeyRing(b"another secret, also 32 bytes ok")
-    assert other.fingerprint(KEY) != KEY_RING.fingerprint(KEY)
+    assert other.blind_index(KEY) != KEY_RING.blind_index(KEY)
     assert other.secret_id != KEY_RING.secret_id
     assert KeyRing(SECRET).secret_id == KEY_RING.secret_id
     assert re.fullmatch("[0-9a-f]{16}", KEY_RING.secret_id)
@@ -114,10 +114,10 @@ def test_while_the_secret_is_rotated_what_the_previous_one_sealed_is_found_and_r
     both, old = KeyRing(SECRET, PREVIOUS), KeyRing(PREVIOUS)
     assert both.unseal_key(old.seal_key(KEY, 1), 1) == KEY
     assert KEY_RING.unseal_key(both.seal_key(KEY, 1), 1) == KEY
-    assert both.fingerprints(["a", "b"]) == {
-        ring.fingerprint(text): text for ring in (KEY_RING, old) for text in ("a", "b")
+    assert both.blind_indexes(["a", "b"]) == {
+        ring.blind_index(text): text for ring in (KEY_RING, old) for text in ("a", "b")
     }
-    assert KEY_RING.fingerprints(["a", "b"]) == {KEY_RING.fingerprint(text): text for text in ("a", "b")}
+    assert KEY_RING.blind_indexes(["a", "b"]) == {KEY_RING.blind_index(text): text for text in ("a", "b")}
     with pytest.raises(ValueError, match=UNREADABLE):
         both.unseal_key(KeyRing(b"a third secret, unlike the others").seal_key(KEY, 1), 1)
 
@@ -351,7 +351,7 @@ def test_a_signature_is_of_one_purpose_one_text_and_one_secret() -> None:
         KEY_RING.sign("purpose", "another"),
         KEY_RING.sign("purposetext", ""),
         KeyRing(b"another secret, also 32 bytes ok").sign("purpose", "text"),
-        KEY_RING.fingerprint("text"),
+        KEY_RING.blind_index("text"),
     ]
     assert signed not in others
     assert len(signed) == 32

@@ -1,4 +1,4 @@
-"""License keys and tokens: make, normalize, fingerprint, mask, seal.
+"""License keys and tokens: make, normalize, mask, seal; blind indexes.
 
 Three secrets derive from one (HKDF-SHA-256, RFC 5869): one finds a license by its key (HMAC-SHA-256),
 one keeps the key unreadable at rest (AES-256-GCM, NIST SP 800-38D, random 96-bit nonce), one signs what
@@ -20,7 +20,7 @@ _MIN_SECRET_BYTES = 16
 
 
 class KeyRing:
-    """Fingerprints, seals and signs with one installation's secret. Safe to share between threads.
+    """Makes blind indexes, seals and signs with one installation's secret. Safe to share between threads.
 
     While the secret is rotated, the previous one is known, too: both find and unseal.
     """
@@ -44,15 +44,15 @@ class KeyRing:
         """The secret with this ID by itself."""
         return next((one for one in self.rings if one.secret_id == secret_id), None)
 
-    def fingerprint(self, text: str) -> bytes:
+    def blind_index(self, text: str) -> bytes:
         """The 32 bytes under which this exact text is found; equal only for equal texts."""
         return hmac.digest(self._finding, text.encode(), "sha256")
 
-    def fingerprints(self, texts: Iterable[str]) -> dict[bytes, str]:
-        """Each text by every fingerprint under which it may be found."""
+    def blind_indexes(self, texts: Iterable[str]) -> dict[bytes, str]:
+        """Each text by every blind index under which it may be found."""
         if self._previous is None:
-            return {self.fingerprint(text): text for text in texts}
-        return {ring.fingerprint(text): text for text in texts for ring in self.rings}
+            return {self.blind_index(text): text for text in texts}
+        return {ring.blind_index(text): text for text in texts for ring in self.rings}
 
     def sign(self, purpose: str, text: str) -> bytes:
         """32 bytes that only this installation can make for this text, with a key of this purpose's own:

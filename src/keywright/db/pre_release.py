@@ -20,6 +20,7 @@ _TABLES = {
 }
 _COLUMNS = (
     ("idempotency_records", "kept_at", "created_at"),
+    ("licenses", "fingerprint", "key_hmac"),
     ("licenses", "user_id", "customer_id"),
     ("installation", "secret_mark", "secret_id"),
     ("installation", "previous_secret_mark", "previous_secret_id"),
@@ -34,6 +35,7 @@ _NEW_INDEXES = (
 #: What SQLite has no statement for, or does not need.
 _POSTGRES = (
     *(f"ALTER INDEX pk_{old} RENAME TO pk_{new}" for old, new in _TABLES.items()),
+    "ALTER INDEX uq_licenses_fingerprint RENAME TO uq_licenses_key_hmac",
     "DROP SEQUENCE second_factors_user_id_seq CASCADE",
     "DROP SEQUENCE limit_refusals_license_id_seq CASCADE",
 )

@@ -50,7 +50,7 @@ licenses = Table(
     "licenses",
     metadata,
     Column("id", Id, primary_key=True, autoincrement=False),
-    Column("fingerprint", LargeBinary(32), nullable=False, unique=True, info=BLIND_INDEX),
+    Column("key_hmac", LargeBinary(32), nullable=False, unique=True, info=BLIND_INDEX),
     Column("sealed_key", LargeBinary, nullable=False, info=SEALED),
     Column("order_id", BigInteger),
     Column("product_id", BigInteger),

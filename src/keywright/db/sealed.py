@@ -20,8 +20,8 @@ class Sealed(NamedTuple):
     column: Column[Any]
     #: Where a row's value can be unsealed, see ``KeyRing.seal``: nowhere but in this row.
     place: Callable[[Any], bytes]
-    #: The column under which the row is found: the plain value's ``KeyRing.fingerprint``.
-    found_by: Column[Any] | None = None
+    #: The column under which the row is found: the plain value's ``KeyRing.blind_index``.
+    blind_index: Column[Any] | None = None
     #: How many rows are sealed anew in one transaction.
     at_once: int = 200
 
@@ -43,7 +43,7 @@ def factor_place(user_id: int) -> bytes:
 
 
 ALL: Final = (
-    Sealed(licenses.c.sealed_key, lambda row: license_place(row.id), found_by=licenses.c.fingerprint),
+    Sealed(licenses.c.sealed_key, lambda row: license_place(row.id), blind_index=licenses.c.key_hmac),
     Sealed(idempotency_records.c.sealed_body, lambda row: bytes(row.scope)),
     Sealed(second_factors.c.sealed_secret, lambda row: factor_place(row.user_id)),
     # A piece may have a megabyte.

@@ -1,4 +1,4 @@
-"""Read the licenses for comparison: counters with what they count, keys with the fingerprints under which
+"""Read the licenses for comparison: counters with what they count, keys with the blind indexes under which
 they are found. Nothing here changes anything.
 """
 
@@ -17,7 +17,7 @@ from keywright.maintenance import old_events
 
 _LICENSES = select(
     licenses.c.id,
-    licenses.c.fingerprint,
+    licenses.c.key_hmac,
     licenses.c.sealed_key,
     licenses.c.times_activated,
     licenses.c.times_activated_max,
@@ -151,4 +151,4 @@ def _is_sound(ring: KeyRing, row: Any) -> bool:
         key = ring.unseal_key(row.sealed_key, row.id)
     except ValueError:
         return False
-    return ring.fingerprint(key) == bytes(row.fingerprint)
+    return ring.blind_index(key) == bytes(row.key_hmac)

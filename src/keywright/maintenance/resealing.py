@@ -65,7 +65,7 @@ def _reseal_step(tx: WriteTransaction, target: Sealed, after: _Key | None, end: 
     within: list[ColumnElement[bool]] = [tuple_(*key) <= end]
     if after is not None:
         within.append(tuple_(*key) > after)
-    columns = [*key, target.column] + ([] if target.found_by is None else [target.found_by])
+    columns = [*key, target.column] + ([] if target.blind_index is None else [target.blind_index])
     query = select(*columns).where(*within).order_by(*key).with_for_update()
     step, values = Resealed(), list[Values]()
     for row in tx.connection.execute(query):
@@ -88,7 +88,7 @@ def _unseal(key_ring: KeyRing, target: Sealed, row: Any) -> tuple[bytes, KeyRing
             plain = ring.unseal(row._mapping[target.column], target.place(row))
         except ValueError:
             continue
-        if target.found_by is None or ring.fingerprint(plain.decode()) == row._mapping[target.found_by]:
+        if target.blind_index is None or ring.blind_index(plain.decode()) == row._mapping[target.blind_index]:
             return plain, ring
     return None, None
 
@@ -96,6 +96,6 @@ def _unseal(key_ring: KeyRing, target: Sealed, row: Any) -> tuple[bytes, KeyRing
 def _reseal_row(ring: KeyRing, target: Sealed, row: Any, plain: bytes) -> Values:
     values: Values = {f"at_{column.name}": row._mapping[column] for column in target.table.primary_key}
     values[target.column.name] = ring.seal(plain, target.place(row))
-    if target.found_by is not None:
-        values[target.found_by.name] = ring.fingerprint(plain.decode())
+    if target.blind_index is not None:
+        values[target.blind_index.name] = ring.blind_index(plain.decode())
     return values

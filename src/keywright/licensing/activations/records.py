@@ -78,7 +78,7 @@ def find_records(
     moment.
     """
     if is_postgres(tx.connection):
-        key_of = tx.key_ring.fingerprints(keys)
+        key_of = tx.key_ring.blind_indexes(keys)
         licenses, records = _by_key(RECORDS.rows(tx.connection, [(one,) for one in key_of]), key_of)
     else:
         licenses = license_store.find_licenses(tx, keys)
@@ -136,7 +136,7 @@ def find_some(tx: ReadTransaction, license: License, most: int, most_bytes: int)
         deactivated = most - active
     values = {"at_id": license.id, "most_active": active, "most_deactivated": deactivated}
     found = tx.connection.execute(SOME_RECORDS, values).all()
-    if not found or found[0][0] not in tx.key_ring.fingerprints([license.key]):
+    if not found or found[0][0] not in tx.key_ring.blind_indexes([license.key]):
         return None
     license = license_of(found[0][:_SIZE], license.key)
     records = [activation_of(row[_SIZE:]) for row in found if row[_SIZE] is not None]
@@ -202,10 +202,10 @@ def _by_key(
 def _find_named(
     tx: ReadTransaction, places: Collection[tuple[str, str]]
 ) -> tuple[dict[str, License], list[Activation]]:
-    fingerprints = tx.key_ring.fingerprints
-    key_of = fingerprints(key for key, _ in places)
+    blind_indexes = tx.key_ring.blind_indexes
+    key_of = blind_indexes(key for key, _ in places)
     # No database can hold a zero; what is found instead has another token.
-    wanted = [(one, token.replace("\0", "")) for key, token in places for one in fingerprints([key])]
+    wanted = [(one, token.replace("\0", "")) for key, token in places for one in blind_indexes([key])]
     licenses, records = _by_key(rows_at_once(tx.connection, RECORDS_NAMED, wanted), key_of)
     return licenses, [one for some in records.values() for one in some]
 

@@ -180,9 +180,7 @@ _FEW = (
 )
 #: Licenses with each of their records, or with a row of nothing; also those that have more than a few. What
 #: one statement says is of one moment. Only for PostgreSQL.
-RECORDS = Lookup(
-    select(*LICENSE, *_FEW.c).select_from(licenses.outerjoin(_FEW, true())), licenses.c.fingerprint
-)
+RECORDS = Lookup(select(*LICENSE, *_FEW.c).select_from(licenses.outerjoin(_FEW, true())), licenses.c.key_hmac)
 _AT_LICENSE = activations.c.license_id == bindparam("at_id")
 _SOME_ACTIVE = ACTIVATIONS.where(_AT_LICENSE, IS_ACTIVE).order_by(activations.c.token)
 _SOME_DEACTIVATED = ACTIVATIONS.where(_AT_LICENSE, activations.c.deactivated_at.is_not(None)).order_by(
@@ -201,10 +199,10 @@ SOME_RECORDS = (
 )
 #: At most so many active records of one license.
 SOME_ACTIVE = _SOME_ACTIVE.limit(bindparam("most"))
-_NAMED = wanted(licenses.c.fingerprint, activations.c.token)
+_NAMED = wanted(licenses.c.key_hmac, activations.c.token)
 #: Licenses with the one record that has a token, or with a row of nothing. Only for PostgreSQL.
 RECORDS_NAMED = _RECORD.select_from(
-    _NAMED.join(licenses, licenses.c.fingerprint == _NAMED.c.fingerprint).outerjoin(
+    _NAMED.join(licenses, licenses.c.key_hmac == _NAMED.c.key_hmac).outerjoin(
         activations, and_(_IS_ITS, activations.c.token == _NAMED.c.token)
     )
 )

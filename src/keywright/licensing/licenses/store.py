@@ -52,7 +52,7 @@ def count_licenses(tx: ReadTransaction, where: LicenseFilter, *, most: int | Non
 
 
 def _licenses_by_key(tx: ReadTransaction, keys: Iterable[str], query: Lookup) -> dict[str, License]:
-    key_of = tx.key_ring.fingerprints(keys)
+    key_of = tx.key_ring.blind_indexes(keys)
     found = {}
     for row in rows_with(tx, query, key_of):
         key = key_of[row[0]]
@@ -67,7 +67,7 @@ def _unsealed(tx: ReadTransaction, query: Select[Any]) -> list[License]:
 
 def lock_licenses(tx: WriteTransaction, names: Iterable[str | int]) -> list[License]:
     """The licenses that have these keys or ids, locked in id order until the end."""
-    key_of = tx.key_ring.fingerprints([name for name in names if isinstance(name, str)])
+    key_of = tx.key_ring.blind_indexes([name for name in names if isinstance(name, str)])
     ids = [name for name in names if isinstance(name, int)]
     if not ids:
         return [license_of(row, key_of[row[0]]) for row in rows_with(tx, LICENSES_LOCKED, key_of)]
@@ -85,7 +85,7 @@ def find_holders(tx: WriteTransaction, names: Iterable[str | int]) -> dict[str |
     """
     if not is_postgres(tx.connection):
         return {}
-    key_of = tx.key_ring.fingerprints([name for name in names if isinstance(name, str)])
+    key_of = tx.key_ring.blind_indexes([name for name in names if isinstance(name, str)])
     found: dict[str | int, str] = {key_of[row[0]]: row[2] for row in rows_with(tx, HOLDERS, key_of)}
     ids = [name for name in names if isinstance(name, int)]
     return found | {row[1]: row[2] for row in rows_with(tx, HOLDERS_BY_ID, ids)}
@@ -158,8 +158,8 @@ def _refuse_other_fingerprints(tx: WriteTransaction, written: Sequence[License])
     """
     if len(tx.key_ring.rings) == 1 or not written:
         return
-    own = {tx.sealing.fingerprint(one.key) for one in written}
-    others = tx.key_ring.fingerprints([one.key for one in written]).keys() - own
+    own = {tx.sealing.blind_index(one.key) for one in written}
+    others = tx.key_ring.blind_indexes([one.key for one in written]).keys() - own
     if rows_with(tx, LICENSES_WITH, others):
         raise StoreConflict("a license key is taken, and still sealed with the other secret")
 
@@ -167,7 +167,7 @@ def _refuse_other_fingerprints(tx: WriteTransaction, written: Sequence[License])
 def _license_values(tx: WriteTransaction, license: License, before: License | None) -> Values:
     return license_values(license) | {
         "places": places(license, before),
-        "fingerprint": tx.sealing.fingerprint(license.key),
+        "key_hmac": tx.sealing.blind_index(license.key),
         "sealed_key": tx.sealing.seal_key(license.key, license.id),
     }
 
@@ -176,7 +176,7 @@ def _license_values(tx: WriteTransaction, license: License, before: License | No
 LICENSE = [
     schema.licenses.c[name]
     for name in (
-        "fingerprint id order_id product_id customer_id expires_at valid_for_days source status "
+        "key_hmac id order_id product_id customer_id expires_at valid_for_days source status "
         "times_activated times_activated_max created_at created_by updated_at updated_by deactivated_records"
     ).split()
 ]
@@ -250,9 +250,9 @@ def places(after: License, before: License | None) -> int | None:
     return max(limit, taken)
 
 
-LICENSES_WITH = Lookup(select(*LICENSE), licenses.c.fingerprint)
+LICENSES_WITH = Lookup(select(*LICENSE), licenses.c.key_hmac)
 #: In id order, so that two batches cannot lock crosswise.
-LICENSES_LOCKED = Lookup(select(*LICENSE).order_by(licenses.c.id).with_for_update(), licenses.c.fingerprint)
+LICENSES_LOCKED = Lookup(select(*LICENSE).order_by(licenses.c.id).with_for_update(), licenses.c.key_hmac)
 LICENSES_LOCKED_BY_ID = Lookup(
     select(*LICENSE, licenses.c.sealed_key).order_by(licenses.c.id).with_for_update(), licenses.c.id
 )
@@ -265,7 +265,7 @@ _HELD, _WANTED = (
 #: The transactions that hold these licenses and do not themselves wait for a lock: a batch that waits holds
 #: what it has locked so far, and is over soon. A row names the transaction that has locked it last, and a
 #: transaction holds its own number until its end. Only for PostgreSQL.
-_HOLDERS = select(licenses.c.fingerprint, licenses.c.id, cast(_LOCKER, Text)).where(
+_HOLDERS = select(licenses.c.key_hmac, licenses.c.id, cast(_LOCKER, Text)).where(
     select(1)
     .where(
         _HELD.c.locktype == "transactionid",
@@ -275,7 +275,7 @@ _HOLDERS = select(licenses.c.fingerprint, licenses.c.id, cast(_LOCKER, Text)).wh
     )
     .exists()
 )
-HOLDERS, HOLDERS_BY_ID = Lookup(_HOLDERS, licenses.c.fingerprint), Lookup(_HOLDERS, licenses.c.id)
+HOLDERS, HOLDERS_BY_ID = Lookup(_HOLDERS, licenses.c.key_hmac), Lookup(_HOLDERS, licenses.c.id)
 
 #: Without ``expires_at``, which has an index: SQLite would write to it also where nothing changes.
 _COUNTER = ("times_activated", "updated_at")

@@ -36,7 +36,7 @@ def _create_licenses() -> None:
     op.create_table(
         "licenses",
         sa.Column("id", _ID, autoincrement=False, nullable=False),
-        sa.Column("fingerprint", sa.LargeBinary(32), nullable=False),
+        sa.Column("key_hmac", sa.LargeBinary(32), nullable=False),
         sa.Column("sealed_key", sa.LargeBinary, nullable=False),
         sa.Column("order_id", sa.BigInteger),
         sa.Column("product_id", sa.BigInteger),
@@ -54,7 +54,7 @@ def _create_licenses() -> None:
         sa.Column("updated_by", sa.BigInteger),
         sa.Column("deactivated_records", sa.BigInteger, nullable=False, server_default=sa.text("0")),
         sa.PrimaryKeyConstraint("id", name="pk_licenses"),
-        sa.UniqueConstraint("fingerprint", name="uq_licenses_fingerprint"),
+        sa.UniqueConstraint("key_hmac", name="uq_licenses_key_hmac"),
         sa.CheckConstraint(
             "times_activated >= 0 AND times_activated <= places", name=op.f("ck_licenses_within_places")
         ),
