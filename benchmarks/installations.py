@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from benchmarks.databases import Database
 from keywright.config import open_installation
-from keywright.core.command import Origin
+from keywright.core.command import Context, Origin
 from keywright.db import Storage, WriteTransaction
 from keywright.events import store as event_store
 from keywright.events.model import Event
@@ -82,7 +82,10 @@ def fill(folder: Path, database: Database, licenses: int, say: Callable[[str], N
     with opened(data_dir, database) as storage:
         issued = new_secrets()
         issue = IssueApiKey(
-            now=now, origin=_ORIGIN, name="benchmark", permissions=Permissions.READ_WRITE, **issued.hashed()
+            context=Context(now, _ORIGIN),
+            name="benchmark",
+            permissions=Permissions.READ_WRITE,
+            **issued.hashed(),
         )
         open_executor(storage).execute([issue])
         for start in range(0, licenses, _LICENSES_PER_TRANSACTION):

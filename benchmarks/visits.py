@@ -21,7 +21,7 @@ from benchmarks.databases import Database
 from benchmarks.installations import Filled, key_of, opened
 from benchmarks.servers import Server
 from keywright import jobs
-from keywright.core.command import Command, Origin
+from keywright.core.command import Command, Context, Origin
 from keywright.db import Storage, ask
 from keywright.identity import passwords
 from keywright.identity.commands import CreateUser
@@ -281,4 +281,4 @@ def _decide(storage: Storage, *commands: Command) -> list[Any]:
 
 
 def _asked() -> dict[str, Any]:
-    return {"now": datetime.now(UTC).replace(microsecond=0), "origin": Origin("cli:benchmark", "", "")}
+    return {"context": Context(datetime.now(UTC).replace(microsecond=0), Origin("cli:benchmark", "", ""))}

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import insert
 
 from keywright import jobs
-from keywright.core.command import Command
+from keywright.core.command import Command, Context
 from keywright.db import Storage, ask, change, rows
 from keywright.db.schema import users
 from keywright.engine.executor import Executor
@@ -27,7 +27,7 @@ WORKER = "a worker"
 
 def by_user(now: datetime = NOW, **fields: Any) -> dict[str, Any]:
     """What every command of user 7 has."""
-    return {"now": now, "origin": an_origin(actor=ACTOR, user_agent="a browser"), "by": BY} | fields
+    return {"context": Context(now, an_origin(actor=ACTOR, user_agent="a browser"), BY)} | fields
 
 
 def make_orderer(storage: Storage, name: str = "alice") -> None:
@@ -61,7 +61,7 @@ def claim(
     claims.find_over(there)
     seconds = waited
     over = claims.find_over(there)
-    return ClaimJob(now=now, origin=an_origin(actor="keywright"), claimed_by=claimed_by, over=over)
+    return ClaimJob(context=Context(now, an_origin(actor="keywright")), claimed_by=claimed_by, over=over)
 
 
 def cancel(job_id: int, now: datetime = NOW) -> CancelJob:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from argon2 import PasswordHasher
 from pyotp import TOTP
 
-from keywright.core.command import IdempotentCall, Origin
+from keywright.core.command import Context, IdempotentCall, Origin
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import KeywrightError
 from keywright.db import Storage, open_storage
@@ -199,7 +199,8 @@ def a_retry(name: str, digest: bytes = b"", *, write: Callable[[Any], bytes] | N
 
 
 def _asked(**fields: Any) -> dict[str, Any]:
-    return {"now": NOW, "origin": an_origin()} | fields
+    now, by = fields.pop("now", None) or NOW, fields.pop("by", None)
+    return {"context": Context(now, fields.pop("origin", an_origin()), by)} | fields
 
 
 def activate(key: str = KEY, **fields: Any) -> Activate:

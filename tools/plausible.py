@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from keywright.core.command import Command, Origin
+from keywright.core.command import Command, Context, Origin
 from keywright.core.errors import LimitReached
 from keywright.db import Storage
 from keywright.licensing.activations.commands import Activate, Deactivate
@@ -51,23 +51,21 @@ class _Past:
 
     def do(self, commands: Iterable[Command]) -> list[tuple[Any, Any]]:
         """Decide them in the order of their times; returns what they were and what became of them."""
-        ordered = sorted(commands, key=lambda one: one.now)
+        ordered = sorted(commands, key=lambda one: one.context.now)
         return list(zip(ordered, self._batches.execute(ordered) if ordered else (), strict=True))
 
     def prepare(self, first: datetime) -> None:
         """What was there before the first license was sold."""
         named = {NameKind.PRODUCT: _PRODUCTS, NameKind.CUSTOMER: dict(enumerate(_CUSTOMERS, 4001))}
         saved = [
-            SaveName(now=first, origin=_AT_THE_DESK, by=1, kind=kind, number=number, name=name)
+            SaveName(context=Context(first, _AT_THE_DESK, 1), kind=kind, number=number, name=name)
             for kind, names in named.items()
             for number, name in names.items()
         ]
         recipes = [("Studio, one desk", "LS", 2), ("Studio, a team", "LT", 10), ("Server", "SRV", 5)]
         made = [
             CreateGenerator(
-                now=first,
-                origin=_AT_THE_DESK,
-                by=1,
+                context=Context(first, _AT_THE_DESK, 1),
                 name=name,
                 charset=UNAMBIGUOUS,
                 chunks=4,
@@ -100,7 +98,7 @@ class _Past:
         validations = int((len(self._places) * 6 + 40) * pace * self._random.uniform(0.9, 1.1))
         evening = self._midnight(days_ago) + timedelta(hours=21)
         tally = SaveCounters(
-            now=min(evening, self._now), origin=_ITSELF, validations=validations, refused=dict(refused)
+            context=Context(min(evening, self._now), _ITSELF), validations=validations, refused=dict(refused)
         )
         self.do([tally])
 
@@ -108,7 +106,7 @@ class _Past:
         """Bring what follows the events up to them, so that nobody has to wait for it."""
         rows = 1
         while rows:
-            ((_, followed),) = self.do([ProjectEvents(now=self._now, origin=_ITSELF, limit=500)])
+            ((_, followed),) = self.do([ProjectEvents(context=Context(self._now, _ITSELF), limit=500)])
             rows = followed.rows
 
     def _moment(self, days_ago: int, earliest: float, latest: float) -> datetime:
@@ -124,9 +122,7 @@ class _Past:
     def _sale(self, at: datetime) -> GenerateLicenses:
         generator = self._random.choice(self._generators)
         return GenerateLicenses(
-            now=at,
-            origin=Origin("api_key:1", "203.0.113.5", "shop/3.1"),
-            by=1,
+            context=Context(at, Origin("api_key:1", "203.0.113.5", "shop/3.1"), 1),
             generator_id=generator.id,
             amount=1,
             status=self._random.choice(_FATES),
@@ -143,12 +139,12 @@ class _Past:
         )
         if self._places and random.random() < 0.2:
             license, activation = self._places.pop(random.randrange(len(self._places)))
-            return Deactivate(now=at, origin=origin, license=license.id, token=activation.token)
+            return Deactivate(context=Context(at, origin), license=license.id, token=activation.token)
         machine = random.choice(_MACHINES)
         label = machine.format(random.choice(_PEOPLE) if "{}" in machine else random.randrange(1, 90))
         # Newer licenses are used more.
         license = self._sold[int(len(self._sold) * random.random() ** 0.6)]
-        return Activate(now=at, origin=origin, license=license.id, label=label)
+        return Activate(context=Context(at, origin), license=license.id, label=label)
 
     def _care(self, at: datetime) -> UpdateLicense:
         """Somebody at the vendor's changes a license."""
@@ -161,7 +157,7 @@ class _Past:
             ]
         )
         license_id = self._random.choice(self._sold).id
-        return UpdateLicense(now=at, origin=_AT_THE_DESK, by=1, license=license_id, changes=changes)
+        return UpdateLicense(context=Context(at, _AT_THE_DESK, 1), license=license_id, changes=changes)
 
 
 def fill(storage: Storage, now: datetime, *, licenses: int = 400, days: int = 75) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from keywright.config import Settings, open_installation
-from keywright.core.command import Command, Origin
+from keywright.core.command import Command, Context, Origin
 from keywright.core.errors import KeywrightError
 from keywright.db import Storage
 from keywright.identity.commands import CreateUser
@@ -43,7 +43,8 @@ def decide(server: RunningServer, commands: Sequence[Command]) -> list[Any]:
 
 def asked(**fields: Any) -> dict[str, Any]:
     """What every command has, and these fields."""
-    return {"now": datetime.now(UTC).replace(microsecond=0), "origin": ORIGIN} | fields
+    now, by = fields.pop("now", None) or datetime.now(UTC).replace(microsecond=0), fields.pop("by", None)
+    return {"context": Context(now, fields.pop("origin", ORIGIN), by)} | fields
 
 
 def make_users(server: RunningServer) -> list[User]:

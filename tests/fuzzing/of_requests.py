@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote
 
 from starlette.types import Message
 
-from keywright.core.command import Origin
+from keywright.core.command import Context, Origin
 from keywright.core.errors import InvalidParameters, KeywrightError
 from keywright.http.middleware import credentials as auth
 from keywright.http.middleware import rate_limits
@@ -103,7 +103,7 @@ def idempotency_keys(data: bytes) -> None:
     is_one = re.fullmatch(rb"[!-~]{1,255}", data) is not None
     call = _call({})
     call.key = "KEY-1"
-    command = DeactivateAll(now=NOW, origin=Origin("program", "", ""), license=call.key)
+    command = DeactivateAll(context=Context(NOW, Origin("program", "", "")), license=call.key)
     try:
         retry = call._retry(command, data, wire.many_activations)
     except InvalidParameters:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import httpx
 
 from keywright.config import Settings, open_installation
-from keywright.core.command import Command, Origin
+from keywright.core.command import Command, Context, Origin
 from keywright.core.errors import KeywrightError
 from keywright.db import ReadTransaction, Storage, ask
 from keywright.identity.commands import CreateUser
@@ -54,7 +54,8 @@ def look_up(server: RunningServer, question: Callable[[ReadTransaction], Any]) -
 def asked(**fields: Any) -> dict[str, Any]:
     """What every command has, and these fields."""
     origin = Origin("cli:tests", "192.0.2.7", "")
-    return {"now": datetime.now(UTC).replace(microsecond=0), "origin": origin} | fields
+    now, by = fields.pop("now", None) or datetime.now(UTC).replace(microsecond=0), fields.pop("by", None)
+    return {"context": Context(now, fields.pop("origin", origin), by)} | fields
 
 
 def make_users(server: RunningServer, *names: str) -> None:

@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 
-from keywright.core.command import Command, Origin
+from keywright.core.command import Command, Context, Origin
 from keywright.identity.commands import RefuseSignIn
 from keywright.licensing.activations.commands import Activate
 from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, UpdateLicense
@@ -48,13 +48,13 @@ def _past() -> Iterator[Command]:
     program, ada = Origin("program", "192.0.2.1", ""), Origin("user:1", "192.0.2.2", "")
     shop, root = Origin("api_key:77", "192.0.2.3", ""), Origin("cli:root", "local", "")
     key = "EVENTS-LICENSE-0001"
-    yield SaveName(now=DAY, origin=ada, by=1, kind=NameKind.PRODUCT, number=7, name="Lumen Studio")
-    yield CreateLicense(now=DAY, origin=shop, key=key, status=Status.ACTIVE, product_id=7)
-    yield Activate(now=DAY, origin=program, license=key)
+    yield SaveName(context=Context(DAY, ada, 1), kind=NameKind.PRODUCT, number=7, name="Lumen Studio")
+    yield CreateLicense(context=Context(DAY, shop), key=key, status=Status.ACTIVE, product_id=7)
+    yield Activate(context=Context(DAY, program), license=key)
     changes = {"status": Status.DISABLED, "product_id": None, "times_activated_max": 5}
-    yield UpdateLicense(now=NEXT, origin=ada, by=1, license=key, changes=changes)
-    yield CreateLicense(now=NEXT, origin=root, key="EVENTS-LICENSE-0002", status=Status.SOLD)
-    yield DeleteLicense(now=NEXT, origin=root, license="EVENTS-LICENSE-0002")
+    yield UpdateLicense(context=Context(NEXT, ada, 1), license=key, changes=changes)
+    yield CreateLicense(context=Context(NEXT, root), key="EVENTS-LICENSE-0002", status=Status.SOLD)
+    yield DeleteLicense(context=Context(NEXT, root), license="EVENTS-LICENSE-0002")
 
 
 def rows_of(visitor: Visitor, query: str = "") -> list[str]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -185,9 +185,11 @@ def test_a_session_ends_after_half_a_day_however_busy_it_is(visitor: Visitor) ->
     bob = look_up(visitor.server, lambda tx: find_user(tx, "bob"))
     for age, is_over in ((sessions.SESSION_LONGEST, True), (timedelta(hours=11), False)):
         token = sessions.new_session_token()
-        fields = asked(user_id=bob.id, token_hash=sessions.hash_session_token(token))
-        fields["now"] -= age
-        decide(visitor.server, StartSession(**fields))
+        fields = {"user_id": bob.id, "token_hash": sessions.hash_session_token(token)}
+        decide(
+            visitor.server,
+            StartSession(**asked(now=datetime.now(UTC).replace(microsecond=0) - age, **fields)),
+        )
         see_long_ago(visitor.server, fields["token_hash"], timedelta())
         visitor.http.cookies.set("keywright", token, domain="127.0.0.1", path="/admin")
         assert visitor.is_signed_in() is not is_over

@@ -328,7 +328,9 @@ async def test_a_claim_is_held_while_something_is_read_for_long(
         monkeypatch.setattr(desk, "execute", noted)
         assert (await house.ended(job.id)).done == 120
     assert len(held) >= 3
-    assert {(one.job_id, one.by) for one in held if isinstance(one, HoldJob)} == {(job.id, by_user()["by"])}
+    assert {(one.job_id, one.context.by) for one in held if isinstance(one, HoldJob)} == {
+        (job.id, by_user()["context"].by)
+    }
 
 
 @in_a_loop

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import select
 
+from keywright.core.command import Context
 from keywright.db import ReadTransaction, Storage, ask
 from keywright.db.schema import activations, daily_counts, events, licenses, search_terms
 from keywright.engine.executor import Executor
@@ -20,11 +21,11 @@ SearchTerm = tuple[str, int, int]
 
 
 def follow(limit: int = 500) -> ProjectEvents:
-    return ProjectEvents(now=NOW, origin=an_origin(), limit=limit)
+    return ProjectEvents(context=Context(NOW, an_origin()), limit=limit)
 
 
 def tally(now: datetime = NOW, **counted: Any) -> SaveCounters:
-    return SaveCounters(now=now, origin=an_origin(), **counted)
+    return SaveCounters(context=Context(now, an_origin()), **counted)
 
 
 def followed(executor: Executor, limit: int = 500) -> Projected:

@@ -20,6 +20,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from keywright import jobs, search
+from keywright.core.command import Context
 from keywright.core.crypto import hash_consumer_key
 from keywright.db import Storage, ask
 from keywright.engine.health import CheckDatabase
@@ -137,9 +138,11 @@ def _administer(storage: Storage) -> None:
 def _follow(storage: Storage) -> None:
     executor = open_executor(storage)
     origin = an_origin(actor="keywright")
-    tally = SaveCounters(now=NOW, origin=origin, validations=3, refused={"a": 2}, used_api_keys={1: LATER})
+    tally = SaveCounters(
+        context=Context(NOW, origin), validations=3, refused={"a": 2}, used_api_keys={1: LATER}
+    )
     executor.execute([tally])
-    while not executor.execute([ProjectEvents(now=NOW, origin=origin, limit=100)])[0].lag.is_complete:
+    while not executor.execute([ProjectEvents(context=Context(NOW, origin), limit=100)])[0].lag.is_complete:
         pass
     with storage.read() as tx:
         search.overview(tx, NOW)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from keywright.core import crypto
+from keywright.core.command import Context
 from keywright.core.errors import CredentialsInvalid, UnknownApiKey
 from keywright.db import Storage, ask
 from keywright.events import store as event_store
@@ -76,11 +77,11 @@ def test_who_gave_and_ended_access_is_known_and_no_secret_is(storage: Storage) -
 
 def test_the_commands_do_the_same(storage: Storage) -> None:
     secrets = api_keys.new_secrets()
-    fields: dict[str, Any] = {"now": NOW, "origin": an_origin(), "name": "shop"}
+    fields: dict[str, Any] = {"context": Context(NOW, an_origin()), "name": "shop"}
     issue = IssueApiKey(**fields, permissions=Permissions.READ, **secrets.hashed())
     (api_key,) = open_executor(storage).execute([issue])
     assert caller_with(storage, secrets.consumer_key, secrets.consumer_secret).api_key_id == api_key.id
-    revoke = RevokeApiKey(now=LATER, origin=an_origin(), api_key_id=api_key.id)
+    revoke = RevokeApiKey(context=Context(LATER, an_origin()), api_key_id=api_key.id)
     done, again = open_executor(storage).execute([revoke, revoke])
     assert done is None
     assert isinstance(again, UnknownApiKey)

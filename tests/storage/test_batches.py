@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from keywright.core.command import Command, Query
+from keywright.core.command import Command, Context, Query
 from keywright.core.errors import (
     AlreadyActivated,
     Fault,
@@ -264,7 +264,7 @@ def test_authors_are_api_keys_and_not_users_of_the_pages_who_have_the_same_numbe
     ada: dict[str, Any] = {"origin": an_origin(actor="user:7"), "by": 7}
     executor.execute([create("of-ada", **ada), create("of-key-7", by=7)])
     assert [stored(storage, key).license.created_by for key in ("of-ada", "of-key-7")] == [None, 7]
-    executor.execute([replace(update("of-key-7", order_id=1), **ada)])
+    executor.execute([replace(update("of-key-7", order_id=1), context=Context(NOW, **ada))])
     assert stored(storage, "of-key-7").license.updated_by is None
 
 

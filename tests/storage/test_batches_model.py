@@ -121,7 +121,7 @@ class Model:
         return 0, 0
 
     def activate(self, one: Sold, command: Activate, new_token: str | None) -> Said:
-        refusal = one.refusal(command.now) or (LimitReached if one.is_full() else None)
+        refusal = one.refusal(command.context.now) or (LimitReached if one.is_full() else None)
         if refusal is not None:
             return refusal
         assert new_token is not None
@@ -130,7 +130,7 @@ class Model:
         return one.said(1)
 
     def reactivate(self, one: Sold, command: Reactivate, _: object) -> Said:
-        if refusal := one.refusal(command.now):
+        if refusal := one.refusal(command.context.now):
             return refusal
         if command.token not in one.tokens:
             return UnknownToken

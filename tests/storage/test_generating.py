@@ -5,7 +5,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from keywright.core.command import Command
+from keywright.core.command import Command, Context
 from keywright.core.errors import GeneratorTooWeak, InvalidParameters, UnknownGenerator
 from keywright.db import Storage
 from keywright.engine.executor import Executor
@@ -17,6 +17,7 @@ from tests.makers import (
     LATER,
     a_generator,
     activate,
+    an_origin,
     create,
     create_generator,
     delete_generator,
@@ -48,7 +49,7 @@ def test_a_generator_is_made_as_it_was_asked_for(executor: Executor) -> None:
 
 def test_a_generator_changes_in_the_fields_that_are_named(executor: Executor) -> None:
     (made,) = executor.execute([create_generator()])
-    command = replace(update_generator(1, prefix="P"), now=LATER, by=4)
+    command = replace(update_generator(1, prefix="P"), context=Context(LATER, an_origin(), 4))
     (changed,) = executor.execute([command])
     assert changed == replace(made, prefix="P", updated_at=LATER, updated_by=4)
     assert executor.query([GetGenerator(generator_id=1)]) == [changed]

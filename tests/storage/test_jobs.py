@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from keywright import jobs
+from keywright.core.command import Context
 from keywright.core.errors import (
     InvalidParameters,
     JobOver,
@@ -548,9 +549,7 @@ def test_one_license_can_be_extended_and_its_limit_raised_by_a_command(
 ) -> None:
     executor.execute([create(limit=1, expires_at=NOW)])
     fields: dict[str, Any] = {
-        "now": LATER,
-        "origin": start(a_change("delete")).origin,
-        "by": BY,
+        "context": Context(LATER, start(a_change("delete")).context.origin, BY),
         "license": "KEY-1",
     }
     executor.execute([ExtendLicense(**fields, days=1), RaiseLimit(**fields, places=2)])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from keywright.core.command import Context
 from keywright.core.errors import KeywrightError
 from keywright.db import Storage, ask, change
 from keywright.db.schema import events
@@ -40,7 +41,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forget(executor: Executor, **fields: Any) -> PurgeResult | None:
     """One step."""
-    [outcome] = executor.execute([PurgeEvents(now=NOW, origin=an_origin(), **fields)])
+    [outcome] = executor.execute([PurgeEvents(context=Context(NOW, an_origin()), **fields)])
     assert not isinstance(outcome, KeywrightError), outcome
     found: PurgeResult | None = outcome
     return found

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import Table, select
 
+from keywright.core.command import Context
 from keywright.db import Storage, ask
 from keywright.db.schema import activations, catalog_names, events, licenses, search_terms
 from keywright.engine.executor import Executor
@@ -63,7 +64,7 @@ def forget(executor: Executor, storage: Storage, *, after_days: int = 90) -> int
         steps += 1
         places = ask(storage, partial(personal_data.find_old_places, before=before, after=after, limit=3))
         command = PurgeAddresses(
-            now=NOW + 100 * DAY, origin=an_origin(), before=before, places=tuple(places.found)
+            context=Context(NOW + 100 * DAY, an_origin()), before=before, places=tuple(places.found)
         )
         looked_at = decided(executor, command)
         if places.after is None and not looked_at:
@@ -138,7 +139,7 @@ def test_a_place_that_was_taken_again_meanwhile_is_left_as_it_is(
     places = ask(storage, lambda tx: personal_data.find_old_places(tx, before, after=(0, ""), limit=9))
     assert places.found == [(1, token)]
     executor.execute([reactivate(token, "KEY", now=NOW + 2 * DAY)])
-    command = PurgeAddresses(now=before, origin=an_origin(), before=before, places=tuple(places.found))
+    command = PurgeAddresses(context=Context(before, an_origin()), before=before, places=tuple(places.found))
     decided(executor, command)
     assert records(executor)[token].ip_address == THEIRS.ip_address
 
@@ -167,7 +168,7 @@ def dora(executor: Executor) -> None:
 def erase(executor: Executor) -> int:
     steps = 1
     while not decided(
-        executor, EraseCustomer(now=NOW, origin=an_origin(actor="cli:root"), customer_id=CUSTOMER)
+        executor, EraseCustomer(context=Context(NOW, an_origin(actor="cli:root")), customer_id=CUSTOMER)
     ):
         steps += 1
     return steps

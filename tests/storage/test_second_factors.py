@@ -8,6 +8,7 @@ import pyotp
 import pytest
 from sqlalchemy import select
 
+from keywright.core.command import Context
 from keywright.core.errors import UnknownUser
 from keywright.db import Storage, ask
 from keywright.db.schema import second_factors as table
@@ -45,12 +46,12 @@ def code(at: datetime = NOW) -> str:
 
 
 def disable(**fields: Any) -> DisableSecondFactor:
-    given: dict[str, Any] = {"now": NOW, "origin": an_origin(), "user_id": ALICE}
+    given: dict[str, Any] = {"context": Context(NOW, an_origin()), "user_id": ALICE}
     return DisableSecondFactor(**given | fields)
 
 
 def renew(code: str, hashes: tuple[bytes, ...], now: datetime) -> RenewRecoveryCodes:
-    return RenewRecoveryCodes(now=now, origin=an_origin(), user_id=ALICE, code=code, code_hashes=hashes)
+    return RenewRecoveryCodes(context=Context(now, an_origin()), user_id=ALICE, code=code, code_hashes=hashes)
 
 
 def sign_in(executor: Executor, code: str | None, now: datetime = NOW + 10 * STEP) -> Session | None:

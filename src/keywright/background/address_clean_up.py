@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from keywright.background.loops import ORIGIN
-from keywright.core.command import Command
+from keywright.core.command import Command, Context
 from keywright.db import ReadTransaction
 from keywright.maintenance import personal_data
 from keywright.maintenance.commands import PurgeAddresses
@@ -57,7 +57,7 @@ class AddressCleanUp:
         for _ in range(_MAX_PIECES):
             if not await self._ask(partial(personal_data.has_old_events, before=before)):
                 return
-            await self._change(PurgeAddresses(now=now, origin=ORIGIN, before=before))
+            await self._change(PurgeAddresses(context=Context(now, ORIGIN), before=before))
             await asyncio.sleep(_PAUSE)
 
     async def _clean_activations(self, now: datetime, before: datetime) -> None:
@@ -72,7 +72,7 @@ class AddressCleanUp:
             )
             if places.found:
                 found = tuple(places.found)
-                await self._change(PurgeAddresses(now=now, origin=ORIGIN, before=before, places=found))
+                await self._change(PurgeAddresses(context=Context(now, ORIGIN), before=before, places=found))
             if places.after is None:
                 self._after, self._pauses_until = _FIRST, now + _INTERVAL
                 return

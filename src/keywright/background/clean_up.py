@@ -6,6 +6,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from keywright.background.loops import ORIGIN, read_clock
+from keywright.core.command import Context
 from keywright.core.errors import KeywrightError
 from keywright.engine.desk import Desk
 from keywright.engine.idempotency import PurgeIdempotencyRecords
@@ -47,7 +48,7 @@ def _clock_offset(now: datetime) -> timedelta:
 
 async def _delete_old(desk: Desk, now: datetime, keep_events_days: int) -> bool:
     """Delete old answers and events. Returns False when the clock looks wrong; a fault only delays it."""
-    purge = PurgeIdempotencyRecords(now=now, origin=ORIGIN, before=now - ANSWERS_KEPT)
+    purge = PurgeIdempotencyRecords(context=Context(now, ORIGIN), before=now - ANSWERS_KEPT)
     try:
         while deleted := await desk.execute(purge):
             await asyncio.sleep(0)
@@ -63,11 +64,13 @@ async def _delete_events(desk: Desk, now: datetime, keep_days: int) -> bool:
     """
     before = now - timedelta(days=keep_days) if keep_days else None
     while True:
-        step: PurgeResult | None = await desk.execute(PurgeEvents(now=now, origin=ORIGIN, before=before))
+        step: PurgeResult | None = await desk.execute(
+            PurgeEvents(context=Context(now, ORIGIN), before=before)
+        )
         if step is None:
             return False
         for license_id in step.crowded:
-            purge = PurgeEvents(now=now, origin=ORIGIN, license_id=license_id)
+            purge = PurgeEvents(context=Context(now, ORIGIN), license_id=license_id)
             while not (await desk.execute(purge)).is_last:
                 await asyncio.sleep(_PAUSE)
         if step.is_last:

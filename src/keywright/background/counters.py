@@ -4,6 +4,7 @@ import asyncio
 from datetime import datetime
 
 from keywright.background.loops import ORIGIN, read_clock
+from keywright.core.command import Context
 from keywright.core.errors import KeywrightError
 from keywright.engine.desk import Desk
 from keywright.search.commands import SaveCounters
@@ -42,8 +43,7 @@ class Counters:
         if not (self.validations or self.refused or self.used_api_keys or self.forwarded_blindly):
             return None
         command = SaveCounters(
-            now=read_clock(),
-            origin=ORIGIN,
+            context=Context(read_clock(), ORIGIN),
             validations=self.validations,
             refused=self.refused,
             used_api_keys=self.used_api_keys,

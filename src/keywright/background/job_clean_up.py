@@ -9,7 +9,7 @@ from typing import Any
 from keywright import jobs
 from keywright.background.address_clean_up import Ask
 from keywright.background.loops import ORIGIN, read_clock
-from keywright.core.command import Command
+from keywright.core.command import Command, Context
 from keywright.jobs.commands import PurgeJobFile, PurgeJobs
 
 #: How long files and jobs are kept after the end of the job.
@@ -37,7 +37,7 @@ class JobCleanUp:
     async def _delete_files(self) -> None:
         before = read_clock() - FILES_KEPT
         while (job_id := await self._ask(partial(jobs.find_job_to_forget, before=before))) is not None:
-            await self._repeat(PurgeJobFile(now=read_clock(), origin=ORIGIN, job_id=job_id))
+            await self._repeat(PurgeJobFile(context=Context(read_clock(), ORIGIN), job_id=job_id))
             if self._is_stopping():
                 return
             # A replica may need a moment until it has the change, too.
@@ -46,7 +46,7 @@ class JobCleanUp:
     async def _delete_jobs(self) -> None:
         before = read_clock() - JOBS_KEPT
         if await self._ask(partial(jobs.has_old_jobs, before=before)):
-            await self._repeat(PurgeJobs(now=read_clock(), origin=ORIGIN, before=before))
+            await self._repeat(PurgeJobs(context=Context(read_clock(), ORIGIN), before=before))
 
     async def _repeat(self, command: Command) -> None:
         """Execute the command until it has nothing left to do."""

@@ -20,6 +20,7 @@ from keywright import jobs
 from keywright.background.address_clean_up import AddressCleanUp
 from keywright.background.job_clean_up import JobCleanUp
 from keywright.background.loops import ORIGIN, read_clock
+from keywright.core.command import Context
 from keywright.core.errors import Refusal, ShuttingDown, TookTooLong, Unavailable
 from keywright.db import ReadTransaction, Storage, ask
 from keywright.engine.desk import Desk
@@ -115,7 +116,7 @@ class JobRunner:
         over = self._claims.find_over(await self._read(jobs.list_claims))
         if not over:
             return False
-        command = ClaimJob(now=read_clock(), origin=ORIGIN, claimed_by=self._name, over=over)
+        command = ClaimJob(context=Context(read_clock(), ORIGIN), claimed_by=self._name, over=over)
         job: Job | None = await self._desk.execute(command)
         if job is None:
             return False
@@ -214,9 +215,7 @@ class JobRunner:
     def _fields(self, job: Job) -> dict[str, Any]:
         """The fields of every command about a job that this process has claimed."""
         return {
-            "now": read_clock(),
-            "origin": jobs.origin_of(job),
-            "by": job.created_by,
+            "context": Context(read_clock(), jobs.origin_of(job), job.created_by),
             "job_id": job.id,
             "claimed_by": self._name,
         }

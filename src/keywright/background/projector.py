@@ -5,6 +5,7 @@ import logging
 from time import monotonic, process_time
 
 from keywright.background.loops import ORIGIN, read_clock
+from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, StoreUnavailable, Unavailable
 from keywright.engine.desk import Desk
 from keywright.search.commands import ProjectEvents
@@ -41,7 +42,7 @@ async def project_events(desk: Desk) -> None:
         load.stop()
         started = monotonic()
         try:
-            step = await desk.execute(ProjectEvents(now=read_clock(), origin=ORIGIN, limit=_MAX_EVENTS))
+            step = await desk.execute(ProjectEvents(context=Context(read_clock(), ORIGIN), limit=_MAX_EVENTS))
         except KeywrightError as fault:
             pause = faults.pause_after(fault)
         else:

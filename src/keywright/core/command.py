@@ -16,6 +16,19 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     user_agent: str
 
 
+class Context(msgspec.Struct, frozen=True, gc=False):
+    """When a command was given, from where, and by which API key or user (its number)."""
+
+    now: datetime
+    origin: Origin
+    by: int | None = None
+
+    @property
+    def api_key_id(self) -> int | None:
+        """The number of the API key; None for a user of the pages."""
+        return None if self.origin.actor.startswith("user:") else self.by
+
+
 class Cost(Enum):
     """How much work a command or query is: the desk chooses its lane, its thread and its timeout by it."""
 
@@ -46,16 +59,14 @@ class IdempotentCall(msgspec.Struct, frozen=True):
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """A request to change something. ``by`` is the number of the API key or user who asks."""
+    """A request to change something."""
 
     cost: ClassVar[Cost] = Cost.BATCHED
     #: Whether the server gives this command itself, again and again: it does not wait for other processes,
     #: and failures are for the loop that gives it to report.
     is_internal: ClassVar[bool] = False
 
-    now: datetime
-    origin: Origin
-    by: int | None = None
+    context: Context
     idempotency: IdempotentCall | None = None
 
     @property
@@ -67,11 +78,6 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     def locks(self) -> Collection[str | int]:
         """The licenses that deciding the command locks, by key or by id."""
         return ()
-
-    @property
-    def api_key_id(self) -> int | None:
-        """The number of the API key that asks; None for a user of the pages."""
-        return None if self.origin.actor.startswith("user:") else self.by
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):

@@ -47,7 +47,7 @@ def decide_once(
         outcomes.append(outcome)
         if call is not None and (call.keeps_refusals or not isinstance(outcome, Refusal)):
             known[call.scope] = IdempotencyRecord(call.request_digest, *call.write_answer(outcome))
-            new[call.scope] = command.now
+            new[call.scope] = command.context.now
     save_idempotency_records(tx, {scope: known[scope] for scope in new}, new)
     return outcomes
 

@@ -18,8 +18,10 @@ class UnitOfWork:
 
     def record_event(self, name: str, command: Command, details: Mapping[str, Any] | None = None) -> None:
         """Record an event that is not about a license."""
-        origin = command.origin
-        self.events.append(Event(command.now, name, 0, None, origin.actor, origin.ip_address, details))
+        origin = command.context.origin
+        self.events.append(
+            Event(command.context.now, name, 0, None, origin.actor, origin.ip_address, details)
+        )
 
     def save(self) -> None:
         """Write what the commands left here."""

@@ -75,7 +75,7 @@ def issue(work: UnitOfWork, command: IssueApiKey) -> ApiKey:
         product_id=command.product_id,
         hint=command.hint,
         secret_hash=command.secret_hash,
-        created_at=command.now,
+        created_at=command.context.now,
         revoked_at=None,
     )
     api_key = replace(api_key, id=save_new_api_key(work.tx, api_key, command.consumer_key_hash))
@@ -88,7 +88,7 @@ def issue(work: UnitOfWork, command: IssueApiKey) -> ApiKey:
 
 def revoke(work: UnitOfWork, command: RevokeApiKey) -> None:
     """End an API key."""
-    if not identity_store.revoke_api_key(work.tx, command.api_key_id, command.now):
+    if not identity_store.revoke_api_key(work.tx, command.api_key_id, command.context.now):
         raise UnknownApiKey
     work.record_event("api_key.revoked", command, {"api_key_id": command.api_key_id})
 

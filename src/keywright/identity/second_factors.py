@@ -141,11 +141,13 @@ def enable(work: UnitOfWork, command: EnableSecondFactor) -> bool:
     ``UnknownUser``.
     """
     user = _lock_user(work.tx, command.user_id)
-    step = _find_step(command.secret, command.code, command.now, after=0)
+    step = _find_step(command.secret, command.code, command.context.now, after=0)
     if step is None:
         return False
     second_factor_store.delete_factor(work.tx, user.id)
-    second_factor_store.save_new_factor(work.tx, SecondFactor(user.id, command.secret, command.now, step))
+    second_factor_store.save_new_factor(
+        work.tx, SecondFactor(user.id, command.secret, command.context.now, step)
+    )
     second_factor_store.save_codes(work.tx, user.id, command.code_hashes)
     renew_session(work.tx, user.id, command.session, command.new_session)
     work.record_event("user.second_factor_enabled", command, _of(user))
@@ -186,7 +188,7 @@ def take(work: UnitOfWork, command: Command, user: User, code: str) -> str | Non
         return None
     step = None
     if factor.failures < MOST_FAILURES:
-        step = _find_step(factor.secret, code, command.now, after=factor.last_step)
+        step = _find_step(factor.secret, code, command.context.now, after=factor.last_step)
     if step is not None:
         second_factor_store.save_attempt(work.tx, replace(factor, last_step=step, failures=0))
         return "app"

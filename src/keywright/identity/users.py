@@ -52,7 +52,7 @@ def create_user(work: UnitOfWork, command: CreateUser) -> User:
         raise SetupOver
     if find_user(work.tx, command.name) is not None:
         raise UserExists(command.name)
-    user = User(0, command.name, command.role, command.password_hash, command.now)
+    user = User(0, command.name, command.role, command.password_hash, command.context.now)
     user = replace(user, id=save_new_user(work.tx, user))
     work.record_event("user.created", command, _of(user) | {"role": user.role})
     return user
@@ -81,7 +81,7 @@ def start_session(work: UnitOfWork, command: StartSession) -> Session | None:
     """Sign a user in, and forget the sessions that are over; None for a wrong code. Raises
     ``UnknownUser``.
     """
-    tx, now, origin = work.tx, command.now, command.origin
+    tx, now, origin = work.tx, command.context.now, command.context.origin
     user = lock_user(tx, command.user_id)
     if user is None or user.disabled_at is not None:
         raise UnknownUser
@@ -90,7 +90,7 @@ def start_session(work: UnitOfWork, command: StartSession) -> Session | None:
     details = _of(user)
     if second_factors.has_factor(tx, user.id):
         # It is not known before that it is them.
-        attempt = replace(command, origin=replace(origin, actor="visitor"))
+        attempt = replace(command, context=replace(command.context, origin=replace(origin, actor="visitor")))
         if (taken := second_factors.take(work, attempt, user, command.code or "")) is None:
             return None
         details["second_factor"] = taken
@@ -105,10 +105,10 @@ def start_session(work: UnitOfWork, command: StartSession) -> Session | None:
 def see_session(work: UnitOfWork, command: SeeSession) -> Session | None:
     """Let the session go on; None when there is none any more."""
     session = find_session(work.tx, command.token_hash)
-    if session is None or is_over(session, command.now):
+    if session is None or is_over(session, command.context.now):
         return None
-    save_seen(work.tx, command.token_hash, command.now)
-    return replace(session, seen_at=command.now)
+    save_seen(work.tx, command.token_hash, command.context.now)
+    return replace(session, seen_at=command.context.now)
 
 
 def end_session(work: UnitOfWork, command: EndSession) -> None:
@@ -136,7 +136,7 @@ def _changed(user: User, command: ChangeUser) -> User:
     if command.password_hash is not None:
         changes["password_hash"] = command.password_hash
     if command.is_disabled is not None and command.is_disabled != (user.disabled_at is not None):
-        changes["disabled_at"] = command.now if command.is_disabled else None
+        changes["disabled_at"] = command.context.now if command.is_disabled else None
     return replace(user, **changes)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from keywright.core.command import Command, Origin
+from keywright.core.command import Command, Context, Origin
 from keywright.core.errors import (
     ExpiresLater,
     InvalidParameters,
@@ -92,7 +92,7 @@ def start(work: LicenseWork, command: StartJob) -> Job:
         generating.get_generator(work.tx, order.generator_id)
     if stored.count_unfinished_jobs(work.tx) >= MOST_UNFINISHED:
         raise TooManyJobs
-    origin, last_id = command.origin, stored.last_license_id(work.tx)
+    origin, last_id = command.context.origin, stored.last_license_id(work.tx)
     parameters = orders.Parameters(dict(command.parameters), origin.actor, origin.ip_address, last_id)
     job = Job(
         id=0,
@@ -104,8 +104,8 @@ def start(work: LicenseWork, command: StartJob) -> Job:
         refused=0,
         position=0,
         said=None,
-        created_at=command.now,
-        created_by=command.by or 0,
+        created_at=command.context.now,
+        created_by=command.context.by or 0,
         started_at=None,
         finished_at=None,
         claimed_by=None,
@@ -130,15 +130,15 @@ def claim(work: LicenseWork, command: ClaimJob) -> Job | None:
     """A job for whoever has nothing to do: one of those on which the claims were seen to be over, and are so
     still.
     """
-    job = stored.lock_free_job(work.tx, command.over, command.now)
+    job = stored.lock_free_job(work.tx, command.over, command.context.now)
     if job is None:
         return None
     job = replace(
         job,
         state=JobState.RUNNING,
-        started_at=job.started_at or command.now,
+        started_at=job.started_at or command.context.now,
         claimed_by=command.claimed_by,
-        claimed_until=command.now + CLAIM,
+        claimed_until=command.context.now + CLAIM,
     )
     stored.save_job(work.tx, job)
     return job
@@ -148,9 +148,9 @@ def hold(work: LicenseWork, command: HoldJob) -> Job:
     """Keep the claim, or give it back. Raises ``StepOver``."""
     job = _lock_claimed(work, command)
     if command.is_over:
-        job = replace(job, claimed_by=None, claimed_until=command.now)
+        job = replace(job, claimed_by=None, claimed_until=command.context.now)
     else:
-        job = replace(job, claimed_until=command.now + CLAIM)
+        job = replace(job, claimed_until=command.context.now + CLAIM)
     stored.save_job(work.tx, job)
     return job
 
@@ -239,7 +239,13 @@ def _lock_step(work: LicenseWork, step: JobStep) -> Job:
     if reason is None:
         return job
     job = replace(job, said=_joined(reason, job.said))
-    return _end(work, replace(step, origin=_KEYWRIGHT, by=None), job, JobState.STOPPED, reason=reason)
+    return _end(
+        work,
+        replace(step, context=Context(step.context.now, _KEYWRIGHT)),
+        job,
+        JobState.STOPPED,
+        reason=reason,
+    )
 
 
 def _why_to_stop(work: LicenseWork, job: Job) -> str | None:
@@ -267,7 +273,7 @@ def _move_on(
         refused=job.refused + len(refusals),
         position=position,
         said=said,
-        claimed_until=step.now + CLAIM,
+        claimed_until=step.context.now + CLAIM,
     )
     if step.is_last:
         return _end(work, step, replace(job, total=job.done), JobState.DONE)
@@ -276,7 +282,7 @@ def _move_on(
 
 
 def _end(work: LicenseWork, command: Command, job: Job, state: JobState, **more: str) -> Job:
-    job = replace(job, state=state, finished_at=command.now, claimed_by=None, claimed_until=None)
+    job = replace(job, state=state, finished_at=command.context.now, claimed_by=None, claimed_until=None)
     stored.save_job(work.tx, job)
     details = {"job_id": job.id, "kind": job.kind, "done": job.done, "refused": job.refused}
     work.record_event(f"job.{state}", command, details | more)

@@ -4,6 +4,7 @@ from collections import deque
 from datetime import datetime
 from typing import Any
 
+from keywright.core.command import Context
 from keywright.db import ReadTransaction
 from keywright.jobs import files, matching, orders
 from keywright.jobs.commands import ChangeStep, ExportStep, GenerateStep, JobStep
@@ -50,9 +51,7 @@ class Plan:
     def next_step(self, tx: ReadTransaction, job: Job, now: datetime) -> JobStep:
         """What is to be done with the job as it stands."""
         fields = {
-            "now": now,
-            "origin": self._origin,
-            "by": job.created_by or None,
+            "context": Context(now, self._origin, job.created_by or None),
             "job_id": job.id,
             "claimed_by": self._claimed_by,
             "position": job.position,
@@ -70,7 +69,7 @@ class Plan:
 
     def _change_step(self, tx: ReadTransaction, order: Change, fields: dict[str, Any]) -> ChangeStep:
         numbers = self._next_ids(tx, order, fields, self._size(LICENSES_AT_ONCE))
-        share = {name: fields[name] for name in ("now", "origin", "by")}
+        share = {"context": fields["context"]}
         return ChangeStep(**fields, changes=tuple(_share(order, share | {"license": id}) for id in numbers))
 
     def _export_step(self, tx: ReadTransaction, order: Export, fields: dict[str, Any]) -> ExportStep:
@@ -112,9 +111,7 @@ class Plan:
 def _generate_step(order: Generate, job: Job, fields: dict[str, Any], size: int) -> GenerateStep:
     amount = min(size, order.amount - job.done)
     generate = GenerateLicenses(
-        now=fields["now"],
-        origin=fields["origin"],
-        by=fields["by"],
+        context=fields["context"],
         generator_id=order.generator_id,
         amount=amount,
         status=order.status,

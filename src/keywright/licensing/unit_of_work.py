@@ -154,10 +154,12 @@ class LicenseWork(UnitOfWork):
         details: Mapping[str, Any] | None = None,
     ) -> None:
         """Record an event about a license."""
-        origin = command.origin
+        origin = command.context.origin
         activation_id = None if activation is None else activation.id
         self.events.append(
-            Event(command.now, name, license.id, activation_id, origin.actor, origin.ip_address, details)
+            Event(
+                command.context.now, name, license.id, activation_id, origin.actor, origin.ip_address, details
+            )
         )
 
     # --- saving -----------------------------------------------------------------------------------

@@ -188,7 +188,7 @@ def _project_other_activations(tx: WriteTransaction, at: Checkpoints, license_id
 
 def tally(work: UnitOfWork, command: SaveCounters) -> None:
     """Add what was counted to what is known."""
-    tx, now = work.tx, command.now
+    tx, now = work.tx, command.context.now
     counters_store.forget_refusals(tx, now - _REFUSALS_KEPT)
     if command.refused:
         found = license_store.find_licenses(tx, command.refused)

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
@@ -16,7 +16,7 @@ from starlette.responses import (
     StreamingResponse,
 )
 
-from keywright.core.command import Command, Origin
+from keywright.core.command import Command, Context
 from keywright.core.errors import KeywrightError
 from keywright.db import ReadTransaction
 from keywright.http.pages import flash
@@ -40,14 +40,6 @@ _NEEDS_CHUNKS = Message(
 _EMPTY = Form()
 
 Result = TypeVar("Result")
-
-
-class CommandFields(TypedDict):
-    """The fields that every command has."""
-
-    now: Any
-    origin: Origin
-    by: int
 
 
 class PageRequest:
@@ -109,9 +101,10 @@ class PageRequest:
         """Let other pages run while this one waits, or does work that does not need the interpreter."""
         return self.site.runner.lock.released()
 
-    def command_fields(self) -> CommandFields:
-        """The fields ``now``, ``origin`` and ``by`` of every command of this request."""
-        return {"now": self.now, "origin": self.browser.origin, "by": self.user.id}
+    @property
+    def context(self) -> Context:
+        """The context of every command of this request."""
+        return Context(self.now, self.browser.origin, self.user.id)
 
     def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """The page that the template makes of these values."""

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from keywright.config import Settings
-from keywright.core.command import Origin
+from keywright.core.command import Context, Origin
 from keywright.core.parsing import MAX_USER_AGENT_LENGTH, keep_address
 from keywright.http.middleware import credentials
 from keywright.http.pages.cookies import parse_cookies
@@ -69,7 +69,7 @@ class BrowserSession:
         if sessions.is_to_be_seen(found.session, self.now):
             runner.change_soon(
                 SeeSession(
-                    now=self.now, origin=self.origin, by=found.user.id, token_hash=found.session.token_hash
+                    context=Context(self.now, self.origin, found.user.id), token_hash=found.session.token_hash
                 )
             )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from keywright.core import errors as e
 from keywright.core import parsing
+from keywright.core.command import Context
 from keywright.http.v2 import parameters, wire
 from keywright.http.v2.call import Answer, Call
 from keywright.http.v2.schemas import MAX_GENERATED, MAX_TEXT_LENGTH
@@ -57,7 +58,7 @@ async def create_generator(call: Call) -> Answer:
         if asked.get(name) in (None, ""):
             raise e.GeneratorFieldMissing(name)
     command = CreateGenerator(
-        now=call.now, origin=call.origin, by=call.by, is_weak_allowed=True, **_values(asked)
+        context=Context(call.now, call.origin, call.by), is_weak_allowed=True, **_values(asked)
     )
     return await call.change(command, wire.generator)
 
@@ -72,9 +73,7 @@ async def update_generator(call: Call) -> Answer:
     if not changes:
         raise e.NothingToChange
     command = UpdateGenerator(
-        now=call.now,
-        origin=call.origin,
-        by=call.by,
+        context=Context(call.now, call.origin, call.by),
         generator_id=number,
         changes=changes,
         is_weak_allowed=True,
@@ -87,7 +86,7 @@ async def delete_generator(call: Call) -> Answer:
 
     The licenses that it created stay.
     """
-    command = DeleteGenerator(now=call.now, origin=call.origin, by=call.by, generator_id=_number(call))
+    command = DeleteGenerator(context=Context(call.now, call.origin, call.by), generator_id=_number(call))
     return await call.change(command, wire.nothing)
 
 
@@ -101,9 +100,7 @@ async def generate(call: Call) -> Answer:
     if "amount" not in given:
         raise e.InvalidParameters({"amount": _AMOUNT_REASON})
     command = GenerateLicenses(
-        now=call.now,
-        origin=call.origin,
-        by=call.by,
+        context=Context(call.now, call.origin, call.by),
         generator_id=number,
         **{"status": Status.ACTIVE} | _by_field(given),
     )

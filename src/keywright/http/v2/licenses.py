@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from keywright.core import errors as e
 from keywright.core import parsing
+from keywright.core.command import Context
 from keywright.http.v2 import parameters, wire
 from keywright.http.v2.call import Answer, Call
 from keywright.http.v2.schemas import MAX_PER_PAGE, LicenseParameters
@@ -130,7 +131,7 @@ async def create_license(call: Call) -> Answer:
     asked = call.parameters
     key = _license_key(asked)
     changes = {"status": Status.ACTIVE} | _changes(asked)
-    command = CreateLicense(now=call.now, origin=call.origin, by=call.by, key=key, **changes)
+    command = CreateLicense(context=Context(call.now, call.origin, call.by), key=key, **changes)
     return await call.change(command, wire.license_alone)
 
 
@@ -167,9 +168,7 @@ async def delete_license(call: Call) -> Answer:
 def _about(call: Call) -> dict[str, Any]:
     """What every command about a license says."""
     return {
-        "now": call.now,
-        "origin": call.origin,
-        "by": call.by,
+        "context": Context(call.now, call.origin, call.by),
         "license": call.key,
         "only_product_id": call.only_product_id,
     }

@@ -19,17 +19,17 @@ from keywright.licensing.unit_of_work import LicenseWork
 
 def activate(work: LicenseWork, command: Activate) -> LicenseRecord:
     """Take a new place."""
-    license = activation_rules.activate(work.get_license(command), command.now)
+    license = activation_rules.activate(work.get_license(command), command.context.now)
     activation = Activation(
         id=work.tx.next_id("activation"),
         token=crypto.new_token(),
         license_id=license.id,
         label=command.label,
         source=ActivationSource.API,
-        ip_address=command.origin.ip_address,
-        user_agent=command.origin.user_agent,
+        ip_address=command.context.origin.ip_address,
+        user_agent=command.context.origin.user_agent,
         meta_data=command.meta_data,
-        created_at=command.now,
+        created_at=command.context.now,
         updated_at=None,
         deactivated_at=None,
     )
@@ -42,9 +42,9 @@ def activate(work: LicenseWork, command: Activate) -> LicenseRecord:
 def reactivate(work: LicenseWork, command: Reactivate) -> LicenseRecord:
     """Take back a place that was given up."""
     license = work.get_license(command)
-    license_rules.require_usable(license, command.now)
+    license_rules.require_usable(license, command.context.now)
     activation = work.get_activation(license, command.token)
-    license, activation = activation_rules.reactivate(license, activation, command.now)
+    license, activation = activation_rules.reactivate(license, activation, command.context.now)
     work.put_license(license)
     work.put_activation(activation)
     work.record_license_event("license.reactivated", license, command, activation)
@@ -58,7 +58,7 @@ def deactivate(work: LicenseWork, command: Deactivate) -> LicenseRecord:
         activation = work.get_activation(license, command.token)
     except UnknownToken:
         raise TokenNotActive(command.token) from None
-    license, activation = activation_rules.deactivate(license, activation, command.now)
+    license, activation = activation_rules.deactivate(license, activation, command.context.now)
     work.put_license(license)
     work.put_activation(activation)
     work.record_license_event("license.deactivated", license, command, activation)
@@ -70,8 +70,8 @@ def deactivate_all(work: LicenseWork, command: DeactivateAll) -> LicenseRecord:
     event more says how many others there were.
     """
     before = work.get_license(command)
-    license, ended = activation_rules.deactivate_all(before, work.list_active(before), command.now)
-    work.deactivate_all(license, ended, command.now)
+    license, ended = activation_rules.deactivate_all(before, work.list_active(before), command.context.now)
+    work.deactivate_all(license, ended, command.context.now)
     listed = activation_rules.listed(ended, work.limits.listed, activation_rules.MOST_LISTED_BYTES)
     for activation in listed:
         work.record_license_event("license.deactivated", license, command, activation)

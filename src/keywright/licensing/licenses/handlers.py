@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 from collections.abc import Mapping
 
 from keywright.core import crypto
-from keywright.core.command import Command
+from keywright.core.command import Command, Context
 from keywright.core.errors import (
     ExpiresLater,
     InvalidParameters,
@@ -97,9 +97,9 @@ def new_license(
         status=status,
         times_activated=0,
         times_activated_max=times_activated_max,
-        created_at=command.now,
-        created_by=command.api_key_id,
-        updated_at=command.now,
+        created_at=command.context.now,
+        created_by=command.context.api_key_id,
+        updated_at=command.context.now,
         updated_by=None,
     )
     work.put_license(license)
@@ -113,7 +113,9 @@ def update(work: LicenseWork, command: UpdateLicense) -> LicenseRecord:
     new_key = command.changes.get("key", license.key)
     if new_key != license.key and work.has_license(new_key):
         raise LicenseKeyTaken
-    changed = replace(license, **command.changes, updated_at=command.now, updated_by=command.api_key_id)
+    changed = replace(
+        license, **command.changes, updated_at=command.context.now, updated_by=command.context.api_key_id
+    )
     work.put_license(changed)
     details = _differences(license, changed, command.changes)
     work.record_license_event("license.updated", changed, command, details=details)
@@ -142,7 +144,7 @@ def extend(work: LicenseWork, command: ExtendLicense) -> LicenseRecord:
     license = work.get_license(command)
     if license.expires_at is None:
         raise NeverExpires(license.key)
-    begin = command.now if command.is_from_now else license.expires_at
+    begin = command.context.now if command.is_from_now else license.expires_at
     expires_at = rules.expiry_after(begin, command.days)
     if expires_at <= license.expires_at:
         raise ExpiresLater(license.key)
@@ -162,9 +164,7 @@ def raise_limit(work: LicenseWork, command: RaiseLimit) -> LicenseRecord:
 
 def _update(command: LicenseCommand, **changes: Any) -> UpdateLicense:
     return UpdateLicense(
-        now=command.now,
-        origin=command.origin,
-        by=command.by,
+        context=Context(command.context.now, command.context.origin, command.context.by),
         license=command.license,
         only_product_id=command.only_product_id,
         changes=changes,

@@ -41,9 +41,9 @@ def create_generator(work: LicenseWork, command: CreateGenerator) -> Generator:
         prefix=command.prefix,
         suffix=command.suffix,
         expires_in_days=command.expires_in_days,
-        created_at=command.now,
-        created_by=command.api_key_id,
-        updated_at=command.now,
+        created_at=command.context.now,
+        created_by=command.context.api_key_id,
+        updated_at=command.context.now,
         updated_by=None,
     )
     require_sound(generator, is_weak_allowed=command.is_weak_allowed)
@@ -55,7 +55,9 @@ def create_generator(work: LicenseWork, command: CreateGenerator) -> Generator:
 def update_generator(work: LicenseWork, command: UpdateGenerator) -> Generator:
     """Change the given fields of a generator."""
     generator = _lock_generator(work, command.generator_id)
-    changed = replace(generator, **command.changes, updated_at=command.now, updated_by=command.api_key_id)
+    changed = replace(
+        generator, **command.changes, updated_at=command.context.now, updated_by=command.context.api_key_id
+    )
     require_sound(changed, is_weak_allowed=command.is_weak_allowed)
     generator_store.save_generator(work.tx, changed)
     pairs = {name: [getattr(generator, name), getattr(changed, name)] for name in sorted(command.changes)}

@@ -49,7 +49,7 @@ class Account(Section):
         if errors:
             return _page(request, errors)
         change = ChangeUser(
-            **request.command_fields(),
+            context=request.context,
             user_id=request.user.id,
             password_hash=hashed(request, password),
             but_session=request.session.token_hash,
@@ -62,7 +62,7 @@ class Account(Section):
         """Sign out everywhere else."""
         for session in _sessions(request):
             if session.token_hash != request.session.token_hash:
-                request.change(EndSession(**request.command_fields(), token_hash=session.token_hash))
+                request.change(EndSession(context=request.context, token_hash=session.token_hash))
         return request.redirect("/account", "You are signed out everywhere else.")
 
 

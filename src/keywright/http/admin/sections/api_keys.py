@@ -86,7 +86,7 @@ class ApiKeys(Section):
         """End one, at once and for good."""
         api_key = _get(request, number_of(request.path_params["id"]))
         if request.is_post:
-            request.change(RevokeApiKey(**request.command_fields(), api_key_id=api_key.id))
+            request.change(RevokeApiKey(context=request.context, api_key_id=api_key.id))
             return request.redirect("/api-keys", f"The API key {api_key.name} is revoked.")
         return request.confirm(
             f"Revoke the API key {api_key.name}?",
@@ -102,7 +102,7 @@ class ApiKeys(Section):
 def _issued(request: PageRequest, name: str, permissions: Permissions, product_id: int | None) -> Response:
     secrets = access.new_secrets()
     issue = IssueApiKey(
-        **request.command_fields(),
+        context=request.context,
         name=name,
         permissions=permissions,
         product_id=product_id,

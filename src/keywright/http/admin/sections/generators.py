@@ -92,7 +92,7 @@ class Generators(Section):
         if not _is_to_be_saved(request, inputs, drawn):
             return _form(request, inputs, values, drawn, None)
         is_weak_allowed = inputs.ticked("is_weak_allowed")
-        command = CreateGenerator(**request.command_fields(), **values, is_weak_allowed=is_weak_allowed)
+        command = CreateGenerator(context=request.context, **values, is_weak_allowed=is_weak_allowed)
         landing = Landing("/generators", f"The generator {values['name']} is made.")
         return change_once(request, command, lambda _: landing)
 
@@ -109,7 +109,7 @@ class Generators(Section):
         if not changes:
             return request.redirect("/generators", f"The generator {generator.name} is as it was.")
         change = UpdateGenerator(
-            **request.command_fields(),
+            context=request.context,
             generator_id=generator.id,
             changes=changes,
             is_weak_allowed=inputs.ticked("is_weak_allowed"),
@@ -129,7 +129,7 @@ class Generators(Section):
         """Delete a generator."""
         generator = _get(request)
         if request.is_post:
-            request.change(DeleteGenerator(**request.command_fields(), generator_id=generator.id))
+            request.change(DeleteGenerator(context=request.context, generator_id=generator.id))
             return request.redirect("/generators", f"The generator {generator.name} is deleted.")
         return request.confirm(
             f"Delete the generator {generator.name}?",
@@ -147,7 +147,7 @@ class Generators(Section):
             if not inputs.errors:
                 verb = "is" if order.amount == 1 else "are"
                 said = f"{counted(order.amount, 'license')} {verb} being made."
-                command = jobs.start(order, **request.command_fields())
+                command = jobs.start(order, context=request.context)
                 return change_once(request, command, lambda job: Landing(f"/jobs/{job.id}", said))
         return request.render(
             "generators/generate.html",

@@ -98,14 +98,14 @@ class Jobs(Section):
     def cancel(self, request: PageRequest) -> Response:
         """Do no more of it."""
         number = number_of(request.path_params["id"])
-        job: Job = request.change(CancelJob(**request.command_fields(), job_id=number))
+        job: Job = request.change(CancelJob(context=request.context, job_id=number))
         return request.redirect(f"/jobs/{job.id}", "The job is canceled. What it had done stays done.")
 
     @page("/{id:number}/file", methods=("POST",), right=Right.CHANGE)
     def fetch(self, request: PageRequest) -> Response:
         """The file that it has made; not by GET, because this is written down."""
         number = number_of(request.path_params["id"])
-        job: Job = request.change(FetchFile(**request.command_fields(), job_id=number))
+        job: Job = request.change(FetchFile(context=request.context, job_id=number))
         # It is read piece by piece while it is sent.
         return request.download(jobs.file_name(job), jobs.read_file(request.ask, job.id))
 

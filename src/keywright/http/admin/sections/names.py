@@ -80,7 +80,7 @@ class Names(Section):
         kind, number = _kind(request), number_of(request.path_params["number"])
         name = _name_of(request, kind, number)
         if request.is_post:
-            request.change(SaveName(**request.command_fields(), kind=kind.kind, number=number, name=None))
+            request.change(SaveName(context=request.context, kind=kind.kind, number=number, name=None))
             return request.redirect(kind.path, f"The {kind.one} {number} has no name any more.")
         return request.confirm(
             f"Take the name {name} away?",
@@ -106,7 +106,7 @@ def _name_of(request: PageRequest, kind: Kind, number: int) -> str:
 
 
 def _saved(request: PageRequest, kind: Kind, number: int, name: str) -> Response:
-    request.change(SaveName(**request.command_fields(), kind=kind.kind, number=number, name=name))
+    request.change(SaveName(context=request.context, kind=kind.kind, number=number, name=name))
     return request.redirect(kind.path, f"The {kind.one} {number} is called {name} now.")
 
 

@@ -85,7 +85,7 @@ class SecondFactors(Section):
         """The fields that every change has; counts the attempt. Raises ``RateLimited``."""
         self._attempts.begin({"user": str(request.user.id)})
         return {
-            **request.command_fields(),
+            "context": request.context,
             "user_id": request.user.id,
             "code": request.form.get("code", ""),
         }

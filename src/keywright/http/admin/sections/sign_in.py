@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from keywright.core.command import Context
 from keywright.core.errors import SetupOver, UnknownUser
 from keywright.core.parsing import MAX_NAME_LENGTH, parse_name
 from keywright.db import ReadTransaction
@@ -82,7 +83,7 @@ class SignIn(Section):
             self._attempts.give_back(sources)
             return _code_form(request, user, wish)
         if not is_known or not _is_signed_in(request, user):
-            request.change(RefuseSignIn(now=request.now, origin=request.browser.origin, name=name))
+            request.change(RefuseSignIn(context=Context(request.now, request.browser.origin), name=name))
             with request.unlocked():
                 sleep(_REST)
             return _form(request, wish, name=name, error=_WRONG, status=403)
@@ -111,7 +112,7 @@ class SignIn(Section):
     def sign_out(self, request: PageRequest) -> Response:
         """End the session."""
         if request.browser.signed_in is not None:
-            request.change(EndSession(**request.command_fields(), token_hash=request.session.token_hash))
+            request.change(EndSession(context=request.context, token_hash=request.session.token_hash))
         request.browser.set_token()
         return request.redirect("/sign-in", "You are signed out.")
 
@@ -209,9 +210,7 @@ def _is_signed_in(request: PageRequest, user: User | None, code: str | None = No
         return False
     token = sessions.new_session_token()
     start = StartSession(
-        now=request.now,
-        origin=request.browser.origin_of(user),
-        by=user.id,
+        context=Context(request.now, request.browser.origin_of(user), user.id),
         user_id=user.id,
         token_hash=sessions.hash_session_token(token),
         password_hash=user.password_hash,
@@ -229,8 +228,7 @@ def _is_signed_in(request: PageRequest, user: User | None, code: str | None = No
 
 def _first_user(request: PageRequest, name: str, password: str) -> Response:
     create = CreateUser(
-        now=request.now,
-        origin=request.browser.origin,
+        context=Context(request.now, request.browser.origin),
         name=name,
         role=Role.ADMINISTRATOR,
         password_hash=hashed(request, password),

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from starlette.responses import Response
 
 from keywright.config import Settings, child_environment
-from keywright.core.command import Origin
+from keywright.core.command import Context, Origin
 from keywright.core.errors import KeywrightError, NoSuchAddress
 from keywright.db import ReadTransaction, database_path, without_password
 from keywright.events.commands import RecordEvent
@@ -121,7 +121,7 @@ class System(Section):
         except OSError as problem:
             return _not_done(request, f"The backup {path.name} cannot be read", problem)
         request.change(
-            RecordEvent(**request.command_fields(), name="backup.fetched", details={"file": path.name})
+            RecordEvent(context=request.context, name="backup.fetched", details={"file": path.name})
         )
         return request.download(path.name, pieces_of(path), media_type=media_type_of(path), length=length)
 
@@ -131,11 +131,11 @@ class System(Section):
         path = self._backups().find(request.path_params["name"])
         if request.is_post:
             details = {"file": path.name}
-            request.change(RecordEvent(**request.command_fields(), name="backup.deleted", details=details))
+            request.change(RecordEvent(context=request.context, name="backup.deleted", details=details))
             try:
                 path.unlink(missing_ok=True)
             except OSError as problem:
-                request.change(RecordEvent(**request.command_fields(), name="backup.kept", details=details))
+                request.change(RecordEvent(context=request.context, name="backup.kept", details=details))
                 return _not_done(request, f"The backup {path.name} cannot be deleted", problem)
             return request.redirect("/system", f"The backup {path.name} is deleted.")
         return request.confirm(
@@ -237,7 +237,7 @@ def _without_names(line: str) -> str:
 def _note(runner: Runner, origin: Origin, by: int, name: str, details: dict[str, Any] | None) -> None:
     now = datetime.now(UTC).replace(microsecond=0)
     try:
-        runner.change(RecordEvent(now=now, origin=origin, by=by, name=name, details=details))
+        runner.change(RecordEvent(context=Context(now, origin, by), name=name, details=details))
     except (KeywrightError, RuntimeError) as problem:
         # The server may be about to end.
         log.warning("%s could not be written down: %s", name, problem)

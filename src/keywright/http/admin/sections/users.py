@@ -78,7 +78,7 @@ class Users(Section):
         role = inputs.need("role", one_of(Role), user.role)
         if inputs.errors:
             return _page(request, user, inputs.errors)
-        request.change(ChangeUser(**request.command_fields(), user_id=user.id, role=role))
+        request.change(ChangeUser(context=request.context, user_id=user.id, role=role))
         return _done(request, user, f"{user.name} has the role {role.value} now.")
 
     @page("/{id:number}/password", methods=("POST",))
@@ -91,7 +91,7 @@ class Users(Section):
         if errors:
             return _page(request, user, errors)
         request.change(
-            ChangeUser(**request.command_fields(), user_id=user.id, password_hash=hashed(request, password))
+            ChangeUser(context=request.context, user_id=user.id, password_hash=hashed(request, password))
         )
         return _done(request, user, f"{user.name} has a new password, and is signed out everywhere.")
 
@@ -102,7 +102,7 @@ class Users(Section):
         if user.id == request.user.id:
             return request.message_page(_YOUR_OWN_FACTOR)
         if request.is_post:
-            request.change(DisableSecondFactor(**request.command_fields(), user_id=user.id))
+            request.change(DisableSecondFactor(context=request.context, user_id=user.id))
             return _done(request, user, f"The second factor of {user.name} is turned off.")
         sentences = [
             "The password alone is enough then, until another second factor is set up. "
@@ -117,7 +117,7 @@ class Users(Section):
         """Let a user sign in no more."""
         user = _get(request)
         if request.is_post:
-            request.change(ChangeUser(**request.command_fields(), user_id=user.id, is_disabled=True))
+            request.change(ChangeUser(context=request.context, user_id=user.id, is_disabled=True))
             return _done(request, user, f"{user.name} is disabled, and signed out everywhere.")
         sentences = ["Every session ends at once. What this user did stays known."]
         if user.id == request.user.id:
@@ -128,7 +128,7 @@ class Users(Section):
     def enable(self, request: PageRequest) -> Response:
         """Let a disabled user sign in again, with the password they had."""
         user = _get(request)
-        request.change(ChangeUser(**request.command_fields(), user_id=user.id, is_disabled=False))
+        request.change(ChangeUser(context=request.context, user_id=user.id, is_disabled=False))
         return _done(request, user, f"{user.name} may sign in again.")
 
     @page("/{id:number}/sessions/end", methods=("POST",))
@@ -137,7 +137,7 @@ class Users(Section):
         user = _get(request)
         for session in request.ask(lambda tx: sessions.list_sessions(tx, user.id, request.now)):
             if session.token_hash != request.session.token_hash:
-                request.change(EndSession(**request.command_fields(), token_hash=session.token_hash))
+                request.change(EndSession(context=request.context, token_hash=session.token_hash))
         return _done(request, user, f"{user.name} is signed out {_everywhere(request, user)}.")
 
 
@@ -157,7 +157,7 @@ def _everywhere(request: PageRequest, user: User) -> str:
 
 def _made(request: PageRequest, inputs: Inputs, name: str, role: Role, password: str) -> User | None:
     create = CreateUser(
-        **request.command_fields(), name=name, role=role, password_hash=hashed(request, password)
+        context=request.context, name=name, role=role, password_hash=hashed(request, password)
     )
     try:
         user: User = request.change(create)

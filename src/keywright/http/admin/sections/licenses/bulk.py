@@ -156,7 +156,7 @@ def _order(request: PageRequest, meant: Meant, what: What, amount: int | None) -
 
 
 def _ordered(request: PageRequest, order: jobs.Order, total: int | None) -> Response:
-    command = jobs.start(order, total=total, **request.command_fields())
+    command = jobs.start(order, total=total, context=request.context)
     return change_once(request, command, lambda job: Landing(f"/jobs/{job.id}"))
 
 

@@ -40,7 +40,7 @@ class Changes:
         values, errors = request.ask(lambda tx: forms.parse(tx, texts, needed=("key", "status")))
         if not errors:
             try:
-                return change_once(request, CreateLicense(**request.command_fields(), **values), _made)
+                return change_once(request, CreateLicense(context=request.context, **values), _made)
             except LicenseKeyTaken as refusal:
                 errors["key"] = message_for(refusal).sentence
         return _form(request, texts, errors)
@@ -72,7 +72,7 @@ class Changes:
             try:
                 days = forms.parse_positive(request.form.get("days", ""))
                 command = ExtendLicense(
-                    **request.command_fields(), license=license.id, days=days, is_from_now=is_from_now
+                    context=request.context, license=license.id, days=days, is_from_now=is_from_now
                 )
                 return change_once(request, command, _extended)
             except Refusal as refusal:
@@ -115,7 +115,7 @@ class Changes:
         places = f"{found.active}/{found.total}"
         is_as_said = request.form.get("places", places) == places
         if request.is_post and is_as_said:
-            request.change(DeleteLicense(**request.command_fields(), license=found.license.id))
+            request.change(DeleteLicense(context=request.context, license=found.license.id))
             return request.redirect("/licenses", "The license is deleted.")
         return request.confirm(
             f"Delete the license {crypto.mask(found.license.key)}?",
@@ -130,7 +130,7 @@ class Changes:
         """Give up one place."""
         license = get_license(request)
         token = request.form.get("token", "")
-        command = Deactivate(**request.command_fields(), license=license.id, token=token)
+        command = Deactivate(context=request.context, license=license.id, token=token)
         return _done(request, license, command, "The place is free again.")
 
     @page("/{id:number}/deactivate-all", methods=("GET", "POST"), right=Right.CHANGE)
@@ -139,7 +139,7 @@ class Changes:
         found = _details(request)
         license = found.license
         if request.is_post:
-            command = DeactivateAll(**request.command_fields(), license=license.id)
+            command = DeactivateAll(context=request.context, license=license.id)
             return _done(request, license, command, "All places are free again.")
         return request.confirm(
             "Deactivate all?",
@@ -183,7 +183,7 @@ def _update(request: PageRequest, license: License, changes: dict[str, Any], sai
     back = f"/licenses/{license.id}"
     if all(getattr(license, name) == value for name, value in changes.items()):
         return request.redirect(back, _UNCHANGED)
-    request.change(UpdateLicense(**request.command_fields(), license=license.id, changes=changes))
+    request.change(UpdateLicense(context=request.context, license=license.id, changes=changes))
     return request.redirect(back, said)
 
 

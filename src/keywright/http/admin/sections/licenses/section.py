@@ -93,7 +93,7 @@ class Licenses(Bulk, Changes, Section):
     def show_key(self, request: PageRequest) -> Response:
         """The whole key; that somebody looked at it is an event."""
         license = get_license(request)
-        shown: License = request.change(ShowKey(**request.command_fields(), license=license.id))
+        shown: License = request.change(ShowKey(context=request.context, license=license.id))
         if request.is_from_script:
             return request.text(shown.key)
         return request.render("licenses/key.html", license=shown)
