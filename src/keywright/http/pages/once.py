@@ -46,8 +46,8 @@ def change_once(request: PageRequest, command: Command, lands: Lands) -> Respons
     attempt = 0
     while True:
         scope = _scope(request, attempt)
-        retry = IdempotentCall(scope, scope, partial(_written, lands))
-        outcome = _decided(request, msgspec.structs.replace(command, retry=retry))
+        call = IdempotentCall(scope, scope, partial(_written, lands))
+        outcome = _decided(request, msgspec.structs.replace(command, idempotency=call))
         if not isinstance(outcome, IdempotencyRecord):
             return request.redirect(*lands(outcome))
         if outcome.status == _DONE:
