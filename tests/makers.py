@@ -203,19 +203,19 @@ def _asked(**fields: Any) -> dict[str, Any]:
     return {"context": Context(now, fields.pop("origin", an_origin()), by)} | fields
 
 
-def activate(key: str = KEY, **fields: Any) -> Activate:
+def activate(key: str | int = KEY, **fields: Any) -> Activate:
     return Activate(**_asked(license=key, **fields))
 
 
-def reactivate(token: str, key: str = KEY, **fields: Any) -> Reactivate:
+def reactivate(token: str, key: str | int = KEY, **fields: Any) -> Reactivate:
     return Reactivate(**_asked(license=key, token=token, **fields))
 
 
-def deactivate(token: str, key: str = KEY, **fields: Any) -> Deactivate:
+def deactivate(token: str, key: str | int = KEY, **fields: Any) -> Deactivate:
     return Deactivate(**_asked(license=key, token=token, **fields))
 
 
-def deactivate_all(key: str = KEY, **fields: Any) -> DeactivateAll:
+def deactivate_all(key: str | int = KEY, **fields: Any) -> DeactivateAll:
     return DeactivateAll(**_asked(license=key, **fields))
 
 
@@ -224,7 +224,9 @@ def create(key: str = KEY, limit: int | None = None, **fields: Any) -> CreateLic
     return CreateLicense(**_asked(key=key, **defaults | fields))
 
 
-def update(key: str = KEY, /, *, now: datetime = NOW, by: int | None = None, **changes: Any) -> UpdateLicense:
+def update(
+    key: str | int = KEY, /, *, now: datetime = NOW, by: int | None = None, **changes: Any
+) -> UpdateLicense:
     return UpdateLicense(**_asked(license=key, now=now, by=by, changes=changes))
 
 
@@ -232,7 +234,7 @@ def rename(old: str, new: str) -> UpdateLicense:
     return UpdateLicense(**_asked(license=old, changes={"key": new}))
 
 
-def delete(key: str = KEY, **fields: Any) -> DeleteLicense:
+def delete(key: str | int = KEY, **fields: Any) -> DeleteLicense:
     return DeleteLicense(**_asked(license=key, **fields))
 
 
