@@ -1,5 +1,6 @@
 """The file of a backup, which an attacker may have changed."""
 
+import tarfile
 from contextlib import closing
 from datetime import datetime
 from io import BytesIO
@@ -61,12 +62,20 @@ def _assert_readable(refusal: StoreError) -> None:
     assert "\n" not in str(refusal)
 
 
+def _with_a_huge_size(content: bytes) -> bytes:
+    header = tarfile.TarInfo("keywright.db")
+    header.size = 1 << 70
+    start = content.index(b"keywright.db")
+    return content[:start] + header.tobuf(tarfile.GNU_FORMAT) + content[start + tarfile.BLOCKSIZE :]
+
+
 _JSON = msgspec.json.encode(_MANIFEST)
 SEEDS = (
     joined(_JSON, "database"),
     joined(_JSON.replace(b"2026-01", b"0001-01"), ""),
     joined(_JSON.replace(b'"made_at":"2026-01-15T12:30:45Z"', b'"made_at":"2026-01-15T12:30:45"'), "x" * 600),
     _build(_JSON, b"database"),
+    _with_a_huge_size(_build(_JSON, b"database")),
     b"manifest.json\0",
     b"",
 )

@@ -215,7 +215,7 @@ def test_a_backup_gets_its_name_when_it_is_complete_and_is_for_its_owner_only(
 def test_a_backup_overwrites_only_a_backup(storage: Storage, url: str, file: Path, tmp_path: Path) -> None:
     file.write_text("a letter")
     for wrong, said in (
-        (file, "is no backup .* left alone"),
+        (file, "is no backup .* not replaced"),
         (file.parent, "is a folder"),
         (tmp_path / "no" / "file", "there is no folder"),
         *([(path, "is no backup")] if (path := database_path(url)) else []),
@@ -314,7 +314,7 @@ def test_the_manifest_is_compared_with_the_database(
 ) -> None:
     contents = back_up(url, file).manifest.contents
     rewrite(file, tmp_path, contents=replace(contents, licenses=7))
-    with pytest.raises(StoreError, match="what is not so"):
+    with pytest.raises(StoreError, match="does not match its database"):
         restore_backup(file, elsewhere)
     assert_nothing_is_at(elsewhere)
 

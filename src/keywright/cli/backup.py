@@ -81,7 +81,7 @@ def backup(
     secret = load_secret(settings) if is_with_secret else find_secret(settings)
     if file == "-" and sys.stdout.isatty():
         raise WrongUsage("a backup cannot be shown on a terminal: name a file, or pipe it somewhere")
-    with _interrupted_by_signals(), _Progress() as progress:
+    with _clean_up_after_signals(), _Progress() as progress:
         new = make_backup(
             settings.database_url_in_force,
             sys.stdout.buffer if file == "-" else Path(file),
@@ -143,7 +143,7 @@ def restore(
 
     settings = read_settings({"data_dir": data_dir, "database_url": database_url}, config)
     url = settings.database_url_in_force
-    with _interrupted_by_signals(), closing(backups.Backup(file)) as opened_backup:
+    with _clean_up_after_signals(), closing(backups.Backup(file)) as opened_backup:
         manifest = opened_backup.manifest
         if is_checked_only:
             _check(opened_backup, settings, is_unsigned=is_unsigned)
@@ -339,7 +339,7 @@ class _Progress:
 
 
 @contextmanager
-def _interrupted_by_signals() -> Iterator[None]:
+def _clean_up_after_signals() -> Iterator[None]:
     """Clean up after SIGTERM and SIGHUP as after Ctrl-C."""
     # A signal that is ignored, as under nohup, stays ignored.
     signals = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) == signal.SIG_DFL]

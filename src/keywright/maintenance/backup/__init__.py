@@ -172,7 +172,8 @@ def _require_free(file: Path, *, is_overwriting: bool) -> None:
     if file.stat().st_size and not archive.is_backup(file):
         # A mistyped name must not cost a database, or a secret.
         raise StoreError(
-            f"{archive.not_a_backup(file)} It is left alone: remove it yourself, or choose another name."
+            f"{archive.not_a_backup_error(file)} It is not replaced: remove it yourself, or choose another "
+            "name."
         )
 
 

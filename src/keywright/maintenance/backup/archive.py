@@ -13,7 +13,7 @@ every byte that has changed.
 import hmac
 import os
 import tarfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from io import BufferedIOBase, BytesIO
 from pathlib import Path
@@ -103,7 +103,7 @@ class _Output(BufferedIOBase):
 
 
 class Backup:
-    """An open backup. Its ``manifest`` and ``secret`` are not checked before ``read`` has returned."""
+    """An open backup. Its ``manifest`` and ``secret`` must not be trusted before ``read`` has returned."""
 
     manifest: Manifest
     secret: str | None
@@ -116,6 +116,8 @@ class Backup:
         """
         self.path = path
         self._file = path.open("rb")
+        #: Of the bytes before the database, as they were when they were read.
+        self._digest = sha256()
         try:
             self._read_structure()
         except BaseException:
@@ -126,13 +128,14 @@ class Backup:
         if not self._file.seekable():
             raise StoreError(f"{self.path} is a pipe, and a backup is read twice. Write it to a file first.")
         if not _begins_with_manifest(self._file):
-            raise not_a_backup(self.path)
+            raise not_a_backup_error(self.path)
         self.manifest = _parse_manifest(self._read_small_part(_MANIFEST), self.path)
         self.secret = self._read_small_part(_SECRET).strip() if self.manifest.has_secret else None
-        self.size = self._read_header(_PARTS[self.manifest.database]).size
-        self._payload_at = self._file.tell()
+        self.size = self._read_header(_PARTS[self.manifest.database])
+        self._payload_at, head = self._file.tell(), self._digest.copy()
         self._file.seek(self.size + _padding(self.size), os.SEEK_CUR)
         self._signature = self._read_small_part(_SIGNATURE).splitlines()[1:]
+        self._digest = head
 
     def read(self, into: BinaryIO | None, progress: Progress, *, signed_by: KeyRing | None) -> None:
         """Check every byte of the backup, and write its database ``into`` a file.
@@ -142,56 +145,58 @@ class Backup:
         checked.
         """
         if signed_by is not None and not self._signature:
-            raise _unsigned_error(self.path)
-        digest, done = sha256(), 0
-        self._file.seek(0)
-        for chunk in self._read_exactly(self._payload_at):
-            digest.update(chunk)
-        for chunk in self._read_exactly(self.size):
+            raise _no_signature_error(self.path)
+        digest, left = self._digest.copy(), self.size
+        self._file.seek(self._payload_at)
+        while left:
+            chunk = self._file.read(min(left, CHUNK))
+            if not chunk:
+                raise _damage_error(self.path)
             digest.update(chunk)
             if into is not None:
                 into.write(chunk)
-            done += len(chunk)
-            progress("read", done, self.size)
+            left -= len(chunk)
+            progress("read", self.size - left, self.size)
         digest.update(self._file.read(_padding(self.size)))
         expected = _signature_part([digest.hexdigest(), *self._signature], self.manifest)
         if self._file.read(len(expected) + 1) != expected:
-            raise damaged(self.path)
+            raise _damage_error(self.path)
         if signed_by is not None:
             signature = _sign(signed_by, self.manifest, digest.hexdigest())
             if not hmac.compare_digest("".join(self._signature).encode(), signature.encode()):
-                raise _altered_error(self.path)
+                raise _wrong_signature_error(self.path)
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
     def _read_small_part(self, name: str) -> str:
-        size = self._read_header(name).size
+        size = self._read_header(name)
         if size > _MAX_SMALL_PART:
-            raise damaged(self.path)
+            raise _damage_error(self.path)
         try:
-            return b"".join(self._read_exactly(size + _padding(size)))[:size].decode()
+            return self._take(size + _padding(size))[:size].decode()
         except UnicodeDecodeError:
-            raise damaged(self.path) from None
+            raise _damage_error(self.path) from None
 
-    def _read_header(self, name: str) -> tarfile.TarInfo:
-        # Read one by one: tarfile.TarFile would follow whatever extensions of tar an unknown file has.
+    def _read_header(self, name: str) -> int:
+        """Read the header of the next part, which must have this name; return the part's size."""
+        # Header by header: tarfile.TarFile would follow whatever extensions of tar an unknown file has.
         try:
-            header = tarfile.TarInfo.frombuf(self._file.read(tarfile.BLOCKSIZE), "ascii", "strict")
+            header = tarfile.TarInfo.frombuf(self._take(tarfile.BLOCKSIZE), "ascii", "strict")
         except (tarfile.HeaderError, ValueError):
-            raise damaged(self.path) from None
-        if header.name != name or header.type != tarfile.REGTYPE or header.size < 0:
-            raise damaged(self.path)
-        return header
+            raise _damage_error(self.path) from None
+        is_known = header.name == name and header.type == tarfile.REGTYPE
+        if not is_known or not 0 <= header.size <= os.fstat(self._file.fileno()).st_size:
+            raise _damage_error(self.path)
+        return header.size
 
-    def _read_exactly(self, size: int) -> Iterator[bytes]:
-        while size:
-            chunk = self._file.read(min(size, CHUNK))
-            if not chunk:
-                raise damaged(self.path)
-            size -= len(chunk)
-            yield chunk
+    def _take(self, size: int) -> bytes:
+        content = self._file.read(size)
+        if len(content) < size:
+            raise _damage_error(self.path)
+        self._digest.update(content)
+        return content
 
 
 def is_backup(path: Path) -> bool:
@@ -200,17 +205,16 @@ def is_backup(path: Path) -> bool:
         return _begins_with_manifest(file)
 
 
-def not_a_backup(path: Path) -> StoreError:
-    """Build the error for another program's file."""
-    return StoreError(f"{path} is no backup that `keywright backup` has made.")
+def not_a_backup_error(path: Path) -> StoreError:
+    """Build the error for a file that is no backup."""
+    return StoreError(f"{path} is no backup that `keywright backup` made.")
 
 
-def damaged(path: Path) -> StoreError:
-    """Build the error for a backup that is not as it was written."""
+def _damage_error(path: Path) -> StoreError:
     return StoreError(f"{path} is damaged or cut off: it is not as it was written. Take another backup.")
 
 
-def _unsigned_error(path: Path) -> StoreError:
+def _no_signature_error(path: Path) -> StoreError:
     return StoreError(
         f"{path} is not signed, so nothing shows that it is as your installation wrote it: anyone who could "
         "write to it may have altered it, passwords and limits included. If you trust every place where it "
@@ -218,7 +222,7 @@ def _unsigned_error(path: Path) -> StoreError:
     )
 
 
-def _altered_error(path: Path) -> StoreError:
+def _wrong_signature_error(path: Path) -> StoreError:
     return StoreError(
         f"{path} is not as your installation wrote it: its signature does not match. It was altered, "
         "passwords and limits perhaps included, or signed with another secret. Take another backup; to use "
@@ -242,15 +246,15 @@ def _signature_part(lines: Sequence[str], manifest: Manifest) -> bytes:
 
 def _parse_manifest(text: str, path: Path) -> Manifest:
     try:
-        found = msgspec.json.decode(text, type=_Format)
-        if found.format != FORMAT:
+        header = msgspec.json.decode(text, type=_Format)
+        if header.format != FORMAT:
             raise StoreError(
-                f"{path} has format {found.format} of backups, and this Keywright reads format {FORMAT}. "
-                f"Restore it with the version that made it ({found.made_by})."
+                f"{path} has format {header.format} of backups, and this Keywright reads format {FORMAT}. "
+                f"Restore it with the version that made it ({header.made_by})."
             )
         return msgspec.json.decode(text, type=Manifest)
     except msgspec.DecodeError:
-        raise damaged(path) from None
+        raise _damage_error(path) from None
 
 
 def _begins_with_manifest(file: BinaryIO) -> bool:

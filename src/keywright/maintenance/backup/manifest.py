@@ -1,6 +1,7 @@
 """The manifest of a backup, and the description of a database, with which it is compared."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -95,16 +96,15 @@ def list_tables(connection: Connection) -> list[str]:
     return sorted(ours & set(inspect(connection).get_table_names()))
 
 
-def matches(description: Description, manifest: Manifest) -> bool:
-    """Tell whether a database is as the manifest of a backup says."""
-    state = description.state
-    promised = (manifest.revision, manifest.secret_id, manifest.previous_secret_id, manifest.contents)
-    return promised == (
-        state.revision,
-        state.secret_id,
-        state.previous_secret_id,
-        description.contents,
-    )
+def require_match(database: Description | None, manifest: Manifest, file: Path) -> None:
+    """Raise ``StoreError`` unless the database is as the manifest of the backup in this file says."""
+    expected = (manifest.revision, manifest.secret_id, manifest.previous_secret_id, manifest.contents)
+    if database is not None:
+        state = database.state
+        ids = (state.secret_id, state.previous_secret_id)
+        if (state.revision, *ids, database.contents) == expected:
+            return
+    raise StoreError(f"the manifest of {file} does not match its database. Take another backup.")
 
 
 def require_replaceable(

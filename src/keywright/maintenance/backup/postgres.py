@@ -29,7 +29,7 @@ from keywright.maintenance.backup.manifest import (
     Manifest,
     describe,
     list_tables,
-    matches,
+    require_match,
     require_replaceable,
 )
 from keywright.maintenance.backup.programs import find_program, hide_passwords, run_program
@@ -93,7 +93,7 @@ def dump(url: str, target: Path, progress: Progress) -> Dump:
         made_at = datetime.now(UTC).replace(microsecond=0)
         description = describe(connection, name)
         if description is None:
-            raise StoreError(f"there is nothing of Keywright's in {name}.")
+            raise StoreError(f"there are no tables of Keywright in {name}.")
         conninfo, environment = hide_passwords(url, driver.info)
         arguments = [
             *("--format=custom", "--compress=1", "--no-owner", "--no-privileges", "--no-password"),
@@ -137,9 +137,7 @@ def restore(
                 arguments = ("--no-owner", "--no-privileges", "--file=-", str(payload))
                 with run_program(program, *arguments) as script:
                     _run_script(connection, script)
-            description = describe(connection, name)
-            if description is None or not matches(description, backup.manifest):
-                raise StoreError(f"{backup.path} says of its database what is not so. Take another backup.")
+            require_match(describe(connection, name), backup.manifest, backup.path)
             _continue_sequences(connection, last_numbers)
             before_replacing()
     except RejectedByDatabase as problem:

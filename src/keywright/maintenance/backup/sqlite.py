@@ -17,7 +17,7 @@ from keywright.db.migrate import migrate_sqlite
 from keywright.db.sqlite import SqliteStorage, connect, engine, refuse_network_file_system
 from keywright.maintenance.backup.archive import Backup, Progress
 from keywright.maintenance.backup.files import new_file, private_folder, rename_durably, sync_folder
-from keywright.maintenance.backup.manifest import Description, describe, matches, require_replaceable
+from keywright.maintenance.backup.manifest import Description, describe, require_match, require_replaceable
 
 #: The number of pages of 4 KiB that are copied at once. Ctrl-C works between two copies.
 _PAGES_AT_ONCE = 2_048
@@ -137,8 +137,8 @@ def _extract(backup: Backup, new: Path, signed_by: KeyRing | None, progress: Pro
     """Write the backup's database into a new file, and check it against the manifest."""
     with new_file(new) as file:
         backup.read(file, progress, signed_by=signed_by)
-    if not matches(_require_undamaged(new, f"the database in {backup.path}"), backup.manifest):
-        raise StoreError(f"{backup.path} says of its database what is not so. Take another backup.")
+    database = _require_undamaged(new, f"the database in {backup.path}")
+    require_match(database, backup.manifest, backup.path)
 
 
 def _require_undamaged(path: Path, name: str) -> Description:
@@ -152,7 +152,7 @@ def _require_undamaged(path: Path, name: str) -> Description:
             )
         description = describe(connection, name)
     if description is None:
-        raise StoreError(f"there is nothing of Keywright's in {name}.")
+        raise StoreError(f"there are no tables of Keywright in {name}.")
     return description
 
 
