@@ -16,10 +16,11 @@ import msgspec
 from benchmarks.browsed import FREQUENT_LABEL, OFFICE, RARE_LABEL, RESELLER, Browsed, fill
 from benchmarks.databases import Database
 from benchmarks.installations import key_of, opened
-from keywright import search as browsing
 from keywright.db import ReadTransaction, Storage, ask
 from keywright.licensing.licenses.model import Status
-from keywright.search import Order, RecentFigures, Search
+from keywright.search import event_pages, license_details, license_pages, query_parser
+from keywright.search.filters import Order, Search
+from keywright.search.statistics import RecentFigures, overview
 from keywright.search.terms_store import address_term, label_term
 
 _TIMES = 40
@@ -115,7 +116,7 @@ def _kinds(filled: Browsed) -> dict[str, dict[str, Looked]]:
 
 
 def _list(search: Search, tx: ReadTransaction) -> bool:
-    page = browsing.find_page(tx, search, cursor=None, limit=_ON_A_PAGE, now=_now())
+    page = license_pages.find_page(tx, search, cursor=None, limit=_ON_A_PAGE, now=_now())
     return page.is_incomplete
 
 
@@ -123,7 +124,7 @@ def _next_pages(search: Search) -> Looked:
     cursors: list[str | None] = [None]
 
     def look(tx: ReadTransaction) -> bool:
-        page = browsing.find_page(tx, search, cursor=cursors[-1], limit=_ON_A_PAGE, now=_now())
+        page = license_pages.find_page(tx, search, cursor=cursors[-1], limit=_ON_A_PAGE, now=_now())
         cursors.append(page.next)
         return page.is_incomplete
 
@@ -141,7 +142,7 @@ def _searches(filled: Browsed, chance: random.Random) -> dict[str, Looked]:
     }
 
     def look(typed: Callable[[], str], tx: ReadTransaction) -> bool:
-        return any([_list(one.search, tx) for one in browsing.interpret(tx, typed())])
+        return any([_list(one.search, tx) for one in query_parser.interpret(tx, typed())])
 
     return {name: partial(look, typed) for name, typed in texts.items()}
 
@@ -149,10 +150,10 @@ def _searches(filled: Browsed, chance: random.Random) -> dict[str, Looked]:
 def _others(filled: Browsed, chance: random.Random) -> dict[str, Looked]:
     recent = RecentFigures()
     return {
-        "the overview": lambda tx: browsing.overview(tx, _now(), recent) is None,
-        "the overview, counted anew": lambda tx: browsing.overview(tx, _now()) is None,
-        "a license": lambda tx: browsing.get_license(tx, chance.choice(filled.some_ids)) is None,
-        "the license in most places": lambda tx: browsing.get_license(tx, filled.busy_id) is None,
+        "the overview": lambda tx: overview(tx, _now(), recent) is None,
+        "the overview, counted anew": lambda tx: overview(tx, _now()) is None,
+        "a license": lambda tx: license_details.get_license(tx, chance.choice(filled.some_ids)) is None,
+        "the license in most places": lambda tx: license_details.get_license(tx, filled.busy_id) is None,
         "its events": partial(_events, license_id=filled.busy_id),
         "all events": _events,
         "the events of somebody rare": partial(_events, actor="user:1"),
@@ -161,12 +162,12 @@ def _others(filled: Browsed, chance: random.Random) -> dict[str, Looked]:
 
 
 def _events(tx: ReadTransaction, **asked: Any) -> bool:
-    return browsing.list_events(tx, limit=_ON_A_PAGE, **asked).is_incomplete
+    return event_pages.list_events(tx, limit=_ON_A_PAGE, **asked).is_incomplete
 
 
 def _export(tx: ReadTransaction, after_id: int) -> bool:
     search = Search(product_id=2)
-    found = browsing.find_matching_ids(tx, search, after_id=after_id, limit=1_000, now=_now())
+    found = license_pages.find_matching_ids(tx, search, after_id=after_id, limit=1_000, now=_now())
     return len(found.ids) < 1_000 and found.after_id is not None
 
 

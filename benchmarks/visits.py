@@ -20,16 +20,17 @@ from benchmarks.browsed import FREQUENT_LABEL, OFFICE, RESELLER, Browsed, fill
 from benchmarks.databases import Database
 from benchmarks.installations import Filled, key_of, opened
 from benchmarks.servers import Server
-from keywright import jobs
 from keywright.core.command import Command, Context, Origin
 from keywright.db import Storage, ask
 from keywright.identity import passwords
 from keywright.identity.commands import CreateUser
 from keywright.identity.model import Role
+from keywright.jobs import orders
+from keywright.jobs.orders import Change, Export, Generate, Order, What
 from keywright.jobs.store import count_unfinished_jobs
 from keywright.provisioning.generators.commands import CreateGenerator
 from keywright.registry import open_executor
-from keywright.search import Search
+from keywright.search.filters import Search
 
 _TIMES = 40
 _NAME, _PASSWORD = "benchmark", "a password for one run"
@@ -190,19 +191,19 @@ def _page(visitor: _Visitor, name: str, path_of: Callable[[int], tuple[str, str]
 # --- calls meanwhile ------------------------------------------------------------------------------
 
 
-def _generate() -> jobs.Order:
-    return jobs.Generate(generator_id=1, amount=_WORK_AT_ONCE, status=3)
+def _generate() -> Order:
+    return Generate(generator_id=1, amount=_WORK_AT_ONCE, status=3)
 
 
-def _extend() -> jobs.Order:
-    return jobs.Change(what=jobs.What.RAISE_LIMIT, amount=1, search=Search())
+def _extend() -> Order:
+    return Change(what=What.RAISE_LIMIT, amount=1, search=Search())
 
 
-def _export() -> jobs.Order:
-    return jobs.Export(search=Search())
+def _export() -> Order:
+    return Export(search=Search())
 
 
-_WORK: dict[str, Callable[[], jobs.Order]] = {
+_WORK: dict[str, Callable[[], Order]] = {
     "generating licenses": _generate,
     "changing licenses": _extend,
     "exporting licenses": _export,
@@ -259,10 +260,10 @@ def _visiting(server: Server) -> Iterator[None]:
 
 
 @contextmanager
-def _working(site: _Site, order: jobs.Order) -> Iterator[None]:
+def _working(site: _Site, order: Order) -> Iterator[None]:
     """While the server carries this out; what is left of it then is given up."""
     with opened(site.filled.data_dir, site.filled.database) as storage:
-        (job,) = _decide(storage, jobs.start(order, **_asked()))
+        (job,) = _decide(storage, orders.start(order, **_asked()))
         sleep(1.5)
         yield
         if not ask(storage, count_unfinished_jobs):

@@ -6,7 +6,6 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from keywright import jobs
 from keywright.core.command import Command, Context
 from keywright.db import Storage, ask, change, rows
 from keywright.db.schema import users
@@ -14,9 +13,14 @@ from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.identity.model import Role
+from keywright.jobs import orders
+from keywright.jobs import store as job_store
+from keywright.jobs.claims import Claims
 from keywright.jobs.commands import CancelJob, ClaimJob, FailJob, HoldJob, JobStep, StartJob
 from keywright.jobs.model import Job, JobState
-from keywright.search import Search
+from keywright.jobs.orders import Change, Generate, Order, What
+from keywright.jobs.planning import Plan
+from keywright.search.filters import Search
 from tests.makers import NOW, a_user, an_origin
 
 ALL = Search()
@@ -36,19 +40,19 @@ def make_orderer(storage: Storage, name: str = "alice") -> None:
     change(storage, lambda tx: tx.connection.execute(insert(users).values(values)))
 
 
-def a_change(what: str, amount: int | None = None, **fields: Any) -> jobs.Change:
+def a_change(what: str, amount: int | None = None, **fields: Any) -> Change:
     """A change of all licenses; or of ``license_ids``, or of what a ``search`` finds."""
     where = {} if "license_ids" in fields else {"search": ALL}
-    return jobs.Change(what=jobs.What(what), amount=amount, **where | fields)
+    return Change(what=What(what), amount=amount, **where | fields)
 
 
-def a_generation(amount: int, **fields: Any) -> jobs.Generate:
+def a_generation(amount: int, **fields: Any) -> Generate:
     """Active licenses from generator 1."""
-    return jobs.Generate(**{"generator_id": 1, "amount": amount, "status": 3} | fields)
+    return Generate(**{"generator_id": 1, "amount": amount, "status": 3} | fields)
 
 
-def start(order: jobs.Order, now: datetime = NOW, total: int | None = None) -> StartJob:
-    return jobs.start(order, total=total, **by_user(now))
+def start(order: Order, now: datetime = NOW, total: int | None = None) -> StartJob:
+    return orders.start(order, total=total, **by_user(now))
 
 
 def claim(
@@ -56,8 +60,8 @@ def claim(
 ) -> ClaimJob:
     """A claim of who has seen no claim of others change for so many seconds."""
     seconds = 0.0
-    claims = jobs.Claims(claimed_by, lambda: seconds)
-    there = ask(storage, jobs.list_claims)
+    claims = Claims(claimed_by, lambda: seconds)
+    there = ask(storage, job_store.list_claims)
     claims.find_over(there)
     seconds = waited
     over = claims.find_over(there)
@@ -92,7 +96,7 @@ class Work:
         self._storage = storage
         self._now = now
         self.job: Job = decided(executor, claim(storage, now))
-        self._plan = jobs.Plan(self.job, WORKER)
+        self._plan = Plan(self.job, WORKER)
 
     def prepare(self) -> JobStep:
         """The next step."""
@@ -106,7 +110,7 @@ class Work:
 
 
 def worked_through(
-    executor: Executor, storage: Storage, order: jobs.Order, *, now: datetime = NOW, total: int | None = None
+    executor: Executor, storage: Storage, order: Order, *, now: datetime = NOW, total: int | None = None
 ) -> Job:
     """The job that carries out the order, at its end."""
     decided(executor, start(order, now, total))
@@ -118,7 +122,7 @@ def worked_through(
 
 def found(storage: Storage, job_id: int) -> Job:
     """The job as it stands in the database."""
-    job = ask(storage, lambda tx: jobs.find_job(tx, job_id))
+    job = ask(storage, lambda tx: job_store.find_job(tx, job_id))
     assert job is not None
     return job
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from keywright import jobs
 from keywright.core.command import Command, Query
 from keywright.db import Storage
 from keywright.engine import health
@@ -18,6 +17,7 @@ from keywright.events.handlers import record_event
 from keywright.identity import api_keys, second_factors, users
 from keywright.identity import queries as identity
 from keywright.identity.commands import FindApiKey
+from keywright.jobs import handlers as jobs
 from keywright.licensing import queries as licensing
 from keywright.licensing.activations import handlers as activations
 from keywright.licensing.activations.commands import FindLicenses, ListLicenses, Validate, ValidateAlone

@@ -7,13 +7,12 @@ from typing import Any
 
 import httpx
 
-from keywright import search
 from keywright.core.command import Origin
 from keywright.licensing.activations.commands import Activate
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.commands import CreateLicense
 from keywright.licensing.licenses.model import License, Status
-from keywright.search import projector
+from keywright.search import license_details, projector
 from tests.http.admin_browser import asked, decide, look_up
 from tests.http.asking import CANARY
 from tests.server import RunningServer, wait_until
@@ -49,7 +48,7 @@ def activate(server: RunningServer, license: License, **fields: Any) -> Activati
 
 def found(server: RunningServer, license: License) -> License | None:
     """The license as it stands in the database."""
-    details = look_up(server, lambda tx: search.get_license(tx, license.id))
+    details = look_up(server, lambda tx: license_details.get_license(tx, license.id))
     return None if details is None else details.license
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from keywright import jobs
+from keywright.jobs import store as job_store
 from keywright.jobs.model import Job, JobState
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.catalog.commands import SaveName
@@ -47,7 +47,7 @@ def over(server: RunningServer, number: int) -> Job:
     done: list[Job] = []
 
     def is_over() -> bool:
-        job = look_up(server, lambda tx: jobs.find_job(tx, number))
+        job = look_up(server, lambda tx: job_store.find_job(tx, number))
         done.append(job)
         return job.finished_at is not None
 

@@ -10,14 +10,16 @@ from typing import Any
 import httpx
 import pytest
 
-from keywright import jobs
 from keywright.core.command import Origin
+from keywright.jobs import orders
+from keywright.jobs import store as job_store
 from keywright.jobs.model import Job, JobState
+from keywright.jobs.orders import Export, Order
 from keywright.licensing.licenses.commands import CreateLicense
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.generators.commands import CreateGenerator
-from keywright.search import Search
+from keywright.search.filters import Search
 from tests.http.admin_browser import Visitor, asked, decide, look_up, make_users, said, title
 from tests.jobs import ALL, a_change, a_generation
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
@@ -52,21 +54,21 @@ def bob(server: RunningServer) -> Iterator[Visitor]:
         yield visitor.sign_in("bob")
 
 
-def order(server: RunningServer, order: jobs.Order, total: int | None = None, name: str = "ada") -> int:
+def order(server: RunningServer, order: Order, total: int | None = None, name: str = "ada") -> int:
     """The number of a job that Ada, or another user, has ordered."""
     ((number,),) = server.sql("SELECT id FROM users WHERE name = ?", name)
     origin = Origin(f"user:{number}", "192.0.2.1", "")
-    (job,) = decide(server, jobs.start(order, total=total, **asked(by=number, origin=origin)))
+    (job,) = decide(server, orders.start(order, total=total, **asked(by=number, origin=origin)))
     return int(job.id)
 
 
 def job(server: RunningServer, number: int) -> Job:
-    found = look_up(server, lambda tx: jobs.find_job(tx, number))
+    found = look_up(server, lambda tx: job_store.find_job(tx, number))
     assert isinstance(found, Job)
     return found
 
 
-def ended(server: RunningServer, order_: jobs.Order, **fields: Any) -> int:
+def ended(server: RunningServer, order_: Order, **fields: Any) -> int:
     number = order(server, order_, **fields)
     wait_until(lambda: job(server, number).finished_at, "the end of the job")
     return number
@@ -102,7 +104,7 @@ def test_a_job_that_has_made_licenses_leads_to_them(server: RunningServer, bob: 
     assert "3 licenses" in said(bob.get(unescape(address)))
     without = ended(server, a_generation(1))
     assert _MADE.findall(bob.get(f"/jobs/{without}").text) == ["/licenses"]
-    assert "Show the licenses" not in bob.get(f"/jobs/{ended(server, jobs.Export(search=ALL))}").text
+    assert "Show the licenses" not in bob.get(f"/jobs/{ended(server, Export(search=ALL))}").text
 
 
 def test_a_running_job_shows_its_progress_until_it_is_canceled(server: RunningServer, bob: Visitor) -> None:
@@ -144,7 +146,7 @@ def test_a_job_that_was_stopped_says_why_in_the_list_and_on_its_page(
 
 @pytest.mark.smoke
 def test_a_file_is_fetched_and_that_is_written_down(server: RunningServer, bob: Visitor) -> None:
-    number = ended(server, jobs.Export(search=ALL))
+    number = ended(server, Export(search=ALL))
     page = bob.get(f"/jobs/{number}").text
     assert "Save the file" in page
     # Or else admin.js would send it once only.
@@ -162,7 +164,7 @@ def test_a_file_is_fetched_and_that_is_written_down(server: RunningServer, bob: 
 
 
 def test_who_may_only_look_sees_the_jobs_and_no_button(server: RunningServer) -> None:
-    number = ended(server, jobs.Export(search=Search(product_id=99)))
+    number = ended(server, Export(search=Search(product_id=99)))
     with Visitor(server) as carol:
         page = carol.sign_in("carol").get(f"/jobs/{number}")
         assert page.status_code == 200
@@ -245,10 +247,10 @@ def test_the_list_says_when_jobs_are_forgotten(ada: Visitor) -> None:
         (a_change("set_status", 2, license_ids=(999_999,)), "Set the status to delivered"),
         (a_change("deactivate_all", license_ids=(999_999,)), "Deactivate all places"),
         (a_change("delete", license_ids=(999_999,)), "Delete"),
-        (jobs.Export(search=Search(product_id=98, is_full=True)), "Export to a file"),
+        (Export(search=Search(product_id=98, is_full=True)), "Export to a file"),
     ],
 )
 def test_every_job_is_called_what_it_does(
-    server: RunningServer, ada: Visitor, what: jobs.Order, words: str
+    server: RunningServer, ada: Visitor, what: Order, words: str
 ) -> None:
     assert title(ada.get(f"/jobs/{ended(server, what)}")) == words

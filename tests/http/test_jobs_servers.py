@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from keywright import jobs
 from keywright.core.crypto import KeyRing
 from keywright.db import Storage, ask, open_storage
+from keywright.jobs import store
 from keywright.jobs.model import Job, JobState
+from keywright.jobs.orders import Order
 from keywright.registry import open_executor
-from keywright.search import Search, projector
+from keywright.search import projector
+from keywright.search.filters import Search
 from tests.concurrency.instances import instances
 from tests.databases import execute, unhurried
 from tests.http.asking import Client
@@ -48,7 +50,7 @@ class Vendor:
             self.executor.execute([create(key, expires_at=EXPIRY) for key in keys[first : first + 100]])
         self.executor.execute([create_generator()])
 
-    def order(self, *orders: jobs.Order) -> list[int]:
+    def order(self, *orders: Order) -> list[int]:
         """The jobs' numbers."""
         return [decided(self.executor, start(order)).id for order in orders]
 
@@ -68,7 +70,7 @@ class Vendor:
 
     def progress(self) -> int:
         return sum(
-            job.done for job in ask(self.storage, lambda tx: jobs.list_jobs(tx, before_id=None, limit=99))
+            job.done for job in ask(self.storage, lambda tx: store.list_jobs(tx, before_id=None, limit=99))
         )
 
     def events(self, name: str) -> list[int]:

@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import pytest
 
-from keywright import jobs, search
 from keywright.background import job_runner
 from keywright.background.job_clean_up import JOBS_KEPT
 from keywright.background.job_runner import JobRunner
@@ -20,13 +19,18 @@ from keywright.db import ReadTransaction, Storage, WriteTransaction, ask, open_s
 from keywright.engine import desk as front
 from keywright.engine.desk import Desk
 from keywright.events import store as event_store
+from keywright.jobs import files as job_files
 from keywright.jobs import planning
+from keywright.jobs import store as job_store
 from keywright.jobs.commands import HoldJob
 from keywright.jobs.model import Job, JobState
+from keywright.jobs.orders import Export, Order
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseFilter
 from keywright.provisioning.generators.commands import GetGenerator
 from keywright.registry import open_executor
+from keywright.search import license_pages
+from keywright.search.license_pages import MatchingIds
 from tests.concurrency.desks import a_desk, a_url, in_a_loop
 from tests.jobs import (
     ALL,
@@ -104,7 +108,7 @@ class House:
             await desk.close()
 
     def job(self, job_id: int) -> Job:
-        found = ask(self.storage, lambda tx: jobs.find_job(tx, job_id))
+        found = ask(self.storage, lambda tx: job_store.find_job(tx, job_id))
         assert found is not None
         return found
 
@@ -144,7 +148,7 @@ def house(database: str, tmp_path: Path) -> Iterator[House]:
 
 @in_a_loop
 async def test_jobs_are_worked_on_one_after_the_other_until_none_is_left(house: House) -> None:
-    orders: list[jobs.Order] = [a_generation(200), a_change("raise_limit", 1), jobs.Export(search=ALL)]
+    orders: list[Order] = [a_generation(200), a_change("raise_limit", 1), Export(search=ALL)]
     started = house.executor.execute([start(order) for order in orders])
     async with house.open():
         ended = [await house.ended(job.id) for job in started]
@@ -226,7 +230,7 @@ async def test_a_step_of_unknown_fate_is_not_done_twice(
 ) -> None:
     monkeypatch.setattr(job_runner, "_INTERVAL", 0.01)
     house.troubled.trouble.add("unsure")
-    orders: list[jobs.Order] = [a_generation(300), a_change("raise_limit", 1), jobs.Export(search=ALL)]
+    orders: list[Order] = [a_generation(300), a_change("raise_limit", 1), Export(search=ALL)]
     started = house.executor.execute([start(order) for order in orders])
     async with house.open():
         ended = [await house.ended(job.id) for job in started]
@@ -264,8 +268,8 @@ async def test_a_job_that_meets_a_fault_again_and_again_is_given_up(
 @in_a_loop
 async def test_files_are_forgotten_a_day_after_they_were_made(house: House) -> None:
     # Long ago, as the server sees it.
-    job = worked_through(house.executor, house.storage, jobs.Export(search=ALL), now=NOW)
-    kept = decided(house.executor, start(jobs.Export(search=ALL)))
+    job = worked_through(house.executor, house.storage, Export(search=ALL), now=NOW)
+    kept = decided(house.executor, start(Export(search=ALL)))
     async with house.open() as (_, work):
         await house.ended(kept.id)
         await until(lambda: not has_file(house, job.id), "the end of the old file")
@@ -290,12 +294,12 @@ async def test_jobs_are_forgotten_a_season_after_their_end(house: House) -> None
 
 
 def is_known(house: House, job: Job) -> bool:
-    return ask(house.storage, lambda tx: jobs.find_job(tx, job.id)) is not None
+    return ask(house.storage, lambda tx: job_store.find_job(tx, job.id)) is not None
 
 
 def has_file(house: House, job_id: int) -> bool:
     try:
-        return bool(list(jobs.read_file(lambda question: ask(house.storage, question), job_id)))
+        return bool(list(job_files.read_file(lambda question: ask(house.storage, question), job_id)))
     except (FileGone, UnknownJob):
         return False
 
@@ -310,9 +314,9 @@ async def test_a_claim_is_held_while_something_is_read_for_long(
     go_on = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def slow(*given: Any, **fields: Any) -> search.MatchingIds:
+    def slow(*given: Any, **fields: Any) -> MatchingIds:
         asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(_PATIENCE)
-        return search.find_matching_ids(*given, **fields)
+        return license_pages.find_matching_ids(*given, **fields)
 
     monkeypatch.setattr(planning, "find_matching_ids", slow)
     async with house.open() as (desk, _):

@@ -11,7 +11,9 @@ from keywright.db.schema import search_terms
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, Status
-from keywright.search import Order, Page, Search, find_page, terms_store
+from keywright.search import terms_store
+from keywright.search.filters import Order, Search
+from keywright.search.license_pages import Page, find_page
 from tests.makers import NOW, a_license
 
 LABELS = ("laptop", "laptop 2", "lap", "ördner", "z\U0010ffff", "z\U0010ffffa", "\ud7ff", "\ue000x", "l")

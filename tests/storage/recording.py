@@ -19,7 +19,6 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from keywright import jobs, search
 from keywright.core.command import Context
 from keywright.core.crypto import hash_consumer_key
 from keywright.db import Storage, ask
@@ -30,14 +29,19 @@ from keywright.identity import store as identity_store
 from keywright.identity.commands import FindApiKey
 from keywright.identity.model import Permissions, Role
 from keywright.identity.store import list_users
+from keywright.jobs import files as job_files
+from keywright.jobs import store as job_store
 from keywright.jobs.commands import PurgeJobFile
+from keywright.jobs.orders import Change, Export, Generate, What
 from keywright.licensing.activations.commands import FindLicenses, ListLicenses
 from keywright.licensing.licenses.model import LicenseFilter, Status
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import list_names
 from keywright.provisioning.generators.commands import GetGenerator, ListGenerators
 from keywright.registry import open_executor
+from keywright.search import license_pages, query_parser, statistics
 from keywright.search.commands import ProjectEvents, SaveCounters
+from keywright.search.filters import Search
 from tests.jobs import by_user, cancel, make_orderer, worked_through
 from tests.makers import (
     LATER,
@@ -145,23 +149,23 @@ def _follow(storage: Storage) -> None:
     while not executor.execute([ProjectEvents(context=Context(NOW, origin), limit=100)])[0].lag.is_complete:
         pass
     with storage.read() as tx:
-        search.overview(tx, NOW)
-        search.find_page(tx, search.Search(is_full=True), cursor=None, limit=9, now=NOW)
-        search.interpret(tx, TOKEN)
+        statistics.overview(tx, NOW)
+        license_pages.find_page(tx, Search(is_full=True), cursor=None, limit=9, now=NOW)
+        query_parser.interpret(tx, TOKEN)
 
 
 def _work(storage: Storage) -> None:
     make_orderer(storage, "dora")
     executor = open_executor(storage)
     for order in (
-        jobs.Generate(generator_id=1, amount=2, status=3),
-        jobs.Change(what=jobs.What.RAISE_LIMIT, amount=1, search=search.Search()),
-        jobs.Export(search=search.Search()),
+        Generate(generator_id=1, amount=2, status=3),
+        Change(what=What.RAISE_LIMIT, amount=1, search=Search()),
+        Export(search=Search()),
     ):
         job = worked_through(executor, storage, order)
-    list(jobs.read_file(partial(ask, storage), job.id))
+    list(job_files.read_file(partial(ask, storage), job.id))
     with storage.read() as tx:
-        jobs.list_jobs(tx, before_id=None, limit=9)
+        job_store.list_jobs(tx, before_id=None, limit=9)
     executor.execute([cancel(job.id), PurgeJobFile(**by_user(), job_id=job.id)])
 
 

@@ -15,7 +15,9 @@ from keywright.db import Storage, ask, open_storage
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, Status
-from keywright.search import MatchingIds, Order, Page, Search, find_matching_ids, find_page, scan
+from keywright.search import scan
+from keywright.search.filters import Order, Search
+from keywright.search.license_pages import MatchingIds, Page, find_matching_ids, find_page
 from tests.databases import a_postgres_url
 from tests.makers import KEY_RING, NOW, a_license, url_of
 from tests.proving import size

@@ -8,7 +8,10 @@ import pytest
 
 from keywright.db import Storage, ask
 from keywright.events import store as event_store
-from keywright.search import EventPage, EventRecord, details, list_events, overview
+from keywright.search import event_pages
+from keywright.search.event_pages import EventPage, list_events
+from keywright.search.statistics import overview
+from keywright.search.store import EventRecord
 from tests.makers import NOW, an_event
 
 NAMES = ("user.signed_in", "license.created", "user.created", "users.no", "user_created", "user")
@@ -54,7 +57,7 @@ def test_all_pages_together_are_all_but_what_is_left_out(
     step: int,
     budget: float,
 ) -> None:
-    monkeypatch.setattr(details, "_STEP", step)
+    monkeypatch.setattr(event_pages, "_STEP", step)
     pages = list(all_pages(storage, 7, budget=budget, **asked))
     for page in pages:
         assert page.is_incomplete == (page.before_id is not None and len(page.events) < 7)

@@ -14,7 +14,8 @@ from keywright.engine.executor import Executor
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
 from keywright.registry import open_executor
-from keywright.search import Order, Search, find_page
+from keywright.search.filters import Order, Search
+from keywright.search.license_pages import find_page
 from tests.databases import execute
 from tests.makers import NOW, activate, create, deactivate, deactivate_all, reactivate
 from tests.storage.browsed import many_licenses_with_terms

@@ -11,8 +11,9 @@ from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
-from keywright.search import EventPage, LicenseDetails, get_license, list_events
-from keywright.search import details as records
+from keywright.search import event_pages as records
+from keywright.search.event_pages import EventPage, list_events
+from keywright.search.license_details import LicenseDetails, get_license
 from tests.makers import NOW, a_license, an_activation, an_event
 
 # --- a license ------------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ from keywright.licensing.activations.model import LicenseRecord
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import save_name
 from keywright.registry import open_executor
-from keywright.search import Search, find_page, interpret
+from keywright.search.filters import Search
+from keywright.search.license_pages import find_page
+from keywright.search.query_parser import interpret
 from tests.makers import NOW, a_license, activate, an_origin, create
 from tests.storage.browsed import LicenseWithTerms, insert, insert_terms
 

@@ -4,12 +4,13 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from keywright import search
 from keywright.db import ReadTransaction, Storage, ask, change
 from keywright.db.migrate import HEAD
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.maintenance import measuring
+from keywright.search import event_pages
+from keywright.search.event_pages import EventPage
 from keywright.search.store import event_number_at
 from tests.makers import NOW, TOKEN, an_event, create_user, start_session
 
@@ -25,8 +26,8 @@ def of_day(storage: Storage, day: date, **asked: Any) -> list[datetime]:
     found, before = list[datetime](), None
     while True:
 
-        def question(tx: ReadTransaction, before: int | None = before) -> search.EventPage:
-            return search.list_events(tx, day=day, before_id=before, limit=3, **asked)
+        def question(tx: ReadTransaction, before: int | None = before) -> EventPage:
+            return event_pages.list_events(tx, day=day, before_id=before, limit=3, **asked)
 
         page = ask(storage, question)
         found += [one.event.at for one in page.events]
@@ -71,7 +72,7 @@ def test_kinds_and_people_can_be_asked_for_by_their_beginning(storage: Storage) 
     happened(storage, NOW, name="name.saved", actor="client")
 
     def names(**asked: Any) -> list[str]:
-        page = ask(storage, lambda tx: search.list_events(tx, **asked, limit=9))
+        page = ask(storage, lambda tx: event_pages.list_events(tx, **asked, limit=9))
         return sorted(one.event.name for one in page.events)
 
     assert names(name="license.") == ["license.created"]

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from keywright import jobs
 from keywright.core.command import Context
 from keywright.core.errors import (
     InvalidParameters,
@@ -21,14 +20,18 @@ from keywright.core.errors import (
 from keywright.core.parsing import MAX_COUNT
 from keywright.db import Storage, ask
 from keywright.engine.executor import Executor
-from keywright.jobs import MOST_SELECTED, MOST_UNFINISHED
+from keywright.jobs import orders
+from keywright.jobs import store as job_store
+from keywright.jobs.claims import Claims
+from keywright.jobs.handlers import CLAIM, MOST_UNFINISHED
 from keywright.jobs.model import Claim, JobState
+from keywright.jobs.orders import MOST_SELECTED, Change, Order
 from keywright.jobs.planning import KEYS_AT_ONCE, LICENSES_AT_ONCE
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.commands import ExtendLicense, RaiseLimit
 from keywright.licensing.licenses.model import License, LicenseFilter, LicenseSource, Status
 from keywright.licensing.licenses.rules import END_OF_TIME
-from keywright.search import Search
+from keywright.search.filters import Search
 from tests.jobs import (
     ACTOR,
     BY,
@@ -93,7 +96,7 @@ def test_an_order_becomes_a_job_that_waits_and_an_event(executor: Executor, stor
     assert found(storage, job.id) == job
     assert (job.kind, job.state, job.total, job.done, job.refused) == ("change", JobState.WAITING, 12, 0, 0)
     assert (job.created_at, job.created_by, job.started_at, job.finished_at) == (NOW, BY, None, None)
-    assert jobs.order_of(job) == a_change("disable")
+    assert orders.order_of(job) == a_change("disable")
     (event,) = events_of(storage, 0)
     assert (event.name, event.actor, event.ip_address) == ("job.started", ACTOR, "192.0.2.1")
     assert event.details == {"job_id": job.id, "kind": "change", "total": 12}
@@ -136,7 +139,7 @@ def test_an_order_that_makes_no_sense_is_refused(
     with pytest.raises(InvalidParameters) as refusal:
         decided(executor, command)
     assert list(refusal.value.reasons) == [field]
-    assert ask(storage, lambda tx: jobs.list_jobs(tx, before_id=None, limit=9)) == []
+    assert ask(storage, lambda tx: job_store.list_jobs(tx, before_id=None, limit=9)) == []
 
 
 def test_an_order_for_a_generator_that_is_not_there_is_refused(executor: Executor) -> None:
@@ -153,14 +156,14 @@ def test_no_more_orders_are_taken_than_can_wait(executor: Executor) -> None:
 
 def test_jobs_are_listed_latest_first_piece_by_piece(executor: Executor, storage: Storage) -> None:
     started = executor.execute([start(a_change("delete"))] * 5)[::-1]
-    assert ask(storage, lambda tx: jobs.list_jobs(tx, before_id=None, limit=3)) == started[:3]
-    assert ask(storage, lambda tx: jobs.list_jobs(tx, before_id=started[2].id, limit=3)) == started[3:]
+    assert ask(storage, lambda tx: job_store.list_jobs(tx, before_id=None, limit=3)) == started[:3]
+    assert ask(storage, lambda tx: job_store.list_jobs(tx, before_id=started[2].id, limit=3)) == started[3:]
 
 
 # --- claims ---------------------------------------------------------------------------------------
 
 
-HELD = jobs.CLAIM.total_seconds()
+HELD = CLAIM.total_seconds()
 
 
 def test_a_claimed_job_is_nobody_elses_until_the_claim_ends(executor: Executor, storage: Storage) -> None:
@@ -194,7 +197,7 @@ def test_how_long_a_claim_lasts_is_not_judged_by_the_time_of_day(
 
 def test_who_has_slept_finds_no_claim_over_that_was_held_meanwhile() -> None:
     seconds = 0.0
-    claims = jobs.Claims("me", lambda: seconds)
+    claims = Claims("me", lambda: seconds)
     first, second = (Claim(1, "other", NOW, position) for position in (25, 50))
     assert claims.find_over([first]) == ()
     seconds = 2 * HELD
@@ -231,7 +234,7 @@ def test_jobs_take_turns(executor: Executor, storage: Storage) -> None:
 
 def test_a_job_that_has_ended_is_not_claimed(executor: Executor, storage: Storage) -> None:
     worked_through(executor, storage, a_change("delete"))
-    assert ask(storage, jobs.list_claims) == []
+    assert ask(storage, job_store.list_claims) == []
     assert decided(executor, claim(storage, LATER)) is None
 
 
@@ -326,7 +329,7 @@ def test_a_job_fails_whose_generator_has_made_all_it_can(executor: Executor, sto
 # --- changing -------------------------------------------------------------------------------------
 
 #: What is done to a license, what it was before, and what is different then.
-CHANGES: list[tuple[jobs.Change, dict[str, Any], dict[str, Any]]] = [
+CHANGES: list[tuple[Change, dict[str, Any], dict[str, Any]]] = [
     (a_change("extend", 30), {"expires_at": NOW + DAY}, {"expires_at": NOW + 31 * DAY}),
     (a_change("extend", 30), {"expires_at": NOW - DAY}, {"expires_at": NOW + 29 * DAY}),
     (a_change("extend", MAX_COUNT), {"expires_at": NOW}, {"expires_at": END_OF_TIME}),
@@ -343,7 +346,7 @@ CHANGES: list[tuple[jobs.Change, dict[str, Any], dict[str, Any]]] = [
 def test_a_change_changes_what_was_ordered_and_nothing_else(
     executor: Executor,
     storage: Storage,
-    order: jobs.Change,
+    order: Change,
     before: dict[str, Any],
     changes: dict[str, Any],
 ) -> None:
@@ -385,7 +388,7 @@ def test_licenses_are_deleted_and_each_is_an_event(executor: Executor, storage: 
 
 
 #: What is refused, what the license is, and what is said of it.
-REFUSED: list[tuple[jobs.Change, dict[str, Any], str]] = [
+REFUSED: list[tuple[Change, dict[str, Any], str]] = [
     (a_change("extend", 30), {}, "it has no expiry that could be put off"),
     (a_change("extend", 30), {"valid_for_days": 365}, "it has no expiry that could be put off"),
     (a_change("extend", 30), {"expires_at": END_OF_TIME}, "it is good for longer already"),
@@ -400,7 +403,7 @@ REFUSED: list[tuple[jobs.Change, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("order", "before", "reason"), REFUSED)
 def test_what_is_refused_is_counted_and_the_first_are_told(
-    executor: Executor, storage: Storage, order: jobs.Change, before: dict[str, Any], reason: str
+    executor: Executor, storage: Storage, order: Change, before: dict[str, Any], reason: str
 ) -> None:
     amount_refused = LICENSES_AT_ONCE + 3
     fill(executor, amount_refused, **before)
@@ -489,9 +492,7 @@ def test_a_license_that_goes_or_gives_its_key_away_is_not_mistaken(
 
 
 @pytest.mark.parametrize("order", [a_change("raise_limit", 1), a_generation(60)], ids=["change", "generate"])
-def test_a_step_that_is_taken_again_does_nothing(
-    executor: Executor, storage: Storage, order: jobs.Order
-) -> None:
+def test_a_step_that_is_taken_again_does_nothing(executor: Executor, storage: Storage, order: Order) -> None:
     executor.execute([create_generator()])
     fill(executor, 60, limit=1)
     decided(executor, start(order))

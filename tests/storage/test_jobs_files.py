@@ -9,19 +9,23 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from keywright import jobs
 from keywright.core.errors import FileGone, UnknownJob
 from keywright.db import Storage, ask
 from keywright.db.schema import job_pieces
 from keywright.engine.executor import Executor
+from keywright.jobs import files as job_files
+from keywright.jobs import store as job_store
 from keywright.jobs.commands import PurgeJobFile
+from keywright.jobs.files import COLUMNS
 from keywright.jobs.model import Job, JobState
+from keywright.jobs.orders import Export
 from keywright.jobs.planning import ROWS_AT_ONCE
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.registry import open_executor
-from keywright.search import Search, find_page
+from keywright.search.filters import Search
+from keywright.search.license_pages import find_page
 from tests.jobs import (
     ALL,
     Work,
@@ -49,7 +53,7 @@ def orderer(storage: Storage) -> None:
 
 
 def read(storage: Storage, job_id: int) -> bytes:
-    return b"".join(jobs.read_file(lambda question: ask(storage, question), job_id))
+    return b"".join(job_files.read_file(lambda question: ask(storage, question), job_id))
 
 
 def rows(storage: Storage, search: Search = ALL) -> list[dict[str, str]]:
@@ -62,11 +66,11 @@ def parsed(file: bytes) -> list[dict[str, str]]:
 
 
 def exported(storage: Storage, search: Search = ALL) -> Job:
-    return worked_through(open_executor(storage), storage, jobs.Export(search=search))
+    return worked_through(open_executor(storage), storage, Export(search=search))
 
 
 def exported_selected(storage: Storage, *license_ids: int) -> Job:
-    return worked_through(open_executor(storage), storage, jobs.Export(license_ids=license_ids))
+    return worked_through(open_executor(storage), storage, Export(license_ids=license_ids))
 
 
 def until_gone(reading: Iterator[bytes]) -> Iterator[bytes]:
@@ -83,7 +87,7 @@ def pieces(storage: Storage) -> list[tuple[int, int]]:
 
 def forget(executor: Executor, storage: Storage, before: Any) -> None:
     """What a server does now and then."""
-    while (job_id := ask(storage, lambda tx: jobs.find_job_to_forget(tx, before))) is not None:
+    while (job_id := ask(storage, lambda tx: job_store.find_job_to_forget(tx, before))) is not None:
         decided(executor, PurgeJobFile(**by_user(), job_id=job_id))
 
 
@@ -102,7 +106,7 @@ def test_a_row_says_what_is_known_of_a_license(executor: Executor, storage: Stor
     assert file.startswith(b"\xef\xbb\xbfid,license_key,status,")
     assert file.count(b"\r\n") == file.count(b"\n") == 3
     first, second = parsed(file)
-    assert tuple(first) == jobs.COLUMNS
+    assert tuple(first) == COLUMNS
     assert first == {
         "id": "1",
         "license_key": "KEY-1",
@@ -144,8 +148,8 @@ def test_no_cell_is_a_formula_and_every_other_stays_as_it_is(executor: Executor,
 
 @pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r"])
 def test_a_text_that_begins_like_a_formula_is_defused(first: str) -> None:
-    assert jobs.defused(f"{first}x") == f"'{first}x"
-    assert jobs.defused(f"x{first}") == f"x{first}"
+    assert job_files.defused(f"{first}x") == f"'{first}x"
+    assert job_files.defused(f"x{first}") == f"x{first}"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +168,7 @@ def test_a_text_that_begins_like_a_formula_is_defused(first: str) -> None:
     ],
 )
 def test_a_text_is_defused_wherever_a_spreadsheet_may_split_it(text: str, shown: str) -> None:
-    assert jobs.defused(text) == shown
+    assert job_files.defused(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -185,7 +189,7 @@ def test_a_text_is_defused_wherever_a_spreadsheet_may_split_it(text: str, shown:
     ],
 )
 def test_a_text_without_such_a_place_stays_as_it_is(text: str) -> None:
-    assert jobs.defused(text) == text
+    assert job_files.defused(text) == text
 
 
 @pytest.mark.parametrize("separator", [";", ",", "\t"])
@@ -241,12 +245,12 @@ def test_only_what_was_selected_is_in_the_file(executor: Executor, storage: Stor
     job = exported_selected(storage, 7, 3, 99, 3)
     assert (job.total, job.done) == (2, 2)
     assert [row["license_key"] for row in parsed(read(storage, job.id))] == ["KEY-3", "KEY-7"]
-    assert jobs.file_name(job) == "licenses-selected-2026-01-15-1230.csv"
+    assert job_files.file_name(job) == "licenses-selected-2026-01-15-1230.csv"
 
 
 def test_a_license_that_goes_meanwhile_is_left_out(executor: Executor, storage: Storage) -> None:
     executor.execute([create(f"KEY-{number}") for number in range(ROWS_AT_ONCE + 2)])
-    decided(executor, start(jobs.Export(search=ALL)))
+    decided(executor, start(Export(search=ALL)))
     work = Work(executor, storage)
     next(work.steps())
     executor.execute([delete(f"KEY-{ROWS_AT_ONCE + number}") for number in range(2)])
@@ -285,7 +289,7 @@ def test_a_file_is_forgotten_a_day_after_it_was_made(executor: Executor, storage
     assert job.finished_at == NOW
     forget(executor, storage, NOW)
     assert len(pieces(storage)) == 25
-    reading = jobs.read_file(lambda question: ask(storage, question), job.id)
+    reading = job_files.read_file(lambda question: ask(storage, question), job.id)
     next(reading)
     forget(executor, storage, NOW + timedelta(seconds=1))
     assert pieces(storage) == []
@@ -300,7 +304,7 @@ def test_a_file_that_goes_while_it_is_read_ends_too_early_and_has_no_gap(
 ) -> None:
     executor.execute([create(f"KEY-{number:05d}") for number in range(25 * ROWS_AT_ONCE)])
     job = exported(storage)
-    reading = jobs.read_file(lambda question: ask(storage, question), job.id)
+    reading = job_files.read_file(lambda question: ask(storage, question), job.id)
     file = next(reading) + next(reading)
     assert decided(executor, PurgeJobFile(**by_user(), job_id=job.id)) == 20
     file += b"".join(until_gone(reading))
@@ -310,7 +314,7 @@ def test_a_file_that_goes_while_it_is_read_ends_too_early_and_has_no_gap(
 def test_what_a_job_made_that_is_not_done_is_forgotten_at_once(executor: Executor, storage: Storage) -> None:
     executor.execute([create(f"KEY-{number}") for number in range(ROWS_AT_ONCE + 1)])
     done = exported(storage)
-    decided(executor, start(jobs.Export(search=ALL)))
+    decided(executor, start(Export(search=ALL)))
     work = Work(executor, storage)
     next(work.steps())
     forget(executor, storage, NOW - KEPT)
@@ -326,7 +330,7 @@ def test_there_is_no_file_before_the_job_is_done_and_none_of_other_jobs(
     executor: Executor, storage: Storage
 ) -> None:
     changed = worked_through(executor, storage, a_change("delete"))
-    waiting = decided(executor, start(jobs.Export(search=ALL)))
+    waiting = decided(executor, start(Export(search=ALL)))
     for job_id in (waiting.id, changed.id):
         with pytest.raises(FileGone):
             read(storage, job_id)
@@ -348,4 +352,4 @@ def test_there_is_no_file_before_the_job_is_done_and_none_of_other_jobs(
 def test_the_name_of_a_file_says_what_and_when_but_nothing_that_was_typed(
     executor: Executor, search: Search, name: str
 ) -> None:
-    assert jobs.file_name(decided(executor, start(jobs.Export(search=search)))) == name
+    assert job_files.file_name(decided(executor, start(Export(search=search)))) == name

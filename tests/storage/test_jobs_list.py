@@ -5,14 +5,15 @@ from datetime import datetime, timedelta
 import pytest
 from sqlalchemy import insert
 
-from keywright import jobs
 from keywright.core.errors import UnknownJob
 from keywright.db import Storage, ask
 from keywright.db.schema import jobs as table
 from keywright.engine.executor import Executor
-from keywright.jobs import MOST_UNFINISHED
+from keywright.jobs import store
 from keywright.jobs.commands import PurgeJobFile, PurgeJobs
+from keywright.jobs.handlers import MOST_UNFINISHED
 from keywright.jobs.model import Job, JobState
+from keywright.jobs.orders import Export
 from tests.jobs import ALL, a_change, by_user, cancel, decided, events_of, make_orderer, start, worked_through
 from tests.makers import LATER, NOW, create
 
@@ -27,9 +28,9 @@ def orderer(storage: Storage) -> None:
 
 def test_the_page_before_one_has_the_next_jobs_latest_first(executor: Executor, storage: Storage) -> None:
     started = executor.execute([start(a_change("delete"))] * 5)[::-1]
-    assert ask(storage, lambda tx: jobs.list_next_jobs(tx, after_id=started[4].id, limit=3)) == started[1:4]
-    assert ask(storage, lambda tx: jobs.list_next_jobs(tx, after_id=started[1].id, limit=3)) == started[:1]
-    assert ask(storage, lambda tx: jobs.list_next_jobs(tx, after_id=started[0].id, limit=3)) == []
+    assert ask(storage, lambda tx: store.list_next_jobs(tx, after_id=started[4].id, limit=3)) == started[1:4]
+    assert ask(storage, lambda tx: store.list_next_jobs(tx, after_id=started[1].id, limit=3)) == started[:1]
+    assert ask(storage, lambda tx: store.list_next_jobs(tx, after_id=started[0].id, limit=3)) == []
 
 
 def forget(executor: Executor, before: datetime) -> int:
@@ -39,11 +40,11 @@ def forget(executor: Executor, before: datetime) -> int:
 
 
 def is_there(storage: Storage, job: Job) -> bool:
-    return ask(storage, lambda tx: jobs.find_job(tx, job.id)) is not None
+    return ask(storage, lambda tx: store.find_job(tx, job.id)) is not None
 
 
 def has_old(storage: Storage) -> bool:
-    return ask(storage, lambda tx: jobs.has_old_jobs(tx, SOON))
+    return ask(storage, lambda tx: store.has_old_jobs(tx, SOON))
 
 
 def test_a_job_is_forgotten_that_ended_before_and_no_other(executor: Executor, storage: Storage) -> None:
@@ -52,7 +53,7 @@ def test_a_job_is_forgotten_that_ended_before_and_no_other(executor: Executor, s
     decided(executor, cancel(canceled.id))
     new = worked_through(executor, storage, a_change("disable"), now=LATER)
     waiting = decided(executor, start(a_change("disable")))
-    assert not ask(storage, lambda tx: jobs.has_old_jobs(tx, NOW))
+    assert not ask(storage, lambda tx: store.has_old_jobs(tx, NOW))
     assert forget(executor, NOW) == 0
     assert has_old(storage)
     assert forget(executor, SOON) == 2
@@ -71,7 +72,7 @@ def test_the_number_of_a_forgotten_job_is_given_to_no_other(executor: Executor, 
 
 def test_a_job_stays_as_long_as_it_has_a_file(executor: Executor, storage: Storage) -> None:
     executor.execute([create()])
-    job = worked_through(executor, storage, jobs.Export(search=ALL))
+    job = worked_through(executor, storage, Export(search=ALL))
     assert not has_old(storage)
     assert forget(executor, SOON) == 0
     decided(executor, PurgeJobFile(**by_user(), job_id=job.id))
@@ -94,5 +95,5 @@ def test_some_are_forgotten_at_a_time_and_all_in_the_end(executor: Executor, sto
         forgotten.append(forget(executor, SOON))
     assert sum(forgotten) == 399 - MOST_UNFINISHED
     assert max(forgotten) < 50
-    assert not ask(storage, lambda tx: jobs.list_next_jobs(tx, after_id=MOST_UNFINISHED, limit=1))
-    assert len(ask(storage, lambda tx: jobs.list_jobs(tx, before_id=None, limit=500))) == MOST_UNFINISHED
+    assert not ask(storage, lambda tx: store.list_next_jobs(tx, after_id=MOST_UNFINISHED, limit=1))
+    assert len(ask(storage, lambda tx: store.list_jobs(tx, before_id=None, limit=500))) == MOST_UNFINISHED

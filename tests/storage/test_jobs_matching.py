@@ -9,18 +9,19 @@ from typing import Any
 
 import pytest
 
-from keywright import jobs
 from keywright.core.errors import UnknownLicense
 from keywright.db import Storage, ask
 from keywright.engine.executor import Executor
+from keywright.jobs import files as job_files
 from keywright.jobs.model import JobState
+from keywright.jobs.orders import Export
 from keywright.jobs.planning import LICENSES_AT_ONCE, ROWS_AT_ONCE
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseFilter, Status
 from keywright.registry import open_executor
-from keywright.search import Search
+from keywright.search.filters import Search
 from tests.jobs import Work, a_change, decided, events_of, make_orderer, start
 from tests.makers import NOW, activate, create, deactivate_all, delete, update
 from tests.storage.conftest import Opener
@@ -119,10 +120,10 @@ def test_a_license_that_matches_no_more_is_not_exported(
 ) -> None:
     search, before, happens = LOST[name]
     filled(executor, search, 3, **before)
-    decided(executor, start(jobs.Export(search=search)))
+    decided(executor, start(Export(search=search)))
     work = Work(executor, storage)
     # What comes next is known before something happens to it.
-    ask(storage, lambda tx: work._plan._look_ahead(tx, jobs.Export(search=search), 0))
+    ask(storage, lambda tx: work._plan._look_ahead(tx, Export(search=search), 0))
     happens(executor)
     (job,) = work.steps()
     assert (job.state, job.done, job.total) == (JobState.DONE, 2, 2)
@@ -131,7 +132,7 @@ def test_a_license_that_matches_no_more_is_not_exported(
 
 def exported(storage: Storage, job_id: int) -> list[str]:
     """The numbers of the licenses in the file."""
-    file = b"".join(jobs.read_file(lambda question: ask(storage, question), job_id)).decode("utf-8-sig")
+    file = b"".join(job_files.read_file(lambda question: ask(storage, question), job_id)).decode("utf-8-sig")
     return [row["id"] for row in csv.DictReader(io.StringIO(file, newline=""))]
 
 
@@ -156,7 +157,7 @@ def test_what_was_looked_for_long_before_is_judged_again(executor: Executor, sto
 def test_a_file_of_many_pieces_leaves_out_what_matches_no_more(executor: Executor, storage: Storage) -> None:
     amount = ROWS_AT_ONCE + 10
     filled(executor, UNUSED, amount, product_id=77)
-    decided(executor, start(jobs.Export(search=UNUSED)))
+    decided(executor, start(Export(search=UNUSED)))
     work = Work(executor, storage)
     steps = work.steps()
     next(steps)

@@ -7,8 +7,8 @@ from keywright.db import Storage, ask, change
 from keywright.db.schema import users
 from keywright.engine.executor import Executor
 from keywright.identity.model import Role
-from keywright.jobs import Export, Order
 from keywright.jobs.model import JobState
+from keywright.jobs.orders import Export, Order
 from keywright.jobs.planning import LICENSES_AT_ONCE, ROWS_AT_ONCE
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter

@@ -19,7 +19,9 @@ from keywright.maintenance import doctor
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import list_names
 from keywright.registry import open_executor
-from keywright.search import Search, find_page, list_events
+from keywright.search.event_pages import list_events
+from keywright.search.filters import Search
+from keywright.search.license_pages import find_page
 from tests.databases import a_postgres_url
 from tests.jobs import Work
 from tests.makers import KEY_RING, NOW, a_retry, activate, create, url_of, validate

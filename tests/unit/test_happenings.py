@@ -11,7 +11,7 @@ from keywright.http.admin.event_changes import Difference
 from keywright.http.admin.event_text import EVENTS, Names, _numbers_of, actor_in_words, in_words, tell
 from keywright.identity.model import Role
 from keywright.jobs.model import JobState
-from keywright.search import EventRecord
+from keywright.search.store import EventRecord
 from tests.makers import a_user, an_event
 
 NAMES = Names(users={1: "ada"}, api_keys={3: "shop"}, products={7: "Lumen"}, customers={8: "Larch Street"})

@@ -6,10 +6,10 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from keywright import jobs
 from keywright.background.address_clean_up import Ask
 from keywright.background.loops import ORIGIN, read_clock
 from keywright.core.command import Command, Context
+from keywright.jobs import store as job_store
 from keywright.jobs.commands import PurgeJobFile, PurgeJobs
 
 #: How long files and jobs are kept after the end of the job.
@@ -36,7 +36,7 @@ class JobCleanUp:
 
     async def _delete_files(self) -> None:
         before = read_clock() - FILES_KEPT
-        while (job_id := await self._ask(partial(jobs.find_job_to_forget, before=before))) is not None:
+        while (job_id := await self._ask(partial(job_store.find_job_to_forget, before=before))) is not None:
             await self._repeat(PurgeJobFile(context=Context(read_clock(), ORIGIN), job_id=job_id))
             if self._is_stopping():
                 return
@@ -45,7 +45,7 @@ class JobCleanUp:
 
     async def _delete_jobs(self) -> None:
         before = read_clock() - JOBS_KEPT
-        if await self._ask(partial(jobs.has_old_jobs, before=before)):
+        if await self._ask(partial(job_store.has_old_jobs, before=before)):
             await self._repeat(PurgeJobs(context=Context(read_clock(), ORIGIN), before=before))
 
     async def _repeat(self, command: Command) -> None:

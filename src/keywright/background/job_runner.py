@@ -16,7 +16,6 @@ from functools import partial
 from time import monotonic, process_time
 from typing import Any, TypeVar
 
-from keywright import jobs
 from keywright.background.address_clean_up import AddressCleanUp
 from keywright.background.job_clean_up import JobCleanUp
 from keywright.background.loops import ORIGIN, read_clock
@@ -24,8 +23,12 @@ from keywright.core.command import Context
 from keywright.core.errors import Refusal, ShuttingDown, TookTooLong, Unavailable
 from keywright.db import ReadTransaction, Storage, ask
 from keywright.engine.desk import Desk
+from keywright.jobs import orders
+from keywright.jobs import store as job_store
+from keywright.jobs.claims import Claims
 from keywright.jobs.commands import ClaimJob, FailJob, HoldJob
 from keywright.jobs.model import Job, JobState
+from keywright.jobs.planning import Plan
 
 Answer = TypeVar("Answer")
 
@@ -73,7 +76,7 @@ class JobRunner:
         self._faults: Counter[int] = Counter()
         self._timeouts: Counter[int] = Counter()
         self._halvings: Counter[int] = Counter()
-        self._claims = jobs.Claims(self._name)
+        self._claims = Claims(self._name)
         self._next_clean_up = 0.0
         self._job_clean_up = JobCleanUp(self._read, desk.execute, lambda: self._is_stopping)
         self._address_clean_up = AddressCleanUp(self._read, desk.execute, keep_addresses_days)
@@ -113,7 +116,7 @@ class JobRunner:
 
     async def _work(self) -> bool:
         """Work on a job for a while. Returns False when there is none."""
-        over = self._claims.find_over(await self._read(jobs.list_claims))
+        over = self._claims.find_over(await self._read(job_store.list_claims))
         if not over:
             return False
         command = ClaimJob(context=Context(read_clock(), ORIGIN), claimed_by=self._name, over=over)
@@ -134,7 +137,7 @@ class JobRunner:
         return True
 
     async def _work_on(self, job: Job) -> None:
-        plan = jobs.Plan(job, self._name, halvings=self._halvings[job.id])
+        plan = Plan(job, self._name, halvings=self._halvings[job.id])
         end = monotonic() + _TURN
         while job.state is JobState.RUNNING and not self._is_stopping and monotonic() < end:
             started = monotonic()
@@ -142,7 +145,7 @@ class JobRunner:
             job = await self._desk.execute(step)
             self._count_success(job)
             if self._halvings[job.id]:
-                plan = jobs.Plan(job, self._name, halvings=self._halvings[job.id])
+                plan = Plan(job, self._name, halvings=self._halvings[job.id])
             await self._pause(monotonic() - started)
         if job.state is JobState.RUNNING:
             await self._desk.execute(HoldJob(**self._fields(job), is_over=True))
@@ -215,7 +218,7 @@ class JobRunner:
     def _fields(self, job: Job) -> dict[str, Any]:
         """The fields of every command about a job that this process has claimed."""
         return {
-            "context": Context(read_clock(), jobs.origin_of(job), job.created_by),
+            "context": Context(read_clock(), orders.origin_of(job), job.created_by),
             "job_id": job.id,
             "claimed_by": self._name,
         }

@@ -18,7 +18,7 @@ from keywright.jobs.store import find_job, find_piece, has_pieces
 from keywright.licensing.licenses.model import License, Status
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
-from keywright.search import Search
+from keywright.search.filters import Search
 
 Answer = TypeVar("Answer")
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from keywright.db import ReadTransaction
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import expiry_after
-from keywright.search import Search
+from keywright.search.filters import Search
 from keywright.search.terms_store import list_states
 
 #: Of these, a license has the number that is asked for: the field of a license by that of a search.

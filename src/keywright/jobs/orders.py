@@ -11,7 +11,7 @@ from keywright.core.parsing import MAX_COUNT, MAX_ID
 from keywright.jobs.commands import StartJob
 from keywright.jobs.model import Job
 from keywright.licensing.licenses.model import Status
-from keywright.search import Search
+from keywright.search.filters import Search
 
 MOST_GENERATED = 1_000_000
 MOST_SELECTED = 10_000

@@ -21,7 +21,7 @@ from keywright.licensing.licenses.commands import (
 )
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.generators.commands import GenerateLicenses
-from keywright.search import find_matching_ids
+from keywright.search.license_pages import find_matching_ids
 
 #: How much a step does: some milliseconds of work, because others wait that long (see decision 019).
 KEYS_AT_ONCE = 25

@@ -9,7 +9,7 @@ import msgspec
 
 from keywright.db import ReadTransaction
 from keywright.search import store as browsing
-from keywright.search.details import list_events
+from keywright.search.event_pages import list_events
 from keywright.search.store import EventRecord, Refused
 from keywright.search.terms_store import FULL, UNUSED
 

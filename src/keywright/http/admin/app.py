@@ -37,7 +37,7 @@ from keywright.http.pages.runner import Runner
 from keywright.http.pages.site import Site
 from keywright.http.pages.static_files import StaticFiles
 from keywright.http.pages.urls import BASE
-from keywright.search import RecentFigures
+from keywright.search.statistics import RecentFigures
 
 #: The sections, in the order of the menu.
 SECTIONS: tuple[type[Section], ...] = (

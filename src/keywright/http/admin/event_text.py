@@ -21,7 +21,7 @@ from keywright.identity.rights import Right
 from keywright.identity.store import list_api_keys, list_users
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
-from keywright.search import EventRecord
+from keywright.search.store import EventRecord
 
 #: What each event is called, with the facts that its details hold; after the noun that it is about.
 EVENTS: dict[str, dict[str, str]] = {

@@ -9,7 +9,7 @@ from keywright.config import Settings
 from keywright.http.middleware.body import BodyReader
 from keywright.http.pages.rights import Needed
 from keywright.http.pages.runner import Runner
-from keywright.search import RecentFigures
+from keywright.search.statistics import RecentFigures
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from typing import Any
 
 from starlette.responses import Response
 
-from keywright import search
 from keywright.core import parsing
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_text as happenings
@@ -15,7 +14,9 @@ from keywright.http.pages.request import PageRequest
 from keywright.identity.model import ApiKey, User
 from keywright.identity.rights import Right
 from keywright.identity.store import list_api_keys, list_users
-from keywright.search import EventRecord
+from keywright.search import event_pages
+from keywright.search import store as search_store
+from keywright.search.store import EventRecord
 
 _ON_A_PAGE = 50
 _MAX_TEXT = 80
@@ -42,7 +43,7 @@ class Events(Section):
         """The newest events that match, or those before one."""
         asked, hidden = _asked(request.query), happenings.hidden_from(request.user)
         found = request.ask(
-            lambda tx: search.list_events(
+            lambda tx: event_pages.list_events(
                 tx,
                 **asked,
                 without=hidden,
@@ -72,7 +73,7 @@ _LINKS = {"job_id": ("/jobs", Right.LOOK), "user_id": ("/users", Right.ADMINISTE
 def _links(request: PageRequest, found: Sequence[EventRecord]) -> dict[int, str]:
     """Where each event leads that leads anywhere, by its number. Licenses may be gone."""
     numbers = {one.event.license_id for one in found} - {0}
-    there = request.ask(lambda tx: search.licenses_there(tx, numbers))
+    there = request.ask(lambda tx: search_store.licenses_there(tx, numbers))
     links = {one.id: f"/licenses/{one.event.license_id}" for one in found if one.event.license_id in there}
     for one in found:
         for name, number in (one.event.details or {}).items():

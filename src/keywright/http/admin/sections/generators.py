@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from keywright import jobs
 from keywright.core import parsing
 from keywright.core.errors import GeneratorTooWeak, InvalidParameters
 from keywright.http.admin.name_suggestions import suggest_names
@@ -19,6 +18,8 @@ from keywright.http.pages.once import Landing, change_once
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
+from keywright.jobs import orders
+from keywright.jobs.orders import MOST_GENERATED, Generate
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import Status, parse_status
 from keywright.provisioning.catalog.model import NameKind
@@ -147,7 +148,7 @@ class Generators(Section):
             if not inputs.errors:
                 verb = "is" if order.amount == 1 else "are"
                 said = f"{counted(order.amount, 'license')} {verb} being made."
-                command = jobs.start(order, context=request.context)
+                command = orders.start(order, context=request.context)
                 return change_once(request, command, lambda job: Landing(f"/jobs/{job.id}", said))
         return request.render(
             "generators/generate.html",
@@ -156,7 +157,7 @@ class Generators(Section):
             drawn=sample(generator, amount=1),
             errors=inputs.errors,
             statuses=[(one.name.lower(), one.name.capitalize()) for one in Status],
-            most=jobs.MOST_GENERATED,
+            most=MOST_GENERATED,
             products=request.ask(lambda tx: suggest_names(tx, NameKind.PRODUCT)),
             customers=request.ask(lambda tx: suggest_names(tx, NameKind.CUSTOMER)),
         )
@@ -257,8 +258,8 @@ def _form(
     )
 
 
-def _order(inputs: Inputs, generator: Generator) -> jobs.Generate:
-    return jobs.Generate(
+def _order(inputs: Inputs, generator: Generator) -> Generate:
+    return Generate(
         generator_id=generator.id,
         amount=inputs.need("amount", _amount, 1),
         status=inputs.need("status", parse_status, Status.ACTIVE),
@@ -270,9 +271,9 @@ def _order(inputs: Inputs, generator: Generator) -> jobs.Generate:
 
 def _amount(text: str) -> int | None:
     try:
-        number = parsing.parse_integer(text.replace(",", ""), jobs.MOST_GENERATED)
+        number = parsing.parse_integer(text.replace(",", ""), MOST_GENERATED)
     except ValueError:
         number = 0
     if not number:
-        raise ValueError(f"must be a whole number from 1 to {jobs.MOST_GENERATED:,}")
+        raise ValueError(f"must be a whole number from 1 to {MOST_GENERATED:,}")
     return number

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from keywright import jobs
 from keywright.background.job_clean_up import FILES_KEPT, JOBS_KEPT
 from keywright.core.errors import UnknownJob
 from keywright.db import ReadTransaction
@@ -16,14 +15,17 @@ from keywright.http.pages.request import PageRequest
 from keywright.http.pages.urls import url
 from keywright.identity.rights import Right
 from keywright.identity.store import find_user_by_id
-from keywright.jobs import Change, Export, Generate, What
+from keywright.jobs import files as job_files
+from keywright.jobs import orders
+from keywright.jobs import store as job_store
 from keywright.jobs.commands import CancelJob, FetchFile
 from keywright.jobs.model import Job, JobState
+from keywright.jobs.orders import Change, Export, Generate, Order, What
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
 from keywright.provisioning.generators import store as generator_store
-from keywright.search import Search
+from keywright.search.filters import Search
 
 _PER_PAGE = 25
 _TONES = {
@@ -107,7 +109,7 @@ class Jobs(Section):
         number = number_of(request.path_params["id"])
         job: Job = request.change(FetchFile(context=request.context, job_id=number))
         # It is read piece by piece while it is sent.
-        return request.download(jobs.file_name(job), jobs.read_file(request.ask, job.id))
+        return request.download(job_files.file_name(job), job_files.read_file(request.ask, job.id))
 
 
 def _number_in(request: PageRequest, name: str) -> int | None:
@@ -119,11 +121,11 @@ def _number_in(request: PageRequest, name: str) -> int | None:
 def _list(tx: ReadTransaction, before: int | None, after: int | None) -> Listed:
     """The page after a job, or before one; the first page where that is the first, or would be empty."""
     if after is not None:
-        found = jobs.list_next_jobs(tx, after_id=after, limit=_PER_PAGE + 1)
+        found = job_store.list_next_jobs(tx, after_id=after, limit=_PER_PAGE + 1)
         if len(found) > _PER_PAGE:
             some = found[-_PER_PAGE:]
             return Listed([_shown(tx, job) for job in some], some[0].id, some[-1].id)
-    found = jobs.list_jobs(tx, before_id=before, limit=_PER_PAGE + 1)
+    found = job_store.list_jobs(tx, before_id=before, limit=_PER_PAGE + 1)
     if before is not None and not found:
         return _list(tx, None, None)
     some = found[:_PER_PAGE]
@@ -138,7 +140,7 @@ def _get(request: PageRequest) -> Shown:
     number = number_of(request.path_params["id"])
 
     def question(tx: ReadTransaction) -> Shown:
-        job = jobs.find_job(tx, number)
+        job = job_store.find_job(tx, number)
         if job is None:
             raise UnknownJob(number)
         return _shown(tx, job)
@@ -147,15 +149,15 @@ def _get(request: PageRequest) -> Shown:
 
 
 def _shown(tx: ReadTransaction, job: Job) -> Shown:
-    order = jobs.order_of(job)
+    order = orders.order_of(job)
     user = find_user_by_id(tx, job.created_by)
     return Shown(
         job=job,
         title=_title(tx, order),
         about=_about(tx, order),
-        by=jobs.origin_of(job).actor if user is None else user.name,
+        by=orders.origin_of(job).actor if user is None else user.name,
         tone="warn" if job.state is JobState.DONE and 0 < job.done == job.refused else _TONES[job.state],
-        has_file=jobs.has_file(tx, job),
+        has_file=job_files.has_file(tx, job),
         made=_list_of(order) if isinstance(order, Generate) and job.done else "",
     )
 
@@ -168,7 +170,7 @@ def _list_of(order: Generate) -> str:
 # --- in words -------------------------------------------------------------------------------------
 
 
-def _title(tx: ReadTransaction, order: jobs.Order) -> str:
+def _title(tx: ReadTransaction, order: Order) -> str:
     match order:
         case Generate():
             generator = generator_store.find_generator(tx, order.generator_id)
@@ -197,7 +199,7 @@ def _change_in_words(order: Change) -> str:
             return order.what.capitalize()
 
 
-def _about(tx: ReadTransaction, order: jobs.Order) -> str:
+def _about(tx: ReadTransaction, order: Order) -> str:
     """Which licenses."""
     if isinstance(order, Generate):
         words = _numbers_in_words(tx, order)

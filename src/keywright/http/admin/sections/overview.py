@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from keywright import search
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_text as happenings
 from keywright.http.pages.page import Section, page
@@ -14,7 +13,8 @@ from keywright.identity.rights import Right
 from keywright.identity.store import list_api_keys
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.generators import store as generator_store
-from keywright.search import projector
+from keywright.search import projector, statistics
+from keywright.search import store as search_store
 from keywright.search.projector import Lag
 
 
@@ -28,7 +28,7 @@ class Begun(NamedTuple):
 class Shown(NamedTuple):
     """What is on the page."""
 
-    overview: search.Overview
+    overview: statistics.Overview
     names: happenings.Names
     #: The licenses that events tell of, and that are still there.
     there: Collection[int]
@@ -82,10 +82,10 @@ class Overview(Section):
 
 def _look(tx: ReadTransaction, request: PageRequest) -> Shown:
     hidden = happenings.hidden_from(request.user)
-    found = search.overview(tx, request.now, request.site.figures, without=hidden)
+    found = statistics.overview(tx, request.now, request.site.figures, without=hidden)
     events = [one.event for one in found.latest_events]
     names = happenings.find_names(tx, events)
-    there = search.licenses_there(tx, {one.license_id for one in events} - {0})
+    there = search_store.licenses_there(tx, {one.license_id for one in events} - {0})
     begun = None
     if not found.total:
         in_force = any(one.revoked_at is None for one in list_api_keys(tx))

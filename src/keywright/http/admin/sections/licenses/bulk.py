@@ -7,8 +7,6 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from keywright import jobs
-from keywright import search as browsing
 from keywright.core.errors import MalformedForm
 from keywright.core.parsing import MAX_ID, parse_limit
 from keywright.db import ReadTransaction
@@ -19,8 +17,11 @@ from keywright.http.pages.once import Landing, change_once
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
-from keywright.jobs import What
-from keywright.search import Page, Search
+from keywright.jobs import orders
+from keywright.jobs.orders import Change, Export, Order, What
+from keywright.search import license_pages
+from keywright.search.filters import Search
+from keywright.search.license_pages import Page
 
 #: What can be done, as it is said on a button.
 OFFERED: Final = {
@@ -73,7 +74,7 @@ class Bulk:
             return request.redirect(meant.asked.path, _NOTHING, is_error=True)
         text = request.form.get("what", "")
         if text == EXPORT:
-            return _ordered(request, jobs.Export(**_where(meant)), meant.total)
+            return _ordered(request, Export(**_where(meant)), meant.total)
         if text not in OFFERED:
             return request.redirect(meant.asked.path, _UNDECIDED, is_error=True)
         return _form(request, meant, What(text), {})
@@ -101,7 +102,7 @@ def _meant(tx: ReadTransaction, request: PageRequest) -> Meant:
     if asked.errors:
         raise MalformedForm
     asked = replace(asked, texts={**asked.texts, **_numbers(asked.search)})
-    found = browsing.find_page(tx, asked.search, cursor=None, limit=1, now=request.now)
+    found = license_pages.find_page(tx, asked.search, cursor=None, limit=1, now=request.now)
     names = licenses_filter.names_of(tx, [], asked.search)
     ids = () if _is_for_all(request) else tuple(map(_number, request.form.all("id")))
     return Meant(ids, asked, found, asked.chips(names))
@@ -150,13 +151,13 @@ def _where(meant: Meant) -> dict[str, Any]:
     return {"search": meant.asked.search} if meant.is_all else {"license_ids": meant.ids}
 
 
-def _order(request: PageRequest, meant: Meant, what: What, amount: int | None) -> jobs.Change:
+def _order(request: PageRequest, meant: Meant, what: What, amount: int | None) -> Change:
     is_from_now = request.form.get("begin", "") == "now"
-    return jobs.Change(what=what, amount=amount, is_from_now=is_from_now, **_where(meant))
+    return Change(what=what, amount=amount, is_from_now=is_from_now, **_where(meant))
 
 
-def _ordered(request: PageRequest, order: jobs.Order, total: int | None) -> Response:
-    command = jobs.start(order, total=total, context=request.context)
+def _ordered(request: PageRequest, order: Order, total: int | None) -> Response:
+    command = orders.start(order, total=total, context=request.context)
     return change_once(request, command, lambda job: Landing(f"/jobs/{job.id}"))
 
 

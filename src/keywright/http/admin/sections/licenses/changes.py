@@ -4,7 +4,6 @@ from typing import Any
 
 from starlette.responses import Response
 
-from keywright import search
 from keywright.core import crypto
 from keywright.core.command import Command
 from keywright.core.errors import LicenseKeyTaken, Refusal, UnknownLicense
@@ -22,7 +21,8 @@ from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, ExtendLicense, UpdateLicense
 from keywright.licensing.licenses.model import License, Status
-from keywright.search import LicenseDetails
+from keywright.search import license_details
+from keywright.search.license_details import LicenseDetails
 
 _UNCHANGED = "Nothing was changed."
 _ACTIVATED_MEANWHILE = "Its activations have changed since you were asked, so please look once more."
@@ -198,7 +198,7 @@ def _done(request: PageRequest, license: License, command: Command, said: str) -
 
 
 def _details(request: PageRequest) -> LicenseDetails:
-    found = request.ask(lambda tx: search.get_license(tx, request.path_params["id"]))
+    found = request.ask(lambda tx: license_details.get_license(tx, request.path_params["id"]))
     if found is None:
         raise UnknownLicense(str(request.path_params["id"]))
     return found

@@ -19,7 +19,8 @@ from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.provisioning.catalog import store as catalog_store
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import find_numbers
-from keywright.search import Interpretation, Order, Search
+from keywright.search.filters import Order, Search
+from keywright.search.query_parser import Interpretation
 
 #: The names in addresses and forms, in the order in which they are said.
 NAMES = ("found", "status", "product", "customer", "order", "expiring", "places", "sort")

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
-from keywright import search
 from keywright.core import parsing
 from keywright.core.errors import Refusal, UnknownLicense
 from keywright.db import ReadTransaction
@@ -14,6 +13,7 @@ from keywright.http.pages.request import PageRequest
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.provisioning.catalog.model import NameKind
+from keywright.search import license_details
 
 #: The fields of a form, by the names they have in ``License``.
 FIELDS = (
@@ -45,7 +45,7 @@ _PARSE: dict[str, Callable[[ReadTransaction, str], Any]] = {
 def get_license(request: PageRequest) -> License:
     """The license that the page is about, by the number in its path. Raises ``UnknownLicense``."""
     license_id = request.path_params["id"]
-    found = request.ask(lambda tx: search.get_license(tx, license_id))
+    found = request.ask(lambda tx: license_details.get_license(tx, license_id))
     if found is None:
         raise UnknownLicense(str(license_id))
     return found.license

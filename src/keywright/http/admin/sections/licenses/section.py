@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from keywright import search as browsing
 from keywright.core.errors import UnknownLicense
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_text as happenings
@@ -19,8 +18,12 @@ from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.licensing.licenses.commands import ShowKey
 from keywright.licensing.licenses.model import License, Status
-from keywright.search import Interpretation, LicenseDetails, Page, Search, projector
+from keywright.search import event_pages, license_details, license_pages, projector, query_parser
+from keywright.search.filters import Search
+from keywright.search.license_details import LicenseDetails
+from keywright.search.license_pages import Page
 from keywright.search.projector import Lag
+from keywright.search.query_parser import Interpretation
 
 #: How many licenses, events, and licenses of something that was looked for are on a page.
 _PER_PAGE = 50
@@ -113,7 +116,7 @@ def _number_before(request: PageRequest) -> int | None:
 
 def _tell_history(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
     details, _ = _details(tx, request.path_params["id"])
-    page = browsing.list_events(
+    page = event_pages.list_events(
         tx, license_id=details.license.id, before_id=_number_before(request), limit=_PER_PAGE
     )
     names = happenings.find_names(tx, [one.event for one in page.events])
@@ -130,7 +133,7 @@ def _list(tx: ReadTransaction, request: PageRequest) -> Listed:
     if asked.errors:
         found = Page((), None, None, None, total_is_least=False, is_incomplete=False)
     else:
-        found = browsing.find_page(
+        found = license_pages.find_page(
             tx,
             asked.search,
             cursor=request.query.get("cursor"),
@@ -167,19 +170,19 @@ def _by_status(tx: ReadTransaction, request: PageRequest, search: Search) -> Map
 
 
 def _look_for(tx: ReadTransaction, request: PageRequest, text: str) -> tuple[list[Possible], Names, Lag]:
-    possible = [_possible(tx, request, one) for one in browsing.interpret(tx, text)]
+    possible = [_possible(tx, request, one) for one in query_parser.interpret(tx, text)]
     licenses = [license for one in possible for license in one.licenses]
     return possible, licenses_filter.names_of(tx, licenses), projector.lag(tx)
 
 
 def _possible(tx: ReadTransaction, request: PageRequest, meant: Interpretation) -> Possible:
-    found = browsing.find_page(tx, meant.search, cursor=None, limit=_MOST_POSSIBLE, now=request.now)
+    found = license_pages.find_page(tx, meant.search, cursor=None, limit=_MOST_POSSIBLE, now=request.now)
     texts = licenses_filter.texts_of(tx, meant) if meant.search.license_id is None else {}
     return Possible(meant.kind, found.licenses, found.next is not None, texts)
 
 
 def _details(tx: ReadTransaction, license_id: int) -> tuple[LicenseDetails, Names]:
-    found = browsing.get_license(tx, license_id)
+    found = license_details.get_license(tx, license_id)
     if found is None:
         raise UnknownLicense(str(license_id))
     return found, licenses_filter.names_of(tx, [found.license])

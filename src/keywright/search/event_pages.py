@@ -1,4 +1,4 @@
-"""One license with its activations, and the record of what happened."""
+"""Pages of events, newest first."""
 
 from datetime import UTC, date, datetime, timedelta
 from time import monotonic
@@ -7,9 +7,6 @@ import msgspec
 
 from keywright.core.parsing import MAX_ID, is_storable
 from keywright.db import ReadTransaction
-from keywright.licensing.activations import records, rules
-from keywright.licensing.activations.model import Activation, LicenseRecord
-from keywright.licensing.licenses.model import License
 from keywright.search import scan_store
 from keywright.search import store as browsing
 from keywright.search.store import EventFilter, EventRecord
@@ -24,19 +21,6 @@ _DAY = timedelta(days=1)
 _FIRST_DAY, _LAST_DAY = date(1970, 1, 1), date(9999, 12, 30)
 #: How far the clocks of servers may be apart that write events into one database.
 _CLOCKS_APART = timedelta(hours=1)
-#: So many of a license's activations are shown.
-MOST_ACTIVATIONS = 200
-#: Of so many, active ones and others, if the license has more.
-_MOST_LOOKED_AT = 1_000
-
-
-class LicenseDetails(msgspec.Struct, frozen=True):
-    """A license, its latest activations (the active ones first), how many it has, and how many are active."""
-
-    license: License
-    activations: tuple[Activation, ...]
-    total: int
-    active: int
 
 
 class EventPage(msgspec.Struct, frozen=True):
@@ -47,25 +31,6 @@ class EventPage(msgspec.Struct, frozen=True):
     events: tuple[EventRecord, ...]
     before_id: int | None
     is_incomplete: bool
-
-
-def get_license(tx: ReadTransaction, license_id: int) -> LicenseDetails | None:
-    """The license with this number and at most 200 of its activations; None when there is none."""
-    if not 0 <= license_id <= MAX_ID:
-        return None
-    for license in scan_store.list_numbered(tx, [license_id]):
-        found = records.find_some(tx, license, _MOST_LOOKED_AT, rules.MOST_LISTED_BYTES)
-        if found is not None:
-            return _details(found)
-    return None
-
-
-def _details(record: LicenseRecord) -> LicenseDetails:
-    license = record.license
-    latest = sorted(record.activations, key=rules.by_age, reverse=True)
-    shown = sorted(latest, key=lambda one: one.deactivated_at is not None)[:MOST_ACTIVATIONS]
-    total = license.times_activated + license.deactivated_records
-    return LicenseDetails(license, tuple(shown), total, license.times_activated)
 
 
 def list_events(
