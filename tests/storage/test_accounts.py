@@ -41,7 +41,6 @@ from keywright.provisioning.catalog.store import list_names, names_of
 from keywright.registry import open_executor
 from tests.makers import (
     KEY,
-    KEY_RING,
     LATER,
     NOW,
     TOKEN,
@@ -273,15 +272,9 @@ def test_a_forged_link_is_not_good(storage: Storage, token: str, open_again: Ope
 
 
 def test_another_installation_s_link_is_not_good(storage: Storage) -> None:
-    class Elsewhere(ReadTransaction):
-        """The same database, with another secret."""
-
-        @property
-        def key_ring(self) -> KeyRing:
-            return KeyRing(b"another secret, also 32 bytes ok")
-
+    secret = KeyRing(b"another secret, also 32 bytes ok")
     with storage.read() as tx:
-        other = setup_token(Elsewhere(tx.connection, KEY_RING), NOW)
+        other = setup_token(ReadTransaction(tx.connection, secret), NOW)
     assert not is_good(storage, other, NOW)
 
 

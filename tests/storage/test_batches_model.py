@@ -186,7 +186,7 @@ def contents(tx: ReadTransaction) -> tuple[list[License], dict[int, list[Activat
     """The licenses, their records, and how many events there were."""
     licenses = license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=99)
     records = activation_store.list_activations(tx, [one.id for one in licenses])
-    happened = tx._connection.execute(select(func.count()).select_from(events)).scalar_one()
+    happened = tx.connection.execute(select(func.count()).select_from(events)).scalar_one()
     return licenses, records, happened
 
 

@@ -9,7 +9,6 @@ import pytest
 from sqlalchemy import Engine, event
 
 from keywright.db import Storage
-from keywright.db.bulk import is_postgres
 from keywright.engine.executor import Executor
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
@@ -44,7 +43,7 @@ def plans(storage: Storage, search: Search) -> str:
     with storage.read() as tx:
         with noted() as statements:
             find_page(tx, search, cursor=None, limit=10, now=NOW)
-        explain = "EXPLAIN " if is_postgres(tx.connection) else "EXPLAIN QUERY PLAN "
+        explain = "EXPLAIN " if tx.is_postgres else "EXPLAIN QUERY PLAN "
         return "\n".join(
             str(row[-1])
             for statement, parameters in statements

@@ -261,7 +261,7 @@ class Failing(PostgresStorage):
         with super().write(wait=wait) as tx:
             yield tx
             if self.tried <= self.times:
-                raise_error(tx._connection, self.state)
+                raise_error(tx.connection, self.state)
 
 
 @pytest.fixture

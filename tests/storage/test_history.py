@@ -10,7 +10,6 @@ import pytest
 from keywright.core.command import Command, Query, Rerouted
 from keywright.core.errors import UnknownToken
 from keywright.db import Storage, WriteTransaction, change
-from keywright.db.bulk import is_postgres
 from keywright.db.schema import pruned_activations
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
@@ -332,7 +331,7 @@ def rows_read(storage: Storage, questions: list[Query]) -> int:
     assert any(isinstance(one, LicenseRecord) for one in outcomes)
     read = 0
     with storage.read() as tx:
-        assert is_postgres(tx.connection)
+        assert tx.is_postgres
         for sql, values in statements:
             if "activations" not in sql:
                 continue

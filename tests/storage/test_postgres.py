@@ -296,7 +296,7 @@ def test_a_url_that_makes_no_sense_is_refused_without_its_password() -> None:
 def shown(storage: Storage, name: str) -> str:
     """A setting of the session that changes things."""
     with storage.write() as tx:
-        return str(tx._connection.exec_driver_sql(f"SHOW {name}").scalar_one())
+        return str(tx.connection.exec_driver_sql(f"SHOW {name}").scalar_one())
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_nothing_is_waited_for_or_held_for_ever(storage: Storage) -> None:
 
 def test_a_reader_cannot_write(storage: Storage) -> None:
     with pytest.raises(StoreConflict, match="read-only"), storage.read() as tx:
-        tx._connection.exec_driver_sql("UPDATE sequences SET last_id = 99")
+        tx.connection.exec_driver_sql("UPDATE sequences SET last_id = 99")
 
 
 def end_sessions(url: str) -> int:

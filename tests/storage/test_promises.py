@@ -202,7 +202,7 @@ def test_a_sealed_key_that_was_damaged_is_not_read_as_another(storage: Storage) 
     swapped = KEY_RING.seal_key("other", license_id=2)
     with storage.write() as tx:
         license_store.save_new_licenses(tx, [a_license()])
-        tx._connection.execute(licenses.update().values(sealed_key=swapped))
+        tx.connection.execute(licenses.update().values(sealed_key=swapped))
     with pytest.raises(ValueError, match="another place"), storage.read() as tx:
         license_store.list_licenses(tx, ANY, after_id=0, limit=9)
     with storage.read() as tx:

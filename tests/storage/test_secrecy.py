@@ -157,7 +157,7 @@ def test_a_kept_answer_is_sealed_for_its_call(storage: Storage, everything: Ever
         idempotency.save_idempotency_records(tx, {b"1" * 32: record}, {b"1" * 32: NOW})
     assert found_in(everything(), canary) == []
     with storage.write() as tx:
-        tx._connection.execute(update_table(idempotency_records).values(scope=b"2" * 32))
+        tx.connection.execute(update_table(idempotency_records).values(scope=b"2" * 32))
     with pytest.raises(ValueError, match="another place"), storage.write() as tx:
         idempotency.lock_idempotency_records(tx, [b"2" * 32])
 

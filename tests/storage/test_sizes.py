@@ -72,13 +72,13 @@ def statements(tx: ReadTransaction) -> Iterator[list[tuple[str, int]]]:
     def see(_connection: object, _cursor: object, statement: str, values: Any, *_: object) -> None:
         seen.append((statement, len(values)))
 
-    event.listen(tx._connection, "before_cursor_execute", see)
+    event.listen(tx.connection, "before_cursor_execute", see)
     yield seen
-    event.remove(tx._connection, "before_cursor_execute", see)
+    event.remove(tx.connection, "before_cursor_execute", see)
 
 
 def test_lookups_of_any_size_are_a_handful_of_statements(tx: ReadTransaction) -> None:
-    is_sqlite = tx._connection.dialect.name == "sqlite"
+    is_sqlite = tx.connection.dialect.name == "sqlite"
     for size in SIZES[1:]:
         with statements(tx) as seen:
             license_store.find_licenses(tx, [key(n) for n in range(1, size + 1)])

@@ -46,12 +46,12 @@ def held_by_another_program(storage: SqliteStorage, begin: str = "BEGIN IMMEDIAT
 
 
 def pragma(tx: ReadTransaction, name: str) -> object:
-    return tx._connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+    return tx.connection.exec_driver_sql(f"PRAGMA {name}").scalar()
 
 
 def insert_license(tx: ReadTransaction) -> None:
     """Write through a connection that may be a reader's."""
-    tx._connection.exec_driver_sql("UPDATE sequences SET last_id = 99")
+    tx.connection.exec_driver_sql("UPDATE sequences SET last_id = 99")
 
 
 def test_a_commit_is_in_the_log_and_on_the_disk_before_it_is_told(storage: SqliteStorage) -> None:
@@ -87,10 +87,10 @@ def test_refusals_write_nothing(storage: SqliteStorage) -> None:
     executor = open_executor(storage)
     executor.execute([create(limit=1), activate()])
     with storage.write() as tx:
-        before = tx._connection.exec_driver_sql("SELECT total_changes()").scalar_one()
+        before = tx.connection.exec_driver_sql("SELECT total_changes()").scalar_one()
     executor.execute([activate(), create(), deactivate(TOKEN), delete("unknown")])
     with storage.write() as tx:
-        assert tx._connection.exec_driver_sql("SELECT total_changes()").scalar_one() == before
+        assert tx.connection.exec_driver_sql("SELECT total_changes()").scalar_one() == before
 
 
 def test_a_write_begins_at_once_so_that_nothing_comes_between_reading_and_writing(

@@ -47,4 +47,4 @@ def test_every_third_question_is_asked_in_vain(unlucky: Unlucky) -> None:
 
 def test_the_isolation_is_what_the_url_says(storage: Storage, database: str) -> None:
     with storage.write() as tx:
-        assert tx._connection.exec_driver_sql("SHOW transaction_isolation").scalar_one() == database
+        assert tx.connection.exec_driver_sql("SHOW transaction_isolation").scalar_one() == database

@@ -34,7 +34,7 @@ class Unlucky(PostgresStorage):
         with super().read(is_single=is_single) as tx:
             yield tx
             if self._reads % 3 == 0:
-                raise_error(tx._connection)
+                raise_error(tx.connection)
 
     @contextmanager
     def write(self, *, wait: float | None = None) -> Iterator[WriteTransaction]:
@@ -42,13 +42,13 @@ class Unlucky(PostgresStorage):
         is_unlucky = self._writes % 2 == 1
         kept = {name: list(values) for name, values in self._numbers.items()}
         with super().write(wait=wait) as tx:
-            before = _numbers_given(tx._connection) if is_unlucky else []
+            before = _numbers_given(tx.connection) if is_unlucky else []
             yield tx
             if is_unlucky:
                 self._numbers.clear()
                 self._numbers.update(kept)
-                _give_back(tx._connection, before)
-                raise_error(tx._connection)
+                _give_back(tx.connection, before)
+                raise_error(tx.connection)
 
 
 def _numbers_given(connection: Connection) -> list[tuple[int, bool]]:

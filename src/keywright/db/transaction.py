@@ -1,4 +1,4 @@
-"""What can be asked of the database and written to it, within one transaction.
+"""A transaction, which the functions of the stores take.
 
 ``find_x`` may return nothing, ``lock_x`` gets for change, ``list_x`` is paged or small, ``count_x``
 counts, ``save_x`` writes.
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from sqlalchemy import Connection, Table, insert, literal, select
 
 from keywright.core.crypto import KeyRing
-from keywright.db.bulk import Lookup, Values
+from keywright.db.bulk import Lookup, Values, is_postgres
 from keywright.db.secret_ids import lock_ring
 
 _PING = select(literal(1))
@@ -30,22 +30,14 @@ class ReadTransaction:
     """A transaction that sees one moment of the database and changes nothing."""
 
     def __init__(self, connection: Connection, key_ring: KeyRing) -> None:
-        self._connection = connection
-        self._key_ring = key_ring
-
-    @property
-    def connection(self) -> Connection:
-        """What it goes over; for this package."""
-        return self._connection
-
-    @property
-    def key_ring(self) -> KeyRing:
-        """What seals and signs with the installation's secret."""
-        return self._key_ring
+        """Statements go over ``connection``; ``key_ring`` seals and signs with the installation's secret."""
+        self.connection = connection
+        self.key_ring = key_ring
+        self.is_postgres = is_postgres(connection)
 
     def ping(self) -> None:
         """Let the database answer a statement that needs no table."""
-        self._connection.execute(_PING)
+        self.connection.execute(_PING)
 
 
 class WriteTransaction(ReadTransaction):
@@ -60,8 +52,8 @@ class WriteTransaction(ReadTransaction):
     def sealing(self) -> KeyRing:
         """The secret that everything new is written with until the end of the transaction."""
         if self._sealing is None:
-            is_rotated = len(self._key_ring.rings) > 1
-            self._sealing = lock_ring(self._connection, self._key_ring) if is_rotated else self._key_ring
+            is_rotated = len(self.key_ring.rings) > 1
+            self._sealing = lock_ring(self.connection, self.key_ring) if is_rotated else self.key_ring
         return self._sealing
 
     def next_id(self, kind: str) -> int:
@@ -74,7 +66,7 @@ class WriteTransaction(ReadTransaction):
 
     def insert(self, table: Table, values: Values) -> int:
         """Insert a row, and return the number that it has from now on."""
-        result = self._connection.execute(insert(table).values(values))
+        result = self.connection.execute(insert(table).values(values))
         return int(result.inserted_primary_key[0])  # type: ignore[index]
 
 

@@ -155,8 +155,10 @@ class Executor:
         batch = _Batch(commands)
         todo = [_Part(range(len(commands)))]
         while todo:
-            part = self._without_held(todo.pop(), batch)
-            if part.is_too_late and isinstance(part.problem, LockTimeout):
+            part = todo.pop()
+            if self._held.names:
+                part = self._without_held(part, batch)
+            if part.problem is not None and part.is_too_late and isinstance(part.problem, LockTimeout):
                 # To try it could take the time of another lock.
                 batch.finish(part, part.problem)
             elif part.places:
@@ -199,8 +201,6 @@ class Executor:
 
     def _without_held(self, part: _Part, batch: _Batch) -> _Part:
         """The part without the commands about licenses that are held, which meet a ``LockTimeout``."""
-        if not self._held.names:
-            return part
         if part.problem is None:
             self._held.refresh()
         held = self._held.names

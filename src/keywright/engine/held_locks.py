@@ -24,11 +24,8 @@ class HeldLocks:
         """``find_holders`` gives, of these licenses, those that another transaction holds, and its number."""
         self._find_holders = find_holders
         self._held: dict[Name, tuple[float, str]] = {}
-
-    @property
-    def names(self) -> Set[Name]:
-        """The licenses that are held."""
-        return self._held.keys()
+        #: The licenses that are held.
+        self.names: Set[Name] = self._held.keys()
 
     def add_long_held(self, names: Collection[Name]) -> None:
         """Add those of these licenses that one transaction keeps holding."""
@@ -40,7 +37,7 @@ class HeldLocks:
             now = self._find_holders(names)
             found = {name: holder for name, holder in found.items() if now.get(name) == holder}
         until = monotonic() + HOLD_OFF
-        self._held |= {name: (until, holder) for name, holder in found.items()}
+        self._held.update({name: (until, holder) for name, holder in found.items()})
 
     def refresh(self) -> None:
         """Forget the licenses whose time is over, unless the same transaction still holds them: no call waits
@@ -51,4 +48,5 @@ class HeldLocks:
         for name, holder in self._find_holders(over).items() if over else ():
             if holder == over[name]:
                 self._held[name] = (now + HOLD_OFF, holder)
-        self._held = {name: one for name, one in self._held.items() if one[0] > now}
+        for name in [name for name, (until, _) in self._held.items() if until <= now]:
+            del self._held[name]

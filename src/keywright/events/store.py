@@ -14,7 +14,7 @@ from sqlalchemy import (
 )
 
 from keywright.db import schema
-from keywright.db.bulk import Values, inserting, is_postgres
+from keywright.db.bulk import Values, inserting
 from keywright.db.rows import json_text, moment, seconds, with_moments
 from keywright.db.schema import events
 from keywright.db.transaction import ReadTransaction, WriteTransaction
@@ -29,7 +29,7 @@ def list_events(tx: ReadTransaction, license_id: int, *, limit: int) -> list[Eve
 
 def save_events(tx: WriteTransaction, happened: Sequence[Event]) -> None:
     """Add to the record of what happened."""
-    if is_postgres(tx.connection) and any(not one.license_id for one in happened):
+    if tx.is_postgres and any(not one.license_id for one in happened):
         # The transaction has a number before its events have; those of a license were written after it.
         tx.connection.execute(BEGIN_TO_WRITE)
     INSERT_EVENTS.execute(tx.connection, [event_values(one) for one in happened])

@@ -13,11 +13,14 @@ from keywright.events.model import Event
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.activations import records, rules
 from keywright.licensing.activations import store as activation_store
-from keywright.licensing.activations.commands import DeactivateAll
+from keywright.licensing.activations.commands import Deactivate, DeactivateAll, Reactivate
 from keywright.licensing.activations.model import Activation, RecordLimits
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
 from keywright.licensing.licenses.model import License
+
+#: The licenses that are given a new key, by that key.
+_Renames = dict[str | int, list[str | int]]
 
 
 class LicenseWork(UnitOfWork):
@@ -49,17 +52,20 @@ class LicenseWork(UnitOfWork):
         for license in license_store.lock_licenses(self.tx, names):
             self._licenses[license.id] = self._loaded[license.id] = license
             self._ids[license.key] = license.id
-        self._load_activations(commands)
+        about_some = [one for one in commands if isinstance(one, Reactivate | Deactivate | DeactivateAll)]
+        if about_some:
+            self._load_activations(about_some, _find_renames(commands))
 
-    def _load_activations(self, commands: Sequence[Command]) -> None:
-        renames = _find_renames(commands)
+    def _load_activations(
+        self, commands: Sequence[Reactivate | Deactivate | DeactivateAll], renames: _Renames
+    ) -> None:
         tokens, emptied = set[tuple[int, str]](), set[int]()
         for one in commands:
-            token = getattr(one, "token", None)
-            if token is not None:
-                tokens |= {(license_id, token) for license_id in self._possible_ids(one, renames)}
-            elif type(one) is DeactivateAll:
-                emptied |= self._possible_ids(one, renames)
+            ids = self._possible_ids(one, renames)
+            if isinstance(one, DeactivateAll):
+                emptied |= ids
+            else:
+                tokens |= {(license_id, one.token) for license_id in ids}
         if tokens:
             self._remember(activation_store.find_activations(self.tx, tokens))
         if emptied:
@@ -67,7 +73,7 @@ class LicenseWork(UnitOfWork):
             for some in records.list_some_active(self.tx, licenses, self.limits.listed).values():
                 self._remember(some)
 
-    def _possible_ids(self, command: Command, renames: Mapping[str | int, Sequence[str | int]]) -> Set[int]:
+    def _possible_ids(self, command: Command, renames: _Renames) -> Set[int]:
         """The loaded licenses that a command may be about: the one that it names, and those that the batch
         may give that key first.
         """
@@ -223,9 +229,9 @@ class LicenseWork(UnitOfWork):
             records.prune(self.tx, grown, self.limits.kept)
 
 
-def _find_renames(commands: Iterable[Command]) -> dict[str | int, list[str | int]]:
+def _find_renames(commands: Iterable[Command]) -> _Renames:
     """The licenses that commands give a new key, by that key."""
-    renames: dict[str | int, list[str | int]] = {}
+    renames: _Renames = {}
     for one in commands:
         if type(one) is UpdateLicense and "key" in one.changes:
             renames.setdefault(one.changes["key"], []).append(one.license)

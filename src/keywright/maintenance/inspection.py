@@ -9,7 +9,6 @@ import msgspec
 from sqlalchemy import Select, and_, case, func, literal_column, select, text
 
 from keywright.core.crypto import KeyRing
-from keywright.db.bulk import is_postgres
 from keywright.db.schema import activations, events, licenses, sequences
 from keywright.db.secret_ids import find_secret_ids
 from keywright.db.transaction import ReadTransaction
@@ -121,7 +120,7 @@ def find_kinds_behind(tx: ReadTransaction) -> list[str]:
 
 def last_number(tx: ReadTransaction, kind: str) -> int:
     """Return the last number that was given to a ``license`` or an ``activation``; 0 before the first."""
-    if is_postgres(tx.connection):
+    if tx.is_postgres:
         words = f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {kind}_numbers"  # noqa: S608
         return int(tx.connection.execute(text(words)).scalar_one())
     query = select(sequences.c.last_id).where(sequences.c.name == kind)
@@ -130,7 +129,7 @@ def last_number(tx: ReadTransaction, kind: str) -> int:
 
 def find_damage(tx: ReadTransaction) -> list[str]:
     """Let SQLite check its file; PostgreSQL checks its files by itself."""
-    if is_postgres(tx.connection):
+    if tx.is_postgres:
         return []
     lines = tx.connection.execute(text("PRAGMA quick_check(20)")).scalars().all()
     return [line for line in lines if line != "ok"]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Select, Subquery, exists, func, literal, not_, select, text, tuple_
 
 from keywright.db import rows
-from keywright.db.bulk import Lookup, is_postgres
+from keywright.db.bulk import Lookup
 from keywright.db.schema import licenses, search_terms
 from keywright.db.transaction import ReadTransaction
 from keywright.licensing.licenses.model import License
@@ -63,7 +63,7 @@ class Step(NamedTuple):
 
 def steer(tx: ReadTransaction) -> None:
     """To be called before anything else here in a transaction."""
-    if is_postgres(tx.connection):
+    if tx.is_postgres:
         tx.connection.execute(_STEER)
 
 

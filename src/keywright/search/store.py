@@ -9,7 +9,6 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from keywright.db import rows
-from keywright.db.bulk import is_postgres
 from keywright.db.schema import daily_counts, events, licenses, limit_refusals, search_terms
 from keywright.db.transaction import ReadTransaction
 from keywright.events.model import Event
@@ -119,7 +118,7 @@ def _by_number(tx: ReadTransaction, where: EventFilter) -> ColumnElement[int]:
     """What sorts events by their numbers. PostgreSQL's index on licenses does not have these, and everything
     would be looked through in the order of numbers for a license that has many events.
     """
-    is_sorted = where.license_id is None or not is_postgres(tx.connection)
+    is_sorted = where.license_id is None or not tx.is_postgres
     return events.c.id if is_sorted else events.c.id + 0
 
 

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 from keywright.db import rows
-from keywright.db.bulk import Lookup, deleting, is_postgres, updating, upserting
+from keywright.db.bulk import Lookup, deleting, updating, upserting
 from keywright.db.schema import (
     activations,
     checkpoints,
@@ -223,7 +223,7 @@ def settled(tx: WriteTransaction, at: Checkpoints) -> int:
     """Up to which number no event can appear any more, as far as that is known. Who reads afterwards sees all
     that there will ever be.
     """
-    if not is_postgres(tx.connection):
+    if not tx.is_postgres:
         return END
     if not at.events_after:
         return 0

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import text
 
 from keywright.db import rows
-from keywright.db.bulk import Values, is_postgres, json_text, rows_at_once
+from keywright.db.bulk import Values, json_text, rows_at_once
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.activations import rules
 from keywright.licensing.activations import store as activation_store
@@ -77,7 +77,7 @@ def find_records(
     ``rules.listed``); None for one that has more than ``most_read``. What is said of a license is of one
     moment.
     """
-    if is_postgres(tx.connection):
+    if tx.is_postgres:
         key_of = tx.key_ring.blind_indexes(keys)
         licenses, records = _by_key(RECORDS.rows(tx.connection, [(one,) for one in key_of]), key_of)
     else:
@@ -110,7 +110,7 @@ def find_named(
     """
     if not places:
         return {}
-    if is_postgres(tx.connection):
+    if tx.is_postgres:
         licenses, records = _find_named(tx, places)
     else:
         licenses = license_store.find_licenses(tx, {key for key, _ in places})
@@ -129,7 +129,7 @@ def find_some(tx: ReadTransaction, license: License, most: int, most_bytes: int)
     when it has gone meanwhile.
     """
     active, deactivated = most, most
-    if not is_postgres(tx.connection):
+    if not tx.is_postgres:
         # The counters are of the same moment as the records: when all of the active ones are found, nothing
         # more is looked at. On PostgreSQL there may be others by now.
         active = min(most, license.times_activated)
@@ -231,7 +231,7 @@ def prune(tx: WriteTransaction, licenses: Iterable[License], kept: int) -> None:
 def _delete_oldest(tx: WriteTransaction, surplus: list[Values]) -> None:
     if not surplus:
         return
-    if is_postgres(tx.connection):
+    if tx.is_postgres:
         tx.connection.execute(_PRUNE_AT_ONCE, {"rows": json_text(surplus)})
         return
     for one in surplus:

@@ -148,7 +148,7 @@ def activation_values(activation: Activation) -> Values:
         "source": activation.source,
         "ip_address": activation.ip_address,
         "user_agent": activation.user_agent,
-        "meta_data": json_text(activation.meta_data),
+        "meta_data": None if activation.meta_data is None else json_text(activation.meta_data),
         "created_at": seconds(activation.created_at),
         "updated_at": optional_seconds(activation.updated_at),
         "deactivated_at": optional_seconds(activation.deactivated_at),

@@ -19,7 +19,7 @@ from sqlalchemy import (
 
 from keywright.core.errors import StoreConflict
 from keywright.db import schema
-from keywright.db.bulk import Change, Lookup, Values, deleting, inserting, is_postgres, updating
+from keywright.db.bulk import Change, Lookup, Values, deleting, inserting, updating
 from keywright.db.rows import moment, optional_seconds, seconds
 from keywright.db.schema import licenses
 from keywright.db.transaction import ReadTransaction, WriteTransaction, rows_with
@@ -83,7 +83,7 @@ def find_holders(tx: WriteTransaction, names: Iterable[str | int]) -> dict[str |
     """Which of these licenses another transaction holds that waits for no lock itself: the numbers of
     those transactions, by key or id. Nothing is locked, and nothing waited for.
     """
-    if not is_postgres(tx.connection):
+    if not tx.is_postgres:
         return {}
     key_of = tx.key_ring.blind_indexes([name for name in names if isinstance(name, str)])
     found: dict[str | int, str] = {key_of[row[0]]: row[2] for row in rows_with(tx, HOLDERS, key_of)}
