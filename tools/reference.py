@@ -13,6 +13,7 @@ import typer.main
 
 from keywright.cli.program import app
 from keywright.config import Settings
+from keywright.core.errors import V2
 from keywright.http.v2 import messages, routes
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
@@ -123,7 +124,7 @@ def interface() -> str:
     return _REFUSALS.sub(lambda found: f"{found[1]}\n{table}\n{found[2]}", text)
 
 
-def _every_problem() -> set[messages.Problem]:
+def _every_problem() -> set[V2]:
     """Return every refusal, also those that an action words itself."""
     own_words = {
         messages.PROBLEMS[error]._replace(sentence=sentence)
@@ -135,7 +136,7 @@ def _every_problem() -> set[messages.Problem]:
 
 
 def _placeholders(sentence: str) -> str:
-    return re.sub(r"\{(?:e\.)?(\w+)\}", lambda found: f"*{found[1].replace('_in_words', '')}*", sentence)
+    return re.sub(r"\{(\w+)\}", lambda found: f"*{found[1].replace('_in_words', '')}*", sentence)
 
 
 PAGES = {"v2.md": interface, "commands.md": commands, "settings.md": settings}

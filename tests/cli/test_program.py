@@ -14,12 +14,11 @@ import pytest
 import typer
 
 from keywright.cli.program import app
-from keywright.cli.sentences import SENTENCES, sentence
+from keywright.cli.sentences import sentence
 from keywright.core import errors
 from keywright.db import sqlite
-from keywright.identity import api_keys
+from keywright.identity import store
 from tests.cli.conftest import Keywright, run
-from tests.makers import all_errors
 from tests.server import KEYWRIGHT, environment
 
 DATABASES = ("sqlite",)
@@ -129,35 +128,11 @@ def test_a_mistyped_command_or_option_is_named(nowhere: Keywright) -> None:
     assert said.endswith("See `keywright license list --help`.")
 
 
-#: What is refused to jobs, which are begun on the pages.
-ON_PAGES_ONLY = (
-    errors.ExpiresLater,
-    errors.FileGone,
-    errors.JobOver,
-    errors.NeverExpires,
-    errors.NoLimit,
-    errors.StepOver,
-    errors.TooManyJobs,
-    errors.UnknownJob,
-)
-
-
-def refusals() -> list[type[errors.KeywrightError]]:
-    """What a command can meet."""
-    not_met = (errors.IdempotencyKeyReused, errors.IdempotencyKeyBusy, *ON_PAGES_ONLY)
-    roots = (errors.LicenseRefusal, errors.TokenRefusal, errors.FieldRefusal, errors.Refusal)
-    return [one for one in all_errors(errors.Refusal) if one not in not_met and one not in roots]
-
-
-def test_every_refusal_has_a_sentence_of_its_own() -> None:
-    faults = [errors.Fault, errors.ConfigurationError, errors.StoreError, errors.StoreBusy]
-    for kind in [*refusals(), *faults]:
-        assert any(one in SENTENCES for one in kind.__mro__), kind
-
-
-def test_what_no_command_should_meet_is_still_said() -> None:
-    assert sentence(errors.IdempotencyKeyBusy()) == "this was refused (idempotency.key_busy)."
+def test_an_error_is_told_with_its_hint_or_else_with_the_sentence_of_the_pages() -> None:
+    assert sentence(errors.LicenseKeyTaken()).endswith("already. Choose another key.")
+    assert sentence(errors.IdempotencyKeyBusy()) == "this was sent before, and is being done."
     assert sentence(errors.Fault("KeyError")).startswith("this is a fault of Keywright (KeyError)")
+    assert sentence(errors.StoreError("it is too old.")) == "it is too old."
     assert sentence(PermissionError(13, "Permission denied", "/x")) == "/x: Permission denied."
     assert sentence(OSError("odd")) == "odd."
 
@@ -246,7 +221,7 @@ def test_what_nobody_expected_is_one_sentence_unless_details_are_wanted(
     def broken(*_: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(api_keys, "list_api_keys", broken)
+    monkeypatch.setattr(store, "list_api_keys", broken)
     said = keywright.refused("apikey", "list")
     assert said.startswith("something unexpected happened (RuntimeError: boom)")
     assert said.endswith("run with KEYWRIGHT_DEBUG=1 for the details.")

@@ -14,6 +14,7 @@ from contextlib import ExitStack, closing, contextmanager
 import httpx
 import pytest
 
+from keywright.core.examples import EXAMPLE_KEY, EXAMPLE_TOKEN
 from keywright.http.admin.app import STATIC_FOLDER
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.static_files import StaticFiles
@@ -238,7 +239,8 @@ def test_every_error_has_a_sentence_for_people() -> None:
         assert heading[-1] not in "."
         assert re.fullmatch(r"[A-Z].*\.", sentence)
         assert "{" not in sentence
-        assert "KEY-1" not in sentence
+        assert EXAMPLE_KEY not in sentence
+        assert EXAMPLE_TOKEN not in sentence
 
 
 def test_the_log_has_a_line_a_page_and_no_secret_in_it(ada: Visitor, stranger: Visitor) -> None:

@@ -1,13 +1,12 @@
-"""Every way to say no has a code, and whatever can be raised has its answer over HTTP."""
+"""Every error describes itself whole: its code, its sentences, its answer over v2."""
 
 import ast
 import inspect
 import json
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,81 +14,97 @@ import keywright
 from keywright.core import errors
 from keywright.core.errors import KeywrightError
 from keywright.http.v2 import messages
-from tests.makers import KEY, NOW, TOKEN, all_errors
+from tests.makers import all_errors
 
 PACKAGE = Path(keywright.__file__).parent
-ALL = list(dict.fromkeys(all_errors()))
-#: What only the command line, the pages and the start of the server meet: no call of the interface does.
-NOT_OVER_HTTP = {
-    errors.ConfigurationError,
-    errors.ExpiresLater,
-    errors.FileGone,
-    errors.JobOver,
-    errors.LastAdministrator,
-    errors.NeverExpires,
-    errors.NoLimit,
-    errors.SetupOver,
-    errors.StepOver,
-    errors.StoreError,
-    errors.TooManyJobs,
-    errors.UnknownApiKey,
-    errors.UnknownJob,
-    errors.UnknownUser,
-    errors.UserExists,
-    errors.WorkerFailed,
-}
-#: An example of each fact that an error can carry.
-FACTS: dict[str, Any] = {
-    "key": KEY,
-    "token": TOKEN,
-    "expires_at": NOW,
-    "field": "chunk_length",
-    "generator_id": 7,
-    "job_id": 7,
-    "bits": 12.5,
-    "reasons": {"label": "must be a text", "meta": "must be an object"},
-    "allowed": ("GET", "POST"),
-    "retry_after": 30,
-}
+ALL = errors.CATALOG
+LEAVES = [one for one in ALL if not one.__subclasses__()]
+#: Groups, which are not raised themselves.
+GROUPS = {errors.LicenseRefusal, errors.TokenRefusal, errors.FieldRefusal, errors.Unavailable}
 
 
-def facts_of(kind: type[KeywrightError]) -> list[str]:
-    """The names of the facts that an error of this kind carries."""
-    if kind.__init__ is Exception.__init__:
-        return []
-    return list(inspect.signature(kind.__init__).parameters)[1:]
+def name(kind: type[KeywrightError]) -> str:
+    return kind.__name__
+
+
+def arguments_of(kind: type[KeywrightError]) -> list[str]:
+    """The names of an error's arguments."""
+    return list(inspect.signature(kind.__init__).parameters)[1:] if kind.example else []
 
 
 def an_error(kind: type[KeywrightError]) -> KeywrightError:
-    """An error of this kind with all its facts."""
-    return kind(*(FACTS[name] for name in facts_of(kind)))
+    """The error's own example."""
+    return kind(*kind.example)
 
 
-def errors_made_in(source: Path) -> Iterator[type[KeywrightError]]:
-    """Each error that a module raises or makes, by looking at its text."""
-    by_name = {one.__name__: one for one in ALL}
-    for node in ast.walk(ast.parse(source.read_text())):
-        made: ast.expr | None = None
+def own(kind: type[KeywrightError], attribute: str) -> bool:
+    """Whether the class or one of its groups below the root sets this attribute."""
+    roots = (errors.Refusal, *errors.Refusal.__mro__)
+    return any(attribute in vars(one) for one in kind.__mro__ if one not in roots)
+
+
+def expressions_raised(tree: ast.Module) -> Iterator[ast.expr | None]:
+    """What a module raises or calls, and what it hands to a function that raises it."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Raise):
-            made = node.exc
+            yield node.exc
         elif isinstance(node, ast.Call):
-            made = node
-        if isinstance(made, ast.Call):
-            made = made.func
-        name = made.attr if isinstance(made, ast.Attribute) else made.id if isinstance(made, ast.Name) else ""
-        if name in by_name:
-            yield by_name[name]
+            yield node.func
+        elif isinstance(node, ast.keyword):
+            yield node.value
+        elif isinstance(node, ast.arguments):
+            yield from (*node.defaults, *node.kw_defaults)
 
 
-def errors_made() -> set[type[KeywrightError]]:
+def names_of_errors(tree: ast.Module) -> dict[str, type[KeywrightError]]:
+    """The errors by the names that a module has for them: ``e.Fault``, ``Fault``."""
+    found: dict[str, type[KeywrightError]] = {}
+    by_name = {one.__name__: one for one in ALL}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "keywright.core":
+            modules = [one.asname or one.name for one in node.names if one.name == "errors"]
+            found |= {f"{module}.{name}": one for module in modules for name, one in by_name.items()}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("keywright.core.errors"):
+            found |= {one.asname or one.name: by_name[one.name] for one in node.names if one.name in by_name}
+    return found
+
+
+def errors_raised_in(text: str) -> set[type[KeywrightError]]:
+    """Each error that a module raises, by looking at its text."""
+    tree = ast.parse(text)
+    names = names_of_errors(tree)
+    return {names[ast.unparse(one)] for one in expressions_raised(tree) if one and ast.unparse(one) in names}
+
+
+def errors_raised(sources: Iterable[Path] = PACKAGE.rglob("*.py")) -> set[type[KeywrightError]]:
+    """Every error that these modules raise."""
+    return {one for source in sources for one in errors_raised_in(source.read_text())}
+
+
+@pytest.fixture(scope="module")
+def raised() -> set[type[KeywrightError]]:
     """Every error that is raised anywhere."""
-    return {one for source in PACKAGE.rglob("*.py") for one in errors_made_in(source)}
+    return errors_raised()
+
+
+def test_an_error_is_found_where_it_is_raised_called_or_handed_on_and_nowhere_else() -> None:
+    text = """
+from keywright.core import errors as e
+from keywright.core.errors import Fault, UnknownJob, UserExists
+
+def take(error=UserExists): ...
+
+take(error=e.RateLimited)
+if isinstance(problem, UnknownJob) or type(problem) is e.JobOver:
+    raise e.StepOver from Refusal()
+raise Fault("x")
+"""
+    expected = {errors.UserExists, errors.RateLimited, errors.StepOver, errors.Fault}
+    assert errors_raised_in(text) == expected
 
 
 def test_every_error_has_a_code_of_its_own() -> None:
-    own = {one: vars(one).get("code", one.code) for one in ALL}
-    groups = {errors.LicenseRefusal, errors.TokenRefusal, errors.FieldRefusal}
-    codes = [code for one, code in own.items() if one not in groups]
+    codes = [vars(one)["code"] for one in ALL if one not in GROUPS or "code" in vars(one)]
     assert len(codes) == len(set(codes))
 
 
@@ -98,8 +113,8 @@ def test_a_code_is_words_with_dots() -> None:
 
 
 def test_the_codes_are_the_same_as_ever() -> None:
-    # Logs and counters match on them: a code may be added here, never changed.
-    assert {one.code for one in ALL} == set(
+    # Logs and counters match on them: a code may be added, never changed.
+    assert {one.code for one in ALL} >= set(
         """
         request.body_incomplete
         error refused license.unknown license.expired license.inactive license.disabled
@@ -124,19 +139,23 @@ def test_the_codes_are_the_same_as_ever() -> None:
     )
 
 
-def test_the_tree_lists_every_class_of_the_module_parents_first() -> None:
-    defined = {one for _, one in inspect.getmembers(errors, inspect.isclass)}
-    assert set(ALL) == {one for one in defined if issubclass(one, KeywrightError)}
+def test_the_catalog_lists_every_class_parents_first() -> None:
+    assert set(ALL) == set(all_errors())
     assert all(ALL.index(parent) < ALL.index(one) for one in ALL for parent in one.__bases__ if parent in ALL)
 
 
-def test_every_error_that_is_raised_has_its_answer_over_http() -> None:
-    assert errors_made() - NOT_OVER_HTTP - set(messages.PROBLEMS) == set()
+@pytest.mark.parametrize("kind", LEAVES, ids=name)
+def test_every_error_says_what_v2_answers_or_that_no_call_of_v2_meets_it(kind: type[KeywrightError]) -> None:
+    assert own(kind, "v2")
 
 
-def test_every_leaf_of_the_tree_has_its_answer_over_http() -> None:
-    leaves = {one for one in ALL if not one.__subclasses__()}
-    assert leaves - NOT_OVER_HTTP - set(messages.PROBLEMS) == set()
+@pytest.mark.parametrize("kind", [one for one in LEAVES if issubclass(one, errors.Refusal)], ids=name)
+def test_every_refusal_has_a_sentence_of_its_own(kind: type[KeywrightError]) -> None:
+    assert own(kind, "sentence")
+
+
+def test_nothing_is_raised_that_says_nothing_of_its_own(raised: set[type[KeywrightError]]) -> None:
+    assert raised & {*GROUPS, errors.KeywrightError, errors.Refusal} == set()
 
 
 def test_no_call_of_the_interface_can_meet_what_has_no_answer_over_http() -> None:
@@ -144,17 +163,23 @@ def test_no_call_of_the_interface_can_meet_what_has_no_answer_over_http() -> Non
     # The pages have sentences of their own.
     pages = set((PACKAGE / "http" / "admin").rglob("*.py"))
     sources = set((PACKAGE / "http").rglob("*.py")) - starting - pages
-    made = {one for source in sources for one in errors_made_in(source)}
-    assert made & NOT_OVER_HTTP == set()
-    assert NOT_OVER_HTTP & set(messages.PROBLEMS) == set()
+    assert {one.__name__ for one in errors_raised(sources) if one.v2 is None} == set()
 
 
-def test_every_answer_is_for_an_error_that_is_raised() -> None:
-    assert set(messages.PROBLEMS) - errors_made() == set()
+def test_every_answer_is_for_an_error_that_is_raised(raised: set[type[KeywrightError]]) -> None:
+    assert set(messages.PROBLEMS) - raised - GROUPS == set()
 
 
-@pytest.mark.parametrize("kind", messages.PROBLEMS, ids=lambda kind: kind.__name__)
-def test_every_error_can_be_said_with_its_own_facts(kind: type[KeywrightError]) -> None:
+@pytest.mark.parametrize("kind", ALL, ids=name)
+def test_every_text_of_an_error_can_be_said_with_its_own_facts(kind: type[KeywrightError]) -> None:
+    error = an_error(kind)
+    assert 400 <= kind.status <= 599
+    for text in (kind.sentence, kind.hint):
+        assert "{" not in error.say(text)
+
+
+@pytest.mark.parametrize("kind", messages.PROBLEMS, ids=name)
+def test_every_answer_of_v2_has_the_status_the_code_and_the_sentence(kind: type[KeywrightError]) -> None:
     problem = messages.PROBLEMS[kind]
     status, written = messages.write(an_error(kind), {})
     body = json.loads(written)
@@ -171,13 +196,12 @@ def test_an_error_without_an_answer_of_its_own_is_a_fault_of_ours() -> None:
     assert b"internals" not in written
 
 
-@pytest.mark.parametrize("kind", [one for one in ALL if facts_of(one)], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [one for one in ALL if one.example], ids=name)
 def test_an_error_keeps_its_facts_and_tells_them_in_its_text(kind: type[KeywrightError]) -> None:
     error = an_error(kind)
-    facts = [FACTS[name] for name in facts_of(kind)]
-    assert [getattr(error, name) for name in facts_of(kind)] == facts
-    assert list(error.args) == facts
-    assert str(error) == str(facts[0])
+    assert tuple(getattr(error, name) for name in arguments_of(kind)) == kind.example
+    assert error.args == kind.example
+    assert str(error) == str(kind.example[0])
 
 
 def test_the_reasons_of_a_refusal_do_not_change_with_what_they_were_made_from() -> None:
@@ -188,6 +212,6 @@ def test_the_reasons_of_a_refusal_do_not_change_with_what_they_were_made_from() 
     assert str(refusal) == "{'label': 'too long'}"
 
 
-def test_whoever_comes_at_a_bad_moment_may_come_again_after_a_second() -> None:
+def test_a_caller_may_ask_an_unavailable_server_again_after_a_second() -> None:
     unavailable = [one for one in ALL if issubclass(one, errors.Unavailable)]
     assert {one.retry_after for one in unavailable} == {1}

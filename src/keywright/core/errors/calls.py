@@ -1,36 +1,54 @@
-"""What is wrong with a call: who makes it, and how it is written."""
+"""Errors of a call: of its caller's rights, and of the request's form."""
 
-from keywright.core.errors.root import KeywrightError
+from typing import Any
+
+from keywright.core.errors.root import V2, KeywrightError
+
+_AUTHENTICATION = "lmfwc_rest_authentication_error"
+_NO_ROUTE = ("rest_no_route", "No route was found matching the URL and request method.")
+_NOT_ALLOWED = "Your role does not allow this"
 
 
 class AccessDenied(KeywrightError):
-    """Who is calling is not known, or may not do this."""
+    """The caller is not known, or may not do this."""
 
     code = "access.denied"
+    status = 403
+    sentence = "You may not do this."
 
 
 class CredentialsMissing(AccessDenied):
     """The call needs an API key, and has none or half of one."""
 
     code = "access.credentials_missing"
+    sentence = "Name and password are needed."
+    v2 = V2(401, _AUTHENTICATION, "Consumer key or secret is missing.")
 
 
 class CredentialsInvalid(AccessDenied):
     """No API key in force has this consumer key and consumer secret."""
 
     code = "access.credentials_invalid"
+    sentence = "The name or the password is wrong."
+    v2 = V2(401, _AUTHENTICATION, "Consumer key or secret is invalid.")
 
 
 class NoReadPermission(AccessDenied):
     """The API key may not do this."""
 
     code = "access.no_read_permission"
+    heading = _NOT_ALLOWED
+    sentence = "You may not look at this."
+    v2 = V2(401, _AUTHENTICATION, "The API key provided does not have read permissions.")
 
 
 class NoWritePermission(AccessDenied):
     """The API key may not change anything."""
 
     code = "access.no_write_permission"
+    heading = _NOT_ALLOWED
+    sentence = "You may look at this, not change it."
+    v2 = V2(401, _AUTHENTICATION, "The API key provided does not have write permissions.")
 
 
 class RateLimited(AccessDenied):
@@ -40,28 +58,44 @@ class RateLimited(AccessDenied):
     """
 
     code = "access.rate_limited"
+    status = 429
+    sentence = "Too many attempts failed. Please wait {seconds}."
+    v2 = V2(429, "rate_limited", "Too many failed requests. Please try again later.")
+    example = (12,)
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(retry_after)
         self.retry_after = retry_after
+
+    def facts(self) -> dict[str, Any]:
+        """``seconds`` is a number with its noun."""
+        noun = "second" if self.retry_after == 1 else "seconds"
+        return super().facts() | {"seconds": f"{self.retry_after:,} {noun}"}
 
 
 class TooManyChanges(RateLimited):
     """Too many activations of this license, or from this address, have succeeded."""
 
     code = "access.too_many_changes"
+    v2 = V2(429, "rate_limited", "Too many activations in a short time. Please try again later.")
 
 
 class BadRequest(KeywrightError):
     """The request does not name something that can be done."""
 
     code = "request.bad"
+    status = 400
+    sentence = "What was sent cannot be understood."
 
 
 class NoSuchAddress(BadRequest):
     """Nothing exists at this address; a `/` in a key must be written `%2F`."""
 
     code = "request.no_such_address"
+    status = 404
+    heading = "There is no such page"
+    sentence = "The address may be old, or have a typing error."
+    v2 = V2(404, *_NO_ROUTE)
 
 
 class MethodNotAllowed(BadRequest):
@@ -71,6 +105,10 @@ class MethodNotAllowed(BadRequest):
     """
 
     code = "request.method_not_allowed"
+    status = 405
+    sentence = "The page exists, but not for what was sent."
+    v2 = V2(405, *_NO_ROUTE)
+    example = (("GET", "POST", "OPTIONS"),)
 
     def __init__(self, allowed: tuple[str, ...]) -> None:
         super().__init__(allowed)
@@ -81,57 +119,87 @@ class PrefetchRefused(BadRequest):
     """The call is a browser's prefetch, which must not change anything."""
 
     code = "request.prefetch_refused"
+    status = 403
+    sentence = "A prefetch must not change anything."
+    v2 = V2(403, "rest_forbidden", "A prefetch must not change anything. Send an ordinary request.")
 
 
 class MalformedRequest(BadRequest):
     """The bytes that came are not well-formed HTTP."""
 
     code = "request.malformed"
+    sentence = "What was sent is not a well-formed request."
+    v2 = V2(400, "bad_request", "The request is not well-formed HTTP.")
 
 
 class BodyIncomplete(BadRequest):
     """The caller disconnected before the whole body had come."""
 
     code = "request.body_incomplete"
+    sentence = "What was sent did not arrive completely. Please send it again."
+    v2 = V2(400, "bad_request", "The request body did not arrive completely.")
 
 
 class MalformedJson(BadRequest):
     """The content type of the body is JSON, but the body is not JSON."""
 
     code = "request.malformed_json"
+    sentence = "What was sent is not well-formed."
+    v2 = V2(400, "rest_invalid_json", "Invalid JSON body passed.")
 
 
 class MalformedForm(BadRequest):
     """The query or the body is not a form, or has over 1,000 fields."""
 
     code = "request.malformed_form"
+    sentence = "What was sent is not a form of these pages."
+    v2 = V2(400, "rest_invalid_form", "Invalid form body passed.")
 
 
 class BodyTooLarge(BadRequest):
     """The body is over the limit: 1 MiB, a setting; 64 KiB without an API key that may read or write."""
 
     code = "request.body_too_large"
+    status = 413
+    sentence = "What was sent is too large."
+    v2 = V2(413, "rest_body_too_large", "The request body is too large.")
 
 
 class AddressTooLong(BadRequest):
     """Path and query are over 8 KiB."""
 
     code = "request.address_too_long"
-
-
-class HeadersTooLarge(BadRequest):
-    """The request line and headers are over 32 KiB."""
-
-    code = "request.headers_too_large"
-
-
-class RequestTooSlow(BadRequest):
-    """The request's headers or its body did not arrive within 10 seconds."""
-
-    code = "request.too_slow"
+    status = 414
+    sentence = "The address is too long."
+    v2 = V2(414, "rest_uri_too_long", "The address is too long.")
 
 
 class EncodedBody(BadRequest):
     """The body is compressed."""
 
     code = "request.encoded_body"
+    status = 415
+    sentence = "Compressed forms are not accepted."
+    v2 = V2(
+        415,
+        "rest_unsupported_encoding",
+        "Compressed request bodies are not accepted. Send the body as it is.",
+    )
+
+
+class HeadersTooLarge(BadRequest):
+    """The request line and headers are over 32 KiB."""
+
+    code = "request.headers_too_large"
+    status = 431
+    sentence = "The request's headers are too large."
+    v2 = V2(431, "rest_headers_too_large", "The request headers are too large.")
+
+
+class RequestTooSlow(BadRequest):
+    """The request's headers or its body did not arrive within 10 seconds."""
+
+    code = "request.too_slow"
+    status = 408
+    sentence = "What was sent took too long to arrive. Please send it again."
+    v2 = V2(408, "rest_request_timeout", "The request took too long to arrive.")

@@ -1,20 +1,44 @@
-"""What is wrong on our side: with the database, the settings, the processes."""
+"""Faults of the server: of the database, the settings, the processes."""
 
 from typing import ClassVar
 
-from keywright.core.errors.root import KeywrightError
+from keywright.core.errors.root import V2, KeywrightError
+
+_UNAVAILABLE = "service_unavailable"
 
 
 class Fault(KeywrightError):
     """Something is wrong inside the server."""
 
     code = "fault.internal"
+    hint = (
+        "this is a fault of Keywright ({detail}), and nothing was changed; "
+        "run with KEYWRIGHT_DEBUG=1 for the details."
+    )
+    v2 = V2(
+        500,
+        "internal_server_error",
+        "Something went wrong on our side. The request was not carried out.",
+    )
+
+
+class RejectedByDatabase(Fault):
+    """The database rejected a write; the whole transaction was rolled back."""
+
+    code = "fault.rejected_by_database"
 
 
 class Unavailable(Fault):
-    """Cannot be answered now; asking again in ``retry_after`` whole seconds may succeed."""
+    """The call cannot be answered now; the same call may succeed later.
+
+    ``retry_after`` is whole seconds to wait.
+    """
 
     code = "fault.unavailable"
+    status = 503
+    sentence = "The database does not answer right now. Nothing was changed; try again in a moment."
+    hint = "the database failed ({detail}). Look whether it runs and can be written, then try again."
+    v2 = V2(503, _UNAVAILABLE, "The service is not available right now. Please try again.")
     retry_after: ClassVar[int] = 1
 
 
@@ -22,6 +46,8 @@ class QueueFull(Unavailable):
     """More calls are waiting than the server accepts."""
 
     code = "fault.queue_full"
+    sentence = "Too many requests are waiting. Nothing was changed; try again in a moment."
+    v2 = V2(503, _UNAVAILABLE, "Too many requests are waiting. Please try again.")
 
 
 class WaitedTooLong(Unavailable):
@@ -34,6 +60,7 @@ class ShuttingDown(Unavailable):
     """The server is stopping; it finishes the calls that it has accepted."""
 
     code = "fault.shutting_down"
+    sentence = "The server is about to stop. Nothing was changed; try again later."
 
 
 class StoreUnavailable(Unavailable):
@@ -58,6 +85,7 @@ class StoreBusy(Unavailable):
     """Another process is writing to the database."""
 
     code = "fault.store_busy"
+    hint = "another program has been writing to the database for too long. Try again."
 
 
 class StoreConflict(Unavailable):
@@ -81,27 +109,34 @@ class FateUnknown(Unavailable):
     """
 
     code = "fault.fate_unknown"
-
-
-class RejectedByDatabase(Fault):
-    """The database rejected a write; the whole transaction was rolled back."""
-
-    code = "fault.rejected_by_database"
+    heading = "It is not known whether this was done"
+    sentence = (
+        "The connection to the database broke at the last moment. Check whether it was done, then try again."
+    )
+    v2 = V2(
+        503, _UNAVAILABLE, "It is not known whether the request was carried out. Please look, or try again."
+    )
 
 
 class ConfigurationError(KeywrightError):
     """The settings or the data directory cannot be used; the text says what to do."""
 
     code = "configuration"
+    hint = "{detail}"
+    v2 = None
 
 
 class StoreError(KeywrightError):
     """The database is not one that this version can use; the text says what to do."""
 
     code = "store"
+    hint = "{detail}"
+    v2 = None
 
 
 class WorkerFailed(KeywrightError):
     """A server process ended before it was ready; the log says why."""
 
     code = "worker"
+    hint = "a server process could not start; the log says why."
+    v2 = None

@@ -1,9 +1,93 @@
-"""The root of the tree of errors."""
+"""The root of the tree of errors, and the groups of refusals."""
 
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
+
+from keywright.core.examples import EXAMPLE_KEY, EXAMPLE_TOKEN
+
+
+class V2(NamedTuple):
+    """An answer of the v2 interface. Shipped programs match on these: they are part of the contract (§4)."""
+
+    status: int
+    code: str
+    sentence: str
 
 
 class KeywrightError(Exception):
-    """The root: everything that Keywright raises on purpose."""
+    """Everything that Keywright raises on purpose.
 
+    The first paragraph of a class's docstring says when it is raised; the OpenAPI document shows it, too. Its
+    attributes say what each interface answers; a class inherits those that it does not set. Sentences are
+    format strings over ``facts``.
+    """
+
+    #: Stable: may be logged, counted and matched. Each class has its own.
     code: ClassVar[str] = "error"
+    #: The HTTP status of a page.
+    status: ClassVar[int] = 500
+    #: The heading of the page; "" stands for the usual heading of the status.
+    heading: ClassVar[str] = ""
+    #: The sentence of the page: no license key, token or other secret.
+    sentence: ClassVar[str] = "This is a fault of the server, and nothing was changed. Its log says more."
+    #: The sentence of the terminal, which says what to do; "" stands for the sentence of the page.
+    hint: ClassVar[str] = ""
+    #: The answer of v2; None for an error that no call of v2 meets.
+    v2: ClassVar[V2 | None] = None
+    #: The arguments that make an example of this error.
+    example: ClassVar[tuple[Any, ...]] = ()
+
+    def facts(self) -> dict[str, Any]:
+        """The values that sentences may name: the error's attributes, ``code`` and ``detail``, its text."""
+        return {"code": self.code, "detail": str(self) or self.code, **vars(self)}
+
+    def say(self, sentence: str) -> str:
+        """The sentence with the facts of this error."""
+        return sentence.format(**self.facts())
+
+
+class Refusal(KeywrightError):
+    """The command was understood and declined; nothing was changed by it."""
+
+    code = "refused"
+    status = 409
+    sentence = "Keywright declined this ({code})."
+
+
+class LicenseRefusal(Refusal):
+    """A refusal about one license key."""
+
+    example = (EXAMPLE_KEY,)
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+class TokenRefusal(Refusal):
+    """A refusal about one activation token."""
+
+    example = (EXAMPLE_TOKEN,)
+
+    def __init__(self, token: str) -> None:
+        super().__init__(token)
+        self.token = token
+
+
+class FieldRefusal(Refusal):
+    """A refusal about one field, by its name."""
+
+    status = 422
+    example = ("charset",)
+
+    def __init__(self, field: str) -> None:
+        super().__init__(field)
+        self.field = field
+
+    def facts(self) -> dict[str, Any]:
+        """``field_in_words`` has spaces."""
+        return super().facts() | {"field_in_words": self.field.replace("_", " ")}
+
+
+def v2_data_error(sentence: str) -> V2:
+    """The answer of v2 to most commands that it declines."""
+    return V2(404, "lmfwc_rest_data_error", sentence)

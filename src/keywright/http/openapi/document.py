@@ -7,6 +7,7 @@ from typing import Any
 
 from keywright import __version__
 from keywright.config import Settings
+from keywright.core.examples import EXAMPLE_KEY
 from keywright.http.openapi import schemas
 from keywright.http.openapi.refusals import catalog
 from keywright.http.openapi.responses import HEADERS, responses
@@ -50,7 +51,7 @@ _KEY: Schema = {
     "required": True,
     "description": "The license key, percent-encoded once.",
     "schema": {"type": "string", "minLength": 1},
-    "example": wire_types.EXAMPLE_KEY,
+    "example": EXAMPLE_KEY,
 }
 _ID: Schema = {
     "name": "id",

@@ -10,6 +10,7 @@ from urllib.parse import unquote_to_bytes
 from msgspec import Struct
 
 from keywright.core import errors as e
+from keywright.core import examples
 from keywright.http.v2 import generators, licenses, schemas, wire
 from keywright.http.v2.call import Answer, Call
 from keywright.http.v2.messages import NO_SAYINGS, Sayings
@@ -88,7 +89,7 @@ _VALIDATE = Action(
     takes=schemas.TokenParameters,
     gives=schemas.ValidatedLicense,
     refusals=(e.UnknownLicense, e.TokenNotActive),
-    example={"token": schemas.EXAMPLE_TOKEN},
+    example={"token": examples.EXAMPLE_TOKEN},
 )
 _DEACTIVATE = Action(
     "deactivate",
@@ -97,8 +98,8 @@ _DEACTIVATE = Action(
     takes=schemas.TokenParameters,
     gives=schemas.DeactivatedLicense,
     refusals=(e.UnknownLicense, e.TokenNotActive, e.NothingActive),
-    sayings={e.UnknownLicense: "License Key: {e.key} could not be found or is deactivated."},
-    example={"token": schemas.EXAMPLE_TOKEN},
+    sayings={e.UnknownLicense: "License Key: {key} could not be found or is deactivated."},
+    example={"token": examples.EXAMPLE_TOKEN},
 )
 _LIST = Action(
     "list_licenses",
@@ -117,7 +118,7 @@ _CREATE = Action(
     gives=schemas.License,
     refusals=(e.InvalidLicenseKey, e.LicenseKeyTaken, e.InvalidStatus),
     example={
-        "license_key": schemas.EXAMPLE_KEY,
+        "license_key": examples.EXAMPLE_KEY,
         "order_id": 1042,
         "product_id": 7,
         "user_id": 311,

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from keywright.core.examples import EXAMPLE_KEY, EXAMPLE_TOKEN
 from keywright.core.parsing import MAX_COUNT, MAX_ID, MAX_LABEL_LENGTH, MAX_META_BYTES, MAX_USER_AGENT_LENGTH
 from keywright.licensing.activations.model import ActivationSource
 from keywright.licensing.licenses.keys import MAX_KEY_LENGTH
@@ -66,8 +67,6 @@ Nothing = Annotated[list[None], Meta(max_length=0, description="Always empty.")]
 
 # --- records ------------------------------------------------------------------------------------------
 
-EXAMPLE_KEY = "KW7Q-2MXD-94TB-VH3C"
-EXAMPLE_TOKEN = "8d0f3b6e52c94a17a1c05de98b7f24630c5e1d9a"  # noqa: S105 (no secret)
 _CREATED, _UPDATED = "2026-01-12 09:30:05", "2026-03-02 17:04:41"
 CreatedAt = Annotated[Time, _about("Creation time, in UTC.", _CREATED)]
 UpdatedAt = Annotated[Time, _about("Time of the last change, in UTC; at first, `createdAt`.", _UPDATED)]

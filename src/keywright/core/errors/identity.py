@@ -1,0 +1,53 @@
+"""Refusals about users and API keys. No call of v2 meets them."""
+
+from keywright.core.errors.root import Refusal
+
+
+class UserExists(Refusal):
+    """There is a user of this name already."""
+
+    code = "user.exists"
+    sentence = "There is a user of this name already."
+    hint = "there is a user of this name already. Choose another name."
+    v2 = None
+
+
+class UnknownUser(Refusal):
+    """There is no user with this name or number, or none who may sign in."""
+
+    code = "user.unknown"
+    status = 404
+    sentence = "There is no such user."
+    hint = "there is no user of this name. `keywright user list` shows those there are."
+    v2 = None
+
+
+class LastAdministrator(Refusal):
+    """No administrator would be left."""
+
+    code = "user.last_administrator"
+    sentence = "There is no other administrator. Make another user one first."
+    hint = "no administrator would be left. Make another administrator first."
+    v2 = None
+
+
+class SetupOver(Refusal):
+    """The first administrator is made already."""
+
+    code = "user.setup_over"
+    sentence = "The first administrator was made already. Sign in instead."
+    hint = (
+        "there are users already, so no link makes the first administrator any more. "
+        "`keywright user create` makes another user."
+    )
+    v2 = None
+
+
+class UnknownApiKey(Refusal):
+    """There is no API key with this id that is still in force."""
+
+    code = "api_key.unknown"
+    status = 404
+    sentence = "There is no such API key in force."
+    hint = "no API key with this number is in force. `keywright apikey list` shows those there are."
+    v2 = None

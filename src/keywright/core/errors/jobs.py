@@ -1,0 +1,50 @@
+"""Refusals about jobs. No call of v2 meets them."""
+
+from keywright.core.errors.root import Refusal
+
+
+class UnknownJob(Refusal):
+    """There is no job with this id."""
+
+    code = "job.unknown"
+    status = 404
+    sentence = "There is no such job."
+    v2 = None
+    example = (7,)
+
+    def __init__(self, job_id: int) -> None:
+        super().__init__(job_id)
+        self.job_id = job_id
+
+
+class JobOver(Refusal):
+    """The job has ended."""
+
+    code = "job.over"
+    sentence = "The job has ended already."
+    v2 = None
+
+
+class TooManyJobs(Refusal):
+    """The most jobs that may wait are waiting."""
+
+    code = "job.too_many"
+    sentence = "Too many jobs are waiting. Let some of them end first."
+    v2 = None
+
+
+class StepOver(Refusal):
+    """The step is done or is another process's: the job has ended, or moved on, or was claimed anew."""
+
+    code = "job.step_over"
+    sentence = "The job has moved on already."
+    v2 = None
+
+
+class FileGone(Refusal):
+    """The job has made no file, or the file has been deleted."""
+
+    code = "job.file_gone"
+    status = 404
+    sentence = "There is no file here (any more): files are kept for 24 hours."
+    v2 = None

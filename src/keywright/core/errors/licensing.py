@@ -1,0 +1,193 @@
+"""Refusals about licenses and their activations."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from keywright.core.errors.root import V2, FieldRefusal, LicenseRefusal, Refusal, TokenRefusal, v2_data_error
+from keywright.core.parsing import write_time
+
+
+class UnknownLicense(LicenseRefusal):
+    """No license has this key, or the caller may not see it."""
+
+    code = "license.unknown"
+    status = 404
+    sentence = "There is no such license. It may have been deleted."
+    hint = "there is no license with the key {key}. `keywright license list` shows those there are."
+    v2 = v2_data_error("License Key: {key} could not be found.")
+
+
+class LicenseExpired(Refusal):
+    """The license has expired.
+
+    It was valid up to, not including, ``expires_at``.
+    """
+
+    code = "license.expired"
+    sentence = "The license expired on {expires_at} (UTC). Extend it first."
+    hint = (
+        "the license expired at {expires_at} (UTC). "
+        "Give it more time with `keywright license update KEY --expires-at TIME`."
+    )
+    v2 = V2(404, "lmfwc_rest_license_expired", "The license Key expired on {expires_at} (UTC).")
+    example = (datetime(2020, 1, 1, tzinfo=UTC),)
+
+    def __init__(self, expires_at: datetime) -> None:
+        super().__init__(expires_at)
+        self.expires_at = expires_at
+
+    def facts(self) -> dict[str, Any]:
+        """``expires_at`` is written as everywhere on the wire."""
+        return super().facts() | {"expires_at": write_time(self.expires_at)}
+
+
+class LicenseInactive(LicenseRefusal):
+    """The license's status is inactive."""
+
+    code = "license.inactive"
+    sentence = "The license is inactive. Make it active first."
+    hint = "the license {key} is inactive. Change that with `keywright license update KEY --status active`."
+    v2 = V2(404, "lmfwc_rest_license_inactive", "License Key: {key} is inactive.")
+
+
+class LicenseDisabled(LicenseRefusal):
+    """The license's status is disabled."""
+
+    code = "license.disabled"
+    sentence = "The license is disabled. Enable it first."
+    hint = "the license {key} is disabled. Change that with `keywright license update KEY --status active`."
+    v2 = V2(404, "lmfwc_rest_license_inactive", "License Key: {key} is disabled.")
+
+
+class LimitReached(LicenseRefusal):
+    """Every place of the license is taken."""
+
+    code = "license.limit_reached"
+    sentence = "Every place of the license is taken. Deactivate one, or raise the limit."
+    hint = (
+        "every place of the license {key} is taken. Deactivate one, or raise its limit with "
+        "`keywright license update KEY --max N`."
+    )
+    v2 = v2_data_error("License Key: {key} reached maximum activation count.")
+
+
+class NothingActive(LicenseRefusal):
+    """The license has no active activation."""
+
+    code = "license.nothing_active"
+    sentence = "The license has no active places."
+    hint = "the license {key} has no active place; there is nothing to deactivate."
+    v2 = v2_data_error("License Key: {key} has not been activated yet.")
+
+
+class InvalidLicenseKey(Refusal):
+    """The key is missing, empty or over 255 characters, or has control characters."""
+
+    code = "license.key_invalid"
+    status = 422
+    sentence = "This cannot be a license key: it has 1 to 255 characters, none of them unprintable."
+    hint = "this cannot be a license key: it must have 1 to 255 characters, and no control characters."
+    v2 = v2_data_error("License key is invalid.")
+
+
+class LicenseKeyTaken(Refusal):
+    """Another license has this key."""
+
+    code = "license.key_taken"
+    sentence = "Another license has this key already."
+    hint = "another license has this key already. Choose another key."
+    v2 = v2_data_error("This license key already exists.")
+
+
+class InvalidStatus(Refusal):
+    """The status is neither the name nor the number of a status."""
+
+    code = "license.status_invalid"
+    status = 422
+    sentence = "A license is sold, delivered, active, inactive or disabled."
+    hint = "there is no such status. Use sold, delivered, active, inactive or disabled."
+    v2 = v2_data_error("License Key status is invalid")
+
+
+class NothingToChange(Refusal):
+    """The call has no field to change."""
+
+    code = "license.nothing_to_change"
+    status = 422
+    sentence = "There was nothing to change."
+    hint = "there is nothing to change. Give at least one option such as --max."
+    v2 = v2_data_error("No parameters were provided.")
+
+
+class FieldNotWritable(FieldRefusal):
+    """A field is unknown or read-only; nothing was changed."""
+
+    code = "license.field_not_writable"
+    sentence = "The field {field_in_words} cannot be changed."
+    hint = "the field {field} cannot be changed."
+    v2 = v2_data_error("The license key could not be updated.")
+
+
+class NoLicenses(Refusal):
+    """No license matches."""
+
+    code = "license.none"
+    status = 404
+    sentence = "There are no licenses yet."
+    hint = "there are no licenses. Make one with `keywright license create`."
+    v2 = v2_data_error("No License Keys available")
+
+
+class NeverExpires(LicenseRefusal):
+    """The license has no expiry that could be put off."""
+
+    code = "license.never_expires"
+    sentence = "The license never expires, so there is nothing to put off."
+    v2 = None
+
+
+class ExpiresLater(LicenseRefusal):
+    """The license is good for longer than that already."""
+
+    code = "license.expires_later"
+    sentence = "The license is good for longer than that already."
+    v2 = None
+
+
+class NoLimit(LicenseRefusal):
+    """The license has no limit that could be raised."""
+
+    code = "license.no_limit"
+    sentence = "The license has no limit that could be raised."
+    v2 = None
+
+
+class UnknownToken(TokenRefusal):
+    """This license has no activation with this token."""
+
+    code = "activation.unknown"
+    status = 404
+    sentence = "The license has no such activation."
+    hint = "the license has no activation with the token {token}. `keywright license show KEY` lists them."
+    v2 = v2_data_error("Activation Token: {token} could not be found.")
+
+
+class AlreadyActivated(TokenRefusal):
+    """The activation is already active."""
+
+    code = "activation.already_active"
+    sentence = "This place is taken already."
+    hint = "the activation {token} is active already."
+    v2 = v2_data_error("Activation Token: {token} is already activated.")
+
+
+class TokenNotActive(TokenRefusal):
+    """This license has no activation with this token, or it is deactivated."""
+
+    code = "activation.not_active"
+    sentence = "This place was given up already."
+    hint = (
+        "the license has no active place with the token {token}. "
+        "`keywright license show KEY` lists its activations."
+    )
+    v2 = v2_data_error("Activation Token: {token} could not be found or is deactivated.")
