@@ -63,7 +63,7 @@ def keys(
     return [one.key for one in pages.page(tx, where, skip=skip, limit=limit)]
 
 
-@pytest.mark.usefixtures("batches")
+@pytest.mark.usefixtures("executor")
 def test_pages_follow_each_other_without_a_gap(storage: Storage) -> None:
     pages = Pages()
     with storage.read() as tx:
@@ -76,7 +76,7 @@ def test_pages_follow_each_other_without_a_gap(storage: Storage) -> None:
         assert keys(tx, pages, 31) == ["key 31", "key 32", "key 33", "key 34"]
 
 
-@pytest.mark.usefixtures("batches")
+@pytest.mark.usefixtures("executor")
 def test_who_walks_through_a_long_list_skips_nothing_again(storage: Storage) -> None:
     pages = Pages()
     with storage.read() as tx:
@@ -87,7 +87,7 @@ def test_who_walks_through_a_long_list_skips_nothing_again(storage: Storage) -> 
         assert [one.count("SELECT") for one in said] == [1]
 
 
-@pytest.mark.usefixtures("batches")
+@pytest.mark.usefixtures("executor")
 def test_what_is_skipped_is_read_as_numbers_only(storage: Storage) -> None:
     with storage.read() as tx, statements(tx) as said:
         keys(tx, Pages(), 45)
