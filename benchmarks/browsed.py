@@ -222,7 +222,11 @@ def _save_counts(tx: WriteTransaction, licenses: int, now: datetime, chance: ran
         for name in ("license.activated", "license.validated", "license.deactivated")
     ]
     refusals: list[Values] = [
-        {"license_id": number, "times": chance.randrange(1, 50), "last_at": int(now.timestamp()) - number}
+        {
+            "license_id": number,
+            "refusals": chance.randrange(1, 50),
+            "last_refused_at": int(now.timestamp()) - number,
+        }
         for number in range(1, licenses, 100)
     ]
     _INSERT_COUNTS.execute(tx.connection, counts)

@@ -76,8 +76,8 @@ def hold(job_id: int, now: datetime = NOW, *, is_over: bool = False, claimed_by:
     return HoldJob(**by_user(now), job_id=job_id, claimed_by=claimed_by, is_over=is_over)
 
 
-def fail(job_id: int, said: str, claimed_by: str = WORKER) -> FailJob:
-    return FailJob(**by_user(), job_id=job_id, claimed_by=claimed_by, said=said)
+def fail(job_id: int, reason: str, claimed_by: str = WORKER) -> FailJob:
+    return FailJob(**by_user(), job_id=job_id, claimed_by=claimed_by, reason=reason)
 
 
 def decided(executor: Executor, command: Command) -> Any:

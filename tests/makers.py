@@ -138,7 +138,7 @@ def an_api_key(**fields: Any) -> ApiKey:
         "name": "shop",
         "permissions": Permissions.READ_WRITE,
         "product_id": None,
-        "hint": "1234567",
+        "key_suffix": "1234567",
         "secret_hash": bytes(32),
         "created_at": NOW,
         "revoked_at": None,
@@ -164,7 +164,7 @@ def a_session(**fields: Any) -> Session:
         "token_hash": hash_session_token(TOKEN),
         "user_id": 1,
         "created_at": NOW,
-        "seen_at": NOW,
+        "last_seen_at": NOW,
         "ip_address": "192.0.2.1",
         "user_agent": "browser/1.0",
     }
@@ -174,7 +174,7 @@ def a_session(**fields: Any) -> Session:
 def an_event(**fields: Any) -> Event:
     """License 1 was activated by a program."""
     defaults: dict[str, Any] = {
-        "at": NOW,
+        "occurred_at": NOW,
         "name": "license.activated",
         "license_id": 1,
         "activation_id": None,

@@ -139,7 +139,7 @@ class RunningServer:
         """End this API key."""
         with self._storage() as storage:
             for one in ask(storage, identity_store.list_api_keys):
-                if credentials[0].endswith(one.hint):
+                if credentials[0].endswith(one.key_suffix):
                     revoke_api_key(storage, one.id, _now())
 
     @contextmanager

@@ -78,7 +78,7 @@ def _access() -> Iterator[Command]:
                 permissions=Permissions.READ,
                 consumer_key_hash=sha256(text.encode()).hexdigest(),
                 secret_hash=bytes(32),
-                hint=text[-7:],
+                key_suffix=text[-7:],
             )
         )
         parts = {

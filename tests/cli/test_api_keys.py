@@ -65,7 +65,7 @@ def test_api_keys_are_listed_until_and_after_they_are_revoked(keywright: Keywrig
     assert keywright.json("apikey", "list") == []
     made = keywright.json("apikey", "create", "--name", "shop", "--permissions", "read_write")
     (listed,) = keywright.json("apikey", "list")
-    names = "id name permissions product_id hint created_at revoked_at last_used_at".split()
+    names = "id name permissions product_id key_suffix created_at revoked_at last_used_at".split()
     assert list(listed) == names
     assert listed["revoked_at"] is None
     assert "API key 1 is revoked." in keywright("apikey", "revoke", "1")

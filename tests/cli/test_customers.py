@@ -23,7 +23,7 @@ def test_a_customer_is_exported_with_whole_keys(keywright: Keywright, key: str) 
     (activation,) = license["activations"]
     assert (activation["label"], activation["ip_address"]) == ("Laptop CANARY", "127.0.0.1")
     assert [one["name"] for one in license["events"]] == ["license.created", "license.activated"]
-    assert activation["created_at"] == license["events"][1]["at"]
+    assert activation["created_at"] == license["events"][1]["occurred_at"]
 
 
 def test_of_an_unknown_customer_there_is_nothing_to_export(keywright: Keywright) -> None:

@@ -142,7 +142,7 @@ def test_show_answers_json_like_validate_and_adds_the_events(keywright: Keywrigh
     events = shown.pop("events")
     assert list(shown.items()) == on_the_wire(wire.validation(stored(keywright)))
     assert [one["name"] for one in events] == ["license.activated", "license.created"]
-    assert list(events[0]) == ["at", "name", "activation_id", "actor", "ip_address", "details"]
+    assert list(events[0]) == ["occurred_at", "name", "activation_id", "actor", "ip_address", "details"]
 
 
 def test_show_tells_the_latest_ten_events(keywright: Keywright) -> None:

@@ -155,9 +155,9 @@ def test_who_made_a_user_is_told_and_no_password_is(keywright: Keywright, ada: U
 
 def test_users_are_listed_without_what_their_passwords_are_known_by(keywright: Keywright, ada: User) -> None:
     (listed,) = keywright.json("user", "list")
-    assert list(listed) == ["id", "name", "role", "created_at", "signed_in_at", "disabled_at"]
+    assert list(listed) == ["id", "name", "role", "created_at", "last_signed_in_at", "disabled_at"]
     assert (listed["name"], listed["role"]) == ("ada", "administrator")
-    assert listed["signed_in_at"] is listed["disabled_at"] is None
+    assert listed["last_signed_in_at"] is listed["disabled_at"] is None
     table = keywright("user", "list")
     assert "ada" in table
     assert "argon2" not in table

@@ -381,7 +381,7 @@ async def test_a_license_with_very_many_records_is_read_alone_and_aside(storage:
     records = [an_activation(id=n, token=f"{n:040x}", license_id=9, deactivated_at=NOW) for n in range(501)]
 
     def insert(tx: WriteTransaction) -> None:
-        license_store.save_new_licenses(tx, [a_license(id=9, key="large", deactivated_records=501)])
+        license_store.save_new_licenses(tx, [a_license(id=9, key="large", deactivated_count=501)])
         activation_store.save_new_activations(tx, records)
 
     change(storage.inner, insert)

@@ -117,7 +117,7 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 def a_step() -> ExportStep:
     """Of a job that there is not."""
     fields: dict[str, Any] = {"job_id": 1, "claimed_by": "a worker", "position": 0, "is_last": True}
-    return ExportStep(context=Context(NOW, an_origin()), piece=b"", amount=0, last_id=0, **fields)
+    return ExportStep(context=Context(NOW, an_origin()), chunk=b"", amount=0, last_id=0, **fields)
 
 
 async def until_patience_is_over() -> None:

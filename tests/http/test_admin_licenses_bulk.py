@@ -52,7 +52,7 @@ def over(server: RunningServer, number: int) -> Job:
         return job.finished_at is not None
 
     wait_until(is_over, "the job's end")
-    assert done[-1].state is JobState.DONE, done[-1].said
+    assert done[-1].state is JobState.DONE, done[-1].messages
     return done[-1]
 
 

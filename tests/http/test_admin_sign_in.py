@@ -203,7 +203,7 @@ def test_whoever_goes_on_stays_signed_in(visitor: Visitor) -> None:
     # That was noted, so that it counts from now on.
     end_in = look_up(visitor.server, lambda tx: sessions.find_signed_in(tx, visitor.token, asked()["now"]))
     for _ in range(200):
-        if asked()["now"] - end_in.session.seen_at < timedelta(minutes=1):
+        if asked()["now"] - end_in.session.last_seen_at < timedelta(minutes=1):
             break
         end_in = look_up(
             visitor.server, lambda tx: sessions.find_signed_in(tx, visitor.token, asked()["now"])

@@ -247,7 +247,7 @@ def test_a_page_that_asks_by_itself_keeps_nobody_signed_in(server: RunningServer
 
         def seen(token: str) -> bool:
             found = look_up(server, lambda tx: find_signed_in(tx, token, asked()["now"]))
-            return bool(found.session.seen_at > long_ago)
+            return bool(found.session.last_seen_at > long_ago)
 
         # Who came later is noted later.
         wait_until(lambda: seen(there.token), "who is there to be noted")

@@ -74,9 +74,9 @@ def test_activations_and_reactivations_refused_at_the_limit_are_counted_by_licen
         assert vendor.activate(key, "0" * 40).status == 404
         vendor.activated(roomy)
     assert own.stop() == 0
-    [(times, last_at)] = own.sql("SELECT times, last_at FROM limit_refusals")
+    [(times, last_refused_at)] = own.sql("SELECT refusals, last_refused_at FROM limit_refusals")
     assert times == 2
-    assert abs(last_at - time.time()) < 60
+    assert abs(last_refused_at - time.time()) < 60
 
 
 def test_the_last_use_of_an_api_key_is_saved(own: RunningServer) -> None:

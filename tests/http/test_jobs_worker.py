@@ -256,7 +256,7 @@ async def test_a_job_that_meets_a_fault_again_and_again_is_given_up(
     bad, good = house.executor.execute([start(a_generation(10)), start(a_change("disable"))])
     async with house.open():
         failed, done = await house.ended(bad.id), await house.ended(good.id)
-    assert (failed.state, failed.said) == (
+    assert (failed.state, failed.messages) == (
         JobState.FAILED,
         "An unexpected error; the server's log says more.",
     )
@@ -431,7 +431,9 @@ async def test_a_step_that_takes_too_long_however_small_ends_its_job_with_a_sent
         good = decided(house.executor, start(a_generation(10)))
         assert (await house.ended(good.id)).state is JobState.DONE
     assert failed.state is JobState.FAILED
-    assert (failed.said or "").startswith("A step took too long again and again, even with a single license.")
+    assert (failed.messages or "").startswith(
+        "A step took too long again and again, even with a single license."
+    )
     assert 50 <= failed.done < 60
     assert sizes[-3:] == [1, 1, 1]
 

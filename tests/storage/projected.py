@@ -89,7 +89,9 @@ def right_counts(storage: Storage) -> dict[tuple[int, str], int]:
     """The same, counted from the events."""
     return ask(
         storage,
-        lambda tx: dict(Counter((day(one.at), one.name) for one in tx.connection.execute(select(events)))),
+        lambda tx: dict(
+            Counter((day(one.occurred_at), one.name) for one in tx.connection.execute(select(events)))
+        ),
     )
 
 

@@ -27,8 +27,8 @@ def test_an_issued_api_key_is_known_by_its_two_halves(storage: Storage) -> None:
     issued = issue_api_key(storage, "shop", Permissions.CLIENT, NOW, product_id=5)
     caller = caller_with(storage, issued.consumer_key, issued.consumer_secret)
     assert caller == Caller(issued.api_key.id, "shop", Permissions.CLIENT, 5)
-    assert issued.consumer_key.endswith(issued.api_key.hint)
-    assert len(issued.api_key.hint) == 7
+    assert issued.consumer_key.endswith(issued.api_key.key_suffix)
+    assert len(issued.api_key.key_suffix) == 7
 
 
 def test_halves_of_two_api_keys_do_not_fit_together(storage: Storage) -> None:
@@ -63,14 +63,14 @@ def test_who_gave_and_ended_access_is_known_and_no_secret_is(storage: Storage) -
     with storage.read() as tx:
         created, revoked, other = reversed(event_store.list_events(tx, 0, limit=9))
     number = issued.api_key.id
-    assert (created.name, created.actor, created.at) == ("api_key.created", "cli:root", NOW)
+    assert (created.name, created.actor, created.occurred_at) == ("api_key.created", "cli:root", NOW)
     assert created.details == {
         "api_key_id": number,
         "api_key": "shop",
         "permissions": "client",
         "product_id": 5,
     }
-    assert (revoked.name, revoked.actor, revoked.at) == ("api_key.revoked", "cli:root", LATER)
+    assert (revoked.name, revoked.actor, revoked.occurred_at) == ("api_key.revoked", "cli:root", LATER)
     assert revoked.details == {"api_key_id": number}
     assert other.actor == "program"
 

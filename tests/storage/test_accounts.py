@@ -111,7 +111,12 @@ def test_a_user_is_found_by_name_and_by_number(storage: Storage, alice: User, bo
         assert find_user_by_id(tx, 99) is None
         for name in ("Bob", "bo", "", "bob\0", "\udc80"):
             assert find_user(tx, name) is None
-    assert (bob.role, bob.created_at, bob.disabled_at, bob.signed_in_at) == (Role.READER, NOW, None, None)
+    assert (bob.role, bob.created_at, bob.disabled_at, bob.last_signed_in_at) == (
+        Role.READER,
+        NOW,
+        None,
+        None,
+    )
     assert told(storage)[1] == ("user.created", {"user_id": bob.id, "user": "bob", "role": "reader"})
 
 
@@ -297,7 +302,7 @@ def test_who_signs_in_is_known_by_the_token(storage: Storage, executor: Executor
     found = signed_in(storage, LATER)
     assert found is not None
     assert found.session == session
-    assert (found.user.id, found.user.signed_in_at) == (bob.id, LATER)
+    assert (found.user.id, found.user.last_signed_in_at) == (bob.id, LATER)
     assert signed_in(storage, LATER, token="another") is None
     happened = events(storage)[-1]
     assert (happened.name, happened.actor, happened.ip_address) == (
@@ -333,13 +338,13 @@ def test_a_session_ends_when_nobody_comes_by_for_thirty_minutes(
     executor.execute([start_session(alice.id)])
     assert signed_in(storage, NOW + SESSION_IDLE - SECOND) is not None
     assert signed_in(storage, NOW + SESSION_IDLE) is None
-    seen_at = NOW + SESSION_IDLE - SECOND
-    assert executor.execute([see_session(now=seen_at)]) == [
-        a_session(user_id=alice.id, seen_at=seen_at, user_agent="program/1.0")
+    last_seen_at = NOW + SESSION_IDLE - SECOND
+    assert executor.execute([see_session(now=last_seen_at)]) == [
+        a_session(user_id=alice.id, last_seen_at=last_seen_at, user_agent="program/1.0")
     ]
-    assert signed_in(storage, seen_at + SESSION_IDLE - SECOND) is not None
-    assert executor.execute([see_session(now=seen_at + SESSION_IDLE)]) == [None]
-    assert signed_in(storage, seen_at + SESSION_IDLE) is None
+    assert signed_in(storage, last_seen_at + SESSION_IDLE - SECOND) is not None
+    assert executor.execute([see_session(now=last_seen_at + SESSION_IDLE)]) == [None]
+    assert signed_in(storage, last_seen_at + SESSION_IDLE) is None
 
 
 def test_a_session_ends_after_twelve_hours_however_often_somebody_comes_by(
@@ -379,9 +384,9 @@ def test_who_signs_in_clears_away_the_sessions_that_are_over(
     long_ago, idle = NOW - SESSION_LONGEST, NOW - SESSION_IDLE
     executor.execute([start_session(alice.id, "old", now=long_ago)])
     sessions = [
-        a_session(token_hash=b"1" * 32, created_at=long_ago, seen_at=NOW),
-        a_session(token_hash=b"2" * 32, created_at=idle, seen_at=idle),
-        a_session(token_hash=b"3" * 32, created_at=long_ago + SECOND, seen_at=idle + SECOND),
+        a_session(token_hash=b"1" * 32, created_at=long_ago, last_seen_at=NOW),
+        a_session(token_hash=b"2" * 32, created_at=idle, last_seen_at=idle),
+        a_session(token_hash=b"3" * 32, created_at=long_ago + SECOND, last_seen_at=idle + SECOND),
     ]
     save_sessions(storage, sessions)
     executor.execute([start_session(alice.id)])

@@ -144,7 +144,7 @@ def test_deactivate_gives_up_one_place(executor: Executor, storage: Storage) -> 
     _, kept, given_up = executor.execute([create(limit=2), activate(), activate()])
     outcome = do(executor, deactivate(token_of(given_up), now=LATER))
     assert outcome.license == a_license(
-        times_activated=1, times_activated_max=2, deactivated_records=1, updated_at=LATER
+        times_activated=1, times_activated_max=2, deactivated_count=1, updated_at=LATER
     )
     assert [one.deactivated_at for one in outcome.activations] == [LATER]
     assert stored(storage).activations == kept.activations + outcome.activations
@@ -154,7 +154,7 @@ def test_deactivate_all_reports_the_records_that_it_deactivated(executor: Execut
     _, *taken = executor.execute([create()] + [activate()] * 3)
     before = do(executor, deactivate(token_of(taken[1])))
     outcome = do(executor, deactivate_all(now=LATER))
-    assert outcome.license == a_license(times_activated=0, deactivated_records=3, updated_at=LATER)
+    assert outcome.license == a_license(times_activated=0, deactivated_count=3, updated_at=LATER)
     assert [one.token for one in outcome.activations] == [token_of(taken[0]), token_of(taken[2])]
     assert {one.deactivated_at for one in outcome.activations} == {LATER}
     assert stored(storage).activations[1] == before.activations[0]

@@ -32,7 +32,7 @@ def insert_counts(tx: WriteTransaction, amounts: dict[tuple[int, str], int]) -> 
 
 def insert_refusals(tx: WriteTransaction, *refused: tuple[int, int, datetime]) -> None:
     values = [
-        {"license_id": number, "times": times, "last_at": int(at.timestamp())}
+        {"license_id": number, "refusals": times, "last_refused_at": int(at.timestamp())}
         for number, times, at in refused
     ]
     inserting(limit_refusals).execute(tx.connection, values)
@@ -105,9 +105,9 @@ def test_the_licenses_refused_last_are_named_but_not_those_that_are_gone(storage
         insert_refusals(tx, *((number, number, NOW - timedelta(hours=number)) for number in range(1, 15)))
         activation_store.delete_licenses(tx, {2})
     found = an_overview(storage).refused_lately
-    assert [(one.license.id, one.times) for one in found] == [(n, n) for n in (1, *range(3, 11))]
+    assert [(one.license.id, one.refusals) for one in found] == [(n, n) for n in (1, *range(3, 11))]
     assert found[0].license == licenses[0]
-    assert found[0].last_at == NOW - timedelta(hours=1)
+    assert found[0].last_refused_at == NOW - timedelta(hours=1)
 
 
 def test_the_latest_events_come_first(storage: Storage) -> None:

@@ -24,7 +24,7 @@ def details(storage: Storage, license_id: int) -> LicenseDetails | None:
 
 
 def test_a_license_comes_with_its_activations_the_active_and_the_latest_first(storage: Storage) -> None:
-    license = a_license(id=7, times_activated=2, deactivated_records=2)
+    license = a_license(id=7, times_activated=2, deactivated_count=2)
     ended = {"updated_at": NOW, "deactivated_at": NOW}
     made = [
         an_activation(id=1, token="1" * 40, license_id=7),
@@ -50,7 +50,7 @@ def test_of_very_many_activations_the_latest_200_are_shown_and_all_are_counted(s
         for number in range(500)
     ]
     with storage.write() as tx:
-        license_store.save_new_licenses(tx, [a_license(times_activated=125, deactivated_records=375)])
+        license_store.save_new_licenses(tx, [a_license(times_activated=125, deactivated_count=375)])
         activation_store.save_new_activations(tx, made)
     found = details(storage, 1)
     assert found is not None
@@ -79,7 +79,7 @@ def happened(storage: Storage) -> list[tuple[int, Event]]:
     chance = random.Random(9)
     events = [
         an_event(
-            at=START + timedelta(minutes=48 * number),
+            occurred_at=START + timedelta(minutes=48 * number),
             name=chance.choice(NAMES),
             actor=chance.choice(ACTORS),
             license_id=chance.choice((0, 0, 1, 2, 3)),
@@ -101,7 +101,7 @@ def is_asked_for(event: Event, asked: dict[str, Any]) -> bool:
         asked.get("license_id") in (None, event.license_id)
         and (name in (None, event.name) or (name.endswith(".") and event.name.startswith(name)))
         and (actor in (None, event.actor) or (actor.endswith(":") and event.actor.startswith(actor)))
-        and day in (None, event.at.date())
+        and day in (None, event.occurred_at.date())
     )
 
 

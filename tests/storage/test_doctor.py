@@ -80,7 +80,7 @@ def test_licenses_are_examined_in_steps(sold: Storage, monkeypatch: pytest.Monke
     [
         ("UPDATE licenses SET times_activated = 2 WHERE id = 1", ["counter.wrong"]),
         ("UPDATE licenses SET times_activated = 0 WHERE id = 1", ["counter.wrong"]),
-        ("UPDATE licenses SET deactivated_records = 0 WHERE id = 1", ["counter.wrong"]),
+        ("UPDATE licenses SET deactivated_count = 0 WHERE id = 1", ["counter.wrong"]),
         ("DELETE FROM activations WHERE deactivated_at IS NOT NULL", ["counter.wrong"]),
         (
             "UPDATE activations SET deactivated_at = 1 WHERE deactivated_at IS NULL AND license_id = 1",
@@ -104,7 +104,7 @@ def test_a_number_that_was_given_already_is_found(sold: Storage, broken: Broken,
     if database == "sqlite":
         broken("UPDATE sequences SET last_id = 1 WHERE name = 'license'")
     else:
-        broken("SELECT setval('license_numbers', 1)")
+        broken("SELECT setval('license_id_seq', 1)")
     assert codes(sold) == ["license.numbers"]
 
 
@@ -132,13 +132,13 @@ def test_a_counter_is_repaired_from_the_active_records(sold: Storage, broken: Br
 
 
 def test_a_counter_of_what_was_given_up_is_repaired_from_the_records(sold: Storage, broken: Broken) -> None:
-    broken("UPDATE licenses SET deactivated_records = 9 WHERE id = 1")
+    broken("UPDATE licenses SET deactivated_count = 9 WHERE id = 1")
     (finding,) = findings(sold)
     assert finding.what == "license 1 counts 9 activations that were given up, and has 1"
     doctor.repair(sold, finding, NOW, an_origin())
     assert findings(sold) == []
     with sold.read() as tx:
-        assert event_store.list_events(tx, 1, limit=1)[0].details == {"deactivated_records": [9, 1]}
+        assert event_store.list_events(tx, 1, limit=1)[0].details == {"deactivated_count": [9, 1]}
 
 
 def test_a_database_whose_oldest_records_are_gone_has_nothing_wrong(storage: Storage) -> None:

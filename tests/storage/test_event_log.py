@@ -18,7 +18,10 @@ MIDNIGHT = datetime(2026, 1, 15, tzinfo=UTC)
 
 
 def happened(storage: Storage, *moments: datetime, **fields: Any) -> None:
-    change(storage, lambda tx: event_store.save_events(tx, [an_event(at=one, **fields) for one in moments]))
+    change(
+        storage,
+        lambda tx: event_store.save_events(tx, [an_event(occurred_at=one, **fields) for one in moments]),
+    )
 
 
 def of_day(storage: Storage, day: date, **asked: Any) -> list[datetime]:
@@ -30,7 +33,7 @@ def of_day(storage: Storage, day: date, **asked: Any) -> list[datetime]:
             return event_pages.list_events(tx, day=day, before_id=before, limit=3, **asked)
 
         page = ask(storage, question)
-        found += [one.event.at for one in page.events]
+        found += [one.event.occurred_at for one in page.events]
         before = page.before_id
         if before is None:
             return found

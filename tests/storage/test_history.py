@@ -46,7 +46,7 @@ def a_history(
     the one before; they are returned, the active ones first.
     """
     license = a_license(
-        id=license_id, key=f"KEY-{license_id}", times_activated=active, deactivated_records=given_up
+        id=license_id, key=f"KEY-{license_id}", times_activated=active, deactivated_count=given_up
     )
     records = []
     for n in range(active + given_up):
@@ -88,7 +88,7 @@ def kept(storage: Storage, license_id: int = 1) -> list[str]:
             for one in license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=99)
             if one.id == license_id
         ]
-    assert license.deactivated_records == len(tokens)
+    assert license.deactivated_count == len(tokens)
     assert license.times_activated == len(records) - len(tokens)
     return tokens
 

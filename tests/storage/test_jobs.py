@@ -272,7 +272,7 @@ def test_a_job_that_is_given_up_says_why(executor: Executor, storage: Storage) -
         decided(executor, fail(job.id, "Too bad."))
     decided(executor, claim(storage))
     failed = decided(executor, fail(job.id, "Too bad."))
-    assert (failed.state, failed.said, failed.finished_at) == (JobState.FAILED, "Too bad.", NOW)
+    assert (failed.state, failed.messages, failed.finished_at) == (JobState.FAILED, "Too bad.", NOW)
     assert events_of(storage, 0)[-1].name == "job.failed"
 
 
@@ -310,7 +310,7 @@ def test_a_job_fails_whose_generator_goes(executor: Executor, storage: Storage) 
     next(work.steps())
     executor.execute([delete_generator(1)])
     (job,) = work.steps()
-    assert (job.state, job.done, job.said) == (
+    assert (job.state, job.done, job.messages) == (
         JobState.FAILED,
         KEYS_AT_ONCE,
         "The generator has been deleted.",
@@ -322,7 +322,7 @@ def test_a_job_fails_whose_generator_has_made_all_it_can(executor: Executor, sto
     executor.execute([create_generator(charset="0123456789", chunks=1, chunk_length=1, is_weak_allowed=True)])
     job = worked_through(executor, storage, a_generation(11))
     assert (job.state, job.done) == (JobState.FAILED, 0)
-    assert (job.said or "").startswith("The generator cannot make that many new keys")
+    assert (job.messages or "").startswith("The generator cannot make that many new keys")
     assert licenses(storage) == []
 
 
@@ -353,11 +353,11 @@ def test_a_change_changes_what_was_ordered_and_nothing_else(
     fill(executor, 2, **before)
     old = licenses(storage)
     job = worked_through(executor, storage, order, now=LATER)
-    assert (job.state, job.done, job.refused, job.said) == (JobState.DONE, 2, 0, None)
+    assert (job.state, job.done, job.refused, job.messages) == (JobState.DONE, 2, 0, None)
     assert licenses(storage) == [replace(one, **changes, updated_at=LATER, updated_by=None) for one in old]
     for one in old:
         event = events_of(storage, one.id)[-1]
-        assert (event.name, event.actor, event.at) == ("license.updated", ACTOR, LATER)
+        assert (event.name, event.actor, event.occurred_at) == ("license.updated", ACTOR, LATER)
         assert list(event.details or {}) == list(changes)
 
 
@@ -410,7 +410,7 @@ def test_what_is_refused_is_counted_and_the_first_are_told(
     old = licenses(storage)
     job = worked_through(executor, storage, order, now=LATER)
     assert (job.state, job.done, job.refused) == (JobState.DONE, amount_refused, amount_refused)
-    assert (job.said or "").split("\n") == [f"License {number}: {reason}." for number in range(1, 6)]
+    assert (job.messages or "").split("\n") == [f"License {number}: {reason}." for number in range(1, 6)]
     assert licenses(storage) == old
     assert [event.name for one in old for event in events_of(storage, one.id)] == ["license.created"] * len(
         old
@@ -420,7 +420,7 @@ def test_what_is_refused_is_counted_and_the_first_are_told(
 def test_an_extension_from_now_never_makes_it_shorter(executor: Executor, storage: Storage) -> None:
     fill(executor, 1, expires_at=NOW + 90 * DAY)
     job = worked_through(executor, storage, a_change("extend", 30, is_from_now=True))
-    assert (job.refused, job.said) == (1, "License 1: it is good for longer already.")
+    assert (job.refused, job.messages) == (1, "License 1: it is good for longer already.")
 
 
 def test_selected_licenses_are_changed_once_each_and_no_others(executor: Executor, storage: Storage) -> None:
@@ -429,7 +429,7 @@ def test_selected_licenses_are_changed_once_each_and_no_others(executor: Executo
     job = worked_through(executor, storage, order)
     assert [one.times_activated_max for one in licenses(storage)] == [1, 2, 1, 2, 1]
     assert (job.total, job.done, job.refused) == (3, 3, 1)
-    assert job.said == "License 99: it is not there any more."
+    assert job.messages == "License 99: it is not there any more."
 
 
 def test_the_licenses_that_a_search_finds_are_changed_and_no_others(

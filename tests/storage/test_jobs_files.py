@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 
 from keywright.core.errors import FileGone, UnknownJob
 from keywright.db import Storage, ask
-from keywright.db.schema import job_pieces
+from keywright.db.schema import job_file_chunks
 from keywright.engine.executor import Executor
 from keywright.jobs import files as job_files
 from keywright.jobs import store as job_store
@@ -79,10 +79,10 @@ def until_gone(reading: Iterator[bytes]) -> Iterator[bytes]:
         yield from reading
 
 
-def pieces(storage: Storage) -> list[tuple[int, int]]:
-    """The job and the number of every piece."""
+def chunks(storage: Storage) -> list[tuple[int, int]]:
+    """The job and the number of every chunk."""
     with storage.read() as tx:
-        return [(row.job_id, row.number) for row in tx.connection.execute(select(job_pieces))]
+        return [(row.job_id, row.number) for row in tx.connection.execute(select(job_file_chunks))]
 
 
 def forget(executor: Executor, storage: Storage, before: Any) -> None:
@@ -204,7 +204,7 @@ def test_no_cell_is_a_formula_wherever_lists_are_separated_otherwise(
 
 
 @pytest.mark.parametrize("amount", [0, 1, ROWS_AT_ONCE, ROWS_AT_ONCE + 1, 1000, 1001])
-def test_a_file_of_many_pieces_has_every_license_once(
+def test_a_file_of_many_chunks_has_every_license_once(
     executor: Executor, storage: Storage, amount: int
 ) -> None:
     for first in range(0, amount, 500):
@@ -214,7 +214,7 @@ def test_a_file_of_many_pieces_has_every_license_once(
     assert [row["license_key"] for row in parsed(read(storage, job.id))] == [
         f"KEY-{n}" for n in range(amount)
     ]
-    assert len(pieces(storage)) == -(-amount // ROWS_AT_ONCE)
+    assert len(chunks(storage)) == -(-amount // ROWS_AT_ONCE)
 
 
 def test_only_what_the_search_finds_is_in_the_file(executor: Executor, storage: Storage) -> None:
@@ -271,14 +271,14 @@ def test_no_key_can_be_read_where_the_file_is_kept(
 
 
 @pytest.mark.parametrize("other", [{"job_id": 1, "number": 1}, {"job_id": 2, "number": 9}])
-def test_a_piece_is_read_as_its_jobs_own_piece_only(
+def test_a_chunk_is_read_as_its_jobs_own_chunk_only(
     executor: Executor, storage: Storage, other: dict[str, int]
 ) -> None:
     executor.execute([create()])
     jobs_done = [exported(storage), exported(storage)]
     with storage.write() as tx:
-        tx.connection.execute(job_pieces.delete().where(job_pieces.c.job_id == 1))
-        tx.connection.execute(update(job_pieces).values(**other))
+        tx.connection.execute(job_file_chunks.delete().where(job_file_chunks.c.job_id == 1))
+        tx.connection.execute(update(job_file_chunks).values(**other))
     with pytest.raises((ValueError, FileGone)):
         read(storage, jobs_done[other["job_id"] - 1].id)
 
@@ -288,11 +288,11 @@ def test_a_file_is_forgotten_a_day_after_it_was_made(executor: Executor, storage
     job = exported(storage)
     assert job.finished_at == NOW
     forget(executor, storage, NOW)
-    assert len(pieces(storage)) == 25
+    assert len(chunks(storage)) == 25
     reading = job_files.read_file(lambda question: ask(storage, question), job.id)
     next(reading)
     forget(executor, storage, NOW + timedelta(seconds=1))
-    assert pieces(storage) == []
+    assert chunks(storage) == []
     with pytest.raises(FileGone):
         next(reading)
     with pytest.raises(FileGone):
@@ -318,10 +318,10 @@ def test_what_a_job_made_that_is_not_done_is_forgotten_at_once(executor: Executo
     work = Work(executor, storage)
     next(work.steps())
     forget(executor, storage, NOW - KEPT)
-    assert len(pieces(storage)) == 3
+    assert len(chunks(storage)) == 3
     decided(executor, cancel(work.job.id))
     forget(executor, storage, NOW - KEPT)
-    assert {job_id for job_id, _ in pieces(storage)} == {done.id}
+    assert {job_id for job_id, _ in chunks(storage)} == {done.id}
     with pytest.raises(FileGone):
         read(storage, work.job.id)
 

@@ -43,7 +43,7 @@ def test_no_further_license_is_deleted_after_the_user_who_ordered_it_was_disable
     job = list(steps)[-1]
     assert count(storage) == LICENSES - LICENSES_AT_ONCE
     assert (job.state, job.done, job.claimed_by) == (JobState.STOPPED, LICENSES_AT_ONCE, None)
-    assert (job.said, job.finished_at) == ("alice was disabled.", NOW)
+    assert (job.messages, job.finished_at) == ("alice was disabled.", NOW)
     (event,) = [one for one in events_of(storage, 0) if one.name == "job.stopped"]
     assert event.actor == "keywright"
     assert event.details is not None
@@ -66,7 +66,7 @@ def test_a_user_who_may_only_look_by_now_has_nothing_changed(executor: Executor,
     decided(executor, start(a_change("delete")))
     decided(executor, change_user(BY, role=Role.READER))
     (job,) = Work(executor, storage).steps()
-    assert (job.state, job.said) == (JobState.STOPPED, "alice may not change licenses any more.")
+    assert (job.state, job.messages) == (JobState.STOPPED, "alice may not change licenses any more.")
     assert count(storage) == LICENSES
 
 
@@ -74,7 +74,7 @@ def test_a_user_who_is_gone_has_nothing_changed(executor: Executor, storage: Sto
     decided(executor, start(a_change("delete")))
     change(storage, lambda tx: tx.connection.execute(delete(users)))
     (job,) = Work(executor, storage).steps()
-    assert (job.state, job.said) == (JobState.STOPPED, "The user who ordered it is not there any more.")
+    assert (job.state, job.messages) == (JobState.STOPPED, "The user who ordered it is not there any more.")
     assert count(storage) == LICENSES
 
 

@@ -63,7 +63,7 @@ def forget_all(executor: Executor, **fields: Any) -> None:
 def happened(storage: Storage, license_id: int, days: list[int], **fields: Any) -> None:
     """An event of a program's call on each of these days."""
     some = [
-        an_event(license_id=license_id, at=NOW + n * DAY, activation_id=i, **fields)
+        an_event(license_id=license_id, occurred_at=NOW + n * DAY, activation_id=i, **fields)
         for i, n in enumerate(days)
     ]
     change(storage, lambda tx: event_store.save_events(tx, some))
@@ -71,7 +71,7 @@ def happened(storage: Storage, license_id: int, days: list[int], **fields: Any) 
 
 def left(storage: Storage, license_id: int) -> list[tuple[int, int | None]]:
     """The days and activations of the license's events, oldest first."""
-    query = select(events.c.at, events.c.activation_id).where(events.c.license_id == license_id)
+    query = select(events.c.occurred_at, events.c.activation_id).where(events.c.license_id == license_id)
     found = ask(storage, lambda tx: tx.connection.execute(query.order_by(events.c.id)).all())
     return [((at - int(NOW.timestamp())) // 86_400, number) for at, number in found]
 

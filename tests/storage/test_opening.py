@@ -166,7 +166,7 @@ def test_a_database_that_needs_a_newer_version_is_refused_and_left_as_it_was(
     a_storage(tmp_path).close()
     path = tmp_path / "keywright.db"
     newer = "UPDATE alembic_version SET version_num = '9999'"
-    before = a_database(path, newer, f"UPDATE installation SET oldest_code = {oldest}")  # noqa: S608
+    before = a_database(path, newer, f"UPDATE installation SET oldest_compatible_revision = {oldest}")  # noqa: S608
     with pytest.raises(StoreError, match="newer Keywright"):
         a_storage(tmp_path)
     assert path.read_bytes() == before
@@ -179,7 +179,7 @@ def test_a_newer_database_that_this_version_may_use_is_opened_with_a_warning(
     a_storage(tmp_path).close()
     path = tmp_path / "keywright.db"
     newer = "UPDATE alembic_version SET version_num = '9999'"
-    before = a_database(path, newer, f"UPDATE installation SET oldest_code = '{HEAD}'")  # noqa: S608
+    before = a_database(path, newer, f"UPDATE installation SET oldest_compatible_revision = '{HEAD}'")  # noqa: S608
     a_storage(tmp_path).close()
     assert path.read_bytes() == before
     assert "updated by a newer Keywright" in caplog.text

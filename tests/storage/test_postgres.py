@@ -250,7 +250,7 @@ def test_a_database_that_needs_a_newer_version_is_refused_and_left_as_it_was(
     url: str, oldest: str | None
 ) -> None:
     execute(url, NEWER)
-    execute(url, "UPDATE installation SET oldest_code = %s", oldest)
+    execute(url, "UPDATE installation SET oldest_compatible_revision = %s", oldest)
     before = contents_of(url)
     with pytest.raises(StoreError, match="newer Keywright"):
         open_storage(url, KEY_RING)
@@ -261,7 +261,7 @@ def test_a_newer_database_that_this_version_may_use_is_opened_with_a_warning(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     execute(url, NEWER)
-    execute(url, "UPDATE installation SET oldest_code = %s", HEAD)
+    execute(url, "UPDATE installation SET oldest_compatible_revision = %s", HEAD)
     with closing(open_storage(url, KEY_RING)) as storage:
         assert isinstance(open_executor(storage).execute([create()])[0], LicenseRecord)
     assert "updated by a newer Keywright" in caplog.text

@@ -121,7 +121,7 @@ def test_each_key_is_found_and_is_taken_at_every_step_of_a_rotation(url: str) ->
 def test_nothing_that_was_sealed_needs_the_old_secret_after_a_rotation(url: str) -> None:
     with opened(url, KEY_RING) as storage:
         fill(storage)
-        change(storage, lambda tx: jobs.save_piece(tx, 7, 2, b"a piece"))
+        change(storage, lambda tx: jobs.save_chunk(tx, 7, 2, b"a piece"))
     rotate(url)
     with opened(url, NEW) as storage, storage.read() as tx:
         for one in sealed.ALL:

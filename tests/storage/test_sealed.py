@@ -39,7 +39,7 @@ def test_rows_are_sealed_with_the_secret_that_the_database_is_written_with() -> 
 
 def test_what_is_on_the_list_can_be_unsealed_where_the_list_says(storage: Storage) -> None:
     fill(storage)
-    change(storage, lambda tx: jobs.save_piece(tx, 7, 2, b"a piece"))
+    change(storage, lambda tx: jobs.save_chunk(tx, 7, 2, b"a piece"))
     with storage.read() as tx:
         for one in sealed.ALL:
             rows = tx.connection.execute(select(one.table)).all()

@@ -89,7 +89,7 @@ def test_a_second_factor_is_set_up_with_the_code_that_the_app_shows(
     assert decided(executor, enable_second_factor(ALICE))
     factor = ask(storage, lambda tx: second_factors.find_factor(tx, ALICE))
     assert factor is not None
-    assert (factor.secret, factor.enabled_at, factor.failures) == (SECRET_OF_APP, NOW, 0)
+    assert (factor.secret, factor.enabled_at, factor.failed_attempts) == (SECRET_OF_APP, NOW, 0)
     assert happened(storage) == ["user.created", "user.second_factor_enabled"]
 
 

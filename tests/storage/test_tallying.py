@@ -56,7 +56,7 @@ def test_refusals_are_forgotten_after_thirty_days(executor: Executor, storage: S
     executor.execute([tally(NOW + MONTH, validations=1)])
     assert len(refusals(storage)) == 2
     executor.execute([tally(NOW + MONTH + timedelta(seconds=1), validations=1)])
-    assert [last_at for _, _, last_at in refusals(storage)] == [seconds(LATER)]
+    assert [last_refused_at for _, _, last_refused_at in refusals(storage)] == [seconds(LATER)]
 
 
 def test_a_refusal_after_thirty_days_counts_from_one(executor: Executor, storage: Storage) -> None:

@@ -54,7 +54,7 @@ LICENSE_FIELDS: dict[str, Any] = {
     "created_by": 10,
     "updated_at": LATER,
     "updated_by": 11,
-    "deactivated_records": 1,
+    "deactivated_count": 1,
 }
 ACTIVATION_FIELDS: dict[str, Any] = {
     "id": 12,

@@ -9,7 +9,7 @@ from keywright.core.crypto import KeyRing
 from keywright.db import ReadTransaction, WriteTransaction
 from keywright.db.postgres import PostgresStorage
 
-_SEQUENCES = ("license_numbers", "activation_numbers")
+_SEQUENCES = ("license_id_seq", "activation_id_seq")
 
 
 def raise_error(connection: Connection, state: str = "40001") -> None:

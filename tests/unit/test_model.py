@@ -116,4 +116,4 @@ def test_an_event_has_no_details_and_a_filter_no_conditions_unless_they_are_give
 
 def test_an_api_key_was_never_used_and_a_user_never_signed_in_unless_that_is_said() -> None:
     assert an_api_key().last_used_at is None
-    assert (a_user().disabled_at, a_user().signed_in_at) == (None, None)
+    assert (a_user().disabled_at, a_user().last_signed_in_at) == (None, None)

@@ -132,7 +132,7 @@ def test_an_active_record_cannot_be_reactivated() -> None:
 
 def test_deactivate_gives_up_one_place() -> None:
     license, record = activation_rules.deactivate(a_license(times_activated=2), an_activation(), LATER)
-    assert license == a_license(times_activated=1, deactivated_records=1, updated_at=LATER)
+    assert license == a_license(times_activated=1, deactivated_count=1, updated_at=LATER)
     assert record == an_activation(updated_at=LATER, deactivated_at=LATER)
 
 
@@ -152,7 +152,7 @@ def test_deactivation_works_in_any_status_and_after_the_expiry(status: Status) -
 def test_deactivate_all_gives_up_every_place_and_reports_only_the_records_it_ended() -> None:
     records = [an_activation(id=1), a_deactivated_activation(id=2), an_activation(id=3)]
     license, ended = activation_rules.deactivate_all(a_license(times_activated=2), records, LATER)
-    assert license == a_license(times_activated=0, deactivated_records=2, updated_at=LATER)
+    assert license == a_license(times_activated=0, deactivated_count=2, updated_at=LATER)
     assert [one.id for one in ended] == [1, 3]
     assert all(one.deactivated_at == one.updated_at == LATER for one in ended)
 
@@ -290,20 +290,18 @@ def test_records_are_kept_for_a_day_and_at_most_ten_thousand_and_a_mebibyte_is_l
 def test_a_hundred_deactivated_records_are_kept_or_twice_the_limit_where_that_is_more(
     records: int, limit: int | None, surplus: tuple[int, int]
 ) -> None:
-    license = a_license(deactivated_records=records, times_activated_max=limit)
+    license = a_license(deactivated_count=records, times_activated_max=limit)
     assert activation_rules.surplus(license, 100) == surplus
 
 
 def test_a_license_without_a_limit_keeps_as_few_records_as_asked_for() -> None:
-    assert activation_rules.surplus(a_license(deactivated_records=3), 1) == (0, 2)
+    assert activation_rules.surplus(a_license(deactivated_count=3), 1) == (0, 2)
 
 
 @pytest.mark.parametrize(("records", "left"), [(3, 2), (1, 0), (0, 0)])
 def test_a_record_that_is_taken_back_is_no_longer_counted_as_deactivated(records: int, left: int) -> None:
-    license = a_license(deactivated_records=records)
-    assert (
-        activation_rules.reactivate(license, a_deactivated_activation(), NOW)[0].deactivated_records == left
-    )
+    license = a_license(deactivated_count=records)
+    assert activation_rules.reactivate(license, a_deactivated_activation(), NOW)[0].deactivated_count == left
 
 
 def test_active_records_are_listed_before_the_latest_deactivated_ones_and_the_oldest_stands_on_top() -> None:

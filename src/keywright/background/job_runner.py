@@ -176,7 +176,7 @@ class JobRunner:
 
     async def _fail(self, job: Job, reason: str) -> None:
         with suppress(Refusal):
-            await self._desk.execute(FailJob(**self._fields(job), said=reason))
+            await self._desk.execute(FailJob(**self._fields(job), reason=reason))
 
     async def _pause(self, seconds: float) -> None:
         """Pause after a step that took ``seconds``: longer while calls wait or the process is busy."""

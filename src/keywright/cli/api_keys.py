@@ -93,4 +93,4 @@ def revoke(
 def _row(one: ApiKey) -> tuple[object, ...]:
     revoked = None if one.revoked_at is None else write_time(one.revoked_at)
     created = write_time(one.created_at)
-    return (one.id, one.name, one.permissions.value, one.product_id, one.hint, created, revoked)
+    return (one.id, one.name, one.permissions.value, one.product_id, one.key_suffix, created, revoked)

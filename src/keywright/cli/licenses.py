@@ -263,7 +263,7 @@ def delete(
     if not is_sure:
         license = here.get_license(key).license
         what = f"license {license.id} ({crypto.mask(key)})"
-        records = license.times_activated + license.deactivated_records
+        records = license.times_activated + license.deactivated_count
         active = f"{license.times_activated} of them active"
         question = f"Delete {what} and its {records} activations, {active}?"
         typer.confirm(question, abort=True, err=True)
@@ -390,4 +390,10 @@ def _activation_row(one: Activation) -> tuple[object, ...]:
 
 
 def _event_row(one: Event) -> tuple[object, ...]:
-    return (parsing.write_time(one.at), one.name, one.activation_id, one.actor, one.ip_address or None)
+    return (
+        parsing.write_time(one.occurred_at),
+        one.name,
+        one.activation_id,
+        one.actor,
+        one.ip_address or None,
+    )

@@ -64,7 +64,7 @@ def report_json(record: LicenseRecord, events: Iterable[Event]) -> Json:
 
 def _event_json(event: Event) -> Json:
     return {
-        "at": _time(event.at),
+        "occurred_at": _time(event.occurred_at),
         "name": event.name,
         "activation_id": event.activation_id,
         "actor": event.actor,
@@ -85,7 +85,7 @@ def api_key_json(api_key: ApiKey) -> Json:
         "name": api_key.name,
         "permissions": api_key.permissions.value,
         "product_id": api_key.product_id,
-        "hint": api_key.hint,
+        "key_suffix": api_key.key_suffix,
         "created_at": _time(api_key.created_at),
         "revoked_at": _time(api_key.revoked_at),
         "last_used_at": _time(api_key.last_used_at),
@@ -99,7 +99,7 @@ def user_json(user: User) -> Json:
         "name": user.name,
         "role": user.role.value,
         "created_at": _time(user.created_at),
-        "signed_in_at": _time(user.signed_in_at),
+        "last_signed_in_at": _time(user.last_signed_in_at),
         "disabled_at": _time(user.disabled_at),
     }
 

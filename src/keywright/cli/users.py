@@ -189,6 +189,6 @@ def _base_url(host: str, port: int) -> str:
 
 def _row(one: User) -> tuple[object, ...]:
     signed_in, disabled = (
-        None if at is None else write_time(at) for at in (one.signed_in_at, one.disabled_at)
+        None if at is None else write_time(at) for at in (one.last_signed_in_at, one.disabled_at)
     )
     return (one.id, one.name, one.role.value, write_time(one.created_at), signed_in, disabled)

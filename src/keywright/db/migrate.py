@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: The newest revision in ``migrations/versions``; a test compares them.
 HEAD = "0008"
 #: The oldest revision whose code works with HEAD's schema: that of the previous release.
-OLDEST_CODE = "0008"
+OLDEST_COMPATIBLE = "0008"
 _SCRIPTS = "keywright.db:migrations"
 _VERSION = text("SELECT version_num FROM alembic_version")
 _LOCK = "LOCK TABLE alembic_version IN ACCESS EXCLUSIVE MODE"
@@ -42,7 +42,7 @@ class State(NamedTuple):
     """What a database says of itself; all None when it has no tables yet."""
 
     revision: str | None = None
-    oldest_code: str | None = None
+    oldest_compatible_revision: str | None = None
     secret_id: str | None = None
     previous_secret_id: str | None = None
 
@@ -134,7 +134,7 @@ def state_of(connection: Connection, name: str = "this database") -> State:
     said = {} if row is None else row._mapping
     return State(
         version and version[0],
-        said.get("oldest_code"),
+        said.get("oldest_compatible_revision"),
         said.get("secret_id"),
         said.get("previous_secret_id"),
     )
@@ -166,12 +166,17 @@ def _bring_up_to_date(connection: Connection, key_ring: KeyRing, name: str) -> N
         pre_release.convert(connection, state.revision, name)
     if state.revision is None or state.revision < HEAD:
         _upgrade(connection)
-        connection.execute(update(installation).values(oldest_code=OLDEST_CODE))
+        connection.execute(update(installation).values(oldest_compatible_revision=OLDEST_COMPATIBLE))
         state = state_of(connection, name)
     _check_code(state, name)
     if state.secret_id is None:
         now = int(datetime.now(UTC).timestamp())
-        values = {"id": 1, "secret_id": key_ring.secret_id, "created_at": now, "oldest_code": OLDEST_CODE}
+        values = {
+            "id": 1,
+            "secret_id": key_ring.secret_id,
+            "created_at": now,
+            "oldest_compatible_revision": OLDEST_COMPATIBLE,
+        }
         connection.execute(insert(installation).values(values))
     else:
         _check_secret(state, key_ring, name)
@@ -180,7 +185,7 @@ def _bring_up_to_date(connection: Connection, key_ring: KeyRing, name: str) -> N
 def _check_code(state: State, name: str) -> None:
     if state.revision is None or state.revision <= HEAD:
         return
-    if state.oldest_code is None or state.oldest_code > HEAD:
+    if state.oldest_compatible_revision is None or state.oldest_compatible_revision > HEAD:
         raise StoreError(
             f"{name} was made by a newer Keywright (its schema is {state.revision!r}, this version "
             f"knows up to {HEAD!r}). Install that version, or restore a backup."

@@ -128,7 +128,7 @@ class _Numbers:
     def next(self, kind: str) -> int:
         left, fetched = self._left[kind], self._fetched[kind]
         if not left:
-            values = {"name": f"{kind}_numbers", "amount": fetched[0]}
+            values = {"name": f"{kind}_id_seq", "amount": fetched[0]}
             left += sorted(self._connection.execute(_NEW_NUMBERS, values).scalars(), reverse=True)
             fetched[0] = min(2 * fetched[0], _MOST_NUMBERS)
         return left.pop()

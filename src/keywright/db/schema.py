@@ -70,7 +70,7 @@ licenses = Table(
     Column("updated_by", BigInteger),
     # How many of its activations were given up: what must go, and how much is to be read, is known without
     # counting. The default is for the previous release.
-    Column("deactivated_records", BigInteger, nullable=False, server_default=text("0")),
+    Column("deactivated_count", BigInteger, nullable=False, server_default=text("0")),
     CheckConstraint("times_activated >= 0 AND times_activated <= places", name="within_places"),
     # For the pages. None of them may name a column that activating writes (times_activated, updated_at): on
     # PostgreSQL, every activation would then write to every index.
@@ -119,7 +119,7 @@ events = Table(
     "events",
     metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
-    Column("at", BigInteger, nullable=False),
+    Column("occurred_at", BigInteger, nullable=False),
     Column("name", String(40), nullable=False),
     # No foreign key: what happened stays known after the license is deleted. 0: not about a license.
     Column("license_id", BigInteger, nullable=False),
@@ -173,7 +173,7 @@ api_keys = Table(
     Column("product_id", BigInteger),
     Column("key_hash", String(64), nullable=False, unique=True),
     Column("secret_hash", LargeBinary(32), nullable=False, info=PLAIN_HASH),
-    Column("hint", String(7), nullable=False),
+    Column("key_suffix", String(7), nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("revoked_at", BigInteger),
     Column("last_used_at", BigInteger),
@@ -189,7 +189,7 @@ users = Table(
     Column("password_hash", String(200), nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("disabled_at", BigInteger),
-    Column("signed_in_at", BigInteger),
+    Column("last_signed_in_at", BigInteger),
     sqlite_autoincrement=True,
 )
 
@@ -200,7 +200,7 @@ sessions = Table(
     Column("token_hash", LargeBinary(32), nullable=False, info=PLAIN_HASH),
     Column("user_id", BigInteger, nullable=False),
     Column("created_at", BigInteger, nullable=False),
-    Column("seen_at", BigInteger, nullable=False),
+    Column("last_seen_at", BigInteger, nullable=False),
     Column("ip_address", String(45), nullable=False),
     Column("user_agent", String(512), nullable=False),
     PrimaryKeyConstraint("token_hash"),
@@ -218,7 +218,7 @@ second_factors = Table(
     # The time step of the last code that was taken: none is good twice.
     Column("last_step", BigInteger, nullable=False),
     # How many codes were wrong since the last right one.
-    Column("failures", BigInteger, nullable=False),
+    Column("failed_attempts", BigInteger, nullable=False),
     PrimaryKeyConstraint("user_id"),
     sqlite_with_rowid=False,
 )
@@ -275,10 +275,10 @@ limit_refusals = Table(
     "limit_refusals",
     metadata,
     Column("license_id", BigInteger, autoincrement=False, nullable=False),
-    Column("times", BigInteger, nullable=False),
-    Column("last_at", BigInteger, nullable=False),
+    Column("refusals", BigInteger, nullable=False),
+    Column("last_refused_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("license_id"),
-    Index(None, "last_at"),
+    Index(None, "last_refused_at"),
     sqlite_with_rowid=False,
 )
 
@@ -303,7 +303,7 @@ jobs = Table(
     Column("done", BigInteger, nullable=False),
     Column("refused", BigInteger, nullable=False),
     Column("position", BigInteger, nullable=False),
-    Column("said", Text),
+    Column("messages", Text),
     Column("created_at", BigInteger, nullable=False),
     Column("created_by", BigInteger, nullable=False),
     Column("started_at", BigInteger),
@@ -322,12 +322,12 @@ jobs = Table(
 )
 
 #: What a job has made, to be fetched; sealed, for there are license keys in it.
-job_pieces = Table(
-    "job_pieces",
+job_file_chunks = Table(
+    "job_file_chunks",
     metadata,
     Column("job_id", BigInteger, nullable=False),
     Column("number", BigInteger, nullable=False),
-    Column("sealed", LargeBinary, nullable=False, info=SEALED),
+    Column("sealed_content", LargeBinary, nullable=False, info=SEALED),
     PrimaryKeyConstraint("job_id", "number"),
 )
 
@@ -348,11 +348,11 @@ installation = Table(
     Column("secret_id", String(16), nullable=False),
     Column("created_at", BigInteger, nullable=False),
     # The oldest schema revision whose code works with this database; None: only the newest.
-    Column("oldest_code", String(32)),
+    Column("oldest_compatible_revision", String(32)),
     # While the secret is rotated: the secret that some rows are still sealed with.
     Column("previous_secret_id", String(16)),
 )
 
 # Where PostgreSQL takes numbers from; SQLite, which has one writer, has the table above.
-license_numbers = Sequence("license_numbers", metadata=metadata)
-activation_numbers = Sequence("activation_numbers", metadata=metadata)
+license_id_seq = Sequence("license_id_seq", metadata=metadata)
+activation_id_seq = Sequence("activation_id_seq", metadata=metadata)

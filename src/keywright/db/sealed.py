@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Column, Table
 
 from keywright.core.crypto import license_place
-from keywright.db.schema import idempotency_records, job_pieces, licenses, second_factors
+from keywright.db.schema import idempotency_records, job_file_chunks, licenses, second_factors
 
 
 class Sealed(NamedTuple):
@@ -32,8 +32,8 @@ class Sealed(NamedTuple):
         return table
 
 
-def piece_place(job_id: int, number: int) -> bytes:
-    """The place that a sealed piece of a job's file is bound to."""
+def chunk_place(job_id: int, number: int) -> bytes:
+    """The place that a sealed chunk of a job's file is bound to."""
     return b"job:%d:%d" % (job_id, number)
 
 
@@ -46,6 +46,6 @@ ALL: Final = (
     Sealed(licenses.c.sealed_key, lambda row: license_place(row.id), blind_index=licenses.c.key_hmac),
     Sealed(idempotency_records.c.sealed_body, lambda row: bytes(row.scope)),
     Sealed(second_factors.c.sealed_secret, lambda row: factor_place(row.user_id)),
-    # A piece may have a megabyte.
-    Sealed(job_pieces.c.sealed, lambda row: piece_place(row.job_id, row.number), at_once=4),
+    # A chunk may have a megabyte.
+    Sealed(job_file_chunks.c.sealed_content, lambda row: chunk_place(row.job_id, row.number), at_once=4),
 )

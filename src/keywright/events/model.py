@@ -12,7 +12,7 @@ class Event(msgspec.Struct, frozen=True):
     ``details`` never holds a full key.
     """
 
-    at: datetime
+    occurred_at: datetime
     name: str
     license_id: int
     activation_id: int | None

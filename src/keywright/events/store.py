@@ -15,7 +15,7 @@ from sqlalchemy import (
 
 from keywright.db import schema
 from keywright.db.bulk import Values, inserting
-from keywright.db.rows import json_text, moment, seconds, with_moments
+from keywright.db.rows import json_text, seconds, with_moments
 from keywright.db.schema import events
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.events.model import Event
@@ -40,7 +40,7 @@ EVENT = [schema.events.c[name] for name in Event.__struct_fields__]
 
 def event_of(row: Row[Any]) -> Event:
     """The event of a row of ``EVENT``."""
-    values = with_moments(row) | {"at": moment(row.at)}
+    values = with_moments(row)
     details = values["details"]
     return Event(**values | {"details": None if details is None else msgspec.json.decode(details)})
 
@@ -48,7 +48,7 @@ def event_of(row: Row[Any]) -> Event:
 def event_values(event: Event) -> Values:
     """Every column of the event but its number."""
     return {
-        "at": seconds(event.at),
+        "occurred_at": seconds(event.occurred_at),
         "name": event.name,
         "license_id": event.license_id,
         "activation_id": event.activation_id,

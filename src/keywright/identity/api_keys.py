@@ -30,7 +30,7 @@ class Secrets(msgspec.Struct, frozen=True):
         return {
             "consumer_key_hash": crypto.hash_consumer_key(self.consumer_key),
             "secret_hash": crypto.hash_consumer_secret(self.consumer_secret),
-            "hint": self.consumer_key[-7:],
+            "key_suffix": self.consumer_key[-7:],
         }
 
 
@@ -73,7 +73,7 @@ def issue(work: UnitOfWork, command: IssueApiKey) -> ApiKey:
         name=command.name,
         permissions=command.permissions,
         product_id=command.product_id,
-        hint=command.hint,
+        key_suffix=command.key_suffix,
         secret_hash=command.secret_hash,
         created_at=command.context.now,
         revoked_at=None,

@@ -93,7 +93,7 @@ class IssueApiKey(Command, frozen=True, kw_only=True):
     permissions: Permissions
     consumer_key_hash: str
     secret_hash: bytes
-    hint: str
+    key_suffix: str
     product_id: int | None = None
 
 

@@ -24,13 +24,13 @@ class Role(StrEnum):
 
 
 class ApiKey(msgspec.Struct, frozen=True):
-    """A secret for the API, known here by its hashes only; ``hint`` is the consumer key's end."""
+    """A secret for the API, known here by its hashes only; ``key_suffix`` is the consumer key's end."""
 
     id: int
     name: str
     permissions: Permissions
     product_id: int | None
-    hint: str
+    key_suffix: str
     secret_hash: bytes
     created_at: datetime
     revoked_at: datetime | None
@@ -48,7 +48,7 @@ class User(msgspec.Struct, frozen=True):
     password_hash: str
     created_at: datetime
     disabled_at: datetime | None = None
-    signed_in_at: datetime | None = None
+    last_signed_in_at: datetime | None = None
 
 
 class SecondFactor(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class SecondFactor(msgspec.Struct, frozen=True):
     secret: str
     enabled_at: datetime
     last_step: int
-    failures: int = 0
+    failed_attempts: int = 0
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class Session(msgspec.Struct, frozen=True):
     token_hash: bytes
     user_id: int
     created_at: datetime
-    seen_at: datetime
+    last_seen_at: datetime
     ip_address: str
     user_agent: str
 

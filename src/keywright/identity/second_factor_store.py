@@ -29,7 +29,7 @@ def find_factor(tx: ReadTransaction, user_id: int) -> SecondFactor | None:
     if row is None:
         return None
     secret = tx.key_ring.unseal(row.sealed_secret, factor_place(user_id)).decode()
-    return SecondFactor(user_id, secret, rows.moment(row.enabled_at), row.last_step, row.failures)
+    return SecondFactor(user_id, secret, rows.moment(row.enabled_at), row.last_step, row.failed_attempts)
 
 
 def lock_factor(tx: WriteTransaction, user_id: int) -> SecondFactor | None:
@@ -46,7 +46,7 @@ def save_new_factor(tx: WriteTransaction, factor: SecondFactor) -> None:
         "sealed_secret": tx.sealing.seal(factor.secret.encode(), factor_place(factor.user_id)),
         "enabled_at": rows.seconds(factor.enabled_at),
         "last_step": factor.last_step,
-        "failures": factor.failures,
+        "failed_attempts": factor.failed_attempts,
     }
     tx.connection.execute(insert(second_factors).values(values))
 
@@ -54,13 +54,13 @@ def save_new_factor(tx: WriteTransaction, factor: SecondFactor) -> None:
 def save_attempt(tx: WriteTransaction, factor: SecondFactor) -> None:
     """Update what an attempt changes."""
     query = update(second_factors).where(second_factors.c.user_id == factor.user_id)
-    tx.connection.execute(query.values(last_step=factor.last_step, failures=factor.failures))
+    tx.connection.execute(query.values(last_step=factor.last_step, failed_attempts=factor.failed_attempts))
 
 
 def forget_failures(tx: WriteTransaction, user_id: int) -> None:
     """Let the user have all attempts again."""
     query = update(second_factors).where(second_factors.c.user_id == user_id)
-    tx.connection.execute(query.values(failures=0))
+    tx.connection.execute(query.values(failed_attempts=0))
 
 
 def delete_factor(tx: WriteTransaction, user_id: int) -> None:

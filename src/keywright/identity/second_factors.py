@@ -187,17 +187,17 @@ def take(work: UnitOfWork, command: Command, user: User, code: str) -> str | Non
     if factor is None:
         return None
     step = None
-    if factor.failures < MOST_FAILURES:
+    if factor.failed_attempts < MOST_FAILURES:
         step = _find_step(factor.secret, code, command.context.now, after=factor.last_step)
     if step is not None:
-        second_factor_store.save_attempt(work.tx, replace(factor, last_step=step, failures=0))
+        second_factor_store.save_attempt(work.tx, replace(factor, last_step=step, failed_attempts=0))
         return "app"
     if second_factor_store.take_code(work.tx, user.id, hash_recovery_code(code)):
-        second_factor_store.save_attempt(work.tx, replace(factor, failures=0))
+        second_factor_store.save_attempt(work.tx, replace(factor, failed_attempts=0))
         left = second_factor_store.count_codes(work.tx, user.id)
         work.record_event("user.recovery_code_used", command, _of(user) | {"left": left})
         return "recovery"
-    second_factor_store.save_attempt(work.tx, replace(factor, failures=factor.failures + 1))
+    second_factor_store.save_attempt(work.tx, replace(factor, failed_attempts=factor.failed_attempts + 1))
     work.record_event("user.code_refused", command, _of(user))
     return None
 

@@ -106,10 +106,10 @@ def list_sessions(tx: ReadTransaction, user_id: int, now: datetime) -> list[Sess
 
 def is_to_be_seen(session: Session, now: datetime) -> bool:
     """Whether it is time for a ``SeeSession``; not on every page, for each is a change of the database."""
-    return abs(now - session.seen_at) >= _SEEN_EVERY
+    return abs(now - session.last_seen_at) >= _SEEN_EVERY
 
 
 def is_over(session: Session, now: datetime) -> bool:
     """Whether the session has ended by itself."""
     # One that was seen far in the future is of a clock that was wrong.
-    return abs(now - session.seen_at) >= SESSION_IDLE or now - session.created_at >= SESSION_LONGEST
+    return abs(now - session.last_seen_at) >= SESSION_IDLE or now - session.created_at >= SESSION_LONGEST

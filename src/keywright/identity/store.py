@@ -158,14 +158,14 @@ def list_sessions(tx: ReadTransaction, user_id: int) -> list[Session]:
 def save_new_session(tx: WriteTransaction, session: Session) -> None:
     """Insert."""
     values = {name: getattr(session, name) for name in Session.__struct_fields__}
-    moments = {name: rows.seconds(values[name]) for name in ("created_at", "seen_at")}
+    moments = {name: rows.seconds(values[name]) for name in ("created_at", "last_seen_at")}
     tx.connection.execute(insert(sessions).values(values | moments))
 
 
 def save_seen(tx: WriteTransaction, token_hash: bytes, now: datetime) -> None:
     """Update when somebody came by."""
     query = update(sessions).where(sessions.c.token_hash == token_hash)
-    tx.connection.execute(query.values(seen_at=rows.seconds(now)))
+    tx.connection.execute(query.values(last_seen_at=rows.seconds(now)))
 
 
 def delete_session(tx: WriteTransaction, token_hash: bytes) -> None:
@@ -190,12 +190,12 @@ def renew_session(tx: WriteTransaction, user_id: int, session: bytes | None, new
 def delete_old_sessions(tx: WriteTransaction, *, seen_before: datetime, created_before: datetime) -> None:
     """Delete the sessions seen last, or created, at these moments or earlier."""
     is_old = or_(
-        sessions.c.seen_at <= rows.seconds(seen_before),
+        sessions.c.last_seen_at <= rows.seconds(seen_before),
         sessions.c.created_at <= rows.seconds(created_before),
     )
     tx.connection.execute(delete(sessions).where(is_old))
 
 
 def _session_of(row: Row[tuple[object, ...]]) -> Session:
-    moments = {name: rows.moment(row._mapping[name]) for name in ("created_at", "seen_at")}
+    moments = {name: rows.moment(row._mapping[name]) for name in ("created_at", "last_seen_at")}
     return Session(**dict(row._mapping) | moments)

@@ -97,7 +97,7 @@ def start_session(work: UnitOfWork, command: StartSession) -> Session | None:
     delete_old_sessions(tx, seen_before=now - SESSION_IDLE, created_before=now - SESSION_LONGEST)
     session = Session(command.token_hash, user.id, now, now, origin.ip_address, origin.user_agent)
     save_new_session(tx, session)
-    save_user(tx, replace(user, signed_in_at=now))
+    save_user(tx, replace(user, last_signed_in_at=now))
     work.record_event("user.signed_in", command, details)
     return session
 
@@ -108,7 +108,7 @@ def see_session(work: UnitOfWork, command: SeeSession) -> Session | None:
     if session is None or is_over(session, command.context.now):
         return None
     save_seen(work.tx, command.token_hash, command.context.now)
-    return replace(session, seen_at=command.context.now)
+    return replace(session, last_seen_at=command.context.now)
 
 
 def end_session(work: UnitOfWork, command: EndSession) -> None:

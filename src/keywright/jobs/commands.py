@@ -47,9 +47,9 @@ class HoldJob(JobCommand, frozen=True, kw_only=True):
 
 
 class FailJob(JobCommand, frozen=True, kw_only=True):
-    """Give a job up; ``said`` says why, in plain words."""
+    """Give a job up; ``reason`` is shown to users."""
 
-    said: str
+    reason: str
 
 
 class JobStep(JobCommand, frozen=True, kw_only=True):
@@ -85,9 +85,9 @@ class ChangeStep(JobStep, frozen=True, kw_only=True):
 
 
 class ExportStep(JobStep, frozen=True, kw_only=True):
-    """Keep another piece of a file, which tells of ``amount`` licenses up to ``last_id``."""
+    """Keep another chunk of a file, which tells of ``amount`` licenses up to ``last_id``."""
 
-    piece: bytes
+    chunk: bytes
     amount: int
     last_id: int
 

@@ -14,7 +14,7 @@ from keywright.core.errors import FileGone, UnknownJob
 from keywright.db import ReadTransaction
 from keywright.jobs import orders
 from keywright.jobs.model import Job, JobState
-from keywright.jobs.store import find_job, find_piece, has_pieces
+from keywright.jobs.store import find_chunk, find_job, has_chunks
 from keywright.licensing.licenses.model import License, Status
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
@@ -88,7 +88,7 @@ def defused(text: str) -> str:
 def has_file(tx: ReadTransaction, job: Job) -> bool:
     """Whether the job has made a file that is not forgotten yet."""
     is_made = job.kind == "export" and job.state is JobState.DONE
-    return is_made and (job.position == 0 or has_pieces(tx, job.id))
+    return is_made and (job.position == 0 or has_chunks(tx, job.id))
 
 
 def get_job_with_file(tx: ReadTransaction, job_id: int) -> Job:
@@ -102,12 +102,12 @@ def get_job_with_file(tx: ReadTransaction, job_id: int) -> Job:
 
 
 def read_file(ask: Asking, job_id: int) -> Iterator[bytes]:
-    """The file, piece by piece, each read when it is wanted.
+    """The file, chunk by chunk, each read when it is wanted.
 
     Raises ``UnknownJob``, ``FileGone``; this one also when the file is forgotten meanwhile.
     """
     job = ask(partial(get_job_with_file, job_id=job_id))
-    return chain([codecs.BOM_UTF8 + _lines([COLUMNS])], _pieces(ask, job))
+    return chain([codecs.BOM_UTF8 + _lines([COLUMNS])], _chunks(ask, job))
 
 
 def file_name(job: Job) -> str:
@@ -118,14 +118,14 @@ def file_name(job: Job) -> str:
     return "-".join(["licenses", *words, f"{job.created_at:%Y-%m-%d-%H%M}"]) + ".csv"
 
 
-def _pieces(ask: Asking, job: Job) -> Iterator[bytes]:
+def _chunks(ask: Asking, job: Job) -> Iterator[bytes]:
     number = 0
     while number < job.position:
-        found = ask(partial(find_piece, job_id=job.id, after=number))
+        found = ask(partial(find_chunk, job_id=job.id, after=number))
         if found is None:
             raise FileGone
-        number, piece = found
-        yield piece
+        number, chunk = found
+        yield chunk
 
 
 def _names(tx: ReadTransaction, kind: NameKind, numbers: set[int | None]) -> dict[int | None, str]:

@@ -65,8 +65,8 @@ MOST_UNFINISHED = 100
 #: For how long others are kept from a job by whoever has claimed it, and no longer shows up (see ``Claims``).
 CLAIM = timedelta(seconds=5)
 #: How many refusals a job tells of.
-_MOST_SAID = 5
-#: How many pieces, or jobs, are deleted at once.
+_MAX_MESSAGES = 5
+#: How many chunks, or jobs, are deleted at once.
 _MOST_FORGOTTEN = 20
 
 _REASONS: dict[type[Refusal], str] = {
@@ -103,7 +103,7 @@ def start(work: LicenseWork, command: StartJob) -> Job:
         done=0,
         refused=0,
         position=0,
-        said=None,
+        messages=None,
         created_at=command.context.now,
         created_by=command.context.by or 0,
         started_at=None,
@@ -158,7 +158,7 @@ def hold(work: LicenseWork, command: HoldJob) -> Job:
 def fail(work: LicenseWork, command: FailJob) -> Job:
     """Give a job up. Raises ``StepOver``."""
     job = _lock_claimed(work, command)
-    return _end(work, command, replace(job, said=_joined(command.said, job.said)), JobState.FAILED)
+    return _end(work, command, replace(job, messages=_joined(command.reason, job.messages)), JobState.FAILED)
 
 
 def fetch(work: LicenseWork, command: FetchFile) -> Job:
@@ -169,8 +169,8 @@ def fetch(work: LicenseWork, command: FetchFile) -> Job:
 
 
 def forget(work: LicenseWork, command: PurgeJobFile) -> int:
-    """Delete some pieces of a job's file; returns how many they were."""
-    return stored.delete_pieces(work.tx, command.job_id, limit=_MOST_FORGOTTEN)
+    """Delete some chunks of a job's file; returns how many they were."""
+    return stored.delete_chunks(work.tx, command.job_id, limit=_MOST_FORGOTTEN)
 
 
 def forget_jobs(work: LicenseWork, command: PurgeJobs) -> int:
@@ -189,10 +189,10 @@ def generate_some(work: LicenseWork, step: GenerateStep) -> Job:
     try:
         generating.generate(work, step.generate)
     except UnknownGenerator:
-        return _end(work, step, replace(job, said="The generator has been deleted."), JobState.FAILED)
+        return _end(work, step, replace(job, messages="The generator has been deleted."), JobState.FAILED)
     except InvalidParameters:
-        said = "The generator cannot make that many new keys: almost all that it can make are there already."
-        return _end(work, step, replace(job, said=said), JobState.FAILED)
+        reason = "The generator cannot make that many new keys: almost all that it can make exist already."
+        return _end(work, step, replace(job, messages=reason), JobState.FAILED)
     amount = step.generate.amount
     return _move_on(work, step, job, amount=amount, position=job.position + amount)
 
@@ -213,13 +213,13 @@ def change_some(work: LicenseWork, step: ChangeStep) -> Job:
     return _move_on(work, step, job, amount=len(step.changes), position=step.last_id, refusals=refusals)
 
 
-def keep_piece(work: LicenseWork, step: ExportStep) -> Job:
-    """Keep a piece of a file. Raises ``StepOver``."""
+def save_file_chunk(work: LicenseWork, step: ExportStep) -> Job:
+    """Keep a chunk of a file. Raises ``StepOver``."""
     job = _lock_step(work, step)
     if job.finished_at is not None:
         return job
     if step.last_id > job.position:
-        stored.save_piece(work.tx, job.id, step.last_id, step.piece)
+        stored.save_chunk(work.tx, job.id, step.last_id, step.chunk)
     return _move_on(work, step, job, amount=step.amount, position=step.last_id)
 
 
@@ -238,7 +238,7 @@ def _lock_step(work: LicenseWork, step: JobStep) -> Job:
     reason = _why_to_stop(work, job)
     if reason is None:
         return job
-    job = replace(job, said=_joined(reason, job.said))
+    job = replace(job, messages=_joined(reason, job.messages))
     return _end(
         work,
         replace(step, context=Context(step.context.now, _KEYWRIGHT)),
@@ -264,15 +264,15 @@ def _why_to_stop(work: LicenseWork, job: Job) -> str | None:
 def _move_on(
     work: LicenseWork, step: JobStep, job: Job, *, amount: int, position: int, refusals: Sequence[str] = ()
 ) -> Job:
-    said = job.said
-    if refusals and job.refused < _MOST_SAID:
-        said = _joined(said, *refusals[: _MOST_SAID - job.refused])
+    messages = job.messages
+    if refusals and job.refused < _MAX_MESSAGES:
+        messages = _joined(messages, *refusals[: _MAX_MESSAGES - job.refused])
     job = replace(
         job,
         done=job.done + amount,
         refused=job.refused + len(refusals),
         position=position,
-        said=said,
+        messages=messages,
         claimed_until=step.context.now + CLAIM,
     )
     if step.is_last:
@@ -346,5 +346,5 @@ HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     PurgeJobs: forget_jobs,
     GenerateStep: generate_some,
     ChangeStep: change_some,
-    ExportStep: keep_piece,
+    ExportStep: save_file_chunk,
 }

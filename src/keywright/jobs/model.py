@@ -22,7 +22,8 @@ class JobState(StrEnum):
 
 class Job(msgspec.Struct, frozen=True):
     """Long work, done in steps: ``done`` of ``total`` (None while nobody has counted), ``refused`` of which
-    met a refusal; ``position`` is where the next step begins, ``said`` why it failed.
+    met a refusal; ``position`` is where the next step begins, ``messages`` says, line by line, why it failed
+    and what it skipped.
     """
 
     id: int
@@ -33,7 +34,7 @@ class Job(msgspec.Struct, frozen=True):
     done: int
     refused: int
     position: int
-    said: str | None
+    messages: str | None
     created_at: datetime
     created_by: int
     started_at: datetime | None

@@ -78,7 +78,7 @@ class Plan:
             lost = matching.not_any_more(tx, order.search, found.values(), self._ordered_at)
             found = {number: one for number, one in found.items() if number not in lost}
         licenses = sorted(found.values(), key=lambda one: one.id)
-        return ExportStep(**fields, piece=files.rows_of(tx, licenses), amount=len(licenses))
+        return ExportStep(**fields, chunk=files.rows_of(tx, licenses), amount=len(licenses))
 
     def _next_ids(
         self, tx: ReadTransaction, order: Change | Export, fields: dict[str, Any], limit: int

@@ -1,4 +1,4 @@
-"""Long work, and the pieces that it has made.
+"""Long work, and the chunks that it has made.
 
 A job is found by whoever looks for work through one partial index, which holds the unfinished ones only.
 """
@@ -28,8 +28,8 @@ from sqlalchemy import (
 
 from keywright.db import rows
 from keywright.db.bulk import Lookup, Values
-from keywright.db.schema import job_pieces, jobs, licenses
-from keywright.db.sealed import piece_place
+from keywright.db.schema import job_file_chunks, jobs, licenses
+from keywright.db.sealed import chunk_place
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.jobs.model import Claim, Job, JobState
 from keywright.licensing.licenses.model import License
@@ -37,10 +37,12 @@ from keywright.licensing.licenses.store import LICENSE, license_of
 
 _JOB = [jobs.c[name] for name in Job.__struct_fields__]
 _IS_UNFINISHED = jobs.c.finished_at.is_(None)
-#: The next job that has pieces: a step in the index of the pieces, however many a job has.
+#: The next job that has chunks: a step in the index of the chunks, however many a job has.
 _WITH_PIECES = select(jobs.c.id, jobs.c.state, jobs.c.finished_at).where(
     jobs.c.id
-    == select(func.min(job_pieces.c.job_id)).where(job_pieces.c.job_id > bindparam("after")).scalar_subquery()
+    == select(func.min(job_file_chunks.c.job_id))
+    .where(job_file_chunks.c.job_id > bindparam("after"))
+    .scalar_subquery()
 )
 #: Among how many of the oldest jobs those are looked for that ended long ago: more than can be unfinished.
 _MOST_LOOKED_AT = 250
@@ -128,34 +130,34 @@ def find_licenses_by_id(tx: ReadTransaction, license_ids: Collection[int]) -> di
     }
 
 
-def save_piece(tx: WriteTransaction, job_id: int, number: int, plain: bytes) -> None:
-    """Keep a piece of what a job makes; sealed, and readable as this piece of this job only."""
-    sealed = tx.sealing.seal(plain, piece_place(job_id, number))
-    tx.connection.execute(insert(job_pieces).values(job_id=job_id, number=number, sealed=sealed))
+def save_chunk(tx: WriteTransaction, job_id: int, number: int, plain: bytes) -> None:
+    """Keep a chunk of what a job makes; sealed, and readable as this chunk of this job only."""
+    sealed = tx.sealing.seal(plain, chunk_place(job_id, number))
+    tx.connection.execute(insert(job_file_chunks).values(job_id=job_id, number=number, sealed_content=sealed))
 
 
-def find_piece(tx: ReadTransaction, job_id: int, *, after: int) -> tuple[int, bytes] | None:
-    """The first of a job's pieces with a larger number than ``after``, and its number."""
+def find_chunk(tx: ReadTransaction, job_id: int, *, after: int) -> tuple[int, bytes] | None:
+    """The first of a job's chunks with a larger number than ``after``, and its number."""
     query = (
-        select(job_pieces.c.number, job_pieces.c.sealed)
-        .where(job_pieces.c.job_id == job_id, job_pieces.c.number > after)
-        .order_by(job_pieces.c.number)
+        select(job_file_chunks.c.number, job_file_chunks.c.sealed_content)
+        .where(job_file_chunks.c.job_id == job_id, job_file_chunks.c.number > after)
+        .order_by(job_file_chunks.c.number)
         .limit(1)
     )
     row = tx.connection.execute(query).first()
     if row is None:
         return None
-    return row.number, tx.key_ring.unseal(row.sealed, piece_place(job_id, row.number))
+    return row.number, tx.key_ring.unseal(row.sealed_content, chunk_place(job_id, row.number))
 
 
-def has_pieces(tx: ReadTransaction, job_id: int) -> bool:
-    """Whether there is any piece of what this job has made."""
-    query = select(job_pieces.c.number).where(job_pieces.c.job_id == job_id).limit(1)
+def has_chunks(tx: ReadTransaction, job_id: int) -> bool:
+    """Whether there is any chunk of what this job has made."""
+    query = select(job_file_chunks.c.number).where(job_file_chunks.c.job_id == job_id).limit(1)
     return tx.connection.execute(query).first() is not None
 
 
 def find_job_to_forget(tx: ReadTransaction, before: datetime) -> int | None:
-    """A job whose pieces nobody fetches any more: it ended before this moment, or ended and is not done."""
+    """A job whose chunks nobody fetches any more: it ended before this moment, or ended and is not done."""
     number: int = 0
     while (found := tx.connection.execute(_WITH_PIECES, {"after": number}).first()) is not None:
         number = found.id
@@ -165,14 +167,14 @@ def find_job_to_forget(tx: ReadTransaction, before: datetime) -> int | None:
     return None
 
 
-def delete_pieces(tx: WriteTransaction, job_id: int, *, limit: int) -> int:
-    """Delete at most so many of a job's pieces, the last ones first; returns how many they were.
+def delete_chunks(tx: WriteTransaction, job_id: int, *, limit: int) -> int:
+    """Delete at most so many of a job's chunks, the last ones first; returns how many they were.
 
     Who reads the others meanwhile finds an end that comes too early, and never a gap.
     """
-    number = job_pieces.c.number
-    some = select(number).where(job_pieces.c.job_id == job_id).order_by(number.desc()).limit(limit)
-    query = delete(job_pieces).where(job_pieces.c.job_id == job_id, number.in_(some))
+    number = job_file_chunks.c.number
+    some = select(number).where(job_file_chunks.c.job_id == job_id).order_by(number.desc()).limit(limit)
+    query = delete(job_file_chunks).where(job_file_chunks.c.job_id == job_id, number.in_(some))
     return tx.connection.execute(query).rowcount
 
 
@@ -182,7 +184,7 @@ def has_old_jobs(tx: ReadTransaction, before: datetime) -> bool:
 
 
 def delete_old_jobs(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
-    """Delete at most so many jobs that ended before this moment and have no pieces any more; returns how many
+    """Delete at most so many jobs that ended before this moment and have no chunks any more; returns how many
     they were.
     """
     query = delete(jobs).where(jobs.c.id.in_(_old_jobs(before, limit)))
@@ -193,7 +195,7 @@ def _old_jobs(before: datetime, limit: int) -> Select[Any]:
     """No index has the moments of the end; but the oldest jobs have the smallest numbers."""
     oldest = select(jobs.c.id, jobs.c.finished_at).order_by(jobs.c.id).limit(_MOST_LOOKED_AT).subquery()
     is_old = oldest.c.finished_at < rows.seconds(before)
-    has_any = exists().where(job_pieces.c.job_id == oldest.c.id)
+    has_any = exists().where(job_file_chunks.c.job_id == oldest.c.id)
     return select(oldest.c.id).where(is_old, not_(has_any)).order_by(oldest.c.id).limit(limit)
 
 

@@ -221,9 +221,9 @@ class LicenseWork(UnitOfWork):
         """Delete what is not kept of licenses that have more given up activations than before."""
         grown = []
         for license_id, license in self._licenses.items():
-            if license.deactivated_records:
+            if license.deactivated_count:
                 before = self._loaded.get(license_id)
-                if before is None or license.deactivated_records > before.deactivated_records:
+                if before is None or license.deactivated_count > before.deactivated_count:
                     grown.append(license)
         if grown:
             records.prune(self.tx, grown, self.limits.kept)

@@ -74,7 +74,7 @@ def _copy_table(table: Table, old: Connection, new: Connection) -> int:
 def _set_last(connection: Connection, kind: str, last: int) -> None:
     if is_postgres(connection):
         if last:
-            connection.execute(_SET_LAST, {"name": f"{kind}_numbers", "last": last})
+            connection.execute(_SET_LAST, {"name": f"{kind}_id_seq", "last": last})
         return
     connection.execute(update(sequences).where(sequences.c.name == kind).values(last_id=last))
 

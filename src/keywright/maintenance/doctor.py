@@ -113,9 +113,9 @@ def _check_license(license: Inspected) -> Iterator[Finding]:
             "active activations"
         )
         yield Finding("counter.wrong", what, "Run `keywright doctor --repair`.", number, is_repairable=True)
-    elif license.deactivated_records != (ended := license.records - license.active):
+    elif license.deactivated_count != (ended := license.records - license.active):
         what = (
-            f"license {number} counts {license.deactivated_records} activations that were given up, and has "
+            f"license {number} counts {license.deactivated_count} activations that were given up, and has "
             f"{ended}"
         )
         yield Finding("counter.wrong", what, "Run `keywright doctor --repair`.", number, is_repairable=True)

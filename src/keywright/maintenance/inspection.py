@@ -21,7 +21,7 @@ _LICENSES = select(
     licenses.c.times_activated,
     licenses.c.times_activated_max,
     licenses.c.places,
-    licenses.c.deactivated_records,
+    licenses.c.deactivated_count,
     licenses.c.created_at,
 ).order_by(licenses.c.id)
 _COUNTS = select(
@@ -45,7 +45,7 @@ class Inspected(msgspec.Struct, frozen=True):
     times_activated: int
     times_activated_max: int | None
     places: int | None
-    deactivated_records: int
+    deactivated_count: int
     #: The numbers of its activations, and of those that are active.
     records: int
     active: int
@@ -88,7 +88,7 @@ def inspect_licenses(tx: ReadTransaction, *, after_id: int, limit: int) -> Step:
             row.times_activated,
             row.times_activated_max,
             row.places,
-            row.deactivated_records,
+            row.deactivated_count,
             *counts.get(row.id, (0, 0)),
             event_counts[row.id],
             row.created_at >= deleted_before and old_events.are_all_kept(event_counts[row.id].items()),
@@ -121,7 +121,7 @@ def find_kinds_behind(tx: ReadTransaction) -> list[str]:
 def last_number(tx: ReadTransaction, kind: str) -> int:
     """Return the last number that was given to a ``license`` or an ``activation``; 0 before the first."""
     if tx.is_postgres:
-        words = f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {kind}_numbers"  # noqa: S608
+        words = f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {kind}_id_seq"  # noqa: S608
         return int(tx.connection.execute(text(words)).scalar_one())
     query = select(sequences.c.last_id).where(sequences.c.name == kind)
     return int(tx.connection.execute(query).scalar_one())

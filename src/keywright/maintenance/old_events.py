@@ -43,19 +43,21 @@ _CLIENTS = select(literal("api_key:") + cast(api_keys.c.id, Text)).where(
     api_keys.c.permissions == Permissions.CLIENT
 )
 _IS_OWN = events.c.name.in_(OWN) & or_(events.c.actor == "program", events.c.actor.in_(_CLIENTS))
-_NEWEST = select(events.c.at).order_by(events.c.id.desc()).limit(1)
+_NEWEST = select(events.c.occurred_at).order_by(events.c.id.desc()).limit(1)
 _NEXT = (
-    select(events.c.id, events.c.at, events.c.license_id)
+    select(events.c.id, events.c.occurred_at, events.c.license_id)
     .where(events.c.id > bindparam("after"), events.c.id <= bindparam("until"))
     .order_by(events.c.id)
     .limit(bindparam("most"))
 )
-_DELETE_OLD = delete(events).where(events.c.id <= bindparam("until"), events.c.at < bindparam("moment"))
+_DELETE_OLD = delete(events).where(
+    events.c.id <= bindparam("until"), events.c.occurred_at < bindparam("moment")
+)
 _COUNTED = Lookup(
     select(events.c.license_id, func.count().label("amount")).group_by(events.c.license_id),
     events.c.license_id,
 )
-_DAY = events.c.at // literal_column("86400", BigInteger)
+_DAY = events.c.occurred_at // literal_column("86400", BigInteger)
 _OF_DAYS = (
     select(
         events.c.id,
@@ -95,7 +97,7 @@ def delete_old(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
     """Delete those of the first ``limit`` events that happened before this moment; returns how many."""
     first = tx.connection.execute(_NEXT, {"after": 0, "until": _last_followed_id(tx), "most": limit}).all()
     moment = rows.seconds(before)
-    old = [one.id for one in first if one.at < moment]
+    old = [one.id for one in first if one.occurred_at < moment]
     if not old:
         return 0
     _MOVE.execute(tx.connection, [{"name": _BEFORE, "last_id": moment}])

@@ -85,7 +85,7 @@ def forget_places(tx: WriteTransaction, places: Sequence[Place], before: datetim
 
 def has_old_events(tx: ReadTransaction, before: datetime) -> bool:
     """Whether there is an event before this moment whose address is not forgotten."""
-    query = select(events.c.at).where(events.c.id > _checkpoint(tx)).order_by(events.c.id).limit(1)
+    query = select(events.c.occurred_at).where(events.c.id > _checkpoint(tx)).order_by(events.c.id).limit(1)
     at = tx.connection.execute(query).scalar()
     return at is not None and at < rows.seconds(before)
 
@@ -95,10 +95,15 @@ def purge_events(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
     looked at; returns how many events those are.
     """
     last_id = _checkpoint(tx)
-    query = select(events.c.id, events.c.at).where(events.c.id > last_id).order_by(events.c.id).limit(limit)
+    query = (
+        select(events.c.id, events.c.occurred_at)
+        .where(events.c.id > last_id)
+        .order_by(events.c.id)
+        .limit(limit)
+    )
     found = list(tx.connection.execute(query))
     # Clocks jump: an event that claims to be younger than one that came later is as old.
-    last = max((i for i, one in enumerate(found) if one.at < rows.seconds(before)), default=-1)
+    last = max((i for i, one in enumerate(found) if one.occurred_at < rows.seconds(before)), default=-1)
     if last < 0:
         return 0
     some = and_(events.c.id > last_id, events.c.id <= found[last].id, events.c.ip_address != "")

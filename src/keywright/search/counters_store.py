@@ -12,11 +12,11 @@ from keywright.db.transaction import WriteTransaction
 
 _MOST_FORGOTTEN = 1_000
 
-_REFUSE = upserting(limit_refusals, ["license_id"], sums=["times"], largest=["last_at"])
+_REFUSE = upserting(limit_refusals, ["license_id"], sums=["refusals"], largest=["last_refused_at"])
 # What another process is writing to is not old, whatever it looks like: nobody waits for it.
 _OLD = (
     select(limit_refusals.c.license_id)
-    .where(limit_refusals.c.last_at < bindparam("before"))
+    .where(limit_refusals.c.last_refused_at < bindparam("before"))
     .limit(_MOST_FORGOTTEN)
     .with_for_update(skip_locked=True)
 )
@@ -33,8 +33,11 @@ _USE = (
 
 def save_refusals(tx: WriteTransaction, times: Mapping[int, int], now: datetime) -> None:
     """These licenses, by id, had no free place for somebody so many times more."""
-    last_at = rows.seconds(now)
-    values = [{"license_id": one, "times": times[one], "last_at": last_at} for one in sorted(times)]
+    last_refused_at = rows.seconds(now)
+    values = [
+        {"license_id": one, "refusals": times[one], "last_refused_at": last_refused_at}
+        for one in sorted(times)
+    ]
     _REFUSE.execute(tx.connection, values)
 
 

@@ -39,5 +39,5 @@ def _details(record: LicenseRecord) -> LicenseDetails:
     license = record.license
     latest = sorted(record.activations, key=rules.by_age, reverse=True)
     shown = sorted(latest, key=lambda one: one.deactivated_at is not None)[:MAX_ACTIVATIONS]
-    total = license.times_activated + license.deactivated_records
+    total = license.times_activated + license.deactivated_count
     return LicenseDetails(license, tuple(shown), total, license.times_activated)

@@ -131,7 +131,9 @@ def _apply(tx: WriteTransaction, happened: list[Any]) -> None:
     terms_store.forget_licenses(tx, touched - states.keys())
     terms_store.change_states(tx, states.values())
     terms_store.save_places(tx, terms_store.list_places(tx, activated))
-    terms_store.save_counts(tx, Counter((terms_store.day_of(event.at), event.name) for event in happened))
+    terms_store.save_counts(
+        tx, Counter((terms_store.day_of(event.occurred_at), event.name) for event in happened)
+    )
 
 
 def _follow_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:

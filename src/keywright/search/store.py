@@ -22,8 +22,8 @@ class Refused(msgspec.Struct, frozen=True):
     """A license that had no place for somebody who asked: how often, and when last."""
 
     license: License
-    times: int
-    last_at: datetime
+    refusals: int
+    last_refused_at: datetime
 
 
 class EventRecord(msgspec.Struct, frozen=True):
@@ -79,13 +79,13 @@ def list_daily_counts(tx: ReadTransaction, names: Collection[str], since: int) -
 def list_refused(tx: ReadTransaction, *, limit: int) -> list[Refused]:
     """The licenses that were refused at their limit, latest first."""
     columns = limit_refusals.c
-    query = select(columns.license_id, columns.times, columns.last_at)
+    query = select(columns.license_id, columns.refusals, columns.last_refused_at)
     found = tx.connection.execute(
-        query.order_by(columns.last_at.desc(), columns.license_id).limit(limit)
+        query.order_by(columns.last_refused_at.desc(), columns.license_id).limit(limit)
     ).all()
     known = {one.id: one for one in scan_store.list_numbered(tx, [row.license_id for row in found])}
     return [
-        Refused(known[row.license_id], row.times, rows.moment(row.last_at))
+        Refused(known[row.license_id], row.refusals, rows.moment(row.last_refused_at))
         for row in found
         if row.license_id in known
     ]
@@ -136,9 +136,11 @@ def event_number_at(tx: ReadTransaction, moment: datetime) -> int:
     low, high = 0, int(tx.connection.execute(select(func.coalesce(func.max(columns.id), 0))).scalar_one()) + 1
     while high - low > 1:
         middle = (low + high) // 2
-        query = select(columns.id, columns.at).where(columns.id >= middle).order_by(columns.id).limit(1)
+        query = (
+            select(columns.id, columns.occurred_at).where(columns.id >= middle).order_by(columns.id).limit(1)
+        )
         found = tx.connection.execute(query).first()
-        if found is None or found.at >= at:
+        if found is None or found.occurred_at >= at:
             high = middle
         else:
             low = min(found.id, high - 1)
@@ -154,9 +156,9 @@ def _wanted(columns: ReadOnlyColumnCollection[str, Any], where: EventFilter) -> 
     if where.without is not None:
         yield ~columns.name.startswith(where.without, autoescape=True)
     if where.since is not None:
-        yield columns.at >= rows.seconds(where.since)
+        yield columns.occurred_at >= rows.seconds(where.since)
     if where.until is not None:
-        yield columns.at < rows.seconds(where.until)
+        yield columns.occurred_at < rows.seconds(where.until)
 
 
 def _record_of(row: Sequence[Any]) -> EventRecord:

@@ -49,18 +49,18 @@ _DAY = 86_400
 _MOST_NAMED = 128
 
 _HAPPENED = (
-    select(events.c.id, events.c.at, events.c.name, events.c.license_id, events.c.activation_id)
+    select(events.c.id, events.c.occurred_at, events.c.name, events.c.license_id, events.c.activation_id)
     .where(events.c.id > bindparam("after"))
     .order_by(events.c.id)
     .limit(bindparam("most"))
 )
-_ITS_DAY = events.c.at // literal_column(str(_DAY), BigInteger)
+_ITS_DAY = events.c.occurred_at // literal_column(str(_DAY), BigInteger)
 _ON_DAYS = (
     select(_ITS_DAY, events.c.name, func.count())
     .where(events.c.id > bindparam("after"), events.c.id <= bindparam("until"))
     .group_by(_ITS_DAY, events.c.name)
 )
-_OLDEST = select(events.c.at).where(events.c.id > bindparam("after")).order_by(events.c.id).limit(1)
+_OLDEST = select(events.c.occurred_at).where(events.c.id > bindparam("after")).order_by(events.c.id).limit(1)
 # Not EXISTS: PostgreSQL likes to read all activations for that.
 _ANY_ACTIVATION = (
     select(literal_column("1", BigInteger))

@@ -19,4 +19,4 @@ def is_recovery_code(code: str) -> bool:
 def wrong_code_message(request: PageRequest, user: User) -> str:
     """The message about a wrong code."""
     factor = request.ask(lambda tx: second_factors.find_factor(tx, user.id))
-    return _ONLY_RECOVERY if factor is not None and factor.failures >= MOST_FAILURES else WRONG_CODE
+    return _ONLY_RECOVERY if factor is not None and factor.failed_attempts >= MOST_FAILURES else WRONG_CODE

@@ -127,7 +127,7 @@ class Told(NamedTuple):
     """
 
     id: int
-    at: datetime
+    occurred_at: datetime
     name: str
     text: str
     differences: tuple[Difference, ...]
@@ -185,7 +185,7 @@ def tell(record: EventRecord, names: Names = Names(), reader: User | None = None
     is_hidden = reader is not None and hidden_from(reader) is not None and event.actor.startswith(_USERS)
     return Told(
         id=record.id,
-        at=event.at,
+        occurred_at=event.occurred_at,
         name=event.name,
         text=in_words(event, names),
         differences=differences(event, names.products, names.customers),

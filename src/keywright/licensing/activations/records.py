@@ -41,9 +41,7 @@ _OLDEST = """
 """
 _NOTE = text(f"INSERT OR IGNORE INTO pruned_activations SELECT license_id, id {_OLDEST}")
 _PRUNE = text(f"DELETE FROM activations WHERE license_id = :license_id AND token IN (SELECT token {_OLDEST})")  # noqa: S608
-_COUNT = text(
-    "UPDATE licenses SET deactivated_records = deactivated_records - :pruned WHERE id = :license_id"
-)
+_COUNT = text("UPDATE licenses SET deactivated_count = deactivated_count - :pruned WHERE id = :license_id")
 #: The same for many licenses at once.
 _PRUNE_AT_ONCE = text("""
 WITH surplus AS (
@@ -61,7 +59,7 @@ WITH surplus AS (
 ), noted AS (
     INSERT INTO pruned_activations SELECT license_id, id FROM surplus ON CONFLICT DO NOTHING
 )
-UPDATE licenses SET deactivated_records = deactivated_records - counted.amount
+UPDATE licenses SET deactivated_count = deactivated_count - counted.amount
 FROM (SELECT license_id, count(*) AS amount FROM pruned GROUP BY license_id) AS counted
 WHERE licenses.id = counted.license_id
 """)
@@ -179,7 +177,7 @@ def _has_few(license: License) -> bool:
 
 
 def _records(license: License) -> int:
-    return license.times_activated + license.deactivated_records
+    return license.times_activated + license.deactivated_count
 
 
 def _by_key(

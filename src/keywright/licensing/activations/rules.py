@@ -42,9 +42,9 @@ def reactivate(license: License, activation: Activation, now: datetime) -> tuple
     if activation.deactivated_at is None:
         raise AlreadyActivated(activation.token)
     license_rules.require_free_place(license)
-    kept = max(0, license.deactivated_records - 1)
+    kept = max(0, license.deactivated_count - 1)
     return (
-        replace(_with_place_taken(license, now), deactivated_records=kept),
+        replace(_with_place_taken(license, now), deactivated_count=kept),
         replace(activation, deactivated_at=None, updated_at=now),
     )
 
@@ -88,7 +88,7 @@ def surplus(license: License, kept: int) -> tuple[int, int]:
     A license keeps ``kept`` of them, or twice its limit where that is more; never over
     ``MOST_KEPT_RECORDS``.
     """
-    records = license.deactivated_records
+    records = license.deactivated_count
     kept = min(max(kept, 2 * (license.times_activated_max or 0)), MOST_KEPT_RECORDS)
     at_once = max(0, records - MOST_KEPT_RECORDS)
     return at_once, max(0, records - at_once - kept)
@@ -116,8 +116,8 @@ def _with_place_taken(license: License, now: datetime) -> License:
 
 
 def _with_places_given_up(license: License, places: int, now: datetime) -> License:
-    remaining, kept = license.times_activated - places, license.deactivated_records + places
-    return replace(license, times_activated=remaining, deactivated_records=kept, updated_at=now)
+    remaining, kept = license.times_activated - places, license.deactivated_count + places
+    return replace(license, times_activated=remaining, deactivated_count=kept, updated_at=now)
 
 
 def _ended(activation: Activation, now: datetime) -> Activation:

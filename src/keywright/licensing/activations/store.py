@@ -73,7 +73,7 @@ def recount(tx: WriteTransaction, license_id: int) -> dict[str, list[int]] | Non
     tx.connection.execute(RECOUNT, values)
     pairs = {
         "times_activated": [row.times_activated, active],
-        "deactivated_records": [row.deactivated_records, ended],
+        "deactivated_count": [row.deactivated_count, ended],
     }
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
@@ -171,7 +171,7 @@ _IS_ITS = activations.c.license_id == licenses.c.id
 _FEW = (
     ACTIVATIONS.where(
         _IS_ITS,
-        licenses.c.times_activated + licenses.c.deactivated_records <= literal_column(str(FEW_RECORDS)),
+        licenses.c.times_activated + licenses.c.deactivated_count <= literal_column(str(FEW_RECORDS)),
     )
     .order_by(activations.c.token)
     .limit(literal_column(str(FEW_RECORDS)))
@@ -219,7 +219,7 @@ DELETE_ACTIVATIONS = deleting(activations, "license_id")
 
 
 COUNTERS_LOCKED = (
-    select(licenses.c.times_activated, licenses.c.times_activated_max, licenses.c.deactivated_records)
+    select(licenses.c.times_activated, licenses.c.times_activated_max, licenses.c.deactivated_count)
     .where(licenses.c.id == bindparam("at_id"))
     .with_for_update()
 )
@@ -233,6 +233,6 @@ RECOUNT = (
     update(licenses)
     .where(licenses.c.id == bindparam("at_id"))
     .values(
-        times_activated=bindparam("taken"), deactivated_records=bindparam("ended"), places=bindparam("room")
+        times_activated=bindparam("taken"), deactivated_count=bindparam("ended"), places=bindparam("room")
     )
 )

@@ -35,7 +35,7 @@ class LicenseSource(IntEnum):
 class License(msgspec.Struct, frozen=True, gc=False):
     """The right to run a program in ``times_activated_max`` places; None is no limit.
 
-    ``times_activated`` counts its active records, ``deactivated_records`` those that were given up and are
+    ``times_activated`` counts its active records, ``deactivated_count`` those that were given up and are
     still kept.
     """
 
@@ -54,7 +54,7 @@ class License(msgspec.Struct, frozen=True, gc=False):
     created_by: int | None
     updated_at: datetime
     updated_by: int | None
-    deactivated_records: int = 0
+    deactivated_count: int = 0
 
 
 class LicenseFilter(msgspec.Struct, frozen=True):

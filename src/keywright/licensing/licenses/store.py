@@ -116,14 +116,14 @@ def save_licenses(tx: WriteTransaction, changed: Iterable[tuple[License, License
             change = UPDATE_COUNTERS_AND_EXPIRY
             row |= {
                 "expires_at": optional_seconds(after.expires_at),
-                "deactivated_records": after.deactivated_records,
+                "deactivated_count": after.deactivated_count,
             }
         elif after.times_activated <= before.times_activated:
             change = UPDATE_COUNTERS_AND_PLACES
-            row |= {"places": places(after, before), "deactivated_records": after.deactivated_records}
-        elif after.deactivated_records != before.deactivated_records:
+            row |= {"places": places(after, before), "deactivated_count": after.deactivated_count}
+        elif after.deactivated_count != before.deactivated_count:
             change = UPDATE_COUNTERS_AND_RECORDS
-            row["deactivated_records"] = after.deactivated_records
+            row["deactivated_count"] = after.deactivated_count
         values.setdefault(change, []).append(row)
     if rewritten:
         _rewrite(tx, rewritten)
@@ -139,7 +139,7 @@ def _with_places_of(before: License, after: License) -> License:
     return replace(
         after,
         times_activated=before.times_activated,
-        deactivated_records=before.deactivated_records,
+        deactivated_count=before.deactivated_count,
         updated_at=before.updated_at,
         expires_at=before.expires_at if is_begun else after.expires_at,
     )
@@ -177,7 +177,7 @@ LICENSE = [
     schema.licenses.c[name]
     for name in (
         "key_hmac id order_id product_id customer_id expires_at valid_for_days source status "
-        "times_activated times_activated_max created_at created_by updated_at updated_by deactivated_records"
+        "times_activated times_activated_max created_at created_by updated_at updated_by deactivated_count"
     ).split()
 ]
 
@@ -185,7 +185,7 @@ LICENSE = [
 def license_of(row: Sequence[Any], key: str) -> License:
     """The license of a row of ``LICENSE``, whose key is known already."""
     (_, id, order, product, user, expires_at, days, source, status, taken, limit, *rest) = row
-    created_at, created_by, updated_at, updated_by, deactivated_records = rest
+    created_at, created_by, updated_at, updated_by, deactivated_count = rest
     return License(
         id,
         key,
@@ -202,7 +202,7 @@ def license_of(row: Sequence[Any], key: str) -> License:
         created_by,
         moment(updated_at),
         updated_by,
-        deactivated_records,
+        deactivated_count,
     )
 
 
@@ -222,7 +222,7 @@ def license_values(license: License) -> Values:
         "created_by": license.created_by,
         "updated_at": seconds(license.updated_at),
         "updated_by": license.updated_by,
-        "deactivated_records": license.deactivated_records,
+        "deactivated_count": license.deactivated_count,
     }
 
 
@@ -283,9 +283,9 @@ _COUNTER = ("times_activated", "updated_at")
 INSERT_LICENSES = inserting(licenses)
 UPDATE_LICENSES = updating(licenses, ["id"], [one.name for one in licenses.c if one.name != "id"])
 UPDATE_COUNTERS = updating(licenses, ["id"], _COUNTER)
-UPDATE_COUNTERS_AND_RECORDS = updating(licenses, ["id"], (*_COUNTER, "deactivated_records"))
-UPDATE_COUNTERS_AND_EXPIRY = updating(licenses, ["id"], (*_COUNTER, "deactivated_records", "expires_at"))
-UPDATE_COUNTERS_AND_PLACES = updating(licenses, ["id"], (*_COUNTER, "deactivated_records", "places"))
+UPDATE_COUNTERS_AND_RECORDS = updating(licenses, ["id"], (*_COUNTER, "deactivated_count"))
+UPDATE_COUNTERS_AND_EXPIRY = updating(licenses, ["id"], (*_COUNTER, "deactivated_count", "expires_at"))
+UPDATE_COUNTERS_AND_PLACES = updating(licenses, ["id"], (*_COUNTER, "deactivated_count", "places"))
 DELETE_LICENSES = deleting(licenses, "id")
 
 

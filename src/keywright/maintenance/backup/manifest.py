@@ -22,7 +22,7 @@ from keywright.db.schema import (
 )
 
 _COUNTED = (licenses, activations, events, generators, api_keys, users)
-_NEWEST_EVENT = select(events.c.at).order_by(events.c.id.desc()).limit(1)
+_NEWEST_EVENT = select(events.c.occurred_at).order_by(events.c.id.desc()).limit(1)
 
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 

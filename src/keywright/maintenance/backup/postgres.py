@@ -53,7 +53,7 @@ _COUNT_SESSIONS = text(
             OR split_part(application_name, ' +', 1) = current_setting('application_name'))"""
 )
 _SEQUENCES = [
-    *("license_numbers", "activation_numbers"),
+    *("license_id_seq", "activation_id_seq"),
     *(f"{table.name}_id_seq" for table in metadata.sorted_tables if table.autoincrement_column is not None),
 ]
 _EXISTING = text(

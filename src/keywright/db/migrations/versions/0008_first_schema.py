@@ -52,7 +52,7 @@ def _create_licenses() -> None:
         sa.Column("created_by", sa.BigInteger),
         sa.Column("updated_at", sa.BigInteger, nullable=False),
         sa.Column("updated_by", sa.BigInteger),
-        sa.Column("deactivated_records", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+        sa.Column("deactivated_count", sa.BigInteger, nullable=False, server_default=sa.text("0")),
         sa.PrimaryKeyConstraint("id", name="pk_licenses"),
         sa.UniqueConstraint("key_hmac", name="uq_licenses_key_hmac"),
         sa.CheckConstraint(
@@ -109,7 +109,7 @@ def _create_events() -> None:
     op.create_table(
         "events",
         sa.Column("id", _ID, autoincrement=True, nullable=False),
-        sa.Column("at", sa.BigInteger, nullable=False),
+        sa.Column("occurred_at", sa.BigInteger, nullable=False),
         sa.Column("name", sa.String(40), nullable=False),
         sa.Column("license_id", sa.BigInteger, nullable=False),
         sa.Column("activation_id", sa.BigInteger),
@@ -172,7 +172,7 @@ def _create_users() -> None:
         sa.Column("password_hash", sa.String(200), nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("disabled_at", sa.BigInteger),
-        sa.Column("signed_in_at", sa.BigInteger),
+        sa.Column("last_signed_in_at", sa.BigInteger),
         sa.PrimaryKeyConstraint("id", name="pk_users"),
         sa.UniqueConstraint("name", name="uq_users_name"),
         sqlite_autoincrement=True,
@@ -182,7 +182,7 @@ def _create_users() -> None:
         sa.Column("token_hash", sa.LargeBinary(32), nullable=False),
         sa.Column("user_id", sa.BigInteger, nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
-        sa.Column("seen_at", sa.BigInteger, nullable=False),
+        sa.Column("last_seen_at", sa.BigInteger, nullable=False),
         sa.Column("ip_address", sa.String(45), nullable=False),
         sa.Column("user_agent", sa.String(512), nullable=False),
         sa.PrimaryKeyConstraint("token_hash", name="pk_sessions"),
@@ -198,7 +198,7 @@ def _create_second_factors() -> None:
         sa.Column("sealed_secret", sa.LargeBinary, nullable=False),
         sa.Column("enabled_at", sa.BigInteger, nullable=False),
         sa.Column("last_step", sa.BigInteger, nullable=False),
-        sa.Column("failures", sa.BigInteger, nullable=False),
+        sa.Column("failed_attempts", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("user_id", name="pk_second_factors"),
         sqlite_with_rowid=False,
     )
@@ -220,7 +220,7 @@ def _create_api_keys() -> None:
         sa.Column("product_id", sa.BigInteger),
         sa.Column("key_hash", sa.String(64), nullable=False),
         sa.Column("secret_hash", sa.LargeBinary(32), nullable=False),
-        sa.Column("hint", sa.String(7), nullable=False),
+        sa.Column("key_suffix", sa.String(7), nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("revoked_at", sa.BigInteger),
         sa.Column("last_used_at", sa.BigInteger),
@@ -253,12 +253,12 @@ def _create_projections() -> None:
     op.create_table(
         "limit_refusals",
         sa.Column("license_id", sa.BigInteger, autoincrement=False, nullable=False),
-        sa.Column("times", sa.BigInteger, nullable=False),
-        sa.Column("last_at", sa.BigInteger, nullable=False),
+        sa.Column("refusals", sa.BigInteger, nullable=False),
+        sa.Column("last_refused_at", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("license_id", name="pk_limit_refusals"),
         sqlite_with_rowid=False,
     )
-    op.create_index("ix_limit_refusals_last_at", "limit_refusals", ["last_at"])
+    op.create_index("ix_limit_refusals_last_refused_at", "limit_refusals", ["last_refused_at"])
     op.create_table(
         "checkpoints",
         sa.Column("name", sa.String(40), nullable=False),
@@ -278,7 +278,7 @@ def _create_jobs() -> None:
         sa.Column("done", sa.BigInteger, nullable=False),
         sa.Column("refused", sa.BigInteger, nullable=False),
         sa.Column("position", sa.BigInteger, nullable=False),
-        sa.Column("said", sa.Text),
+        sa.Column("messages", sa.Text),
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("created_by", sa.BigInteger, nullable=False),
         sa.Column("started_at", sa.BigInteger),
@@ -290,11 +290,11 @@ def _create_jobs() -> None:
     )
     op.create_index("ix_jobs_unfinished", "jobs", ["id"], **_where("finished_at IS NULL"))
     op.create_table(
-        "job_pieces",
+        "job_file_chunks",
         sa.Column("job_id", sa.BigInteger, nullable=False),
         sa.Column("number", sa.BigInteger, nullable=False),
-        sa.Column("sealed", sa.LargeBinary, nullable=False),
-        sa.PrimaryKeyConstraint("job_id", "number", name="pk_job_pieces"),
+        sa.Column("sealed_content", sa.LargeBinary, nullable=False),
+        sa.PrimaryKeyConstraint("job_id", "number", name="pk_job_file_chunks"),
     )
 
 
@@ -304,7 +304,7 @@ def _create_installation() -> None:
         sa.Column("id", _ID, autoincrement=False, nullable=False),
         sa.Column("secret_id", sa.String(16), nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
-        sa.Column("oldest_code", sa.String(32)),
+        sa.Column("oldest_compatible_revision", sa.String(32)),
         sa.Column("previous_secret_id", sa.String(16)),
         sa.PrimaryKeyConstraint("id", name="pk_installation"),
     )
@@ -317,5 +317,5 @@ def _create_installation() -> None:
     )
     op.bulk_insert(sequences, [{"name": "license", "last_id": 0}, {"name": "activation", "last_id": 0}])
     if op.get_bind().dialect.name == "postgresql":
-        op.execute(sa.schema.CreateSequence(sa.Sequence("license_numbers")))
-        op.execute(sa.schema.CreateSequence(sa.Sequence("activation_numbers")))
+        op.execute(sa.schema.CreateSequence(sa.Sequence("license_id_seq")))
+        op.execute(sa.schema.CreateSequence(sa.Sequence("activation_id_seq")))

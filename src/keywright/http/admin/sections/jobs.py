@@ -58,9 +58,9 @@ class Shown(NamedTuple):
         return self.job.finished_at is not None
 
     @property
-    def said(self) -> list[str]:
+    def messages(self) -> list[str]:
         """Why it failed or was stopped, or the first licenses that were left as they are."""
-        return (self.job.said or "").splitlines()
+        return (self.job.messages or "").splitlines()
 
 
 class Listed(NamedTuple):
