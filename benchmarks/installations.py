@@ -29,7 +29,7 @@ ACTIVATIONS = 3
 _ORIGIN = Origin("benchmark", "", "")
 _LIMIT = 1_000_000
 _LICENSES_PER_TRANSACTION = 2_000
-_MOST_PLACES = 20_000
+_MAX_PLACES = 20_000
 _YEAR = 365 * 86_400
 _AGENTS = (
     "PhotoDesk/4.2.1 (Windows NT 10.0; Win64; x64)",
@@ -199,14 +199,14 @@ def _activation(id: int, license_id: int, at: datetime, chance: random.Random) -
 
 def _write_places(storage: Storage, licenses: int, file: Path, chance: random.Random) -> int:
     """Write some active places, and return how many they are."""
-    keys = [key_of(index) for index in chance.sample(range(licenses), min(licenses, _MOST_PLACES))]
+    keys = [key_of(index) for index in chance.sample(range(licenses), min(licenses, _MAX_PLACES))]
     with storage.read() as tx:
         key_by_id = {one.id: key for key, one in license_store.find_licenses(tx, keys).items()}
         records = [
             one for found in activation_store.list_activations(tx, key_by_id).values() for one in found
         ]
     chance.shuffle(records)
-    lines = [f"{key_by_id[one.license_id]} {one.token}\n" for one in records[:_MOST_PLACES]]
+    lines = [f"{key_by_id[one.license_id]} {one.token}\n" for one in records[:_MAX_PLACES]]
     file.write_text("".join(lines))
     return len(lines)
 

@@ -125,7 +125,7 @@ def test_everything_given_up_within_a_day_is_kept(storage: Storage) -> None:
 
 
 def test_no_license_keeps_more_than_the_most(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "MOST_KEPT_RECORDS", 4)
+    monkeypatch.setattr(rules, "MAX_KEPT_RECORDS", 4)
     executor = open_executor(storage, RecordLimits(kept=3))
     executor.execute([create(limit=1)])
     tokens = given_up_in_turn(executor, 7, every=timedelta(0))

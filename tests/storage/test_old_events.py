@@ -35,8 +35,8 @@ DAY = timedelta(days=1)
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small numbers show the same as large ones."""
-    monkeypatch.setattr(old_events, "MOST_A_DAY", 5)
-    monkeypatch.setattr(old_events, "MOST_IN_ALL", 12)
+    monkeypatch.setattr(old_events, "MAX_PER_DAY", 5)
+    monkeypatch.setattr(old_events, "MAX_TOTAL", 12)
 
 
 def forget(executor: Executor, **fields: Any) -> PurgeResult | None:

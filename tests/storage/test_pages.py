@@ -10,7 +10,7 @@ from keywright.db import ReadTransaction, Storage
 from keywright.engine.executor import Executor
 from keywright.licensing import queries as reporting
 from keywright.licensing.licenses.model import LicenseFilter
-from keywright.licensing.queries import _MOST_LISTS, KNOWN_FOR, Pages
+from keywright.licensing.queries import _MAX_LISTS, KNOWN_FOR, Pages
 from keywright.registry import open_executor
 from tests.makers import create, delete
 
@@ -21,7 +21,7 @@ FEW = 10
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reporting, "MOST_EXACT", FEW)
+    monkeypatch.setattr(reporting, "MAX_EXACT", FEW)
 
 
 @pytest.fixture
@@ -145,4 +145,4 @@ def test_only_so_many_lists_are_remembered(storage: Storage) -> None:
         for number in range(200):
             assert pages.total(tx, LicenseFilter(product_id=number)) == 12
             assert len(keys(tx, pages, 11, 1, LicenseFilter(product_id=number))) == 1
-    assert len(pages._lists) == _MOST_LISTS
+    assert len(pages._lists) == _MAX_LISTS

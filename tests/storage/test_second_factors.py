@@ -16,7 +16,7 @@ from keywright.engine.executor import Executor
 from keywright.identity import second_factors, sessions
 from keywright.identity.commands import DisableSecondFactor, RenewRecoveryCodes
 from keywright.identity.model import Session
-from keywright.identity.second_factors import MOST_FAILURES, hash_recovery_code
+from keywright.identity.second_factors import MAX_FAILURES, hash_recovery_code
 from keywright.identity.store import find_user_by_id
 from keywright.registry import open_executor
 from tests.jobs import decided, events_of
@@ -147,7 +147,7 @@ def test_a_clock_that_was_far_ahead_does_not_lock_anybody_out(executor: Executor
 
 @pytest.mark.usefixtures("alice")
 def test_after_many_wrong_codes_only_a_recovery_code_is_taken(executor: Executor) -> None:
-    for _ in range(MOST_FAILURES):
+    for _ in range(MAX_FAILURES):
         assert sign_in(executor, "wrong") is None
     now = NOW + 10 * STEP
     assert sign_in(executor, code(now), now) is None
@@ -157,7 +157,7 @@ def test_after_many_wrong_codes_only_a_recovery_code_is_taken(executor: Executor
 
 @pytest.mark.usefixtures("alice")
 def test_another_password_gives_all_attempts_again(executor: Executor) -> None:
-    for _ in range(MOST_FAILURES):
+    for _ in range(MAX_FAILURES):
         assert sign_in(executor, "wrong") is None
     decided(executor, change_user(ALICE, password_hash="another"))
     assert sign_in(executor, code(NOW + 10 * STEP)) is not None

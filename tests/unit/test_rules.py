@@ -267,8 +267,8 @@ def test_records_are_in_the_order_in_which_they_were_made_and_of_one_second_in_t
 def test_records_are_kept_for_a_day_and_at_most_ten_thousand_and_a_mebibyte_is_listed() -> None:
     numbers = (
         activation_rules.KEPT_FOR,
-        activation_rules.MOST_KEPT_RECORDS,
-        activation_rules.MOST_LISTED_BYTES,
+        activation_rules.MAX_KEPT_RECORDS,
+        activation_rules.MAX_LISTED_BYTES,
     )
     assert numbers == (timedelta(days=1), 10_000, 2**20)
 
@@ -312,7 +312,7 @@ def test_active_records_are_listed_before_the_latest_deactivated_ones_and_the_ol
         an_activation(id=4),
         a_deactivated_activation(id=5, deactivated_at=LATER),
     ]
-    chosen = [[one.id for one in activation_rules.listed(records, most, 10**6)] for most in range(7)]
+    chosen = [[one.id for one in activation_rules.limit_listed(records, most, 10**6)] for most in range(7)]
     assert chosen == [[], [2], [4, 2], [4, 5, 2], [1, 4, 5, 2], [1, 3, 4, 5, 2], [1, 3, 4, 5, 2]]
 
 
@@ -327,5 +327,5 @@ def test_active_records_are_listed_before_the_latest_deactivated_ones_and_the_ol
 )
 def test_records_are_listed_while_their_bytes_fit(fields: dict[str, Any], size: int) -> None:
     records = [an_activation(id=1, **fields), an_activation(id=2, **fields), an_activation(id=3, **fields)]
-    assert len(activation_rules.listed(records, 9, 2 * size)) == 2
-    assert len(activation_rules.listed(records, 9, 2 * size - 1)) == 1
+    assert len(activation_rules.limit_listed(records, 9, 2 * size)) == 2
+    assert len(activation_rules.limit_listed(records, 9, 2 * size - 1)) == 1

@@ -9,7 +9,7 @@ import msgspec
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
-    """Where a command came from: ``actor`` is ``program``, ``api_key:7``, ``cli:root`` and the like."""
+    """The source of a command: ``actor`` is ``program``, ``api_key:7``, ``cli:root`` and the like."""
 
     actor: str
     ip_address: str
@@ -30,7 +30,7 @@ class Context(msgspec.Struct, frozen=True, gc=False):
 
 
 class Cost(Enum):
-    """How much work a command or query is: the desk chooses its lane, its thread and its timeout by it."""
+    """The amount of work in a command or query: the desk chooses its lane, thread and timeout by it."""
 
     #: Little: many are decided in one transaction.
     BATCHED = auto()

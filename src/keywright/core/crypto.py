@@ -85,7 +85,7 @@ class KeyRing:
 
 
 def mask(key: str) -> str:
-    """What may be shown of a key in a log: at most the last four characters, never over a quarter."""
+    """Mask a key for logs and pages: at most its last four characters stay, never over a quarter."""
     shown = min(4, len(key) // 4)
     end = key[len(key) - shown :]
     return f"…{end if end.isprintable() else '?' * shown}"

@@ -1,4 +1,4 @@
-"""What may stand in a field: from the texts and numbers that people and programs send to values.
+"""Parsing of fields: from the texts and numbers that people and programs send to values.
 
 Each ``parse_`` takes what came in (a JSON value or a text) and returns the value, or raises
 ``ValueError`` with a short reason that can be shown ("must be …").
@@ -85,7 +85,7 @@ def parse_text(value: object, most: int) -> str | None:
 
 
 def parse_name(text: str) -> str:
-    """What a person calls an API key, a generator, a user, a product: white space around it is cut off."""
+    """The name of an API key, a generator, a user or a product: white space around it is cut off."""
     name = parse_text(text.strip(), MAX_NAME_LENGTH)
     if name is None or not name.isprintable():
         raise ValueError(f"must have 1 to {MAX_NAME_LENGTH} characters, and no control characters")

@@ -1,4 +1,4 @@
-"""The front desk: where calls that arrive together meet.
+"""The desk: group commit for calls that arrive together.
 
 Calls wait in a lane (for changes, questions, lists, licenses with very many records); a lane is served as a
 batch as soon as its last batch is done. Nothing waits for a clock: a batch of one is an ordinary call. While
@@ -124,7 +124,7 @@ class _Lane(Generic[Item]):
             self._thread.shutdown()
 
     def _turn(self) -> None:
-        """One turn of the event loop: wait while calls keep coming, else serve those who wait."""
+        """One turn of the event loop: wait while calls keep coming, else serve the waiting ones."""
         waiting = len(self._waiting)
         if self._seen < waiting < MAX_BATCH:
             self._seen = waiting
@@ -135,10 +135,10 @@ class _Lane(Generic[Item]):
         if batch:
             self._serve(batch)
         else:
-            self._go_on()
+            self._continue()
 
     def _next_batch(self) -> _Batch[Item]:
-        """Those who come next. Who has gone, or waited too long, is not decided at all."""
+        """The next calls. One whose caller has gone, or waited too long, is not decided at all."""
         batch: _Batch[Item] = []
         waiting, latest = self._waiting, self._loop.time() - self._answer_within
         while waiting and len(batch) < MAX_BATCH:
@@ -168,7 +168,7 @@ class _Lane(Generic[Item]):
         self._finish(batch, outcomes)
 
     async def _serve_aside(self, batch: _Batch[Item]) -> None:
-        """Decide in another thread; those who give up while another process is writing leave the batch."""
+        """Decide in another thread; callers that give up while another process is writing leave the batch."""
         if self._check is None:
             self._check = self._loop.call_later(_CHECK_INTERVAL, self._refuse_late)
         outcomes: list[Outcome] = []
@@ -192,19 +192,19 @@ class _Lane(Generic[Item]):
             outcomes = await self._loop.run_in_executor(self._thread, call)
             return [_after_interrupt(one) for one in outcomes] if self._is_broken else outcomes
         except asyncio.CancelledError:
-            # The event loop comes to an end before its time; nobody will hear what the thread says.
+            # The event loop ends before its time; the thread's result is lost.
             self._finish(batch, [FateUnknown("the server ended")] * len(batch))
             raise
         except StoreBusy:
             raise
         except Exception as problem:
-            return _all_faulty(problem, batch)
+            return _fault_for_all(problem, batch)
         finally:
             if self._timeout is not None:
                 self._timeout.cancel()
 
     def _refuse_late(self) -> None:
-        """Refuse those who have waited too long, while others are decided."""
+        """Refuse callers that have waited too long, while others are decided."""
         latest = self._loop.time() - self._answer_within
         while self._waiting and not _is_wanted(self._waiting[0], latest):
             self._waiting.popleft()
@@ -226,16 +226,16 @@ class _Lane(Generic[Item]):
         except StoreBusy:
             raise
         except Exception as problem:
-            return _all_faulty(problem, batch)
+            return _fault_for_all(problem, batch)
 
     def _finish(self, batch: _Batch[Item], outcomes: list[Outcome]) -> None:
         for (_, future, _, _), outcome in zip(batch, outcomes, strict=True):
             # A caller that went away has cancelled its future; the others have not.
             if not future.done():
                 future.set_result(outcome)
-        self._go_on()
+        self._continue()
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         if self._waiting:
             self._loop.call_soon(self._turn)
             return
@@ -275,36 +275,36 @@ def _after_interrupt(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _all_faulty(problem: Exception, items: Sequence[object]) -> list[Outcome]:
+def _fault_for_all(problem: Exception, items: Sequence[object]) -> list[Outcome]:
     log.error("the desk could not serve a batch", exc_info=problem)
     return [Fault(type(problem).__name__)] * len(items)
 
 
 class Desk:
-    """Takes single commands and questions, and serves them in batches. Belongs to one event loop."""
+    """Takes single commands and queries, and serves them in batches. Belongs to one event loop."""
 
     def __init__(
         self, executor: Executor, *, most_waiting: int, answer_within: float = ANSWER_WITHIN
     ) -> None:
         """A call that has waited for ``answer_within`` seconds and is not being decided is refused."""
-        self._batches = executor
+        self._executor = executor
         lane = partial(_Lane, most_waiting=most_waiting, answer_within=answer_within)
         is_near, interrupt = executor.is_local, executor.interrupt
         self._changes: _Lane[Command] = lane(
-            self._change, interrupt=None if is_near else partial(interrupt, writing=True)
+            self._execute, interrupt=None if is_near else partial(interrupt, writing=True)
         )
-        self._questions: _Lane[Query] = lane(
-            self._ask, interrupt=None if is_near else partial(interrupt, writing=False)
+        self._queries: _Lane[Query] = lane(
+            self._query, interrupt=None if is_near else partial(interrupt, writing=False)
         )
         self._lists, self._large = (
             lane(
-                partial(self._ask_beside, name),
+                partial(self._query_beside, name),
                 most_waiting=most,
                 interrupt=None if is_near else partial(self._interrupt_beside, name),
             )
             for name, most in (("lists", _MAX_LISTS), ("large", _MAX_LARGE))
         )
-        # Where several can write at once, steps of jobs keep only those waiting who want their licenses.
+        # Where several can write at once, a step of a job delays only calls about its licenses.
         self._steps: _Lane[Command] = self._changes
         if not is_near:
             self._steps = lane(self._step, interrupt=partial(self._interrupt_beside, "steps"))
@@ -319,13 +319,13 @@ class Desk:
         ``ShuttingDown`` or another fault.
         """
         if command.idempotency is not None:
-            return await self._change_once(command, waiting_call, command.idempotency.scope)
+            return await self._execute_once(command, waiting_call, command.idempotency.scope)
         lane = self._steps if command.cost is Cost.STEP else self._changes
         return _value(await lane.submit(command, waiting_call))
 
     async def query(self, query: Query, waiting_call: PendingCall | None = None) -> Any:
-        """The answer; raises the refusal that the question met, or a fault."""
-        lane = self._lists if query.cost is Cost.LIST else self._questions
+        """The answer; raises the refusal that the query met, or a fault."""
+        lane = self._lists if query.cost is Cost.LIST else self._queries
         outcome = _value(await lane.submit(query, waiting_call))
         if type(outcome) is Rerouted:
             return _value(await self._large.submit(outcome.query, waiting_call))
@@ -333,7 +333,7 @@ class Desk:
 
     async def close(self) -> None:
         """Take no more calls; return when all that were accepted are answered."""
-        lanes = (self._changes, self._questions, self._lists, self._large)
+        lanes = (self._changes, self._queries, self._lists, self._large)
         await asyncio.gather(*(one.close() for one in lanes))
         if self._steps is not self._changes:
             await self._steps.close()
@@ -342,10 +342,10 @@ class Desk:
 
     @property
     def waiting(self) -> int:
-        """How many calls wait now, but for lists."""
-        return len(self._changes) + len(self._questions)
+        """The number of calls that wait now, without lists."""
+        return len(self._changes) + len(self._queries)
 
-    async def _change_once(self, command: Command, waiting_call: PendingCall | None, scope: bytes) -> Any:
+    async def _execute_once(self, command: Command, waiting_call: PendingCall | None, scope: bytes) -> Any:
         if scope in self._running:
             raise IdempotencyKeyBusy
         future = self._changes.submit(command, waiting_call)
@@ -353,21 +353,21 @@ class Desk:
         future.add_done_callback(lambda _: self._running.discard(scope))
         return _value(await future)
 
-    def _change(self, commands: Sequence[Command], wait: float | None) -> list[Outcome]:
-        return self._batches.execute(commands, wait=wait)
+    def _execute(self, commands: Sequence[Command], wait: float | None) -> list[Outcome]:
+        return self._executor.execute(commands, wait=wait)
 
-    def _ask(self, queries: Sequence[Query], _wait: float | None) -> list[Outcome]:
-        return self._batches.query(queries)
+    def _query(self, queries: Sequence[Query], _wait: float | None) -> list[Outcome]:
+        return self._executor.query(queries)
 
-    def _ask_beside(self, lane: str, queries: Sequence[Query], _wait: float | None) -> list[Outcome]:
-        return self._batches_for(lane).query(queries)
+    def _query_beside(self, lane: str, queries: Sequence[Query], _wait: float | None) -> list[Outcome]:
+        return self._executor_for(lane).query(queries)
 
     def _step(self, commands: Sequence[Command], wait: float | None) -> list[Outcome]:
-        return self._batches_for("steps").execute(commands, wait=wait)
+        return self._executor_for("steps").execute(commands, wait=wait)
 
-    def _batches_for(self, lane: str) -> Executor:
+    def _executor_for(self, lane: str) -> Executor:
         if lane not in self._beside:
-            self._beside[lane] = self._batches.beside()
+            self._beside[lane] = self._executor.beside()
         return self._beside[lane]
 
     def _interrupt_beside(self, lane: str) -> None:

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class Work(Protocol):
-    """What the commands of a batch share; ``save`` writes what they left in it."""
+    """The state that the commands of a batch share; ``save`` writes their changes."""
 
     @property
     def tx(self) -> WriteTransaction:

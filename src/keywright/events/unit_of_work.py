@@ -1,4 +1,4 @@
-"""What the commands of a batch share while they are decided."""
+"""The unit of work of a batch: its transaction and its events."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -40,7 +40,7 @@ def new_secrets() -> Secrets:
 
 
 def caller_of(api_key: ApiKey | None, consumer_secret: str) -> Caller:
-    """Who calls with this API key and secret. Raises ``CredentialsInvalid``.
+    """Check the secret of this API key; returns the caller. Raises ``CredentialsInvalid``.
 
     Takes as long for an unknown key as for a wrong secret.
     """

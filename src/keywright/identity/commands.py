@@ -50,7 +50,7 @@ class EnableSecondFactor(Command, frozen=True, kw_only=True):
 
 
 class DisableSecondFactor(Command, frozen=True, kw_only=True):
-    """Turn the user's second factor off, with a code. Without one, it is somebody else who does that, and the
+    """Turn the user's second factor off, with a code. Without one, an administrator does that, and the
     user's sessions end; otherwise that with the hash ``session`` goes on as ``new_session``.
     """
 
@@ -69,7 +69,7 @@ class RenewRecoveryCodes(Command, frozen=True, kw_only=True):
 
 
 class SeeSession(Command, frozen=True, kw_only=True):
-    """Somebody who is signed in has come by."""
+    """Update a session's last-seen time."""
 
     token_hash: bytes
 
@@ -81,7 +81,7 @@ class EndSession(Command, frozen=True, kw_only=True):
 
 
 class RefuseSignIn(Command, frozen=True, kw_only=True):
-    """Somebody could not sign in under this name."""
+    """Record a failed attempt to sign in under this name."""
 
     name: str
 

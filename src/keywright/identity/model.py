@@ -7,7 +7,7 @@ import msgspec
 
 
 class Permissions(StrEnum):
-    """What an API key allows: see ``access.may_read`` and ``access.may_write``."""
+    """The calls that an API key allows: see ``api_keys.may_read`` and ``api_keys.may_write``."""
 
     READ = "read"
     WRITE = "write"
@@ -16,7 +16,7 @@ class Permissions(StrEnum):
 
 
 class Role(StrEnum):
-    """What a user of the pages may do."""
+    """The role of a user of the pages."""
 
     ADMINISTRATOR = "administrator"
     SUPPORT = "support"
@@ -64,7 +64,7 @@ class SecondFactor(msgspec.Struct, frozen=True):
 
 
 class Session(msgspec.Struct, frozen=True):
-    """Somebody who is signed in; the token is in their browser, and known here by its SHA-256 only."""
+    """A user's session; the browser has its token, the database only the token's SHA-256."""
 
     token_hash: bytes
     user_id: int
@@ -75,7 +75,7 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who is calling with an API key. ``product_id`` narrows a client key to one product."""
+    """The API key that a call came with. ``product_id`` narrows a client key to one product."""
 
     api_key_id: int
     name: str

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 MIN_PASSWORD_LENGTH = 12
 #: Longer ones only cost time.
 MAX_PASSWORD_LENGTH = 1024
-#: The hash of a password that nobody knows, so that looking for it is as much work as for any other.
-_NOBODYS_HASH = (
+#: The hash of an unknown password: checking against it takes as long as against any other.
+_UNKNOWN_HASH = (
     "$argon2id$v=19$m=65536,t=3,p=1$WqifCy9y32OweCyw0u+jAA$sEWq9esCKryCJFRgO7bOMFH+oZwDFXQkD22o3QjRZ0s"
 )
 
@@ -37,9 +37,9 @@ def check_password(user: User | None, password: str) -> bool:
     # Imported here, as in _hasher: only signing in needs it.
     from argon2.exceptions import InvalidHashError, VerificationError
 
-    # Nobody has a longer one, and to normalize a very long text can take a minute.
+    # No password is longer, and to normalize a very long text can take a minute.
     is_possible = len(password) <= MAX_PASSWORD_LENGTH
-    expected = user.password_hash if user is not None and is_possible else _NOBODYS_HASH
+    expected = user.password_hash if user is not None and is_possible else _UNKNOWN_HASH
     try:
         _hasher().verify(expected, _password_bytes(password[:MAX_PASSWORD_LENGTH]))
     except (VerificationError, InvalidHashError):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Right(StrEnum):
-    """What a page, or a button on it, asks of its user."""
+    """The right that a page, or a button on it, needs."""
 
     LOOK = "look"
     CHANGE = "change"

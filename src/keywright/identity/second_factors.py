@@ -2,7 +2,7 @@
 the app that shows them.
 
 A code is good in its own time step and in the one beside it on either side, and once. A person who knows a
-password may guess three codes of a million at a time: after ``MOST_FAILURES`` wrong ones in a row, only
+password may guess three codes of a million at a time: after ``MAX_FAILURES`` wrong ones in a row, only
 recovery codes are taken, which cannot be guessed, until one was right, the password is another, or an
 administrator turns the second factor off.
 """
@@ -35,7 +35,7 @@ from keywright.identity.store import find_user_by_id, lock_user, renew_session
 
 __all__ = [
     "HANDLERS",
-    "MOST_FAILURES",
+    "MAX_FAILURES",
     "RECOVERY_CODES",
     "TICKET_TIME",
     "count_codes",
@@ -56,7 +56,7 @@ __all__ = [
 #: How many recovery codes a user gets at once.
 RECOVERY_CODES = 10
 #: NIST SP 800-63B, section 5.2.2, allows a hundred.
-MOST_FAILURES = 30
+MAX_FAILURES = 30
 _STEP = 30
 _SECRET = re.compile("[A-Z2-7]{32}", re.ASCII)
 _CODE = re.compile("[0-9]{6}", re.ASCII)
@@ -187,7 +187,7 @@ def take(work: UnitOfWork, command: Command, user: User, code: str) -> str | Non
     if factor is None:
         return None
     step = None
-    if factor.failed_attempts < MOST_FAILURES:
+    if factor.failed_attempts < MAX_FAILURES:
         step = _find_step(factor.secret, code, command.context.now, after=factor.last_step)
     if step is not None:
         second_factor_store.save_attempt(work.tx, replace(factor, last_step=step, failed_attempts=0))

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     pass
 
 
-#: A session is good up to, not including, these times after somebody came by, and after it began.
+#: A session is good for less than these times after its last request, and after it began.
 SESSION_IDLE = timedelta(minutes=30)
 SESSION_LONGEST = timedelta(hours=12)
 #: How long the link for the first administrator is good.
 SETUP_TIME = timedelta(minutes=30)
-#: That somebody came by is written down no more often than this.
+#: A session's last-seen time is updated at most this often.
 _SEEN_EVERY = timedelta(minutes=1)
 #: How far the clocks of two servers may be apart.
 _CLOCKS_APART = timedelta(minutes=1)
@@ -36,8 +36,8 @@ _SETUP_TOKEN = re.compile(r"([0-9a-f]{1,12})\.([0-9a-f]{64})", re.ASCII)
 
 
 def setup_token(tx: ReadTransaction, now: datetime) -> str:
-    """What lets its bearer make the first administrator, for ``SETUP_TIME``. Raises ``SetupOver`` when there
-    are users.
+    """A token that lets its bearer make the first administrator, for ``SETUP_TIME``. Raises ``SetupOver``
+    when there are users.
     """
     if has_users(tx):
         raise SetupOver
@@ -59,8 +59,8 @@ def _setup_signature(tx: ReadTransaction, issued: str) -> str:
 
 
 def device_mark(tx: ReadTransaction, user: User) -> str:
-    """What a browser shows in which this user has signed in, until they have another password: strangers who
-    try passwords under somebody's name must not keep out who has been here before.
+    """The mark of a browser in which this user has signed in; good until the password changes. Strangers that
+    try passwords under the user's name do not keep a known browser out.
     """
     return tx.key_ring.sign("a known browser", f"{user.id} {user.password_hash}").hex()
 
@@ -87,9 +87,7 @@ def hash_session_token(token: str) -> bytes:
 
 
 def find_signed_in(tx: ReadTransaction, token: str, now: datetime) -> SignedIn | None:
-    """Who is signed in with this token: nobody when it is unknown, the session is over, or the user is
-    disabled.
-    """
+    """The session with this token, and its user; None when it is unknown or over, or the user disabled."""
     session = find_session(tx, hash_session_token(token))
     if session is None or is_over(session, now):
         return None
@@ -100,7 +98,7 @@ def find_signed_in(tx: ReadTransaction, token: str, now: datetime) -> SignedIn |
 
 
 def list_sessions(tx: ReadTransaction, user_id: int, now: datetime) -> list[Session]:
-    """Where the user is signed in, the newest first."""
+    """The user's sessions that are not over, the newest first."""
     return [one for one in identity_store.list_sessions(tx, user_id) if not is_over(one, now)]
 
 

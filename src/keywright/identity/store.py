@@ -163,7 +163,7 @@ def save_new_session(tx: WriteTransaction, session: Session) -> None:
 
 
 def save_seen(tx: WriteTransaction, token_hash: bytes, now: datetime) -> None:
-    """Update when somebody came by."""
+    """Update the last-seen time."""
     query = update(sessions).where(sessions.c.token_hash == token_hash)
     tx.connection.execute(query.values(last_seen_at=rows.seconds(now)))
 

@@ -59,7 +59,7 @@ def create_user(work: UnitOfWork, command: CreateUser) -> User:
 
 
 def change_user(work: UnitOfWork, command: ChangeUser) -> User:
-    """Change a user; somebody who may administer has to be left."""
+    """Change a user; at least one administrator has to be left."""
     locked = lock_user_and_administrators(work.tx, command.user_id)
     user = locked.pop(command.user_id, None)
     if user is None:
@@ -112,7 +112,7 @@ def see_session(work: UnitOfWork, command: SeeSession) -> Session | None:
 
 
 def end_session(work: UnitOfWork, command: EndSession) -> None:
-    """Sign out; nothing happens where nobody is signed in."""
+    """Sign out; an unknown session is none to end."""
     session = find_session(work.tx, command.token_hash)
     if session is None:
         return
@@ -122,7 +122,7 @@ def end_session(work: UnitOfWork, command: EndSession) -> None:
 
 
 def refuse_sign_in(work: UnitOfWork, command: RefuseSignIn) -> None:
-    """Write down that somebody could not sign in; the name only where it is a user's, for people type their
+    """Record a failed attempt to sign in; the name only where it is a user's, for people type their
     passwords into the wrong field.
     """
     user = find_user(work.tx, command.name)
@@ -149,7 +149,7 @@ def _of(user: User) -> dict[str, Any]:
 
 
 def _differences(before: User, after: User) -> dict[str, Any]:
-    """What changed, as [before, after]; of a password only that it is another."""
+    """The changed fields, as [before, after]; of a password only that it changed."""
     details: dict[str, Any] = {}
     if before.role is not after.role:
         details["role"] = [before.role, after.role]

@@ -1,4 +1,4 @@
-"""What each question is answered. Nothing here changes anything."""
+"""Queries about licenses: nothing here changes anything."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
@@ -16,15 +16,15 @@ from keywright.licensing.licenses.model import License, LicenseFilter
 
 #: How many licenses of a list are counted, or skipped, anew for every page. Beyond them, what is known from
 #: the pages before is used, and for how long, in seconds.
-MOST_EXACT = 10_000
+MAX_EXACT = 10_000
 KNOWN_FOR = 30.0
 #: How many lists are remembered, and how many places in each.
-_MOST_LISTS, _MOST_PLACES = 64, 64
+_MAX_LISTS, _MAX_PLACES = 64, 64
 
 
 #: To find the records that an answer lists, all of a license's may have to be looked at. Where there are more
 #: than this, no other call waits for that.
-MOST_TOGETHER = 500
+MAX_TOGETHER = 500
 
 
 class _Place(NamedTuple):
@@ -41,7 +41,7 @@ class _Known:
     def __init__(self) -> None:
         self.total = 0
         self.total_until = 0.0
-        self.places: deque[_Place] = deque(maxlen=_MOST_PLACES)
+        self.places: deque[_Place] = deque(maxlen=_MAX_PLACES)
 
 
 class Pages:
@@ -55,11 +55,11 @@ class Pages:
         self._lists: OrderedDict[LicenseFilter, _Known] = OrderedDict()
 
     def total(self, tx: ReadTransaction, where: LicenseFilter) -> int:
-        """The number of matching licenses: exactly up to ``MOST_EXACT``; beyond, as it was ``KNOWN_FOR``
+        """The number of matching licenses: exactly up to ``MAX_EXACT``; beyond, as it was ``KNOWN_FOR``
         seconds ago or later.
         """
-        few = license_store.count_licenses(tx, where, most=MOST_EXACT + 1)
-        if few <= MOST_EXACT:
+        few = license_store.count_licenses(tx, where, most=MAX_EXACT + 1)
+        if few <= MAX_EXACT:
             return few
         known, now = self._facts(where), self._clock()
         if known.total_until <= now:
@@ -70,13 +70,13 @@ class Pages:
         """At most ``limit`` matching licenses after the first ``skip`` of them, oldest first."""
         now = self._clock()
         start = _Place(0, 0, now)
-        if skip > MOST_EXACT:
+        if skip > MAX_EXACT:
             known = (one for one in self._facts(where).places if one.skip <= skip and one.known_until > now)
             start = max((start, *known))
         found = license_store.list_license_page(
             tx, where, after_id=start.after_id, skip=skip - start.skip, limit=limit
         )
-        if found and skip + len(found) > MOST_EXACT:
+        if found and skip + len(found) > MAX_EXACT:
             place = _Place(skip + len(found), found[-1].id, now + KNOWN_FOR)
             self._facts(where).places.append(place)
         return found
@@ -84,13 +84,13 @@ class Pages:
     def _facts(self, where: LicenseFilter) -> _Known:
         known = self._lists.setdefault(where, _Known())
         self._lists.move_to_end(where)
-        if len(self._lists) > _MOST_LISTS:
+        if len(self._lists) > _MAX_LISTS:
             self._lists.popitem(last=False)
         return known
 
 
 class QueryContext:
-    """What a batch of queries is about: loaded once for all of them."""
+    """The licenses that a batch of queries is about, loaded once for all of them."""
 
     def __init__(
         self, tx: ReadTransaction, queries: Sequence[Query], limits: RecordLimits, pages: Pages
@@ -101,7 +101,7 @@ class QueryContext:
         self.pages = pages
         keys: set[str] = set()
         tokens: set[tuple[str, str]] = set()
-        most: int | None = MOST_TOGETHER
+        most: int | None = MAX_TOGETHER
         for one in queries:
             if not isinstance(one, Validate):
                 continue

@@ -30,7 +30,7 @@ from keywright.search.terms_store import Checkpoints, find_checkpoints
 
 #: Of the events of calls that need no more than a license key, a license keeps so many of one day (of UTC),
 #: and so many in all.
-MOST_A_DAY, MOST_IN_ALL = 1_000, 20_000
+MAX_PER_DAY, MAX_TOTAL = 1_000, 20_000
 #: What such calls are called.
 OWN = ("license.activated", "license.reactivated", "license.deactivated")
 #: Names in ``checkpoints``: before which moment (in seconds) events were deleted, and up to which event
@@ -115,20 +115,20 @@ def find_crowded(tx: WriteTransaction, *, limit: int) -> tuple[int, list[int]]:
     _MOVE.execute(tx.connection, [{"name": _LOOKED_AT, "last_id": found[-1].id}])
     named = {one.license_id for one in found if one.license_id}
     counted = _COUNTED.rows(tx.connection, [(number,) for number in sorted(named)])
-    return len(found), sorted({one.license_id for one in counted if one.amount > MOST_A_DAY})
+    return len(found), sorted({one.license_id for one in counted if one.amount > MAX_PER_DAY})
 
 
 def delete_too_many(tx: WriteTransaction, license_id: int) -> int:
     """Delete some thousand of the events of calls on this license that are too many, of each day the oldest;
     returns how many.
     """
-    values = {"at_id": license_id, "until": _last_followed_id(tx), "day": MOST_A_DAY, "all": MOST_IN_ALL}
+    values = {"at_id": license_id, "until": _last_followed_id(tx), "day": MAX_PER_DAY, "all": MAX_TOTAL}
     return tx.connection.execute(_DELETE_TOO_MANY, values | {"most": _MOST_AT_ONCE}).rowcount
 
 
 def are_all_kept(names: Iterable[tuple[str, int]]) -> bool:
     """Whether a license that has so many events of these names cannot have had too many."""
-    return sum(times for name, times in names if name.startswith(OWN)) < MOST_A_DAY
+    return sum(times for name, times in names if name.startswith(OWN)) < MAX_PER_DAY
 
 
 def _last_followed_id(tx: ReadTransaction) -> int:

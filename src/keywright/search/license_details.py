@@ -29,7 +29,7 @@ def get_license(tx: ReadTransaction, license_id: int) -> LicenseDetails | None:
     if not 0 <= license_id <= MAX_ID:
         return None
     for license in scan_store.list_numbered(tx, [license_id]):
-        found = records.find_some(tx, license, _MAX_READ, rules.MOST_LISTED_BYTES)
+        found = records.find_some(tx, license, _MAX_READ, rules.MAX_LISTED_BYTES)
         if found is not None:
             return _details(found)
     return None

@@ -3,7 +3,7 @@
 from keywright.http.pages.request import PageRequest
 from keywright.identity import second_factors
 from keywright.identity.model import User
-from keywright.identity.second_factors import MOST_FAILURES
+from keywright.identity.second_factors import MAX_FAILURES
 
 WRONG_CODE = "This code is wrong, or was used before. Wait for the next one."
 _ONLY_RECOVERY = (
@@ -19,4 +19,4 @@ def is_recovery_code(code: str) -> bool:
 def wrong_code_message(request: PageRequest, user: User) -> str:
     """The message about a wrong code."""
     factor = request.ask(lambda tx: second_factors.find_factor(tx, user.id))
-    return _ONLY_RECOVERY if factor is not None and factor.failed_attempts >= MOST_FAILURES else WRONG_CODE
+    return _ONLY_RECOVERY if factor is not None and factor.failed_attempts >= MAX_FAILURES else WRONG_CODE

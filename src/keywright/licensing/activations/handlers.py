@@ -72,7 +72,7 @@ def deactivate_all(work: LicenseWork, command: DeactivateAll) -> LicenseRecord:
     before = work.get_license(command)
     license, ended = activation_rules.deactivate_all(before, work.list_active(before), command.context.now)
     work.deactivate_all(license, ended, command.context.now)
-    listed = activation_rules.listed(ended, work.limits.listed, activation_rules.MOST_LISTED_BYTES)
+    listed = activation_rules.limit_listed(ended, work.limits.listed, activation_rules.MAX_LISTED_BYTES)
     for activation in listed:
         work.record_license_event("license.deactivated", license, command, activation)
     others = before.times_activated - len(listed)

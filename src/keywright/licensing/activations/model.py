@@ -10,7 +10,7 @@ from keywright.licensing.licenses.model import License
 
 
 class ActivationSource(IntEnum):
-    """Where an activation came from. The numbers are the wire format's."""
+    """The origin of an activation. The numbers are the wire format's."""
 
     WEB = 1
     API = 2

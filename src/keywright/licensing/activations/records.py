@@ -28,8 +28,8 @@ from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import LICENSE, license_of
 
 #: A license in a list of licenses lists at most so many records, and about so many bytes of them.
-MOST_IN_LISTS = 100
-_BYTES_IN_LISTS = rules.MOST_LISTED_BYTES // 10
+MAX_IN_LISTS = 100
+_BYTES_IN_LISTS = rules.MAX_LISTED_BYTES // 10
 _SIZE = len(LICENSE)
 #: After every moment.
 _END = 2**63 - 1
@@ -89,13 +89,13 @@ def find_records(
             found[key] = None
             continue
         if not _has_few(license):
-            record = find_some(tx, license, most, rules.MOST_LISTED_BYTES)
+            record = find_some(tx, license, most, rules.MAX_LISTED_BYTES)
             if record is not None:
                 found[key] = record
             continue
         few = records.get(license.id, [])
         if len(few) > most:
-            few = rules.listed(few, most, rules.MOST_LISTED_BYTES)
+            few = rules.limit_listed(few, most, rules.MAX_LISTED_BYTES)
         found[key] = LicenseRecord(license, tuple(few))
     return found
 
@@ -138,17 +138,17 @@ def find_some(tx: ReadTransaction, license: License, most: int, most_bytes: int)
         return None
     license = license_of(found[0][:_SIZE], license.key)
     records = [activation_of(row[_SIZE:]) for row in found if row[_SIZE] is not None]
-    return LicenseRecord(license, tuple(rules.listed(records, most, most_bytes)))
+    return LicenseRecord(license, tuple(rules.limit_listed(records, most, most_bytes)))
 
 
 def list_records(tx: ReadTransaction, licenses: Sequence[License], most: int) -> list[LicenseRecord]:
     """These licenses, each with the records that it lists in a list of licenses."""
-    most = min(most, MOST_IN_LISTS)
+    most = min(most, MAX_IN_LISTS)
     records = activation_store.list_activations(tx, [one.id for one in licenses if _has_few(one)])
     found = []
     for license in licenses:
         if _has_few(license):
-            listed = rules.listed(records.get(license.id, ()), most, _BYTES_IN_LISTS)
+            listed = rules.limit_listed(records.get(license.id, ()), most, _BYTES_IN_LISTS)
             found.append(LicenseRecord(license, tuple(listed)))
         else:
             record = find_some(tx, license, most, _BYTES_IN_LISTS)

@@ -1,5 +1,4 @@
-"""What a command does to a license. Pure: all that is known comes in, what should be true goes out,
-or a refusal is raised.
+"""The rules of activations. Pure: all that is known comes in; the new state goes out, or a refusal is raised.
 
 One sentence holds over every sequence of these calls: ``times_activated`` is the number of active
 records, and it never rises above the limit that held when the rise was decided.
@@ -22,9 +21,9 @@ from keywright.licensing.licenses.model import License
 #: Every record given up within this time is kept, however many there are, up to the number below.
 KEPT_FOR = timedelta(hours=24)
 #: No license keeps more records that were given up.
-MOST_KEPT_RECORDS = 10_000
+MAX_KEPT_RECORDS = 10_000
 #: About so many bytes of records are listed in one answer.
-MOST_LISTED_BYTES = 1 << 20
+MAX_LISTED_BYTES = 1 << 20
 #: What a record takes in an answer beside its texts, about.
 _RECORD_BYTES = 350
 
@@ -53,7 +52,7 @@ def deactivate(license: License, activation: Activation, now: datetime) -> tuple
     """Give up one place. Raises ``TokenNotActive``; never looks at status or expiry."""
     if activation.deactivated_at is not None:
         raise TokenNotActive(activation.token)
-    return _with_places_given_up(license, 1, now), _ended(activation, now)
+    return _with_places_given_up(license, 1, now), _end(activation, now)
 
 
 def deactivate_all(
@@ -64,7 +63,7 @@ def deactivate_all(
     """
     if not license.times_activated:
         raise NothingActive(license.key)
-    ended = tuple(_ended(one, now) for one in activations if one.deactivated_at is None)
+    ended = tuple(_end(one, now) for one in activations if one.deactivated_at is None)
     return _with_places_given_up(license, license.times_activated, now), ended
 
 
@@ -86,15 +85,15 @@ def surplus(license: License, kept: int) -> tuple[int, int]:
     many more if they were given up longer than ``KEPT_FOR`` ago.
 
     A license keeps ``kept`` of them, or twice its limit where that is more; never over
-    ``MOST_KEPT_RECORDS``.
+    ``MAX_KEPT_RECORDS``.
     """
     records = license.deactivated_count
-    kept = min(max(kept, 2 * (license.times_activated_max or 0)), MOST_KEPT_RECORDS)
-    at_once = max(0, records - MOST_KEPT_RECORDS)
+    kept = min(max(kept, 2 * (license.times_activated_max or 0)), MAX_KEPT_RECORDS)
+    at_once = max(0, records - MAX_KEPT_RECORDS)
     return at_once, max(0, records - at_once - kept)
 
 
-def listed(records: Iterable[Activation], most: int, most_bytes: int) -> list[Activation]:
+def limit_listed(records: Iterable[Activation], most: int, most_bytes: int) -> list[Activation]:
     """The records that an answer lists, oldest first: at most so many, and about so many bytes of them. The
     active ones come first in the choice, then those that were given up last.
     """
@@ -120,12 +119,12 @@ def _with_places_given_up(license: License, places: int, now: datetime) -> Licen
     return replace(license, times_activated=remaining, deactivated_count=kept, updated_at=now)
 
 
-def _ended(activation: Activation, now: datetime) -> Activation:
+def _end(activation: Activation, now: datetime) -> Activation:
     return replace(activation, deactivated_at=now, updated_at=now)
 
 
 def by_age(activation: Activation) -> tuple[datetime, int]:
-    """What sorts activations oldest first; numbers alone do not where several servers give them."""
+    """Sort key, oldest first; ids alone are not in order where several servers give them."""
     return (activation.created_at, activation.id)
 
 

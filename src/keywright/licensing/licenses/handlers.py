@@ -1,8 +1,4 @@
-"""What each command about a license does.
-
-A function here takes one command and the unit of work of its batch, applies the rules, and leaves what
-should be saved in the unit of work; it returns the outcome's value or raises a refusal.
-"""
+"""Decide the commands about licenses; see ``activations.handlers``."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -44,7 +40,7 @@ from keywright.licensing.licenses.model import LicenseSource
 
 
 def show_key(work: LicenseWork, command: ShowKey) -> License:
-    """A license for somebody who looks at its key."""
+    """Return a license whose key is shown, and record that."""
     license = work.get_license(command)
     work.record_license_event("license.key_shown", license, command)
     return license
@@ -131,7 +127,7 @@ def delete(work: LicenseWork, command: DeleteLicense) -> None:
 
 
 def _differences(before: License, after: License, names: Mapping[str, Any]) -> dict[str, Any]:
-    """What changed, as [before, after] by field; keys masked."""
+    """The changed fields, as [before, after]; keys masked."""
     pairs = {name: [getattr(before, name), getattr(after, name)] for name in sorted(names)}
     changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     if "key" in changed:

@@ -31,6 +31,6 @@ def normalize_key(text: str) -> str:
 
 
 def new_license_key() -> str:
-    """A new license key that nobody can guess: 6 runs of 5 letters and digits, 150 random bits."""
+    """A new license key that cannot be guessed: 6 runs of 5 letters and digits, 150 random bits."""
     runs = ("".join(secrets.choice(UNAMBIGUOUS) for _ in range(_CHUNK_LENGTH)) for _ in range(_CHUNKS))
     return "-".join(runs)

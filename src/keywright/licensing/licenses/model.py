@@ -14,7 +14,7 @@ from keywright.core.errors import InvalidStatus
 
 
 class Status(IntEnum):
-    """What a person or a shop decided about a license. The numbers are the wire format's."""
+    """The decision of a person or a shop about a license. The numbers are the wire format's."""
 
     SOLD = 1
     DELIVERED = 2
@@ -24,7 +24,7 @@ class Status(IntEnum):
 
 
 class LicenseSource(IntEnum):
-    """Where a license came from. The numbers are the wire format's."""
+    """The origin of a license. The numbers are the wire format's."""
 
     GENERATOR = 1
     IMPORT = 2

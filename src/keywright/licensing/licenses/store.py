@@ -33,8 +33,8 @@ def find_licenses(tx: ReadTransaction, keys: Iterable[str]) -> dict[str, License
 
 def list_licenses(tx: ReadTransaction, where: LicenseFilter, *, after_id: int, limit: int) -> list[License]:
     """At most ``limit`` matching licenses with larger numbers than ``after_id``, oldest first."""
-    query = listed(where)
-    return _unsealed(tx, query.where(query.selected_columns.id > after_id).limit(limit))
+    query = _select_matching(where)
+    return _list_unsealed(tx, query.where(query.selected_columns.id > after_id).limit(limit))
 
 
 def list_license_page(
@@ -43,12 +43,12 @@ def list_license_page(
     """At most ``limit`` matching licenses after the first ``skip`` of those with larger numbers than
     ``after_id``, oldest first.
     """
-    return _unsealed(tx, page(where, after_id=after_id, skip=skip).limit(limit))
+    return _list_unsealed(tx, _select_page(where, after_id=after_id, skip=skip).limit(limit))
 
 
 def count_licenses(tx: ReadTransaction, where: LicenseFilter, *, most: int | None = None) -> int:
     """The number of matching licenses; no more than ``most`` are counted."""
-    return int(tx.connection.execute(counted(where, most)).scalar_one())
+    return int(tx.connection.execute(_count_matching(where, most)).scalar_one())
 
 
 def _licenses_by_key(tx: ReadTransaction, keys: Iterable[str], query: Lookup) -> dict[str, License]:
@@ -60,7 +60,7 @@ def _licenses_by_key(tx: ReadTransaction, keys: Iterable[str], query: Lookup) ->
     return found
 
 
-def _unsealed(tx: ReadTransaction, query: Select[Any]) -> list[License]:
+def _list_unsealed(tx: ReadTransaction, query: Select[Any]) -> list[License]:
     unseal = tx.key_ring.unseal_key
     return [license_of(row[:-1], unseal(row.sealed_key, row.id)) for row in tx.connection.execute(query)]
 
@@ -227,7 +227,7 @@ def license_values(license: License) -> Values:
 
 
 def counter_values(license: License) -> Values:
-    """What taking a place changes, and where."""
+    """The columns that taking a place changes."""
     return {
         "at_id": license.id,
         "times_activated": license.times_activated,
@@ -289,17 +289,17 @@ UPDATE_COUNTERS_AND_PLACES = updating(licenses, ["id"], (*_COUNTER, "deactivated
 DELETE_LICENSES = deleting(licenses, "id")
 
 
-def listed(where: LicenseFilter) -> Select[Any]:
+def _select_matching(where: LicenseFilter) -> Select[Any]:
     """The matching licenses with their sealed keys, oldest first."""
     query = select(*LICENSE, licenses.c.sealed_key).order_by(licenses.c.id)
     return query.where(*_conditions(where))
 
 
-def page(where: LicenseFilter, *, after_id: int, skip: int) -> Select[Any]:
+def _select_page(where: LicenseFilter, *, after_id: int, skip: int) -> Select[Any]:
     """The matching licenses after the first ``skip`` of those after this number. What is skipped is walked
     through as numbers, where an index has them, and not as whole rows.
     """
-    query = listed(where)
+    query = _select_matching(where)
     if not skip:
         return query.where(licenses.c.id > after_id)
     numbers = select(licenses.c.id).where(licenses.c.id > after_id, *_conditions(where))
@@ -308,7 +308,7 @@ def page(where: LicenseFilter, *, after_id: int, skip: int) -> Select[Any]:
     )
 
 
-def counted(where: LicenseFilter, most: int | None = None) -> Select[Any]:
+def _count_matching(where: LicenseFilter, most: int | None = None) -> Select[Any]:
     """The number of matching licenses, ``most`` at most."""
     some = select(licenses.c.id).where(*_conditions(where)).limit(most).subquery()
     return select(func.count()).select_from(some)

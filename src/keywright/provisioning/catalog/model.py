@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class NameKind(StrEnum):
-    """What the numbers of a vendor's shop can be given names for."""
+    """The kinds of numbers of a vendor's shop that can have names."""
 
     PRODUCT = "product"
     CUSTOMER = "customer"

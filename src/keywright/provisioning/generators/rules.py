@@ -30,12 +30,12 @@ def generate_key(recipe: Generator) -> str:
 
 
 def entropy_bits(charset: str, chunks: int, chunk_length: int) -> float:
-    """How many bits a guesser has to guess: drawn characters × log2 of the distinct ones."""
+    """The bits that a guesser has to guess: drawn characters × log2 of the distinct ones."""
     return chunks * chunk_length * math.log2(max(1, len(set(charset))))
 
 
 def key_length(recipe: Generator) -> int:
-    """How many characters the recipe's keys have."""
+    """The number of characters of the recipe's keys."""
     drawn = recipe.chunks * recipe.chunk_length
     between = max(0, recipe.chunks - 1) * len(recipe.separator or "")
     return drawn + between + len(recipe.prefix or "") + len(recipe.suffix or "")
