@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keywright.core.command import Command, Origin, Query
+from keywright.core.command import Command, Context, Origin, Query
 from keywright.core.errors import ConfigurationError, KeywrightError
 from keywright.licensing.activations.commands import ValidateAlone
 from keywright.licensing.activations.model import LicenseRecord
@@ -42,7 +42,8 @@ class Installation:
 
     def change(self, command: Callable[..., Command], **fields: Any) -> Any:
         """Decide a command that has these fields; what it changed is durable then."""
-        return _value(self._executor.execute([command(now=self.now, origin=self.origin, **fields)]))
+        context = Context(self.now, self.origin)
+        return _value(self._executor.execute([command(context=context, **fields)]))
 
     def ask(self, query: Query) -> Any:
         """The answer to a question."""
