@@ -88,6 +88,10 @@ class BadRequest(KeywrightError):
     sentence = "What was sent cannot be understood."
 
 
+class BadBody(BadRequest):
+    """The body cannot be read."""
+
+
 class NoSuchAddress(BadRequest):
     """Nothing exists at this address; a `/` in a key must be written `%2F`."""
 
@@ -132,7 +136,7 @@ class MalformedRequest(BadRequest):
     v2 = V2(400, "bad_request", "The request is not well-formed HTTP.")
 
 
-class BodyIncomplete(BadRequest):
+class BodyIncomplete(BadBody):
     """The caller disconnected before the whole body had come."""
 
     code = "request.body_incomplete"
@@ -140,7 +144,7 @@ class BodyIncomplete(BadRequest):
     v2 = V2(400, "bad_request", "The request body did not arrive completely.")
 
 
-class MalformedJson(BadRequest):
+class MalformedJson(BadBody):
     """The content type of the body is JSON, but the body is not JSON."""
 
     code = "request.malformed_json"
@@ -156,7 +160,7 @@ class MalformedForm(BadRequest):
     v2 = V2(400, "rest_invalid_form", "Invalid form body passed.")
 
 
-class BodyTooLarge(BadRequest):
+class BodyTooLarge(BadBody):
     """The body is over the limit: 1 MiB, a setting; 64 KiB without an API key that may read or write."""
 
     code = "request.body_too_large"
@@ -174,7 +178,7 @@ class AddressTooLong(BadRequest):
     v2 = V2(414, "rest_uri_too_long", "The address is too long.")
 
 
-class EncodedBody(BadRequest):
+class EncodedBody(BadBody):
     """The body is compressed."""
 
     code = "request.encoded_body"

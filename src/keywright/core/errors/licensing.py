@@ -3,7 +3,16 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from keywright.core.errors.root import V2, FieldRefusal, LicenseRefusal, Refusal, TokenRefusal, v2_data_error
+from keywright.core.errors.root import (
+    V2,
+    FieldRefusal,
+    LicenseRefusal,
+    PlaceRefusal,
+    Refusal,
+    TokenRefusal,
+    ValueRefusal,
+    v2_data_error,
+)
 from keywright.core.parsing import write_time
 
 
@@ -17,7 +26,7 @@ class UnknownLicense(LicenseRefusal):
     v2 = v2_data_error("License Key: {key} could not be found.")
 
 
-class LicenseExpired(Refusal):
+class LicenseExpired(PlaceRefusal):
     """The license has expired.
 
     It was valid up to, not including, ``expires_at``.
@@ -41,7 +50,7 @@ class LicenseExpired(Refusal):
         return super().facts() | {"expires_at": write_time(self.expires_at)}
 
 
-class LicenseInactive(LicenseRefusal):
+class LicenseInactive(LicenseRefusal, PlaceRefusal):
     """The license's status is inactive."""
 
     code = "license.inactive"
@@ -50,7 +59,7 @@ class LicenseInactive(LicenseRefusal):
     v2 = V2(404, "lmfwc_rest_license_inactive", "License Key: {key} is inactive.")
 
 
-class LicenseDisabled(LicenseRefusal):
+class LicenseDisabled(LicenseRefusal, PlaceRefusal):
     """The license's status is disabled."""
 
     code = "license.disabled"
@@ -59,7 +68,7 @@ class LicenseDisabled(LicenseRefusal):
     v2 = V2(404, "lmfwc_rest_license_inactive", "License Key: {key} is disabled.")
 
 
-class LimitReached(LicenseRefusal):
+class LimitReached(LicenseRefusal, PlaceRefusal):
     """Every place of the license is taken."""
 
     code = "license.limit_reached"
@@ -80,30 +89,29 @@ class NothingActive(LicenseRefusal):
     v2 = v2_data_error("License Key: {key} has not been activated yet.")
 
 
-class InvalidLicenseKey(Refusal):
+class InvalidLicenseKey(ValueRefusal):
     """The key is missing, empty or over 255 characters, or has control characters."""
 
     code = "license.key_invalid"
-    status = 422
     sentence = "This cannot be a license key: it has 1 to 255 characters, none of them unprintable."
     hint = "this cannot be a license key: it must have 1 to 255 characters, and no control characters."
     v2 = v2_data_error("License key is invalid.")
 
 
-class LicenseKeyTaken(Refusal):
+class LicenseKeyTaken(ValueRefusal):
     """Another license has this key."""
 
     code = "license.key_taken"
+    status = 409
     sentence = "Another license has this key already."
     hint = "another license has this key already. Choose another key."
     v2 = v2_data_error("This license key already exists.")
 
 
-class InvalidStatus(Refusal):
+class InvalidStatus(ValueRefusal):
     """The status is neither the name nor the number of a status."""
 
     code = "license.status_invalid"
-    status = 422
     sentence = "A license is sold, delivered, active, inactive or disabled."
     hint = "there is no such status. Use sold, delivered, active, inactive or disabled."
     v2 = v2_data_error("License Key status is invalid")

@@ -73,6 +73,16 @@ class TokenRefusal(Refusal):
         self.token = token
 
 
+class PlaceRefusal(Refusal):
+    """The license has no place for an activation now."""
+
+
+class ValueRefusal(Refusal):
+    """A field of a license cannot have this value."""
+
+    status = 422
+
+
 class FieldRefusal(Refusal):
     """A refusal about one field, by its name."""
 

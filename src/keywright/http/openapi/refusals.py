@@ -1,6 +1,7 @@
 """The refusals of the catalog as the document describes them, and which of them any call may meet."""
 
 import json
+from collections.abc import Set
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -20,24 +21,13 @@ ANY_REQUEST: Errors = (
     e.RateLimited,
     e.Fault,
 )
-#: Any call may meet these, too.
+#: Any call may meet these and what belongs to them, but those of changes, too.
 ANY_CALL: Errors = (
     e.InvalidParameters,
-    e.BodyTooLarge,
-    e.BodyIncomplete,
-    e.EncodedBody,
-    e.MalformedJson,
-    e.BodyNotAnObject,
+    e.BadBody,
     e.CredentialsMissing,
     e.CredentialsInvalid,
-    e.QueueFull,
-    e.WaitedTooLong,
-    e.ShuttingDown,
-    e.StoreUnavailable,
-    e.SecretMissing,
-    e.TookTooLong,
-    e.StoreBusy,
-    e.StoreConflict,
+    e.Unavailable,
 )
 #: Any change may meet these, too.
 ANY_CHANGE: Errors = (
@@ -47,6 +37,11 @@ ANY_CHANGE: Errors = (
     e.FateUnknown,
     e.LockTimeout,
 )
+
+
+def members(groups: Errors) -> set[type[e.KeywrightError]]:
+    """These errors of the interface, and those that belong to them."""
+    return {kind for kind in messages.PROBLEMS if issubclass(kind, groups)}
 
 
 class Refusal(NamedTuple):
@@ -59,7 +54,7 @@ class Refusal(NamedTuple):
     headers: frozenset[str]
 
 
-def describe(errors: Errors, sayings: messages.Sayings) -> list[Refusal]:
+def describe(errors: Set[type[e.KeywrightError]], sayings: messages.Sayings) -> list[Refusal]:
     """The refusals in the catalog's order; ``sayings`` are an operation's own words."""
     return [
         _describe(kind, sayings) if kind in sayings else refusal

@@ -10,7 +10,7 @@ from msgspec import to_builtins
 
 from keywright.core import errors as e
 from keywright.http.openapi.examples import SUCCESSES
-from keywright.http.openapi.refusals import ANY_CALL, ANY_CHANGE, ANY_REQUEST, Errors, Refusal, describe
+from keywright.http.openapi.refusals import ANY_CALL, ANY_CHANGE, ANY_REQUEST, Refusal, describe, members
 from keywright.http.openapi.schemas import Schema, ref
 from keywright.http.v2 import routes
 from keywright.http.v2.messages import NO_SAYINGS
@@ -55,20 +55,20 @@ HEADERS: dict[str, Schema] = {
 }
 
 
-def errors_of(address: routes.Address, method: str) -> Errors:
+def errors_of(address: routes.Address, method: str) -> set[type[e.KeywrightError]]:
     """Every error that this method may meet at this address."""
-    errors = ANY_REQUEST
+    errors = set(ANY_REQUEST)
     if None in address.words:
-        errors += (e.NoSuchAddress,)
+        errors.add(e.NoSuchAddress)
     action = address.actions.get("GET" if method == "HEAD" else method)
     if action is None:
         return errors
-    errors += ANY_CALL + action.refusals
-    errors += (e.NoWritePermission if action.right is routes.Right.WRITE else e.NoReadPermission,)
+    errors |= members(ANY_CALL) - set(ANY_CHANGE) | members(action.refusals)
+    errors.add(e.NoWritePermission if action.right is routes.Right.WRITE else e.NoReadPermission)
     if action.changes:
-        errors += ANY_CHANGE
+        errors |= set(ANY_CHANGE)
     if method == "GET" and action.changes:
-        errors += (e.PrefetchRefused,)
+        errors.add(e.PrefetchRefused)
     return errors
 
 

@@ -12,8 +12,10 @@ Sayings = Mapping[type[e.KeywrightError], str]
 
 NO_SAYINGS: Sayings = MappingProxyType({})
 
-#: The answers to the errors that calls of v2 meet, in the catalog's order.
-PROBLEMS: dict[type[e.KeywrightError], e.V2] = {kind: kind.v2 for kind in e.CATALOG if kind.v2 is not None}
+#: The answers to the errors that calls of v2 meet, in the catalog's order. ``Unavailable`` is a group.
+PROBLEMS: dict[type[e.KeywrightError], e.V2] = {
+    kind: kind.v2 for kind in e.CATALOG if kind.v2 is not None and kind is not e.Unavailable
+}
 
 Headers = tuple[tuple[bytes, bytes], ...]
 

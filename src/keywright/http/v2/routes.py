@@ -31,9 +31,9 @@ class Action(NamedTuple):
     """The action of a method at an address. The docstring of ``answer`` is its description for readers.
 
     ``takes`` and ``gives`` are the types of its parameters and of the ``data`` in its answer. ``refusals``
-    are its own, beside those that any call may meet; ``sayings`` are its own words for some of them.
-    ``unreadable`` is the refusal of a body that is neither a form nor an object, and ``example`` holds the
-    parameters of an example call.
+    are its own, or groups of them, beside those that any call may meet; ``sayings`` are its own words for
+    some of them. ``unreadable`` is the refusal of a body that is neither a form nor an object, and
+    ``example`` holds the parameters of an example call.
     """
 
     operation: str
@@ -71,12 +71,9 @@ _ACTIVATE = Action(
     gives=schemas.ActivatedLicense,
     refusals=(
         e.UnknownLicense,
-        e.LicenseExpired,
-        e.LicenseInactive,
-        e.LicenseDisabled,
+        e.PlaceRefusal,
         e.UnknownToken,
         e.AlreadyActivated,
-        e.LimitReached,
         e.TooManyChanges,
     ),
     example={"label": "Front desk", "meta": {"os": "linux", "version": "2.1"}},
@@ -116,7 +113,7 @@ _CREATE = Action(
     licenses.create_license,
     takes=schemas.NewLicense,
     gives=schemas.License,
-    refusals=(e.InvalidLicenseKey, e.LicenseKeyTaken, e.InvalidStatus),
+    refusals=(e.ValueRefusal,),
     example={
         "license_key": examples.EXAMPLE_KEY,
         "order_id": 1042,
@@ -144,9 +141,7 @@ _UPDATE = Action(
         e.UnknownLicense,
         e.NothingToChange,
         e.FieldNotWritable,
-        e.InvalidStatus,
-        e.InvalidLicenseKey,
-        e.LicenseKeyTaken,
+        e.ValueRefusal,
     ),
     # The contract's refusal of an empty body.
     unreadable=e.NothingToChange,
@@ -173,7 +168,7 @@ _CREATE_GENERATOR = Action(
     generators.create_generator,
     takes=schemas.NewGenerator,
     gives=schemas.Generator,
-    refusals=(e.GeneratorFieldMissing, e.GeneratorFieldInvalid, e.GeneratorFieldNotInteger),
+    refusals=(e.GeneratorFieldMissing, e.GeneratorFieldInvalid),
     example={
         "name": "Plugin, one year",
         "charset": "BCDFGHJKMPQRTVWXY2346789",
@@ -199,7 +194,7 @@ _UPDATE_GENERATOR = Action(
     generators.update_generator,
     takes=schemas.GeneratorParameters,
     gives=schemas.Generator,
-    refusals=(e.UnknownGenerator, e.NothingToChange, e.GeneratorFieldInvalid, e.GeneratorFieldNotInteger),
+    refusals=(e.UnknownGenerator, e.NothingToChange, e.GeneratorFieldInvalid),
     sayings={e.UnknownGenerator: "The generator could not be updated."},
     example={"times_activated_max": 5},
 )
