@@ -18,7 +18,11 @@ _OF_HANDLERS = ("tests/storage/test_batches.py", "tests/storage/test_batches_tog
 #: By module, files of tests.
 TESTS = {
     "core.errors.root": _OF_ERRORS,
-    "core.errors.refusals": _OF_ERRORS,
+    "core.errors.commands": _OF_ERRORS,
+    "core.errors.identity": _OF_ERRORS,
+    "core.errors.jobs": _OF_ERRORS,
+    "core.errors.licensing": _OF_ERRORS,
+    "core.errors.provisioning": _OF_ERRORS,
     "core.errors.calls": _OF_ERRORS,
     "core.errors.faults": _OF_ERRORS,
     "events.model": _OF_NOUNS,
