@@ -1,4 +1,4 @@
-"""``keywright doctor`` and ``keywright copy``: what they say, and their status."""
+"""``keywright doctor`` and ``keywright copy``: their output and status."""
 
 import json
 import re
@@ -17,7 +17,7 @@ def miscount(keywright: Keywright) -> None:
         connection.commit()
 
 
-def test_a_sound_database_is_said_to_be_sound(used: Keywright) -> None:
+def test_a_sound_database_is_reported_as_such(used: Keywright) -> None:
     said = used("doctor")
     assert said.startswith("Looked at 1 license and 1 activation in ")
     assert said.endswith(": everything is as it has to be.\n")
@@ -45,7 +45,7 @@ def test_a_risky_connection_is_a_warning_and_not_a_fault(keywright: Keywright) -
         ]
 
 
-def test_what_is_wrong_is_said_and_is_the_status(used: Keywright) -> None:
+def test_a_fault_is_reported_with_status_1(used: Keywright) -> None:
     miscount(used)
     done = used.run("doctor", "--data-dir", str(used.data_dir))
     assert done.status == 1
@@ -60,7 +60,7 @@ def test_what_is_wrong_is_said_and_is_the_status(used: Keywright) -> None:
     assert [(one["code"], one["license_id"]) for one in found["findings"]] == [("counter.wrong", 1)]
 
 
-def test_what_is_mended_is_well_again(used: Keywright) -> None:
+def test_a_repaired_database_is_sound_again(used: Keywright) -> None:
     miscount(used)
     repaired, _ = used("doctor", "--repair").splitlines()
     assert repaired == "License 1 counts 2 active places, and has 1 active activations. It is repaired."
@@ -81,12 +81,12 @@ def test_everything_is_copied_to_another_database(used: Keywright) -> None:
         assert "already where you want to copy to" in used.refused("copy", url)
 
 
-def test_nothing_can_be_copied_where_nothing_is(keywright: Keywright) -> None:
+def test_a_missing_database_cannot_be_copied(keywright: Keywright) -> None:
     (keywright.data_dir / "keywright.db").unlink()
     assert keywright.refused("copy", "sqlite:///other.db").startswith("there is nothing to copy in ")
 
 
-def test_the_other_database_has_to_be_one(used: Keywright) -> None:
+def test_the_target_of_a_copy_has_to_be_a_database_url(used: Keywright) -> None:
     assert used.refused("copy", "mysql://root:pw@host/x").startswith(
         "the database URL 'mysql://…@host/x' cannot be used"
     )

@@ -1,4 +1,4 @@
-"""``keywright secret rotate``: what it says, and what becomes of the files."""
+"""``keywright secret rotate``: its output, and the files of the secrets."""
 
 import shutil
 import stat
@@ -75,6 +75,6 @@ def test_a_secret_that_is_a_setting_is_taken_from_the_settings(
     assert "written with another secret" in nowhere.refused("license", "show", "A")
 
 
-def test_there_is_nothing_to_rotate_where_there_is_no_installation(nowhere: Keywright) -> None:
+def test_rotating_needs_an_installation(nowhere: Keywright) -> None:
     assert nowhere.refused("secret", "rotate").startswith("there is no installation in ")
     assert not nowhere.data_dir.exists()

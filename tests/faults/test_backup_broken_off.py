@@ -1,6 +1,4 @@
-"""A backup or a restore that is broken off, wherever that is, leaves what was there before or what was to be
-there, and nothing between.
-"""
+"""A backup or a restore that is broken off at any moment leaves either the old state or the new one."""
 
 import os
 import random
@@ -44,7 +42,7 @@ Contents = dict[str, list[dict[str, Any]]]
 
 
 class Place(NamedTuple):
-    """An installation, what is in it, and a backup of another one with what is in that."""
+    """An installation and its contents; a backup of another one, and its contents."""
 
     url: str
     before: Contents
@@ -59,7 +57,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fill(url: str, name: str) -> Contents:
-    """What is in a new installation with licenses of this name."""
+    """Make an installation with licenses of this name; return its contents."""
     with closing(open_storage(url, KEY_RING)) as storage:
         keys = [f"{name}-{number}" for number in range(LICENSES)]
         open_executor(storage).execute([create(key) for key in keys])
@@ -68,7 +66,7 @@ def fill(url: str, name: str) -> Contents:
 
 
 class Places:
-    """Makes places, each with an installation as it was at first."""
+    """Makes places, each with a copy of the same installation."""
 
     def __init__(self, database: str, folder: Path) -> None:
         self._is_sqlite = database == "sqlite"
@@ -111,9 +109,9 @@ def places(database: str, tmp_path: Path) -> Places:
 
 
 def state_of(place: Place) -> str:
-    """``old`` or ``new``, when that and nothing else is there, sound; else what is wrong."""
+    """``old`` or ``new`` if the database is sound and holds exactly that; otherwise what is wrong."""
     if database_path(place.url) is None:
-        # A server notices some time after a client was killed.
+        # The server takes a moment to notice that a client was killed.
         query = f"SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND {SESSIONS}"  # noqa: S608
         wait_until(lambda: not execute(place.url, query), "the end of the session")
     try:
@@ -126,8 +124,8 @@ def state_of(place: Place) -> str:
     return {True: "old", False: "neither"}[found == place.before] if found != place.backed_up else "new"
 
 
-def kept_are_whole(place: Place) -> bool:
-    """Whether the old files that were put aside, if there are any, hold all that there was."""
+def kept_files_are_complete(place: Place) -> bool:
+    """Whether every file that keeps the old database, if there is one, holds all of it."""
     path = database_path(place.url)
     kept = [] if path is None else list(path.parent.glob("*.before-restore-*"))
     for one in kept:
@@ -137,7 +135,7 @@ def kept_are_whole(place: Place) -> bool:
     return True
 
 
-# --- what is killed -------------------------------------------------------------------------------
+# --- kills ----------------------------------------------------------------------------------------
 
 
 def do_restore(place: Place) -> None:
@@ -148,8 +146,8 @@ def do_backup(place: Place) -> None:
     back_up(place.url, place.file, is_overwriting=True)
 
 
-def killed_after(work: Callable[[Place], None], place: Place, moment: float | None) -> float:
-    """Do it in a process of its own, and kill that after so many seconds; how long it has lived."""
+def run_and_kill(work: Callable[[Place], None], place: Place, moment: float | None) -> float:
+    """Do it in another process, which is killed after so many seconds; return the seconds that it lived."""
     process = _PROCESSES.Process(target=work, args=(place,))
     process.start()
     began = time.monotonic()
@@ -163,13 +161,13 @@ def killed_after(work: Callable[[Place], None], place: Place, moment: float | No
 
 
 def moments(work: Callable[[Place], None], places: Places) -> Iterator[float]:
-    """Random moments while it does something, as long as that takes here."""
+    """Random moments, in seconds, within the time that the work takes here."""
     with places.one() as place:
-        killed_after(work, place, None)
+        run_and_kill(work, place, None)
     with places.one() as place:
-        whole = killed_after(work, place, None)
+        whole = run_and_kill(work, place, None)
     for _ in range(KILLS):
-        # This is no wait for something: when it happens must have nothing to do with what goes on.
+        # Not a wait for a condition: the moment must not depend on the progress of the work.
         yield random.uniform(0, 1.3 * whole)
 
 
@@ -187,11 +185,11 @@ def test_a_killed_restore_leaves_the_old_or_the_new(places: Places, database: st
     states = []
     for moment in moments(do_restore, places):
         with places.one() as place:
-            killed_after(do_restore, place, moment)
+            run_and_kill(do_restore, place, moment)
             states.append(state_of(place))
-            assert kept_are_whole(place)
-            # And it can be done again, when the database has noticed that nobody is there any more.
-            wait_until(partial(_is_back, place), "the killed one's session to be over")
+            assert kept_files_are_complete(place)
+            # It can be done again as soon as the database has noticed the end of the session.
+            wait_until(partial(_is_back, place), "the end of the killed session")
             assert state_of(place) == "new"
     found = {one: states.count(one) for one in ("old", "new")}
     record(
@@ -213,7 +211,7 @@ def test_a_killed_backup_leaves_the_old_file_or_the_new_one(places: Places, data
     for moment in moments(do_backup, places):
         places.file.write_bytes(before)
         with places.one() as place:
-            killed_after(do_backup, place, moment)
+            run_and_kill(do_backup, place, moment)
         try:
             check_backup(places.file)
         except KeywrightError:
@@ -227,7 +225,7 @@ def test_a_killed_backup_leaves_the_old_file_or_the_new_one(places: Places, data
     assert broken == 0
 
 
-#: What a restore does to files, but for the content: whatever it has done before one of these, it has done.
+#: The system calls after which a restore may have left something on the disk.
 _STEPS = "openat,rename,renameat,link,linkat,unlink,unlinkat,rmdir,fsync,fdatasync,ftruncate,pwrite64"
 _RESTORE = """
 import sys
@@ -245,7 +243,7 @@ def traced(place: Place, *options: str) -> "subprocess.CompletedProcess[str]":
 
 
 def steps_of(places: Places, log: Path) -> list[tuple[str, int]]:
-    """The steps of a restore: a call of the system, and the how-manieth of its kind."""
+    """The steps of a restore: each system call, with its number among the calls of its kind."""
     with places.one() as place:
         traced(place, f"--trace=write,{_STEPS}", f"--output={log}")
     seen: Counter[str] = Counter()
@@ -270,7 +268,7 @@ def test_a_restore_killed_at_any_of_its_steps_leaves_the_old_or_the_new(tmp_path
         with places.one() as place:
             traced(place, f"--trace={name}", f"--inject={name}:signal=KILL:when={number}", f"--output={log}")
             states.append(state_of(place))
-            assert kept_are_whole(place)
+            assert kept_files_are_complete(place)
     record(
         "R16",
         "sqlite",
@@ -283,7 +281,7 @@ def test_a_restore_killed_at_any_of_its_steps_leaves_the_old_or_the_new(tmp_path
 
 
 def half_a_restore(place: Place) -> None:
-    """A careless one: it writes into what is there."""
+    """A careless restore: it writes into the existing database."""
     path = database_path(place.url)
     if path is None:
         execute(place.url, "DELETE FROM activations WHERE license_id > 100")
@@ -294,7 +292,7 @@ def half_a_restore(place: Place) -> None:
     signal.pause()
 
 
-def test_the_judge_finds_half_a_restore(places: Places, database: str) -> None:
+def test_the_check_finds_half_a_restore(places: Places, database: str) -> None:
     process_is_half_done = places.file.parent / "half"
     with places.one() as place:
         process = _PROCESSES.Process(target=half_a_restore, args=(place,))

@@ -261,7 +261,7 @@ def test_every_changed_byte_is_noticed(
     record(
         "R16",
         database,
-        counted={"changed bytes": len(tried), "changed bytes that nobody noticed": len(unnoticed)},
+        counted={"changed bytes": len(tried), "changed bytes not noticed": len(unnoticed)},
     )
     assert unnoticed == []
     with pytest.raises(StoreError):

@@ -1,4 +1,4 @@
-"""pg_dump and pg_restore: what is said when they are missing or wrong, and what nobody sees of them."""
+"""pg_dump and pg_restore: errors when they are missing or too old, passwords, and other sessions."""
 
 import os
 import stat
@@ -18,7 +18,7 @@ from tests.storage.test_copy import contents
 from tools.postgres import binaries
 
 DATABASES = ("postgresql",)
-#: Any server takes it: it trusts whoever comes.
+#: Any password will do: the server trusts every connection.
 PASSWORD = "CANARY-password"
 
 
@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder that programs are looked for in."""
+    """The only folder on PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -42,13 +42,13 @@ def put(folder: Path, name: str, script: str) -> None:
     program.chmod(stat.S_IRWXU)
 
 
-def test_it_is_said_when_pg_dump_is_missing(storage: Storage, url: str, file: Path, path: Path) -> None:
+def test_a_missing_pg_dump_is_reported(storage: Storage, url: str, file: Path, path: Path) -> None:
     with pytest.raises(StoreError, match=r"^pg_dump is not on PATH, .*postgresql-client-18"):
         back_up(url, file)
     assert not file.exists()
 
 
-def test_it_is_said_when_pg_dump_is_older_than_the_server(
+def test_a_pg_dump_older_than_the_server_is_refused(
     storage: Storage, url: str, file: Path, path: Path
 ) -> None:
     put(path, "pg_dump", "echo 'pg_dump (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)'")
@@ -60,7 +60,7 @@ def test_it_is_said_when_pg_dump_is_older_than_the_server(
         back_up(url, file)
 
 
-def test_it_is_said_when_pg_restore_is_older_than_the_backup(
+def test_a_pg_restore_older_than_the_backup_is_refused(
     storage: Storage, url: str, file: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(binaries()))
@@ -72,7 +72,7 @@ def test_it_is_said_when_pg_restore_is_older_than_the_backup(
         restore_backup(file, elsewhere)
 
 
-def test_what_pg_dump_says_is_passed_on(storage: Storage, url: str, file: Path, path: Path) -> None:
+def test_the_error_of_pg_dump_is_reported(storage: Storage, url: str, file: Path, path: Path) -> None:
     put(
         path,
         "pg_dump",
@@ -84,9 +84,7 @@ def test_what_pg_dump_says_is_passed_on(storage: Storage, url: str, file: Path, 
     assert list(file.parent.glob("*.tar")) == list(file.parent.glob(".keywright*")) == []
 
 
-def test_no_password_stands_in_the_list_of_processes(
-    storage: Storage, url: str, file: Path, path: Path
-) -> None:
+def test_no_password_is_in_the_list_of_processes(storage: Storage, url: str, file: Path, path: Path) -> None:
     put(
         path,
         "pg_dump",
@@ -101,7 +99,7 @@ def test_no_password_stands_in_the_list_of_processes(
         back_up(f"{url}?sslpassword=x", file, is_overwriting=True)
 
 
-def test_a_server_that_is_not_there_is_said_to_be(file: Path) -> None:
+def test_an_unreachable_server_is_reported(file: Path) -> None:
     with pytest.raises(StoreUnavailable, match="refused"):
         back_up("postgresql://keywright@127.0.0.1:1/keywright", file)
     assert list(file.parent.iterdir()) == []
@@ -112,7 +110,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{binaries()}:{os.environ['PATH']}")
 
 
-def test_what_other_programs_have_in_the_database_stays_theirs(
+def test_tables_of_other_programs_are_not_touched(
     executor: Executor, storage: Storage, url: str, file: Path, programs: None
 ) -> None:
     execute(url, "CREATE TABLE shop (id int)")
@@ -131,19 +129,19 @@ def test_what_other_programs_have_in_the_database_stays_theirs(
         assert execute(elsewhere, "SELECT to_regclass('shop')") == [(None,)]
 
 
-def test_whoever_comes_while_it_is_restored_waits_and_finds_all_of_it(
+def test_a_server_that_starts_during_a_restore_waits_for_it(
     executor: Executor, url: str, file: Path, programs: None
 ) -> None:
     executor.execute([create("A"), activate("A")])
     back_up(url, file)
     with a_postgres_url(empty=True) as elsewhere:
 
-        def come() -> None:
-            with pytest.raises(StoreUnavailable), closing(open_storage(patient, KEY_RING)):
+        def start_server() -> None:
+            with pytest.raises(StoreUnavailable), closing(open_storage(impatient, KEY_RING)):
                 pass
 
-        patient = f"{elsewhere}?options=-cstatement_timeout%3D100"
+        impatient = f"{elsewhere}?options=-cstatement_timeout%3D100"
         with closing(Backup(file)):
-            restore_backup(file, elsewhere, before_replacing=come)
+            restore_backup(file, elsewhere, before_replacing=start_server)
         with closing(open_storage(elsewhere, KEY_RING)) as new:
             assert len(contents(new)["licenses"]) == 1

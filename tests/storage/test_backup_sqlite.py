@@ -1,4 +1,4 @@
-"""Backups of an SQLite file: of one moment, whatever is written meanwhile; back, and nothing of the old."""
+"""Backups of an SQLite file: they hold one moment, and a restore leaves nothing of the old database."""
 
 import sqlite3
 import subprocess
@@ -52,8 +52,8 @@ def sold(folder: Path) -> Iterator[SqliteStorage]:
 
 
 @contextmanager
-def written(path: Path) -> Iterator[None]:
-    """Somebody writes all the time."""
+def constant_writes(path: Path) -> Iterator[None]:
+    """Another process writes all the time."""
     command = [sys.executable, "-c", WRITER, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
@@ -70,20 +70,20 @@ def fill(path: Path) -> None:
         connection.execute(row, (FILLING,))
 
 
-def test_a_backup_comes_to_an_end_though_somebody_writes_all_the_time(
+def test_a_backup_ends_under_constant_writes(
     sold: SqliteStorage, folder: Path, file: Path, tmp_path: Path
 ) -> None:
     fill(sold.path)
-    with written(sold.path):
+    with constant_writes(sold.path):
         back_up(url_of(folder), file)
-        begun_again = copy_step_by_step(sold.path, tmp_path / "copy")
+        started_over = copy_step_by_step(sold.path, tmp_path / "copy")
     check_backup(file)
-    record("R16", "control: a stepwise copy without a transaction", counted={"begun again": begun_again})
-    assert begun_again > 0
+    record("R16", "control: a stepwise copy without a transaction", counted={"started over": started_over})
+    assert started_over > 0
 
 
 def copy_step_by_step(path: Path, copy: Path) -> int:
-    """How often SQLite began again, until the copy was complete or nobody wanted to wait any longer."""
+    """The number of times that SQLite started over, until the copy was complete or after 1,000 steps."""
     left: list[int] = []
 
     def look(_status: int, remaining: int, _total: int) -> None:
@@ -100,7 +100,7 @@ def copy_step_by_step(path: Path, copy: Path) -> int:
     return sum(now > before for before, now in pairwise(left))
 
 
-def test_what_stands_in_the_log_only_is_in_the_backup(sold: SqliteStorage, folder: Path, file: Path) -> None:
+def test_a_backup_includes_the_write_ahead_log(sold: SqliteStorage, folder: Path, file: Path) -> None:
     assert (folder / "keywright.db-wal").stat().st_size > 0
     back_up(url_of(folder), file)
     sold.close()
@@ -109,7 +109,7 @@ def test_what_stands_in_the_log_only_is_in_the_backup(sold: SqliteStorage, folde
         assert len(contents(new)["activations"]) == 1
 
 
-def test_the_log_of_a_database_that_is_gone_is_no_part_of_the_new_one(
+def test_the_log_of_a_removed_database_is_not_applied_to_the_restored_one(
     sold: SqliteStorage, folder: Path, file: Path
 ) -> None:
     back_up(url_of(folder), file)
@@ -126,7 +126,7 @@ def test_the_log_of_a_database_that_is_gone_is_no_part_of_the_new_one(
     assert aside.read_bytes() == log
 
 
-def test_whoever_was_just_opening_the_old_file_does_not_see_it_any_more(
+def test_a_connection_that_is_being_opened_does_not_see_the_old_database(
     sold: SqliteStorage, folder: Path, file: Path
 ) -> None:
     back_up(url_of(folder), file)
@@ -138,7 +138,9 @@ def test_whoever_was_just_opening_the_old_file_does_not_see_it_any_more(
             late.execute("SELECT * FROM licenses")
 
 
-def test_another_name_of_the_old_file_is_left_alone(sold: SqliteStorage, folder: Path, file: Path) -> None:
+def test_another_link_to_the_old_file_keeps_its_content(
+    sold: SqliteStorage, folder: Path, file: Path
+) -> None:
     back_up(url_of(folder), file)
     sold.close()
     (folder / "mine.db").hardlink_to(folder / "keywright.db")
@@ -160,13 +162,13 @@ def test_a_refused_restore_leaves_the_file_as_it_was(sold: SqliteStorage, folder
     assert not list(folder.glob("*restore*"))
 
 
-def test_there_is_no_backup_of_a_damaged_database(sold: SqliteStorage, folder: Path, file: Path) -> None:
+def test_a_damaged_database_is_not_backed_up(sold: SqliteStorage, folder: Path, file: Path) -> None:
     for number in range(50):
         open_executor(sold).execute([create(f"license {number}")])
     sold.close()
     path = folder / "keywright.db"
     content = bytearray(path.read_bytes())
-    # The pages of the tables, and not what says which tables there are.
+    # The pages of the tables, but not those of the schema.
     content[4096 * 4 : 4096 * 8] = bytes(4096 * 4)
     path.write_bytes(content)
     with pytest.raises(StoreError, match="is damaged"):
@@ -174,7 +176,7 @@ def test_there_is_no_backup_of_a_damaged_database(sold: SqliteStorage, folder: P
     assert not file.exists()
 
 
-def test_what_cannot_be_read_is_not_replaced_but_can_be_moved_away(
+def test_an_unreadable_file_is_not_replaced_but_can_be_moved_away(
     sold: SqliteStorage, folder: Path, file: Path
 ) -> None:
     back_up(url_of(folder), file)
@@ -200,7 +202,7 @@ def test_a_database_of_another_program_is_left_alone(tmp_path: Path, file: Path)
         restore_backup(file, f"sqlite:///{tmp_path}/other.db", is_overwriting=True)
 
 
-def test_a_name_that_leads_to_another_folder_leads_there_afterwards(
+def test_a_symbolic_link_to_the_database_is_followed(
     sold: SqliteStorage, folder: Path, file: Path, tmp_path: Path
 ) -> None:
     back_up(url_of(folder), file)

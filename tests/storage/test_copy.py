@@ -1,4 +1,4 @@
-"""Everything goes along when an installation moves to another database."""
+"""A copy to another database holds everything."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -75,7 +75,7 @@ def contents(storage: Storage) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(("source", "target"), [("sqlite", "postgresql"), ("postgresql", "sqlite")])
-def test_every_row_is_copied_and_the_numbers_go_on(urls: dict[str, str], source: str, target: str) -> None:
+def test_every_row_is_copied_and_numbering_continues(urls: dict[str, str], source: str, target: str) -> None:
     said: dict[str, int] = {}
     with (
         closing(open_storage(urls[source], KEY_RING)) as old,
@@ -99,7 +99,7 @@ def test_every_row_is_copied_and_the_numbers_go_on(urls: dict[str, str], source:
         assert issue_api_key(new, "other", Permissions.READ, NOW).api_key.id == 2
 
 
-def test_nothing_is_copied_where_something_is_already(urls: dict[str, str]) -> None:
+def test_a_database_with_rows_is_not_copied_into(urls: dict[str, str]) -> None:
     with (
         closing(open_storage(urls["sqlite"], KEY_RING)) as old,
         closing(open_storage(urls["postgresql"], KEY_RING)) as new,

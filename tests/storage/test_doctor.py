@@ -1,4 +1,4 @@
-"""The doctor finds what is wrong, and mends what can be mended; each rule is broken on purpose."""
+"""The doctor finds each fault that is planted, and repairs what can be repaired."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -33,7 +33,7 @@ Broken = Callable[[str], None]
 
 @pytest.fixture
 def sold(storage: Storage) -> Storage:
-    """A database in which much has happened, the right way."""
+    """A database after many ordinary calls."""
     executor = open_executor(storage)
     executor.execute([create("A", 3), create("B"), create("gone"), create_generator()])
     first, *_ = executor.execute([activate("A"), activate("A"), activate("B"), activate("gone")])
@@ -44,7 +44,7 @@ def sold(storage: Storage) -> Storage:
 
 @pytest.fixture
 def broken(sold: Storage) -> Broken:
-    """Changes the database behind its back."""
+    """Changes the database directly."""
 
     def change(statement: str) -> None:
         with sold.write() as tx:
@@ -61,7 +61,7 @@ def codes(storage: Storage) -> list[str]:
     return [one.code for one in findings(storage)]
 
 
-def test_a_database_that_was_only_used_has_nothing_wrong(sold: Storage) -> None:
+def test_ordinary_use_leaves_nothing_to_find(sold: Storage) -> None:
     seen: list[Examined] = []
     assert list(doctor.examine(sold, seen.append)) == []
     assert seen[-1] == Examined(licenses=22, activations=3)
@@ -95,7 +95,7 @@ def test_licenses_are_examined_in_steps(sold: Storage, monkeypatch: pytest.Monke
         ("UPDATE activations SET id = 1", ["activation.doubled"]),
     ],
 )
-def test_what_is_broken_is_found(sold: Storage, broken: Broken, statement: str, expected: list[str]) -> None:
+def test_each_fault_is_found(sold: Storage, broken: Broken, statement: str, expected: list[str]) -> None:
     broken(statement)
     assert codes(sold) == expected
 
@@ -131,7 +131,7 @@ def test_a_counter_is_repaired_from_the_active_records(sold: Storage, broken: Br
     ]
 
 
-def test_a_counter_of_what_was_given_up_is_repaired_from_the_records(sold: Storage, broken: Broken) -> None:
+def test_a_counter_of_deactivated_records_is_repaired_from_the_records(sold: Storage, broken: Broken) -> None:
     broken("UPDATE licenses SET deactivated_count = 9 WHERE id = 1")
     (finding,) = findings(sold)
     assert finding.what == "license 1 counts 9 activations that were given up, and has 1"
@@ -141,7 +141,7 @@ def test_a_counter_of_what_was_given_up_is_repaired_from_the_records(sold: Stora
         assert event_store.list_events(tx, 1, limit=1)[0].details == {"deactivated_count": [9, 1]}
 
 
-def test_a_database_whose_oldest_records_are_gone_has_nothing_wrong(storage: Storage) -> None:
+def test_deleted_old_records_are_no_fault(storage: Storage) -> None:
     executor = open_executor(storage, RecordLimits(kept=2))
     executor.execute([create("A", 1)])
     for day in range(5):
@@ -151,7 +151,7 @@ def test_a_database_whose_oldest_records_are_gone_has_nothing_wrong(storage: Sto
     assert findings(storage) == []
 
 
-def test_a_database_in_which_very_many_places_were_given_up_at_once_has_nothing_wrong(
+def test_very_many_places_given_up_at_once_are_no_fault(
     storage: Storage,
 ) -> None:
     executor = open_executor(storage, RecordLimits(listed=2))
@@ -159,7 +159,7 @@ def test_a_database_in_which_very_many_places_were_given_up_at_once_has_nothing_
     assert findings(storage) == []
 
 
-def test_what_cannot_be_repaired_is_left_alone(sold: Storage, broken: Broken) -> None:
+def test_a_fault_that_cannot_be_repaired_is_left_alone(sold: Storage, broken: Broken) -> None:
     broken("DELETE FROM events WHERE name = 'license.created' AND license_id = 1")
     (finding,) = findings(sold)
     with pytest.raises(ValueError, match="cannot be repaired"):

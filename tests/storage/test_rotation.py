@@ -55,8 +55,8 @@ def opened(url: str, key_ring: KeyRing = BOTH) -> Iterator[Storage]:
         yield storage
 
 
-def say_nothing(_so_far: Resealed) -> None:
-    """Hears how far it is."""
+def ignore_progress(_so_far: Resealed) -> None:
+    pass
 
 
 def start(url: str) -> None:
@@ -66,7 +66,7 @@ def start(url: str) -> None:
 def rotate(url: str) -> Resealed:
     start(url)
     with opened(url) as storage:
-        done = reseal(storage, say_nothing)
+        done = reseal(storage, ignore_progress)
         finish(storage, BOTH)
     return done
 
@@ -77,7 +77,7 @@ def keys_in(storage: Storage) -> list[str]:
 
 
 def sell(url: str, amount: int = 450) -> list[str]:
-    """Some licenses with the old secret; their keys."""
+    """Make licenses with the old secret; return their keys."""
     with opened(url, KEY_RING) as storage:
         open_executor(storage).execute([create_generator(), create("A", 3)])
         open_executor(storage).execute([activate("A"), generate(1, amount)])
@@ -134,7 +134,7 @@ def test_nothing_that_was_sealed_needs_the_old_secret_after_a_rotation(url: str)
 
 def rotate_again(url: str) -> Resealed:
     with opened(url) as storage:
-        return reseal(storage, say_nothing)
+        return reseal(storage, ignore_progress)
 
 
 def test_a_call_is_answered_as_before_when_it_is_sent_again_after_a_rotation(url: str) -> None:
@@ -144,7 +144,7 @@ def test_a_call_is_answered_as_before_when_it_is_sent_again_after_a_rotation(url
     start(url)
     with opened(url) as storage:
         (during,) = open_executor(storage).execute([call])
-        reseal(storage, say_nothing)
+        reseal(storage, ignore_progress)
         finish(storage, BOTH)
     with opened(url, NEW) as storage:
         (after,) = open_executor(storage).execute([call])
@@ -182,7 +182,7 @@ def test_no_key_is_taken_twice_while_servers_create_and_rename_during_a_rotation
             if database == "postgresql":
                 start(url)
             storage = stack.enter_context(opened(url))
-            assert reseal(storage, say_nothing).unreadable == 0
+            assert reseal(storage, ignore_progress).unreadable == 0
             finish(storage, BOTH)
         finally:
             is_over.set()
@@ -244,13 +244,13 @@ def test_both_secrets_can_be_known_before_a_rotation_begins(url: str) -> None:
         assert find_progress(storage, BOTH) is Progress.FINISHED
 
 
-def test_what_neither_secret_reads_is_counted_and_left_alone(url: str) -> None:
+def test_values_that_neither_secret_reads_are_counted_and_left_alone(url: str) -> None:
     sell(url, 3)
     start(url)
     with opened(url) as storage:
         damage = update(licenses).where(licenses.c.id == 2).values(sealed_key=os.urandom(40))
         change(storage, lambda tx: tx.connection.execute(damage).rowcount)
-        assert reseal(storage, say_nothing).unreadable == 1
+        assert reseal(storage, ignore_progress).unreadable == 1
         (finding,) = [one for one in examine(storage, lambda _: None) if one.code == "key.unsound"]
         assert finding.license_id == 2
 
@@ -259,7 +259,7 @@ def test_what_neither_secret_reads_is_counted_and_left_alone(url: str) -> None:
 
 
 @pytest.mark.parametrize("is_finished", [False, True])
-def test_a_copy_made_during_a_rotation_can_be_read_as_its_source_can(
+def test_a_copy_made_during_a_rotation_is_readable_like_its_source(
     url: str, tmp_path: Path, is_finished: bool, database: str
 ) -> None:
     keys = sell(url, 5)
@@ -276,7 +276,7 @@ def test_a_copy_made_during_a_rotation_can_be_read_as_its_source_can(
         assert is_sound(new)
 
 
-def test_a_backup_from_before_a_rotation_comes_back_with_the_previous_secret(
+def test_a_backup_from_before_a_rotation_is_restored_with_the_previous_secret(
     url: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "before.tar"
@@ -308,7 +308,7 @@ def test_a_backup_made_during_a_rotation_needs_both_secrets(url: str, tmp_path: 
             restore_backup(file, url, key_ring=wrong, is_overwriting=True)
     restore_backup(file, url, key_ring=BOTH, is_overwriting=True)
     with opened(url) as storage:
-        reseal(storage, say_nothing)
+        reseal(storage, ignore_progress)
         finish(storage, BOTH)
     with opened(url, NEW) as storage:
         assert keys_in(storage) == keys
