@@ -263,7 +263,7 @@ def _visiting(server: Server) -> Iterator[None]:
 def _working(site: _Site, order: Order) -> Iterator[None]:
     """While the server carries this out; what is left of it then is given up."""
     with opened(site.filled.data_dir, site.filled.database) as storage:
-        (job,) = _decide(storage, orders.start(order, **_asked()))
+        (job,) = _decide(storage, orders.start_command(order, **_asked()))
         sleep(1.5)
         yield
         if not ask(storage, count_unfinished_jobs):

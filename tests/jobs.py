@@ -52,7 +52,7 @@ def a_generation(amount: int, **fields: Any) -> Generate:
 
 
 def start(order: Order, now: datetime = NOW, total: int | None = None) -> StartJob:
-    return orders.start(order, total=total, **by_user(now))
+    return orders.start_command(order, total=total, **by_user(now))
 
 
 def claim(

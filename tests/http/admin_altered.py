@@ -32,7 +32,7 @@ _runner: Any = Runner
 
 def looks_once() -> None:
     """A search is over after its first step, which is so short that a few licenses are enough for that."""
-    _hunting.MOST_COUNTED, _hunting._SHORTEST_STEP = 0, 5
+    _hunting.MAX_COUNTED, _hunting._SHORTEST_STEP = 0, 5
     _finding.find_page.__kwdefaults__["budget"] = 0.0
 
 
@@ -57,8 +57,8 @@ def counts_when_told() -> None:
             sleep(0.01)
         return count(tx, now)
 
-    def old_soon(self: statistics.RecentFigures, *_: Any, ask_soon: Any, **__: Any) -> None:
-        init(self, timedelta(seconds=5), few=-1, many=-1, ask_soon=ask_soon)
+    def old_soon(self: statistics.RecentFigures, *_: Any, enqueue: Any, **__: Any) -> None:
+        init(self, timedelta(seconds=5), few=-1, many=-1, enqueue=enqueue)
 
     _figures.count_figures = count_figures
     _figures.RecentFigures.__init__ = old_soon

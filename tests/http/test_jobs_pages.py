@@ -58,7 +58,7 @@ def order(server: RunningServer, order: Order, total: int | None = None, name: s
     """The number of a job that Ada, or another user, has ordered."""
     ((number,),) = server.sql("SELECT id FROM users WHERE name = ?", name)
     origin = Origin(f"user:{number}", "192.0.2.1", "")
-    (job,) = decide(server, orders.start(order, total=total, **asked(by=number, origin=origin)))
+    (job,) = decide(server, orders.start_command(order, total=total, **asked(by=number, origin=origin)))
     return int(job.id)
 
 

@@ -122,9 +122,9 @@ def sized(sizes: Sizes) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan, "_SHORTEST_STEP", sizes.shortest)
         patch.setattr(scan, "_LONGEST_STEP", sizes.longest)
-        patch.setattr(scan, "MOST_COUNTED", sizes.few)
-        patch.setattr(scan, "_MOST_PASSED", sizes.passed)
-        patch.setattr(scan, "_MOST_PASSED_BY_EXPIRY", sizes.passed)
+        patch.setattr(scan, "MAX_COUNTED", sizes.few)
+        patch.setattr(scan, "_MAX_SKIPPED", sizes.passed)
+        patch.setattr(scan, "_MAX_SKIPPED_BY_EXPIRY", sizes.passed)
         yield
 
 
@@ -180,7 +180,7 @@ def test_a_total_is_what_matches_or_at_most_that(shelf: Shelf, search: Search, s
 def test_counts_by_status_that_are_known_are_the_totals_of_long_lists(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scan, "MOST_COUNTED", 5)
+    monkeypatch.setattr(scan, "MAX_COUNTED", 5)
 
     def total(search: Search) -> tuple[int | None, bool]:
         page = shelf.find_page(search, by_status={3: 500, 4: 60})

@@ -218,7 +218,7 @@ def test_who_comes_first_together_counts_once(open_again: Opener, monkeypatch: p
 
 def test_many_are_counted_behind_who_asks_and_only_once(storage: Storage, add: Any) -> None:
     asked: list[Callable[[ReadTransaction], None]] = []
-    recent = RecentFigures(many=0, ask_soon=asked.append)
+    recent = RecentFigures(many=0, enqueue=asked.append)
 
     def total_at(seconds: int) -> int:
         return ask(storage, lambda tx: recent.get(tx, NOW + timedelta(seconds=seconds))).total
@@ -236,13 +236,13 @@ def test_many_are_counted_behind_who_asks_and_only_once(storage: Storage, add: A
 
 def test_figures_can_be_asked_for_before_anybody_waits_for_them(storage: Storage, add: Any) -> None:
     asked: list[Callable[[ReadTransaction], None]] = []
-    recent = RecentFigures(ask_soon=asked.append)
+    recent = RecentFigures(enqueue=asked.append)
     add()
-    recent.renew(NOW)
-    recent.renew(NOW)
+    recent.refresh(NOW)
+    recent.refresh(NOW)
     assert len(asked) == 1
     ask(storage, asked[0])
-    recent.renew(NOW)
+    recent.refresh(NOW)
     assert len(asked) == 1
     add()
     assert ask(storage, lambda tx: recent.get(tx, NOW)).total == 1
@@ -250,11 +250,11 @@ def test_figures_can_be_asked_for_before_anybody_waits_for_them(storage: Storage
 
 def test_what_was_to_be_counted_and_was_not_is_asked_for_again(storage: Storage, add: Any) -> None:
     asked: list[Callable[[ReadTransaction], None]] = []
-    recent = RecentFigures(many=0, ask_soon=asked.append)
+    recent = RecentFigures(many=0, enqueue=asked.append)
     add()
     ask(storage, lambda tx: recent.get(tx, NOW))
     for seconds in (60, 69, 70, 79, 80):
-        recent.renew(NOW + timedelta(seconds=seconds))
+        recent.refresh(NOW + timedelta(seconds=seconds))
     assert len(asked) == 3
 
 

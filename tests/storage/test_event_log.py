@@ -11,7 +11,7 @@ from keywright.events import store as event_store
 from keywright.maintenance import measuring
 from keywright.search import event_pages
 from keywright.search.event_pages import EventPage
-from keywright.search.store import event_number_at
+from keywright.search.store import find_first_event_id
 from tests.makers import NOW, TOKEN, an_event, create_user, start_session
 
 MIDNIGHT = datetime(2026, 1, 15, tzinfo=UTC)
@@ -63,10 +63,10 @@ def test_clocks_may_be_some_minutes_apart(storage: Storage) -> None:
 
 def test_an_event_is_found_by_its_moment_in_few_steps(storage: Storage) -> None:
     happened(storage, *(NOW + timedelta(minutes=minute) for minute in range(1000)))
-    first = ask(storage, lambda tx: event_number_at(tx, NOW))
+    first = ask(storage, lambda tx: find_first_event_id(tx, NOW))
     for minute in (0, 1, 500, 999, 1000):
         moment = NOW + timedelta(minutes=minute)
-        assert ask(storage, partial(event_number_at, moment=moment)) == first + minute
+        assert ask(storage, partial(find_first_event_id, moment=moment)) == first + minute
 
 
 def test_kinds_and_people_can_be_asked_for_by_their_beginning(storage: Storage) -> None:

@@ -23,10 +23,10 @@ from keywright.engine.executor import Executor
 from keywright.jobs import orders
 from keywright.jobs import store as job_store
 from keywright.jobs.claims import Claims
-from keywright.jobs.handlers import CLAIM, MOST_UNFINISHED
+from keywright.jobs.handlers import CLAIM, MAX_UNFINISHED
 from keywright.jobs.model import Claim, JobState
-from keywright.jobs.orders import MOST_SELECTED, Change, Order
-from keywright.jobs.planning import KEYS_AT_ONCE, LICENSES_AT_ONCE
+from keywright.jobs.orders import MAX_SELECTED, Change, Order
+from keywright.jobs.planning import KEYS_PER_STEP, LICENSES_PER_STEP
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.commands import ExtendLicense, RaiseLimit
 from keywright.licensing.licenses.model import License, LicenseFilter, LicenseSource, Status
@@ -125,7 +125,7 @@ def test_an_order_that_says_how_many_is_counted(executor: Executor) -> None:
         ("change", {"what": "delete"}, "license_ids"),
         ("change", {"what": "delete", "search": {}, "license_ids": [1]}, "license_ids"),
         ("change", {"what": "delete", "license_ids": []}, "parameters"),
-        ("change", {"what": "delete", "license_ids": list(range(MOST_SELECTED + 1))}, "parameters"),
+        ("change", {"what": "delete", "license_ids": list(range(MAX_SELECTED + 1))}, "parameters"),
         ("export", {}, "license_ids"),
         ("export", {"search": {}, "license_ids": [1]}, "license_ids"),
         ("export", {"search": {"status": "active"}}, "parameters"),
@@ -148,7 +148,7 @@ def test_an_order_for_a_generator_that_is_not_there_is_refused(executor: Executo
 
 
 def test_no_more_orders_are_taken_than_can_wait(executor: Executor) -> None:
-    outcomes = executor.execute([start(a_change("delete"))] * (MOST_UNFINISHED + 1))
+    outcomes = executor.execute([start(a_change("delete"))] * (MAX_UNFINISHED + 1))
     assert [type(one) for one in outcomes[-2:]] == [type(outcomes[0]), TooManyJobs]
     decided(executor, cancel(outcomes[0].id))
     decided(executor, start(a_change("delete")))
@@ -242,20 +242,20 @@ def test_a_job_that_has_ended_is_not_claimed(executor: Executor, storage: Storag
 
 
 def test_a_canceled_job_stays_where_it_is(executor: Executor, storage: Storage) -> None:
-    fill(executor, 2 * LICENSES_AT_ONCE)
+    fill(executor, 2 * LICENSES_PER_STEP)
     decided(executor, start(a_change("disable")))
     work = Work(executor, storage)
     next(work.steps())
     prepared = work.prepare()
     job = decided(executor, cancel(work.job.id, LATER))
-    assert (job.state, job.done, job.finished_at) == (JobState.CANCELED, LICENSES_AT_ONCE, LATER)
+    assert (job.state, job.done, job.finished_at) == (JobState.CANCELED, LICENSES_PER_STEP, LATER)
     with pytest.raises(StepOver):
         decided(executor, prepared)
-    assert [one.status for one in licenses(storage)].count(Status.DISABLED) == LICENSES_AT_ONCE
+    assert [one.status for one in licenses(storage)].count(Status.DISABLED) == LICENSES_PER_STEP
     assert decided(executor, claim(storage, LATER)) is None
     event = events_of(storage, 0)[-1]
     assert (event.name, event.actor) == ("job.canceled", ACTOR)
-    assert event.details == {"job_id": job.id, "kind": "change", "done": LICENSES_AT_ONCE, "refused": 0}
+    assert event.details == {"job_id": job.id, "kind": "change", "done": LICENSES_PER_STEP, "refused": 0}
 
 
 def test_what_has_ended_or_was_never_there_cannot_be_canceled(executor: Executor, storage: Storage) -> None:
@@ -281,7 +281,7 @@ def test_a_job_that_is_given_up_says_why(executor: Executor, storage: Storage) -
 
 def test_generating_makes_as_many_licenses_as_were_ordered(executor: Executor, storage: Storage) -> None:
     executor.execute([create_generator(times_activated_max=3, expires_in_days=9)])
-    amount = 2 * KEYS_AT_ONCE + 3
+    amount = 2 * KEYS_PER_STEP + 3
     order = a_generation(amount, status=Status.SOLD, order_id=1, product_id=2, customer_id=3)
     job = worked_through(executor, storage, order)
     assert (job.state, job.done, job.refused, job.total, job.finished_at) == (
@@ -305,17 +305,17 @@ def test_generating_makes_as_many_licenses_as_were_ordered(executor: Executor, s
 
 def test_a_job_fails_whose_generator_goes(executor: Executor, storage: Storage) -> None:
     executor.execute([create_generator()])
-    decided(executor, start(a_generation(2 * KEYS_AT_ONCE)))
+    decided(executor, start(a_generation(2 * KEYS_PER_STEP)))
     work = Work(executor, storage)
     next(work.steps())
     executor.execute([delete_generator(1)])
     (job,) = work.steps()
     assert (job.state, job.done, job.messages) == (
         JobState.FAILED,
-        KEYS_AT_ONCE,
+        KEYS_PER_STEP,
         "The generator has been deleted.",
     )
-    assert len(licenses(storage)) == KEYS_AT_ONCE
+    assert len(licenses(storage)) == KEYS_PER_STEP
 
 
 def test_a_job_fails_whose_generator_has_made_all_it_can(executor: Executor, storage: Storage) -> None:
@@ -377,12 +377,12 @@ def test_places_are_given_up_and_each_is_an_event(executor: Executor, storage: S
 
 
 def test_licenses_are_deleted_and_each_is_an_event(executor: Executor, storage: Storage) -> None:
-    fill(executor, LICENSES_AT_ONCE + 1)
+    fill(executor, LICENSES_PER_STEP + 1)
     executor.execute([activate("KEY-1")])
     job = worked_through(executor, storage, a_change("delete"))
-    assert (job.state, job.done) == (JobState.DONE, LICENSES_AT_ONCE + 1)
+    assert (job.state, job.done) == (JobState.DONE, LICENSES_PER_STEP + 1)
     assert licenses(storage) == []
-    for number in range(1, LICENSES_AT_ONCE + 2):
+    for number in range(1, LICENSES_PER_STEP + 2):
         event = events_of(storage, number)[-1]
         assert (event.name, event.actor) == ("license.deleted", ACTOR)
 
@@ -405,7 +405,7 @@ REFUSED: list[tuple[Change, dict[str, Any], str]] = [
 def test_what_is_refused_is_counted_and_the_first_are_told(
     executor: Executor, storage: Storage, order: Change, before: dict[str, Any], reason: str
 ) -> None:
-    amount_refused = LICENSES_AT_ONCE + 3
+    amount_refused = LICENSES_PER_STEP + 3
     fill(executor, amount_refused, **before)
     old = licenses(storage)
     job = worked_through(executor, storage, order, now=LATER)
@@ -458,7 +458,9 @@ def test_an_order_about_nothing_is_done_at_once(executor: Executor, storage: Sto
     assert (job.state, job.done, job.total) == (JobState.DONE, 0, 0)
 
 
-@pytest.mark.parametrize("amount", [LICENSES_AT_ONCE - 1, LICENSES_AT_ONCE, LICENSES_AT_ONCE + 1, 1000, 1001])
+@pytest.mark.parametrize(
+    "amount", [LICENSES_PER_STEP - 1, LICENSES_PER_STEP, LICENSES_PER_STEP + 1, 1000, 1001]
+)
 def test_every_license_is_changed_once_whatever_their_number(
     executor: Executor, storage: Storage, amount: int
 ) -> None:

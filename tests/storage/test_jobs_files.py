@@ -19,7 +19,7 @@ from keywright.jobs.commands import PurgeJobFile
 from keywright.jobs.files import COLUMNS
 from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Export
-from keywright.jobs.planning import ROWS_AT_ONCE
+from keywright.jobs.planning import ROWS_PER_STEP
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
@@ -87,7 +87,7 @@ def chunks(storage: Storage) -> list[tuple[int, int]]:
 
 def forget(executor: Executor, storage: Storage, before: Any) -> None:
     """What a server does now and then."""
-    while (job_id := ask(storage, lambda tx: job_store.find_job_to_forget(tx, before))) is not None:
+    while (job_id := ask(storage, lambda tx: job_store.find_job_with_old_file(tx, before))) is not None:
         decided(executor, PurgeJobFile(**by_user(), job_id=job_id))
 
 
@@ -148,8 +148,8 @@ def test_no_cell_is_a_formula_and_every_other_stays_as_it_is(executor: Executor,
 
 @pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r"])
 def test_a_text_that_begins_like_a_formula_is_defused(first: str) -> None:
-    assert job_files.defused(f"{first}x") == f"'{first}x"
-    assert job_files.defused(f"x{first}") == f"x{first}"
+    assert job_files.escape_formulas(f"{first}x") == f"'{first}x"
+    assert job_files.escape_formulas(f"x{first}") == f"x{first}"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_text_that_begins_like_a_formula_is_defused(first: str) -> None:
     ],
 )
 def test_a_text_is_defused_wherever_a_spreadsheet_may_split_it(text: str, shown: str) -> None:
-    assert job_files.defused(text) == shown
+    assert job_files.escape_formulas(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_text_is_defused_wherever_a_spreadsheet_may_split_it(text: str, shown:
     ],
 )
 def test_a_text_without_such_a_place_stays_as_it_is(text: str) -> None:
-    assert job_files.defused(text) == text
+    assert job_files.escape_formulas(text) == text
 
 
 @pytest.mark.parametrize("separator", [";", ",", "\t"])
@@ -203,7 +203,7 @@ def test_no_cell_is_a_formula_wherever_lists_are_separated_otherwise(
         assert not [cell for cell in row if cell.startswith(("=", "+", "-", "@"))]
 
 
-@pytest.mark.parametrize("amount", [0, 1, ROWS_AT_ONCE, ROWS_AT_ONCE + 1, 1000, 1001])
+@pytest.mark.parametrize("amount", [0, 1, ROWS_PER_STEP, ROWS_PER_STEP + 1, 1000, 1001])
 def test_a_file_of_many_chunks_has_every_license_once(
     executor: Executor, storage: Storage, amount: int
 ) -> None:
@@ -214,7 +214,7 @@ def test_a_file_of_many_chunks_has_every_license_once(
     assert [row["license_key"] for row in parsed(read(storage, job.id))] == [
         f"KEY-{n}" for n in range(amount)
     ]
-    assert len(chunks(storage)) == -(-amount // ROWS_AT_ONCE)
+    assert len(chunks(storage)) == -(-amount // ROWS_PER_STEP)
 
 
 def test_only_what_the_search_finds_is_in_the_file(executor: Executor, storage: Storage) -> None:
@@ -249,13 +249,13 @@ def test_only_what_was_selected_is_in_the_file(executor: Executor, storage: Stor
 
 
 def test_a_license_that_goes_meanwhile_is_left_out(executor: Executor, storage: Storage) -> None:
-    executor.execute([create(f"KEY-{number}") for number in range(ROWS_AT_ONCE + 2)])
+    executor.execute([create(f"KEY-{number}") for number in range(ROWS_PER_STEP + 2)])
     decided(executor, start(Export(search=ALL)))
     work = Work(executor, storage)
     next(work.steps())
-    executor.execute([delete(f"KEY-{ROWS_AT_ONCE + number}") for number in range(2)])
-    assert [job.done for job in work.steps()] == [ROWS_AT_ONCE]
-    assert len(parsed(read(storage, work.job.id))) == ROWS_AT_ONCE
+    executor.execute([delete(f"KEY-{ROWS_PER_STEP + number}") for number in range(2)])
+    assert [job.done for job in work.steps()] == [ROWS_PER_STEP]
+    assert len(parsed(read(storage, work.job.id))) == ROWS_PER_STEP
 
 
 def test_no_key_can_be_read_where_the_file_is_kept(
@@ -284,7 +284,7 @@ def test_a_chunk_is_read_as_its_jobs_own_chunk_only(
 
 
 def test_a_file_is_forgotten_a_day_after_it_was_made(executor: Executor, storage: Storage) -> None:
-    executor.execute([create(f"KEY-{number}") for number in range(25 * ROWS_AT_ONCE)])
+    executor.execute([create(f"KEY-{number}") for number in range(25 * ROWS_PER_STEP)])
     job = exported(storage)
     assert job.finished_at == NOW
     forget(executor, storage, NOW)
@@ -302,17 +302,17 @@ def test_a_file_is_forgotten_a_day_after_it_was_made(executor: Executor, storage
 def test_a_file_that_goes_while_it_is_read_ends_too_early_and_has_no_gap(
     executor: Executor, storage: Storage
 ) -> None:
-    executor.execute([create(f"KEY-{number:05d}") for number in range(25 * ROWS_AT_ONCE)])
+    executor.execute([create(f"KEY-{number:05d}") for number in range(25 * ROWS_PER_STEP)])
     job = exported(storage)
     reading = job_files.read_file(lambda question: ask(storage, question), job.id)
     file = next(reading) + next(reading)
     assert decided(executor, PurgeJobFile(**by_user(), job_id=job.id)) == 20
     file += b"".join(until_gone(reading))
-    assert [row["license_key"] for row in parsed(file)] == [f"KEY-{n:05d}" for n in range(5 * ROWS_AT_ONCE)]
+    assert [row["license_key"] for row in parsed(file)] == [f"KEY-{n:05d}" for n in range(5 * ROWS_PER_STEP)]
 
 
 def test_what_a_job_made_that_is_not_done_is_forgotten_at_once(executor: Executor, storage: Storage) -> None:
-    executor.execute([create(f"KEY-{number}") for number in range(ROWS_AT_ONCE + 1)])
+    executor.execute([create(f"KEY-{number}") for number in range(ROWS_PER_STEP + 1)])
     done = exported(storage)
     decided(executor, start(Export(search=ALL)))
     work = Work(executor, storage)

@@ -11,7 +11,7 @@ from keywright.db.schema import jobs as table
 from keywright.engine.executor import Executor
 from keywright.jobs import store
 from keywright.jobs.commands import PurgeJobFile, PurgeJobs
-from keywright.jobs.handlers import MOST_UNFINISHED
+from keywright.jobs.handlers import MAX_UNFINISHED
 from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Export
 from tests.jobs import ALL, a_change, by_user, cancel, decided, events_of, make_orderer, start, worked_through
@@ -88,12 +88,12 @@ def test_some_are_forgotten_at_a_time_and_all_in_the_end(executor: Executor, sto
         waiting = ended | {"state": JobState.WAITING, "finished_at": None}
         tx.connection.execute(table.delete())
         for number in range(1, 400):
-            like = waiting if number <= MOST_UNFINISHED else ended
+            like = waiting if number <= MAX_UNFINISHED else ended
             tx.connection.execute(insert(table).values(like | {"id": number}))
     forgotten = []
     while has_old(storage):
         forgotten.append(forget(executor, SOON))
-    assert sum(forgotten) == 399 - MOST_UNFINISHED
+    assert sum(forgotten) == 399 - MAX_UNFINISHED
     assert max(forgotten) < 50
-    assert not ask(storage, lambda tx: store.list_next_jobs(tx, after_id=MOST_UNFINISHED, limit=1))
-    assert len(ask(storage, lambda tx: store.list_jobs(tx, before_id=None, limit=500))) == MOST_UNFINISHED
+    assert not ask(storage, lambda tx: store.list_next_jobs(tx, after_id=MAX_UNFINISHED, limit=1))
+    assert len(ask(storage, lambda tx: store.list_jobs(tx, before_id=None, limit=500))) == MAX_UNFINISHED

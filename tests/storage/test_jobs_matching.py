@@ -15,7 +15,7 @@ from keywright.engine.executor import Executor
 from keywright.jobs import files as job_files
 from keywright.jobs.model import JobState
 from keywright.jobs.orders import Export
-from keywright.jobs.planning import LICENSES_AT_ONCE, ROWS_AT_ONCE
+from keywright.jobs.planning import LICENSES_PER_STEP, ROWS_PER_STEP
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
@@ -138,7 +138,7 @@ def exported(storage: Storage, job_id: int) -> list[str]:
 
 def test_what_was_looked_for_long_before_is_judged_again(executor: Executor, storage: Storage) -> None:
     """All numbers of a search are known after the first step, and many steps follow."""
-    amount = 4 * LICENSES_AT_ONCE
+    amount = 4 * LICENSES_PER_STEP
     filled(executor, UNUSED, amount, product_id=77)
     decided(executor, start(a_change("delete", search=UNUSED)))
     work = Work(executor, storage)
@@ -155,7 +155,7 @@ def test_what_was_looked_for_long_before_is_judged_again(executor: Executor, sto
 
 
 def test_a_file_of_many_pieces_leaves_out_what_matches_no_more(executor: Executor, storage: Storage) -> None:
-    amount = ROWS_AT_ONCE + 10
+    amount = ROWS_PER_STEP + 10
     filled(executor, UNUSED, amount, product_id=77)
     decided(executor, start(Export(search=UNUSED)))
     work = Work(executor, storage)
@@ -190,12 +190,12 @@ def test_a_license_that_was_found_by_a_term_still_has_it(executor: Executor, sto
 
 def test_an_extension_does_not_make_a_license_unfit_for_itself(executor: Executor, storage: Storage) -> None:
     search = Search(expiring_within_days=30)
-    filled(executor, search, 2 * LICENSES_AT_ONCE, expires_at=NOW + DAY)
+    filled(executor, search, 2 * LICENSES_PER_STEP, expires_at=NOW + DAY)
     decided(executor, start(a_change("extend", 365, search=search)))
     work = Work(executor, storage)
     assert [(job.done, job.refused) for job in work.steps()] == [
-        (LICENSES_AT_ONCE, 0),
-        (2 * LICENSES_AT_ONCE, 0),
+        (LICENSES_PER_STEP, 0),
+        (2 * LICENSES_PER_STEP, 0),
     ]
 
 
@@ -203,7 +203,7 @@ def test_no_acknowledged_activation_is_lost_to_a_job_that_deletes_what_was_never
     executor: Executor, storage: Storage, open_again: Opener
 ) -> None:
     """The job and the calls come from two processes, as far as the database can tell."""
-    amount = 12 * LICENSES_AT_ONCE
+    amount = 12 * LICENSES_PER_STEP
     filled(executor, UNUSED, amount, product_id=77)
     decided(executor, start(a_change("delete", search=UNUSED)))
     work, calls = Work(executor, storage), open_executor(open_again())

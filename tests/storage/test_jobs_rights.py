@@ -9,13 +9,13 @@ from keywright.engine.executor import Executor
 from keywright.identity.model import Role
 from keywright.jobs.model import JobState
 from keywright.jobs.orders import Export, Order
-from keywright.jobs.planning import LICENSES_AT_ONCE, ROWS_AT_ONCE
+from keywright.jobs.planning import LICENSES_PER_STEP, ROWS_PER_STEP
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
 from tests.jobs import ALL, BY, Work, a_change, a_generation, decided, events_of, make_orderer, start
 from tests.makers import NOW, change_user, create, create_generator
 
-LICENSES = 2 * ROWS_AT_ONCE
+LICENSES = 2 * ROWS_PER_STEP
 ORDERS: list[Order] = [a_change("delete"), a_generation(LICENSES), Export(search=ALL)]
 
 
@@ -41,8 +41,8 @@ def test_no_further_license_is_deleted_after_the_user_who_ordered_it_was_disable
     next(steps)
     decided(executor, change_user(BY, is_disabled=True))
     job = list(steps)[-1]
-    assert count(storage) == LICENSES - LICENSES_AT_ONCE
-    assert (job.state, job.done, job.claimed_by) == (JobState.STOPPED, LICENSES_AT_ONCE, None)
+    assert count(storage) == LICENSES - LICENSES_PER_STEP
+    assert (job.state, job.done, job.claimed_by) == (JobState.STOPPED, LICENSES_PER_STEP, None)
     assert (job.messages, job.finished_at) == ("alice was disabled.", NOW)
     (event,) = [one for one in events_of(storage, 0) if one.name == "job.stopped"]
     assert event.actor == "keywright"

@@ -36,7 +36,9 @@ class JobCleanUp:
 
     async def _delete_files(self) -> None:
         before = read_clock() - FILES_KEPT
-        while (job_id := await self._ask(partial(job_store.find_job_to_forget, before=before))) is not None:
+        while (
+            job_id := await self._ask(partial(job_store.find_job_with_old_file, before=before))
+        ) is not None:
             await self._repeat(PurgeJobFile(context=Context(read_clock(), ORIGIN), job_id=job_id))
             if self._is_stopping():
                 return

@@ -1,4 +1,4 @@
-"""The age of other workers' claims on jobs, by a clock that does not jump."""
+"""The age of workers' claims on jobs, by a clock that does not jump."""
 
 from collections.abc import Callable, Iterable
 from time import monotonic
@@ -8,9 +8,9 @@ from keywright.jobs.model import Claim
 
 
 class Claims:
-    """The claims of all workers, as one process knows them. The moment that a claim names was read from the
-    clock of another process, which may have been wrong: a claim is over when it has not changed for as long
-    as claims hold, since this process saw it first.
+    """The claims of all workers, as one process has seen them. The time in a claim comes from the clock of
+    another process, which may be wrong: a claim is over when it has not changed, since this process first saw
+    it, for as long as claims hold.
     """
 
     def __init__(self, claimed_by: str, clock: Callable[[], float] = monotonic) -> None:
@@ -20,7 +20,7 @@ class Claims:
         self._seen_at: dict[Claim, float] = {}
 
     def find_over(self, claims: Iterable[Claim]) -> tuple[Claim, ...]:
-        """Those of all claims that are over, or this process's own, or have no owner."""
+        """Those of all claims that are over, are this process's own, or have no owner."""
         now = self._clock()
         self._seen_at = {one: self._seen_at.get(one, now) for one in claims}
         latest = now - CLAIM.total_seconds()

@@ -1,4 +1,4 @@
-"""Commands about long work in the background."""
+"""Commands about jobs."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -11,9 +11,7 @@ from keywright.provisioning.generators.commands import GenerateLicenses
 
 
 class StartJob(Command, frozen=True, kw_only=True):
-    """Have long work done in the background; ``jobs.start`` makes this. ``total`` is None where nobody has
-    counted.
-    """
+    """Start a job; ``orders.start_command`` makes this. ``total`` is None if unknown."""
 
     kind: str
     parameters: Mapping[str, Any]
@@ -21,39 +19,39 @@ class StartJob(Command, frozen=True, kw_only=True):
 
 
 class CancelJob(Command, frozen=True, kw_only=True):
-    """Do no more of a job; what is done stays done."""
+    """Stop a job; the steps that were done stay done."""
 
     job_id: int
 
 
 class ClaimJob(Command, frozen=True, kw_only=True):
-    """Find a job on which the claim is ``over``, and keep others from it for a while."""
+    """Claim a job whose claim is ``over``, for a while."""
 
     claimed_by: str
     over: tuple[Claim, ...]
 
 
 class JobCommand(Command, frozen=True, kw_only=True):
-    """What only they may say of a job who have claimed it."""
+    """A command that only the worker that has claimed the job may give."""
 
     job_id: int
     claimed_by: str
 
 
 class HoldJob(JobCommand, frozen=True, kw_only=True):
-    """Keep others from the job for another while; or with ``is_over``, let them have it."""
+    """Extend the claim on the job or, with ``is_over``, give it up."""
 
     is_over: bool = False
 
 
 class FailJob(JobCommand, frozen=True, kw_only=True):
-    """Give a job up; ``reason`` is shown to users."""
+    """End a job as failed; ``reason`` is shown to users."""
 
     reason: str
 
 
 class JobStep(JobCommand, frozen=True, kw_only=True):
-    """What comes next in a job that stands at ``position``; with ``is_last``, it is done then."""
+    """The next step of a job at ``position``; with ``is_last``, the job is then done."""
 
     cost = Cost.STEP
 
@@ -62,13 +60,13 @@ class JobStep(JobCommand, frozen=True, kw_only=True):
 
 
 class GenerateStep(JobStep, frozen=True, kw_only=True):
-    """Make some more licenses."""
+    """Generate some more licenses."""
 
     generate: GenerateLicenses
 
 
 class ChangeStep(JobStep, frozen=True, kw_only=True):
-    """Change some more licenses, named by their ids, up to ``last_id``."""
+    """Change some more licenses, given by id, up to ``last_id``."""
 
     changes: tuple[LicenseCommand, ...]
     last_id: int
@@ -85,7 +83,7 @@ class ChangeStep(JobStep, frozen=True, kw_only=True):
 
 
 class ExportStep(JobStep, frozen=True, kw_only=True):
-    """Keep another chunk of a file, which tells of ``amount`` licenses up to ``last_id``."""
+    """Store another chunk of a file, with ``amount`` licenses up to ``last_id``."""
 
     chunk: bytes
     amount: int
@@ -93,13 +91,13 @@ class ExportStep(JobStep, frozen=True, kw_only=True):
 
 
 class FetchFile(Command, frozen=True, kw_only=True):
-    """Somebody takes the file that a job has made, with all the license keys in it."""
+    """Record that a user downloads the file of a job, with all its license keys."""
 
     job_id: int
 
 
 class PurgeJobFile(Command, frozen=True, kw_only=True):
-    """Delete some of what this job has made."""
+    """Delete some chunks of the file of a job."""
 
     job_id: int
 

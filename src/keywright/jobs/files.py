@@ -1,4 +1,4 @@
-"""The file that an export makes: CSV (RFC 4180) in UTF-8 with a byte order mark, as spreadsheets like it."""
+"""The file of an export: CSV (RFC 4180) in UTF-8 with a byte order mark, for spreadsheets."""
 
 import codecs
 import csv
@@ -38,17 +38,17 @@ COLUMNS = (
     "valid_for_days",
     "updated_at",
 )
-#: What a spreadsheet takes for a formula when a cell begins with it, and where a cell may begin: at the
-#: beginning of a text, and where a program that separates cells otherwise (at semicolons, in half the world)
-#: or knows no quotes would split it (https://owasp.org/www-community/attacks/CSV_Injection).
+#: Characters that begin a formula in a spreadsheet, at each place where a cell may begin: at the beginning of
+#: a text, and where a program with another separator (semicolons, in many countries) or without quotes would
+#: split it (https://owasp.org/www-community/attacks/CSV_Injection).
 _FORMULA = re.compile(r'(^|[;,\t\r\n]"*)(?=[=+\-@\t\r])')
 
 
-class Asking(Protocol):
-    """Has a question answered from one moment of the database."""
+class Read(Protocol):
+    """Runs a read in its own transaction."""
 
     def __call__(self, question: Callable[[ReadTransaction], Answer], /) -> Answer:
-        """The answer."""
+        """The result."""
 
 
 def rows_of(tx: ReadTransaction, licenses: Sequence[License]) -> bytes:
@@ -59,7 +59,7 @@ def rows_of(tx: ReadTransaction, licenses: Sequence[License]) -> bytes:
         [
             (
                 one.id,
-                defused(one.key),
+                escape_formulas(one.key),
                 Status(one.status).name.lower(),
                 one.order_id,
                 one.product_id,
@@ -78,21 +78,21 @@ def rows_of(tx: ReadTransaction, licenses: Sequence[License]) -> bytes:
     )
 
 
-def defused(text: str) -> str:
-    """The text as a cell that no spreadsheet takes for a formula, wherever it separates cells: with an
-    apostrophe before each character that could begin one. All other texts stay as they are.
+def escape_formulas(text: str) -> str:
+    """The text as a cell that no spreadsheet takes for a formula, whatever its separator: with an apostrophe
+    before each character that could begin one. All other texts stay as they are.
     """
     return _FORMULA.sub(r"\1'", text)
 
 
 def has_file(tx: ReadTransaction, job: Job) -> bool:
-    """Whether the job has made a file that is not forgotten yet."""
+    """Whether the job has a file that has not been deleted."""
     is_made = job.kind == "export" and job.state is JobState.DONE
     return is_made and (job.position == 0 or has_chunks(tx, job.id))
 
 
 def get_job_with_file(tx: ReadTransaction, job_id: int) -> Job:
-    """The job, whose file is there. Raises ``UnknownJob``, ``FileGone``."""
+    """The job, if its file exists. Raises ``UnknownJob``, ``FileGone``."""
     job = find_job(tx, job_id)
     if job is None:
         raise UnknownJob(job_id)
@@ -101,27 +101,27 @@ def get_job_with_file(tx: ReadTransaction, job_id: int) -> Job:
     return job
 
 
-def read_file(ask: Asking, job_id: int) -> Iterator[bytes]:
-    """The file, chunk by chunk, each read when it is wanted.
+def read_file(read: Read, job_id: int) -> Iterator[bytes]:
+    """The file, chunk by chunk, each read when it is needed.
 
-    Raises ``UnknownJob``, ``FileGone``; this one also when the file is forgotten meanwhile.
+    Raises ``UnknownJob``, ``FileGone``; the latter also when the file is deleted meanwhile.
     """
-    job = ask(partial(get_job_with_file, job_id=job_id))
-    return chain([codecs.BOM_UTF8 + _lines([COLUMNS])], _chunks(ask, job))
+    job = read(partial(get_job_with_file, job_id=job_id))
+    return chain([codecs.BOM_UTF8 + _lines([COLUMNS])], _chunks(read, job))
 
 
 def file_name(job: Job) -> str:
-    """What is in the file, and when it was ordered, in ASCII; nothing that somebody typed."""
+    """A name in ASCII, with the contents and the time of the order, and no text that a user typed."""
     order = orders.order_of(job)
     search = order.search if isinstance(order, orders.Export) else None
     words = ["selected"] if search is None else _words_of(search)
     return "-".join(["licenses", *words, f"{job.created_at:%Y-%m-%d-%H%M}"]) + ".csv"
 
 
-def _chunks(ask: Asking, job: Job) -> Iterator[bytes]:
+def _chunks(read: Read, job: Job) -> Iterator[bytes]:
     number = 0
     while number < job.position:
-        found = ask(partial(find_chunk, job_id=job.id, after=number))
+        found = read(partial(find_chunk, job_id=job.id, after=number))
         if found is None:
             raise FileGone
         number, chunk = found
@@ -130,7 +130,7 @@ def _chunks(ask: Asking, job: Job) -> Iterator[bytes]:
 
 def _names(tx: ReadTransaction, kind: NameKind, numbers: set[int | None]) -> dict[int | None, str]:
     found = names_of(tx, kind, {number for number in numbers if number is not None})
-    return {number: defused(name) for number, name in found.items()}
+    return {number: escape_formulas(name) for number, name in found.items()}
 
 
 def _lines(rows: Sequence[Sequence[object]]) -> bytes:
@@ -140,7 +140,7 @@ def _lines(rows: Sequence[Sequence[object]]) -> bytes:
 
 
 def _moment(at: datetime | None) -> str | None:
-    """As ISO 8601 has it, in UTC."""
+    """ISO 8601, in UTC."""
     return None if at is None else f"{at:%Y-%m-%dT%H:%M:%SZ}"
 
 

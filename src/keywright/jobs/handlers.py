@@ -1,7 +1,7 @@
-"""What each command about jobs does.
+"""Handle the commands about jobs.
 
-A step changes licenses and moves the job on in one transaction: whatever happens to the server, each license
-is changed once.
+A step changes licenses and the job's position in one transaction: even if the server crashes, each license is
+changed once.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ from keywright.core.errors import (
 from keywright.identity.rights import Right, may
 from keywright.identity.store import share_user
 from keywright.jobs import files, matching, orders
-from keywright.jobs import store as stored
+from keywright.jobs import store as job_store
 from keywright.jobs.commands import (
     CancelJob,
     ChangeStep,
@@ -58,16 +58,16 @@ from keywright.licensing.licenses.commands import (
 )
 from keywright.licensing.licenses.handlers import delete, extend, raise_limit, update
 from keywright.licensing.unit_of_work import LicenseWork
-from keywright.provisioning.generators import handlers as generating
+from keywright.provisioning.generators import handlers as generator_handlers
 
-#: How many jobs may wait or run.
-MOST_UNFINISHED = 100
-#: For how long others are kept from a job by whoever has claimed it, and no longer shows up (see ``Claims``).
+#: The most jobs that may wait or run.
+MAX_UNFINISHED = 100
+#: The time after which the claim of a worker that no longer extends it is over (see ``Claims``).
 CLAIM = timedelta(seconds=5)
-#: How many refusals a job tells of.
+#: The most reasons for refusals that a job stores.
 _MAX_MESSAGES = 5
-#: How many chunks, or jobs, are deleted at once.
-_MOST_FORGOTTEN = 20
+#: The most chunks, or jobs, that are deleted at once.
+_MAX_DELETED = 20
 
 _REASONS: dict[type[Refusal], str] = {
     ExpiresLater: "it is good for longer already",
@@ -78,28 +78,28 @@ _REASONS: dict[type[Refusal], str] = {
     NothingToChange: "it is like that already",
     UnknownLicense: "it is not there any more",
 }
-_MATCHES_NO_MORE = "it does not match any more"
+_MATCHES_NO_LONGER = "it does not match any more"
 _KEYWRIGHT = Origin("keywright", "", "")
 
 
-# --- a job's life ---------------------------------------------------------------------------------
+# --- jobs -----------------------------------------------------------------------------------------
 
 
-def start(work: LicenseWork, command: StartJob) -> Job:
-    """Take an order. Raises ``InvalidParameters``, ``TooManyJobs``, ``UnknownGenerator``."""
-    order = orders.order_in(command)
+def start_job(work: LicenseWork, command: StartJob) -> Job:
+    """Create a job. Raises ``InvalidParameters``, ``TooManyJobs``, ``UnknownGenerator``."""
+    order = orders.parse_order(command)
     if isinstance(order, orders.Generate):
-        generating.get_generator(work.tx, order.generator_id)
-    if stored.count_unfinished_jobs(work.tx) >= MOST_UNFINISHED:
+        generator_handlers.get_generator(work.tx, order.generator_id)
+    if job_store.count_unfinished_jobs(work.tx) >= MAX_UNFINISHED:
         raise TooManyJobs
-    origin, last_id = command.context.origin, stored.last_license_id(work.tx)
+    origin, last_id = command.context.origin, job_store.last_license_id(work.tx)
     parameters = orders.Parameters(dict(command.parameters), origin.actor, origin.ip_address, last_id)
     job = Job(
         id=0,
         kind=command.kind,
         state=JobState.WAITING,
         parameters=asdict(parameters),
-        total=orders.counted(order, command.total),
+        total=orders.count_licenses(order, command.total),
         done=0,
         refused=0,
         position=0,
@@ -111,14 +111,14 @@ def start(work: LicenseWork, command: StartJob) -> Job:
         claimed_by=None,
         claimed_until=None,
     )
-    job = replace(job, id=stored.save_new_job(work.tx, job))
+    job = replace(job, id=job_store.save_new_job(work.tx, job))
     work.record_event("job.started", command, {"job_id": job.id, "kind": job.kind, "total": job.total})
     return job
 
 
-def cancel(work: LicenseWork, command: CancelJob) -> Job:
-    """Let a job end where it stands. Raises ``UnknownJob``, ``JobOver``."""
-    job = stored.lock_job(work.tx, command.job_id)
+def cancel_job(work: LicenseWork, command: CancelJob) -> Job:
+    """End a job where it stands. Raises ``UnknownJob``, ``JobOver``."""
+    job = job_store.lock_job(work.tx, command.job_id)
     if job is None:
         raise UnknownJob(command.job_id)
     if job.finished_at is not None:
@@ -126,11 +126,9 @@ def cancel(work: LicenseWork, command: CancelJob) -> Job:
     return _end(work, command, job, JobState.CANCELED)
 
 
-def claim(work: LicenseWork, command: ClaimJob) -> Job | None:
-    """A job for whoever has nothing to do: one of those on which the claims were seen to be over, and are so
-    still.
-    """
-    job = stored.lock_free_job(work.tx, command.over, command.context.now)
+def claim_job(work: LicenseWork, command: ClaimJob) -> Job | None:
+    """Claim one of the jobs whose claims were seen to be over, if its claim is still the same."""
+    job = job_store.lock_free_job(work.tx, command.over, command.context.now)
     if job is None:
         return None
     job = replace(
@@ -140,105 +138,107 @@ def claim(work: LicenseWork, command: ClaimJob) -> Job | None:
         claimed_by=command.claimed_by,
         claimed_until=command.context.now + CLAIM,
     )
-    stored.save_job(work.tx, job)
+    job_store.save_job(work.tx, job)
     return job
 
 
-def hold(work: LicenseWork, command: HoldJob) -> Job:
-    """Keep the claim, or give it back. Raises ``StepOver``."""
+def hold_job(work: LicenseWork, command: HoldJob) -> Job:
+    """Extend the claim or give it up. Raises ``StepOver``."""
     job = _lock_claimed(work, command)
     if command.is_over:
         job = replace(job, claimed_by=None, claimed_until=command.context.now)
     else:
         job = replace(job, claimed_until=command.context.now + CLAIM)
-    stored.save_job(work.tx, job)
+    job_store.save_job(work.tx, job)
     return job
 
 
-def fail(work: LicenseWork, command: FailJob) -> Job:
-    """Give a job up. Raises ``StepOver``."""
+def fail_job(work: LicenseWork, command: FailJob) -> Job:
+    """End a job as failed. Raises ``StepOver``."""
     job = _lock_claimed(work, command)
-    return _end(work, command, replace(job, messages=_joined(command.reason, job.messages)), JobState.FAILED)
+    return _end(
+        work, command, replace(job, messages=_join_lines(command.reason, job.messages)), JobState.FAILED
+    )
 
 
-def fetch(work: LicenseWork, command: FetchFile) -> Job:
-    """A job whose file can be read. Raises ``UnknownJob``, ``FileGone``."""
+def fetch_file(work: LicenseWork, command: FetchFile) -> Job:
+    """The job, if its file can be read. Raises ``UnknownJob``, ``FileGone``."""
     job = files.get_job_with_file(work.tx, command.job_id)
     work.record_event("job.file_fetched", command, {"job_id": job.id, "licenses": job.done})
     return job
 
 
-def forget(work: LicenseWork, command: PurgeJobFile) -> int:
-    """Delete some chunks of a job's file; returns how many they were."""
-    return stored.delete_chunks(work.tx, command.job_id, limit=_MOST_FORGOTTEN)
+def purge_job_file(work: LicenseWork, command: PurgeJobFile) -> int:
+    """Delete some chunks of a job's file; returns their number."""
+    return job_store.delete_chunks(work.tx, command.job_id, limit=_MAX_DELETED)
 
 
-def forget_jobs(work: LicenseWork, command: PurgeJobs) -> int:
-    """Delete some jobs that ended long ago; returns how many they were."""
-    return stored.delete_old_jobs(work.tx, command.before, limit=_MOST_FORGOTTEN)
+def purge_jobs(work: LicenseWork, command: PurgeJobs) -> int:
+    """Delete some jobs that ended long ago; returns their number."""
+    return job_store.delete_old_jobs(work.tx, command.before, limit=_MAX_DELETED)
 
 
 # --- steps ----------------------------------------------------------------------------------------
 
 
-def generate_some(work: LicenseWork, step: GenerateStep) -> Job:
-    """Make some more licenses; a job whose generator cannot go on has failed. Raises ``StepOver``."""
+def generate_step(work: LicenseWork, step: GenerateStep) -> Job:
+    """Generate some more licenses; the job fails if its generator cannot continue. Raises ``StepOver``."""
     job = _lock_step(work, step)
     if job.finished_at is not None:
         return job
     try:
-        generating.generate(work, step.generate)
+        generator_handlers.generate(work, step.generate)
     except UnknownGenerator:
         return _end(work, step, replace(job, messages="The generator has been deleted."), JobState.FAILED)
     except InvalidParameters:
         reason = "The generator cannot make that many new keys: almost all that it can make exist already."
         return _end(work, step, replace(job, messages=reason), JobState.FAILED)
     amount = step.generate.amount
-    return _move_on(work, step, job, amount=amount, position=job.position + amount)
+    return _save_progress(work, step, job, amount=amount, position=job.position + amount)
 
 
-def change_some(work: LicenseWork, step: ChangeStep) -> Job:
-    """Change some more licenses; what is refused is counted, and so is what does not match any more. Raises
+def change_step(work: LicenseWork, step: ChangeStep) -> Job:
+    """Change some more licenses; refusals, and licenses that no longer match, are counted. Raises
     ``StepOver``.
     """
     job = _lock_step(work, step)
     if job.finished_at is not None:
         return job
-    lost = _not_any_more(work, step, job)
+    unmatched = _find_unmatched(work, step, job)
     refusals = []
     for command in step.changes:
-        reason = _MATCHES_NO_MORE if command.license in lost else _tried(work, command)
+        reason = _MATCHES_NO_LONGER if command.license in unmatched else _try_change(work, command)
         if reason is not None:
             refusals.append(f"License {command.license}: {reason}.")
-    return _move_on(work, step, job, amount=len(step.changes), position=step.last_id, refusals=refusals)
+    return _save_progress(work, step, job, amount=len(step.changes), position=step.last_id, refusals=refusals)
 
 
-def save_file_chunk(work: LicenseWork, step: ExportStep) -> Job:
-    """Keep a chunk of a file. Raises ``StepOver``."""
+def export_step(work: LicenseWork, step: ExportStep) -> Job:
+    """Store a chunk of a file. Raises ``StepOver``."""
     job = _lock_step(work, step)
     if job.finished_at is not None:
         return job
     if step.last_id > job.position:
-        stored.save_chunk(work.tx, job.id, step.last_id, step.chunk)
-    return _move_on(work, step, job, amount=step.amount, position=step.last_id)
+        job_store.save_chunk(work.tx, job.id, step.last_id, step.chunk)
+    return _save_progress(work, step, job, amount=step.amount, position=step.last_id)
 
 
 def _lock_claimed(work: LicenseWork, command: JobCommand) -> Job:
-    job = stored.lock_job(work.tx, command.job_id)
+    job = job_store.lock_job(work.tx, command.job_id)
     if job is None or job.finished_at is not None or job.claimed_by != command.claimed_by:
         raise StepOver
     return job
 
 
 def _lock_step(work: LicenseWork, step: JobStep) -> Job:
-    """The job, to be moved on; or stopped, where the user who ordered it may not do that any more."""
+    """The job, locked; ended as stopped if the user who ordered it may no longer do so."""
     job = _lock_claimed(work, step)
     if job.position != step.position:
         raise StepOver
     reason = _why_to_stop(work, job)
     if reason is None:
         return job
-    job = replace(job, messages=_joined(reason, job.messages))
+    job = replace(job, messages=_join_lines(reason, job.messages))
     return _end(
         work,
         replace(step, context=Context(step.context.now, _KEYWRIGHT)),
@@ -249,10 +249,10 @@ def _lock_step(work: LicenseWork, step: JobStep) -> Job:
 
 
 def _why_to_stop(work: LicenseWork, job: Job) -> str | None:
-    """Why the user who ordered the job could not order it now. What no user ordered goes on."""
+    """The reason why the user who ordered the job could not order it now. A job without a user goes on."""
     if not job.created_by:
         return None
-    # Locked: when a user has been disabled, no step is still on its way.
+    # Locked: after a user has been disabled, no step can still commit.
     user = share_user(work.tx, job.created_by)
     if user is None:
         return "The user who ordered it is not there any more."
@@ -261,12 +261,12 @@ def _why_to_stop(work: LicenseWork, job: Job) -> str | None:
     return None if may(user.role, Right.CHANGE) else f"{user.name} may not change licenses any more."
 
 
-def _move_on(
+def _save_progress(
     work: LicenseWork, step: JobStep, job: Job, *, amount: int, position: int, refusals: Sequence[str] = ()
 ) -> Job:
     messages = job.messages
     if refusals and job.refused < _MAX_MESSAGES:
-        messages = _joined(messages, *refusals[: _MAX_MESSAGES - job.refused])
+        messages = _join_lines(messages, *refusals[: _MAX_MESSAGES - job.refused])
     job = replace(
         job,
         done=job.done + amount,
@@ -277,27 +277,27 @@ def _move_on(
     )
     if step.is_last:
         return _end(work, step, replace(job, total=job.done), JobState.DONE)
-    stored.save_job(work.tx, job)
+    job_store.save_job(work.tx, job)
     return job
 
 
 def _end(work: LicenseWork, command: Command, job: Job, state: JobState, **more: str) -> Job:
     job = replace(job, state=state, finished_at=command.context.now, claimed_by=None, claimed_until=None)
-    stored.save_job(work.tx, job)
+    job_store.save_job(work.tx, job)
     details = {"job_id": job.id, "kind": job.kind, "done": job.done, "refused": job.refused}
     work.record_event(f"job.{state}", command, details | more)
     return job
 
 
-def _joined(*texts: str | None) -> str:
+def _join_lines(*texts: str | None) -> str:
     return "\n".join(text for text in texts if text)
 
 
-# --- one license's share --------------------------------------------------------------------------
+# --- one license ----------------------------------------------------------------------------------
 
 
-def _not_any_more(work: LicenseWork, step: ChangeStep, job: Job) -> set[int]:
-    """The licenses that do not match any more. They are locked, so whatever was acknowledged is seen."""
+def _find_unmatched(work: LicenseWork, step: ChangeStep, job: Job) -> set[int]:
+    """The licenses that no longer match. They are locked, so every acknowledged change is seen."""
     search = orders.search_of(job)
     if search is None:
         return set()
@@ -305,11 +305,11 @@ def _not_any_more(work: LicenseWork, step: ChangeStep, job: Job) -> set[int]:
     for command in step.changes:
         with suppress(UnknownLicense):
             there.append(work.get_license(command))
-    return matching.not_any_more(work.tx, search, there, job.created_at)
+    return matching.find_unmatched(work.tx, search, there, job.created_at)
 
 
-def _tried(work: LicenseWork, command: LicenseCommand) -> str | None:
-    """Change one license; why not, where that is refused."""
+def _try_change(work: LicenseWork, command: LicenseCommand) -> str | None:
+    """Change one license; returns the reason if that is refused."""
     try:
         _change_one(work, command)
     except Refusal as refusal:
@@ -322,11 +322,11 @@ def _change_one(work: LicenseWork, command: LicenseCommand) -> None:
     changes = command.changes.items() if isinstance(command, UpdateLicense) else ()
     if changes and all(getattr(license, name) == value for name, value in changes):
         raise NothingToChange
-    _ONE[type(command)](work, command)
+    _HANDLER_OF_CHANGE[type(command)](work, command)
 
 
-#: What one license's share in a change can be.
-_ONE: dict[type[LicenseCommand], Callable[[LicenseWork, Any], Any]] = {
+#: The handler of each change of one license.
+_HANDLER_OF_CHANGE: dict[type[LicenseCommand], Callable[[LicenseWork, Any], Any]] = {
     UpdateLicense: update,
     DeleteLicense: delete,
     DeactivateAll: deactivate_all,
@@ -334,17 +334,16 @@ _ONE: dict[type[LicenseCommand], Callable[[LicenseWork, Any], Any]] = {
     RaiseLimit: raise_limit,
 }
 
-#: Which function decides which command.
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
-    StartJob: start,
-    CancelJob: cancel,
-    ClaimJob: claim,
-    HoldJob: hold,
-    FailJob: fail,
-    FetchFile: fetch,
-    PurgeJobFile: forget,
-    PurgeJobs: forget_jobs,
-    GenerateStep: generate_some,
-    ChangeStep: change_some,
-    ExportStep: save_file_chunk,
+    StartJob: start_job,
+    CancelJob: cancel_job,
+    ClaimJob: claim_job,
+    HoldJob: hold_job,
+    FailJob: fail_job,
+    FetchFile: fetch_file,
+    PurgeJobFile: purge_job_file,
+    PurgeJobs: purge_jobs,
+    GenerateStep: generate_step,
+    ChangeStep: change_step,
+    ExportStep: export_step,
 }

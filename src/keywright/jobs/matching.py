@@ -1,5 +1,5 @@
-"""Whether licenses are still what a search asks for. Searches are answered some steps ahead, and licenses go
-on living meanwhile.
+"""Whether licenses still match a search: a job's search is run some steps ahead, and licenses may change
+meanwhile.
 """
 
 from collections.abc import Collection, Set
@@ -11,7 +11,7 @@ from keywright.licensing.licenses.rules import expiry_after
 from keywright.search.filters import Search
 from keywright.search.terms_store import list_states
 
-#: Of these, a license has the number that is asked for: the field of a license by that of a search.
+#: The field of a license that must equal each field of a search.
 _NUMBERS = {
     "license_id": "id",
     "status": "status",
@@ -21,28 +21,28 @@ _NUMBERS = {
 }
 
 
-def not_any_more(
+def find_unmatched(
     tx: ReadTransaction, search: Search, licenses: Collection[License], now: datetime
 ) -> set[int]:
-    """The numbers of those licenses, which were found before, that the search would not find now. ``now`` is
-    the moment from which an expiry is counted.
+    """The ids of those licenses, found earlier, that no longer match the search. ``now`` is the moment from
+    which an expiry is counted.
 
-    They are judged as they are given, and by whether there is any record of an activation. The terms of a
-    search (a token, a label, an address) are not looked at: a license has them for as long as it has its
-    activations, and one that went in the last seconds is no reason to leave it out.
+    This compares the fields as given, and whether there is any record of an activation. The terms of a search
+    (a token, a label, an address) are ignored: a license has them for as long as it has its activations, and
+    one that was deleted in the last seconds is no reason to leave the license out.
     """
-    used = _used(tx, licenses) if search.is_unused else frozenset[int]()
-    return {one.id for one in licenses if one.id in used or not _fits(search, one, now)}
+    used = _find_used(tx, licenses) if search.is_unused else frozenset[int]()
+    return {one.id for one in licenses if one.id in used or not _matches(search, one, now)}
 
 
-def _used(tx: ReadTransaction, licenses: Collection[License]) -> Set[int]:
-    """Those that were ever activated; the counter knows of activations that are not written yet."""
+def _find_used(tx: ReadTransaction, licenses: Collection[License]) -> Set[int]:
+    """Those that were ever activated; the counter includes activations that are not written yet."""
     states = list_states(tx, [one.id for one in licenses])
     recorded = {number for number, state in states.items() if state.is_used}
     return recorded | {one.id for one in licenses if one.times_activated}
 
 
-def _fits(search: Search, license: License, now: datetime) -> bool:
+def _matches(search: Search, license: License, now: datetime) -> bool:
     for asked, name in _NUMBERS.items():
         number = getattr(search, asked)
         if number is not None and getattr(license, name) != number:

@@ -9,21 +9,21 @@ import msgspec
 
 
 class JobState(StrEnum):
-    """How far long work has come."""
+    """The state of a job."""
 
     WAITING = "waiting"
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
     CANCELED = "canceled"
-    #: The user who ordered it may not do that any more.
+    #: The user who ordered it may no longer do that.
     STOPPED = "stopped"
 
 
 class Job(msgspec.Struct, frozen=True):
-    """Long work, done in steps: ``done`` of ``total`` (None while nobody has counted), ``refused`` of which
-    met a refusal; ``position`` is where the next step begins, ``messages`` says, line by line, why it failed
-    and what it skipped.
+    """Long work in steps: ``done`` of ``total`` (None if it was not counted), ``refused`` of which met a
+    refusal; ``position`` is where the next step begins, ``messages`` says, line by line, why it failed and
+    what it skipped.
     """
 
     id: int
@@ -44,8 +44,8 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """The worker on an unfinished job, as its row says. Each step, and each moment in which the job is held,
-    changes it.
+    """The worker on an unfinished job, as its row has it. Each step, and each extension of the claim, changes
+    it.
     """
 
     job_id: int

@@ -1,4 +1,4 @@
-"""What can be ordered: to generate, to change, and to export licenses."""
+"""The orders that jobs carry out: generate, change and export licenses."""
 
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
@@ -13,17 +13,17 @@ from keywright.jobs.model import Job
 from keywright.licensing.licenses.model import Status
 from keywright.search.filters import Search
 
-MOST_GENERATED = 1_000_000
-MOST_SELECTED = 10_000
+MAX_GENERATED = 1_000_000
+MAX_SELECTED = 10_000
 
 _Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_ID)]
 _LicenseId = Annotated[int, msgspec.Meta(ge=1, le=MAX_ID)]
-_Selected = Annotated[tuple[_Number, ...], msgspec.Meta(min_length=1, max_length=MOST_SELECTED)]
+_Selected = Annotated[tuple[_Number, ...], msgspec.Meta(min_length=1, max_length=MAX_SELECTED)]
 _StatusNumber = Annotated[int, msgspec.Meta(ge=Status.SOLD.value, le=Status.DISABLED.value)]
 
 
 class What(StrEnum):
-    """What a change does to each license."""
+    """The change to each license."""
 
     #: By ``amount`` days.
     EXTEND = "extend"
@@ -44,7 +44,7 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Make ``amount`` licenses with a generator."""
 
     generator_id: _Number
-    amount: Annotated[int, msgspec.Meta(ge=1, le=MOST_GENERATED)]
+    amount: Annotated[int, msgspec.Meta(ge=1, le=MAX_GENERATED)]
     status: _StatusNumber
     order_id: _Number | None = None
     product_id: _Number | None = None
@@ -52,8 +52,8 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Change the licenses with these numbers, or those that a search finds and that are there when it is
-    ordered. ``is_from_now`` says where an extension begins.
+    """Change the licenses with these ids, or those that match a search and exist when it is ordered.
+    ``is_from_now`` says where an extension begins.
     """
 
     what: What
@@ -64,7 +64,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Write down the licenses with these numbers, or those that a search finds."""
+    """Write the licenses with these ids, or those that match a search, to a file."""
 
     license_ids: _Selected | None = None
     search: Search | None = None
@@ -72,14 +72,14 @@ class Export(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 Order: TypeAlias = Generate | Change | Export
 
-#: What a job's kind says.
+#: The order of each kind of job.
 KINDS: dict[str, type[Order]] = {"generate": Generate, "change": Change, "export": Export}
 _KIND_OF = {order: kind for kind, order in KINDS.items()}
 _NEEDS_AMOUNT = frozenset({What.EXTEND, What.RAISE_LIMIT, What.SET_STATUS})
 
 
 class Parameters(msgspec.Struct, frozen=True):
-    """What is kept with a job: the order, who gave it, and the last license that there was."""
+    """The parameters that are stored with a job: the order, its author, and the last license at that time."""
 
     order: dict[str, Any]
     actor: str
@@ -87,16 +87,14 @@ class Parameters(msgspec.Struct, frozen=True):
     last_license_id: int
 
 
-def start(order: Order, *, total: int | None = None, **command_fields: Any) -> StartJob:
-    """The command that has an order carried out. ``total`` is how many licenses it is about, where that was
-    counted.
-    """
+def start_command(order: Order, *, total: int | None = None, **command_fields: Any) -> StartJob:
+    """The command that starts a job. ``total`` is the number of licenses, if they were counted."""
     parameters = msgspec.to_builtins(order)
     return StartJob(kind=_KIND_OF[type(order)], parameters=parameters, total=total, **command_fields)
 
 
-def order_in(command: StartJob) -> Order:
-    """The order that is given. Raises ``InvalidParameters``."""
+def parse_order(command: StartJob) -> Order:
+    """The order in a command. Raises ``InvalidParameters``."""
     if command.kind not in KINDS:
         raise InvalidParameters({"kind": "there is no such kind of job"})
     try:
@@ -104,34 +102,34 @@ def order_in(command: StartJob) -> Order:
     except msgspec.ValidationError as problem:
         raise InvalidParameters({"parameters": str(problem)}) from None
     if not isinstance(order, Generate):
-        _require_sound(order)
+        _require_valid(order)
     return order
 
 
 def parameters_of(job: Job) -> Parameters:
-    """What is kept with the job."""
+    """The stored parameters of the job."""
     return msgspec.convert(job.parameters, Parameters)
 
 
 def order_of(job: Job) -> Order:
-    """What the job is to do."""
+    """The order that the job carries out."""
     return msgspec.convert(parameters_of(job).order, KINDS[job.kind])
 
 
 def search_of(job: Job) -> Search | None:
-    """What the job's licenses are found by; None where they were selected, or are to be made."""
+    """The search for the job's licenses; None where they were selected, or are to be generated."""
     found = parameters_of(job).order.get("search")
     return None if found is None else msgspec.convert(found, Search)
 
 
 def origin_of(job: Job) -> Origin:
-    """Where the order came from, and so where all comes from that the job does."""
+    """The origin of the order, and so of all that the job does."""
     kept = parameters_of(job)
     return Origin(kept.actor, kept.ip_address, "")
 
 
-def counted(order: Order, total: int | None) -> int | None:
-    """How many licenses an order is about, as far as that is known."""
+def count_licenses(order: Order, total: int | None) -> int | None:
+    """The number of licenses that an order is about, None if unknown."""
     if isinstance(order, Generate):
         return order.amount
     if order.license_ids is not None:
@@ -139,7 +137,7 @@ def counted(order: Order, total: int | None) -> int | None:
     return total
 
 
-def _require_sound(order: Change | Export) -> None:
+def _require_valid(order: Change | Export) -> None:
     if (order.license_ids is None) == (order.search is None):
         raise InvalidParameters({"license_ids": "must be given, or a search, and not both"})
     if isinstance(order, Export):

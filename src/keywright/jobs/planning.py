@@ -1,4 +1,4 @@
-"""What comes next in a job: read outside the desk, so that the desk has only to decide."""
+"""Plan the next step of a job, outside the desk: reads take time, and the desk has only to decide."""
 
 from collections import deque
 from datetime import datetime
@@ -23,21 +23,21 @@ from keywright.licensing.licenses.model import Status
 from keywright.provisioning.generators.commands import GenerateLicenses
 from keywright.search.license_pages import find_matching_ids
 
-#: How much a step does: some milliseconds of work, because others wait that long (see decision 019).
-KEYS_AT_ONCE = 25
-LICENSES_AT_ONCE = 25
-ROWS_AT_ONCE = 100
-#: How many matching licenses are looked for at once, and how long, in seconds.
+#: The sizes of steps: some milliseconds of work, because other calls wait that long (see decision 019).
+KEYS_PER_STEP = 25
+LICENSES_PER_STEP = 25
+ROWS_PER_STEP = 100
+#: The number of matching licenses that are read ahead, and the time budget for that, in seconds.
 _LOOK_AHEAD, _BUDGET = 1_000, 0.25
 
 _NEW_STATUS = {What.DISABLE: Status.DISABLED, What.ENABLE: Status.ACTIVE}
 
 
 class Plan:
-    """The steps of a job, one after the other, for whoever has claimed it."""
+    """The steps of a job, one after the other, for the worker that has claimed it."""
 
     def __init__(self, job: Job, claimed_by: str, *, halvings: int = 0) -> None:
-        """Steps are made half as large so many times: down to a single license."""
+        """``halvings`` is how often the size of a step is halved, down to a single license."""
         self._halvings = halvings
         self._order = orders.order_of(job)
         self._last_license_id = orders.parameters_of(job).last_license_id
@@ -45,11 +45,11 @@ class Plan:
         self._ordered_at = job.created_at
         self._claimed_by = claimed_by
         self._ahead: deque[int] = deque()
-        #: Where the next ones are looked for; None when there are no more.
+        #: The id after which to search for the next ones; None when there are no more.
         self._after: int | None = job.position
 
     def next_step(self, tx: ReadTransaction, job: Job, now: datetime) -> JobStep:
-        """What is to be done with the job as it stands."""
+        """The next step of the job at its position."""
         fields = {
             "context": Context(now, self._origin, job.created_by or None),
             "job_id": job.id,
@@ -58,7 +58,7 @@ class Plan:
         }
         match self._order:
             case Generate():
-                return _generate_step(self._order, job, fields, self._size(KEYS_AT_ONCE))
+                return _generate_step(self._order, job, fields, self._size(KEYS_PER_STEP))
             case Change():
                 return self._change_step(tx, self._order, fields)
             case Export():
@@ -68,14 +68,17 @@ class Plan:
         return max(1, usual >> self._halvings)
 
     def _change_step(self, tx: ReadTransaction, order: Change, fields: dict[str, Any]) -> ChangeStep:
-        numbers = self._next_ids(tx, order, fields, self._size(LICENSES_AT_ONCE))
-        share = {"context": fields["context"]}
-        return ChangeStep(**fields, changes=tuple(_share(order, share | {"license": id}) for id in numbers))
+        numbers = self._next_ids(tx, order, fields, self._size(LICENSES_PER_STEP))
+        fields_of_each = {"context": fields["context"]}
+        return ChangeStep(
+            **fields,
+            changes=tuple(_license_command(order, fields_of_each | {"license": id}) for id in numbers),
+        )
 
     def _export_step(self, tx: ReadTransaction, order: Export, fields: dict[str, Any]) -> ExportStep:
-        found = find_licenses_by_id(tx, self._next_ids(tx, order, fields, self._size(ROWS_AT_ONCE)))
+        found = find_licenses_by_id(tx, self._next_ids(tx, order, fields, self._size(ROWS_PER_STEP)))
         if order.search is not None:
-            lost = matching.not_any_more(tx, order.search, found.values(), self._ordered_at)
+            lost = matching.find_unmatched(tx, order.search, found.values(), self._ordered_at)
             found = {number: one for number, one in found.items() if number not in lost}
         licenses = sorted(found.values(), key=lambda one: one.id)
         return ExportStep(**fields, chunk=files.rows_of(tx, licenses), amount=len(licenses))
@@ -83,7 +86,7 @@ class Plan:
     def _next_ids(
         self, tx: ReadTransaction, order: Change | Export, fields: dict[str, Any], limit: int
     ) -> list[int]:
-        """The next licenses, in the order of their numbers; how far they go is added to the fields."""
+        """The next licenses, by ascending id; the last id is added to the fields."""
         if not self._ahead and self._after is not None:
             self._look_ahead(tx, order, self._after)
         numbers = [self._ahead.popleft() for _ in range(min(limit, len(self._ahead)))]
@@ -101,7 +104,7 @@ class Plan:
         found = find_matching_ids(
             tx, order.search, after_id=after, limit=_LOOK_AHEAD, now=self._ordered_at, budget=_BUDGET
         )
-        # Those that came later are not what was ordered, and some jobs would never end.
+        # Licenses that were made after the order are left out; some jobs would never end otherwise.
         meant = [number for number in found.ids if number <= self._last_license_id]
         self._ahead += meant
         is_end = len(meant) < len(found.ids) or (found.after_id or 0) >= self._last_license_id
@@ -122,8 +125,8 @@ def _generate_step(order: Generate, job: Job, fields: dict[str, Any], size: int)
     return GenerateStep(**fields, generate=generate, is_last=job.done + amount >= order.amount)
 
 
-def _share(order: Change, fields: dict[str, Any]) -> LicenseCommand:
-    """What the order asks of one license."""
+def _license_command(order: Change, fields: dict[str, Any]) -> LicenseCommand:
+    """The command for one license."""
     amount = order.amount or 0
     match order.what:
         case What.EXTEND:

@@ -1,6 +1,6 @@
-"""Long work, and the chunks that it has made.
+"""Statements about jobs and the chunks of their files.
 
-A job is found by whoever looks for work through one partial index, which holds the unfinished ones only.
+Workers find jobs through one partial index, which has only the unfinished ones.
 """
 
 from collections.abc import Collection
@@ -44,38 +44,38 @@ _WITH_PIECES = select(jobs.c.id, jobs.c.state, jobs.c.finished_at).where(
     .where(job_file_chunks.c.job_id > bindparam("after"))
     .scalar_subquery()
 )
-#: Among how many of the oldest jobs those are looked for that ended long ago: more than can be unfinished.
-_MOST_LOOKED_AT = 250
+#: The number of oldest jobs among which old ones are searched: more than can be unfinished.
+_MAX_OLDEST = 250
 _BY_ID = Lookup(select(*LICENSE, licenses.c.sealed_key), licenses.c.id)
 
 
 def save_new_job(tx: WriteTransaction, job: Job) -> int:
-    """Insert, and return the number that the job has from now on."""
+    """Insert a job; returns its id."""
     result = tx.connection.execute(insert(jobs).values(_values_of(job)))
     return int(result.inserted_primary_key[0])  # type: ignore[index]
 
 
 def save_job(tx: WriteTransaction, job: Job) -> None:
-    """Update everything that changes in a job's life."""
+    """Update everything that can change in a job."""
     values = _values_of(job)
     del values["parameters"]
     tx.connection.execute(update(jobs).where(jobs.c.id == job.id).values(values))
 
 
 def find_job(tx: ReadTransaction, job_id: int) -> Job | None:
-    """The job with this number."""
+    """The job with this id."""
     row = tx.connection.execute(select(*_JOB).where(jobs.c.id == job_id)).first()
     return None if row is None else _job_of(row)
 
 
 def lock_job(tx: WriteTransaction, job_id: int) -> Job | None:
-    """The job with this number, locked until the end."""
+    """The job with this id, locked until the end of the transaction."""
     row = tx.connection.execute(select(*_JOB).where(jobs.c.id == job_id).with_for_update()).first()
     return None if row is None else _job_of(row)
 
 
 def list_jobs(tx: ReadTransaction, *, before_id: int | None, limit: int) -> list[Job]:
-    """The latest jobs before this number, latest first."""
+    """The latest jobs before this id, latest first."""
     query = select(*_JOB).order_by(jobs.c.id.desc()).limit(limit)
     if before_id is not None:
         query = query.where(jobs.c.id < before_id)
@@ -83,19 +83,19 @@ def list_jobs(tx: ReadTransaction, *, before_id: int | None, limit: int) -> list
 
 
 def list_next_jobs(tx: ReadTransaction, *, after_id: int, limit: int) -> list[Job]:
-    """The earliest jobs after this number, latest first."""
+    """The earliest jobs after this id, latest first."""
     query = select(*_JOB).where(jobs.c.id > after_id).order_by(jobs.c.id).limit(limit)
     return [_job_of(row) for row in tx.connection.execute(query)][::-1]
 
 
 def count_unfinished_jobs(tx: ReadTransaction) -> int:
-    """How many jobs have not ended."""
+    """The number of jobs that have not ended."""
     query = select(func.count()).select_from(jobs).where(_IS_UNFINISHED)
     return int(tx.connection.execute(query).scalar_one())
 
 
 def list_claims(tx: ReadTransaction) -> list[Claim]:
-    """The worker on each job that has not ended; there is none where ``claimed_by`` is None."""
+    """The claim on each job that has not ended; ``claimed_by`` is None for no worker."""
     query = select(*(jobs.c[name] for name in ("id", "claimed_by", "claimed_until", "position")))
     return [
         Claim(number, claimed_by, None if until is None else rows.moment(until), position)
@@ -104,11 +104,11 @@ def list_claims(tx: ReadTransaction) -> list[Claim]:
 
 
 def lock_free_job(tx: WriteTransaction, over: Collection[Claim], now: datetime) -> Job | None:
-    """An unfinished job with one of these claims; of several, that which has been left alone for longest.
-    Locked until the end.
+    """An unfinished job with one of these claims, the one that has been free for longest; locked until the
+    end of the transaction.
     """
     until = jobs.c.claimed_until
-    # A clock that was ahead has written what is not over yet.
+    # A time in the future was written by a clock that was ahead.
     left_alone_since = case((until > rows.seconds(now), 0), else_=func.coalesce(until, 0))
     has_one = or_(false(), *map(_is_claimed, over))
     query = select(*_JOB).where(_IS_UNFINISHED, has_one).order_by(left_alone_since, jobs.c.id).limit(1)
@@ -117,12 +117,12 @@ def lock_free_job(tx: WriteTransaction, over: Collection[Claim], now: datetime) 
 
 
 def last_license_id(tx: ReadTransaction) -> int:
-    """The largest number of a license; 0 when there is none."""
+    """The largest id of a license; 0 when there is none."""
     return int(tx.connection.execute(select(func.max(licenses.c.id))).scalar_one() or 0)
 
 
 def find_licenses_by_id(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, License]:
-    """The licenses with these numbers, by number."""
+    """The licenses with these ids, by id."""
     unseal = tx.key_ring.unseal_key
     return {
         row.id: license_of(row[:-1], unseal(row.sealed_key, row.id))
@@ -131,7 +131,7 @@ def find_licenses_by_id(tx: ReadTransaction, license_ids: Collection[int]) -> di
 
 
 def save_chunk(tx: WriteTransaction, job_id: int, number: int, plain: bytes) -> None:
-    """Keep a chunk of what a job makes; sealed, and readable as this chunk of this job only."""
+    """Store a chunk of a file, sealed, and readable as this chunk of this job only."""
     sealed = tx.sealing.seal(plain, chunk_place(job_id, number))
     tx.connection.execute(insert(job_file_chunks).values(job_id=job_id, number=number, sealed_content=sealed))
 
@@ -151,13 +151,13 @@ def find_chunk(tx: ReadTransaction, job_id: int, *, after: int) -> tuple[int, by
 
 
 def has_chunks(tx: ReadTransaction, job_id: int) -> bool:
-    """Whether there is any chunk of what this job has made."""
+    """Whether there is any chunk of this job's file."""
     query = select(job_file_chunks.c.number).where(job_file_chunks.c.job_id == job_id).limit(1)
     return tx.connection.execute(query).first() is not None
 
 
-def find_job_to_forget(tx: ReadTransaction, before: datetime) -> int | None:
-    """A job whose chunks nobody fetches any more: it ended before this moment, or ended and is not done."""
+def find_job_with_old_file(tx: ReadTransaction, before: datetime) -> int | None:
+    """A job whose file is no longer needed: it ended before this moment, or ended and is not done."""
     number: int = 0
     while (found := tx.connection.execute(_WITH_PIECES, {"after": number}).first()) is not None:
         number = found.id
@@ -168,9 +168,9 @@ def find_job_to_forget(tx: ReadTransaction, before: datetime) -> int | None:
 
 
 def delete_chunks(tx: WriteTransaction, job_id: int, *, limit: int) -> int:
-    """Delete at most so many of a job's chunks, the last ones first; returns how many they were.
+    """Delete at most ``limit`` of a job's chunks, the last ones first; returns their number.
 
-    Who reads the others meanwhile finds an end that comes too early, and never a gap.
+    A process that reads the others meanwhile finds an early end, and never a gap.
     """
     number = job_file_chunks.c.number
     some = select(number).where(job_file_chunks.c.job_id == job_id).order_by(number.desc()).limit(limit)
@@ -184,16 +184,14 @@ def has_old_jobs(tx: ReadTransaction, before: datetime) -> bool:
 
 
 def delete_old_jobs(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
-    """Delete at most so many jobs that ended before this moment and have no chunks any more; returns how many
-    they were.
-    """
+    """Delete at most ``limit`` jobs that ended before this moment and have no chunks; returns how many."""
     query = delete(jobs).where(jobs.c.id.in_(_old_jobs(before, limit)))
     return tx.connection.execute(query).rowcount
 
 
 def _old_jobs(before: datetime, limit: int) -> Select[Any]:
-    """No index has the moments of the end; but the oldest jobs have the smallest numbers."""
-    oldest = select(jobs.c.id, jobs.c.finished_at).order_by(jobs.c.id).limit(_MOST_LOOKED_AT).subquery()
+    """No index has the times of the end; but the oldest jobs have the smallest ids."""
+    oldest = select(jobs.c.id, jobs.c.finished_at).order_by(jobs.c.id).limit(_MAX_OLDEST).subquery()
     is_old = oldest.c.finished_at < rows.seconds(before)
     has_any = exists().where(job_file_chunks.c.job_id == oldest.c.id)
     return select(oldest.c.id).where(is_old, not_(has_any)).order_by(oldest.c.id).limit(limit)
@@ -218,7 +216,7 @@ def _job_of(row: Row[Any]) -> Job:
 
 
 def _values_of(job: Job) -> Values:
-    """Every column but the number."""
+    """Every column but the id."""
     values = {
         name: rows.seconds(value) if isinstance(value, datetime) else value
         for name, value in msgspec.structs.asdict(job).items()

@@ -23,7 +23,7 @@ from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import LICENSE, license_of
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import save_name
-from keywright.search.terms_store import address_term, hold, label_term
+from keywright.search.terms_store import address_term, label_term, lock_projection
 
 #: A place on a license: the license's number, and the token.
 Place = tuple[int, str]
@@ -204,7 +204,7 @@ def _tells(name: str) -> ColumnElement[bool]:
 
 def _unmark(tx: WriteTransaction, found: list[tuple[str, int, int]]) -> None:
     # The search must not write the same terms at this moment from what it has read before.
-    hold(tx)
+    lock_projection(tx)
     _DELETE_TERMS.execute(
         tx.connection,
         [

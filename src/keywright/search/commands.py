@@ -7,9 +7,7 @@ from keywright.core.command import Command, Cost
 
 
 class ProjectEvents(Command, frozen=True, kw_only=True):
-    """Bring what follows the events nearer to them: at most ``limit`` events are read, or as much of what was
-    there before following began.
-    """
+    """Project the next events, at most ``limit``, or as much of the data from before the first event."""
 
     cost = Cost.ALONE
     is_internal = True
@@ -18,9 +16,8 @@ class ProjectEvents(Command, frozen=True, kw_only=True):
 
 
 class SaveCounters(Command, frozen=True, kw_only=True):
-    """Keep what was counted since the last time: how many validations there were, which license keys met
-    their limit how often, when which API key was last used, and how many calls came through a proxy that is
-    not trusted.
+    """Store the counters since the last time: validations, refusals at the limit by license key, the last use
+    of API keys, and calls through a proxy that is not trusted.
     """
 
     cost = Cost.ALONE

@@ -1,4 +1,4 @@
-"""What server processes have counted in memory, kept."""
+"""Store the counters that server processes keep in memory."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,18 +10,18 @@ from keywright.db.bulk import upserting
 from keywright.db.schema import api_keys, limit_refusals
 from keywright.db.transaction import WriteTransaction
 
-_MOST_FORGOTTEN = 1_000
+_MAX_DELETED = 1_000
 
-_REFUSE = upserting(limit_refusals, ["license_id"], sums=["refusals"], largest=["last_refused_at"])
-# What another process is writing to is not old, whatever it looks like: nobody waits for it.
-_OLD = (
+_ADD_REFUSALS = upserting(limit_refusals, ["license_id"], sums=["refusals"], largest=["last_refused_at"])
+# A row that another process is writing is not old: skip it.
+_OLD_REFUSALS = (
     select(limit_refusals.c.license_id)
     .where(limit_refusals.c.last_refused_at < bindparam("before"))
-    .limit(_MOST_FORGOTTEN)
+    .limit(_MAX_DELETED)
     .with_for_update(skip_locked=True)
 )
-_FORGET = delete(limit_refusals).where(limit_refusals.c.license_id.in_(_OLD))
-_USE = (
+_DELETE_OLD = delete(limit_refusals).where(limit_refusals.c.license_id.in_(_OLD_REFUSALS))
+_UPDATE_LAST_USED = (
     update(api_keys)
     .where(
         api_keys.c.id == bindparam("api_key_id"),
@@ -32,23 +32,23 @@ _USE = (
 
 
 def save_refusals(tx: WriteTransaction, times: Mapping[int, int], now: datetime) -> None:
-    """These licenses, by id, had no free place for somebody so many times more."""
+    """Add refusals at the limit, by license id."""
     last_refused_at = rows.seconds(now)
     values = [
         {"license_id": one, "refusals": times[one], "last_refused_at": last_refused_at}
         for one in sorted(times)
     ]
-    _REFUSE.execute(tx.connection, values)
+    _ADD_REFUSALS.execute(tx.connection, values)
 
 
-def forget_refusals(tx: WriteTransaction, before: datetime) -> None:
-    """Forget licenses that had none before this moment for the last time."""
-    tx.connection.execute(_FORGET, {"before": rows.seconds(before)})
+def delete_old_refusals(tx: WriteTransaction, before: datetime) -> None:
+    """Delete licenses whose last refusal was before this moment."""
+    tx.connection.execute(_DELETE_OLD, {"before": rows.seconds(before)})
 
 
-def save_used(tx: WriteTransaction, used_at: Mapping[int, datetime]) -> None:
-    """These API keys, by id, were used, if they were not used later."""
-    # One by one in order, so that two who do this cannot wait for each other.
+def save_last_used(tx: WriteTransaction, used_at: Mapping[int, datetime]) -> None:
+    """Store when these API keys, by id, were last used, unless a later time is stored."""
+    # In a fixed order, so that two processes cannot deadlock.
     for api_key_id in sorted(used_at):
         values = {"api_key_id": api_key_id, "used_at": rows.seconds(used_at[api_key_id])}
-        tx.connection.execute(_USE, values)
+        tx.connection.execute(_UPDATE_LAST_USED, values)

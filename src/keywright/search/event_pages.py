@@ -11,21 +11,21 @@ from keywright.search import scan_store
 from keywright.search import store as browsing
 from keywright.search.store import EventFilter, EventRecord
 
-#: How long looking for events may take, in seconds, and how many are looked at in one step at most, and in
-#: any case. The first steps are shorter, because what is wanted is often near.
+#: The time budget, in seconds; and the most events in a step, which are read in any case. The first steps are
+#: shorter, because matches are often near.
 BUDGET = 0.08
 _STEP = 5_000
 _FIRST_STEP = 200
 _DAY = timedelta(days=1)
-#: Nothing happened before and after these; their neighbors are days, too.
+#: No event is before or after these days. The days next to them are valid dates, too.
 _FIRST_DAY, _LAST_DAY = date(1970, 1, 1), date(9999, 12, 30)
-#: How far the clocks of servers may be apart that write events into one database.
+#: The largest difference between the clocks of servers with one database.
 _CLOCKS_APART = timedelta(hours=1)
 
 
 class EventPage(msgspec.Struct, frozen=True):
-    """Events, newest first, and the number before which the next are; None when these were the last. An
-    incomplete page ran out of time: what is missing comes after it.
+    """Events, newest first, and the id before which to continue; None when these were the last. An incomplete
+    page ran out of time: the missing events come after it.
     """
 
     events: tuple[EventRecord, ...]
@@ -45,14 +45,14 @@ def list_events(
     limit: int,
     budget: float = BUDGET,
 ) -> EventPage:
-    """The newest events of a license, a name, an actor, a day (of UTC), before the event with that number. A
-    name that ends with a dot, and an actor that ends with a colon, are all that begin so. None of them has a
-    name that begins like ``without``.
+    """The newest events of a license, a name, an actor or a day (UTC), before the event with this id. A name
+    that ends with a dot, or an actor that ends with a colon, is a prefix. ``without`` is a prefix of names to
+    leave out.
 
-    ``budget`` is in seconds; one step more may be begun within it.
+    ``budget`` is in seconds; it may be exceeded by one step.
     """
     end = monotonic() + budget
-    scan_store.steer(tx)
+    scan_store.set_planner_options(tx)
     where = EventFilter(license_id, name, actor, without=without)
     if not _can_be(where):
         return EventPage((), None, is_incomplete=False)
@@ -63,7 +63,7 @@ def list_events(
     found: list[EventRecord] = []
     size, looked = _FIRST_STEP, 0
     while True:
-        # One more than wanted tells whether there are more.
+        # One more than the limit shows whether there are more.
         wanted = limit + 1 - len(found)
         size = min(size, _STEP)
         some, before_id = browsing.list_events(tx, where, before_id=before_id, size=size, limit=wanted)
@@ -77,7 +77,7 @@ def list_events(
 
 
 def _can_be(where: EventFilter) -> bool:
-    """Whether a database can hold what is asked for."""
+    """Whether a database can hold such values."""
     return (
         is_storable(where.name or "")
         and is_storable(where.actor or "")
@@ -86,9 +86,9 @@ def _can_be(where: EventFilter) -> bool:
 
 
 def _of_day(tx: ReadTransaction, where: EventFilter, day: date) -> tuple[EventFilter, int]:
-    """What is about this day only, and before which number it is to be looked for."""
+    """The filter for this day, and the id before which the day's events are."""
     since = datetime(day.year, day.month, day.day, tzinfo=UTC)
     until = since + _DAY
-    first = browsing.event_number_at(tx, since - _CLOCKS_APART)
-    last = browsing.event_number_at(tx, until + _CLOCKS_APART)
+    first = browsing.find_first_event_id(tx, since - _CLOCKS_APART)
+    last = browsing.find_first_event_id(tx, until + _CLOCKS_APART)
     return msgspec.structs.replace(where, since=since, until=until, from_id=first), last

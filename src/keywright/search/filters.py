@@ -1,4 +1,4 @@
-"""What can be searched for, and which index finds it."""
+"""The conditions of a search, and the index that finds each of them."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -14,9 +14,9 @@ from keywright.db.schema import licenses, search_terms
 from keywright.licensing.licenses.rules import expiry_after
 from keywright.search.terms_store import FULL, UNUSED
 
-#: Where a license without an expiry stands in the order of expiry.
+#: The position of a license without an expiry in the order of expiry.
 NEVER = 2**62
-_MOST_SMALL = 2**15 - 1
+_MAX_SMALL_INTEGER = 2**15 - 1
 _LAST_CHARACTER = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
 
@@ -24,7 +24,7 @@ Conditions = tuple[ColumnElement[bool], ...]
 
 
 class Order(StrEnum):
-    """What comes first in a list: the newest licenses, the oldest, or those that expire soonest; those that
+    """The order of a list: the newest licenses first, the oldest, or those that expire soonest; those that
     never expire come last.
     """
 
@@ -34,7 +34,7 @@ class Order(StrEnum):
 
 
 class Search(msgspec.Struct, frozen=True):
-    """What the licenses that are looked for have in common; None and False ask for nothing.
+    """The conditions that licenses have to meet; None and False are no condition.
 
     ``term`` is a term of the table of search terms or, with ``is_prefix``, the beginning of some.
     """
@@ -53,7 +53,7 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class Track(NamedTuple):
-    """Columns in whose order licenses can be taken; perhaps only those that never expire."""
+    """Columns in whose order licenses can be read; with ``only_endless``, those that never expire."""
 
     columns: tuple[str, ...]
     only_endless: bool = False
@@ -65,20 +65,20 @@ ENDLESS = Track(("id",), only_endless=True)
 
 
 class Source(NamedTuple):
-    """Something that is asked for, and the index where those are found that have it."""
+    """A condition and the index that finds the licenses that meet it."""
 
-    #: The column with the license's number, in the index's table.
+    #: The column with the license's id, in the index's table.
     number: ColumnElement[Any]
     where: Conditions
-    #: In which order the index has them; () is none of a list's.
+    #: The order of the index; () is an order that no list has.
     order: tuple[str, ...]
-    #: What a license's own row has to say, and one of its search terms, where it was found otherwise.
-    judge: Callable[[Any], Conditions]
+    #: The conditions for a license's row, and for one of its search terms, where another source found it.
+    filter_row: Callable[[Any], Conditions]
     term_conditions: Conditions = ()
 
 
 def sources_of(search: Search, now: datetime) -> list[Source]:
-    """What is asked for, each with its index."""
+    """The conditions of a search, each with its index."""
     columns = {
         "id": search.license_id,
         "order_id": search.order_id,
@@ -90,50 +90,50 @@ def sources_of(search: Search, now: datetime) -> list[Source]:
     if search.term is not None:
         found.append(with_term(search.term, is_prefix=search.is_prefix))
     if search.is_full:
-        found.append(with_term(FULL)._replace(judge=_is_full))
+        found.append(with_term(FULL)._replace(filter_row=_is_full))
     if search.is_unused:
-        found.append(with_term(UNUSED)._replace(judge=_is_unused))
+        found.append(with_term(UNUSED)._replace(filter_row=_is_unused))
     if search.expiring_within_days is not None:
         found.append(expiring(now, expiry_after(now, search.expiring_within_days)))
     return found
 
 
 def with_value(name: str, value: int) -> Source:
-    """Licenses with this number in one of the columns that have an index."""
-    # What no column can hold, none holds.
-    most = _MOST_SMALL if isinstance(licenses.c[name].type, SmallInteger) else MAX_ID
+    """Licenses with this number in an indexed column."""
+    # No row has a number that the column cannot hold.
+    most = _MAX_SMALL_INTEGER if isinstance(licenses.c[name].type, SmallInteger) else MAX_ID
     wanted = value if 0 <= value <= most else -1
     where = (licenses.c[name] == wanted,)
     return Source(licenses.c.id, where, BY_ID.columns, lambda row: (row[name] == wanted,))
 
 
 def with_term(term: str, *, is_prefix: bool = False) -> Source:
-    """Licenses with this term in the table of search terms, or with one that begins so."""
+    """Licenses with this search term, or with one that begins with it."""
     if not is_storable(term):
         return with_value("id", -1)
     is_it = (search_terms.c.term == term,)
     if not is_prefix:
-        return Source(search_terms.c.license_id, is_it, BY_ID.columns, _judge_nothing, is_it)
-    # Written so that no index on terms answers it: a license has few terms, many licenses have such terms.
+        return Source(search_terms.c.license_id, is_it, BY_ID.columns, _no_filter, is_it)
+    # Written so that it uses no index on terms: a license has few terms, many licenses have such terms.
     begins_so = (func.substr(search_terms.c.term, 1, len(term)) == term,)
-    return Source(search_terms.c.license_id, _beginning(term), (), _judge_nothing, begins_so)
+    return Source(search_terms.c.license_id, _beginning(term), (), _no_filter, begins_so)
 
 
 def expiring(after: datetime, until: datetime) -> Source:
-    """Licenses that expire after the one moment, and not after the other."""
+    """Licenses that expire after the first moment and not after the second."""
     first, last = rows.seconds(after) + 1, rows.seconds(until)
 
-    def judge(row: Any) -> Conditions:
+    def filter_row(row: Any) -> Conditions:
         return (row.expires_at >= first, row.expires_at <= last)
 
-    return Source(licenses.c.id, judge(licenses.c), BY_EXPIRY.columns, judge)
+    return Source(licenses.c.id, filter_row(licenses.c), BY_EXPIRY.columns, filter_row)
 
 
-def _judge_nothing(_row: Any) -> Conditions:
+def _no_filter(_row: Any) -> Conditions:
     return ()
 
 
-# Search terms are some seconds behind: what is not full any more is not shown as full.
+# Search terms are some seconds old: a license that is no longer full must not be listed as full.
 def _is_full(row: Any) -> Conditions:
     return (row.times_activated >= row.times_activated_max,)
 
@@ -142,12 +142,12 @@ def _is_unused(row: Any) -> Conditions:
     return (row.times_activated == 0,)
 
 
-EVERYTHING = Source(licenses.c.id, (), BY_ID.columns, _judge_nothing)
-WITH_EXPIRY = Source(licenses.c.id, (licenses.c.expires_at.is_not(None),), BY_EXPIRY.columns, _judge_nothing)
+EVERYTHING = Source(licenses.c.id, (), BY_ID.columns, _no_filter)
+WITH_EXPIRY = Source(licenses.c.id, (licenses.c.expires_at.is_not(None),), BY_EXPIRY.columns, _no_filter)
 
 
 def _beginning(prefix: str) -> Conditions:
-    """Terms from the prefix on, and before the first text that sorts after all that begin so."""
+    """Terms from the prefix up to the first text that sorts after all texts with this prefix."""
     kept = prefix.rstrip(chr(_LAST_CHARACTER))
     if not kept:
         return (search_terms.c.term >= prefix,)

@@ -16,7 +16,7 @@ _MAX_READ = 1_000
 
 
 class LicenseDetails(msgspec.Struct, frozen=True):
-    """A license, its latest activations (the active ones first), how many it has, and how many are active."""
+    """A license, its latest activations (active ones first), and the numbers of all and of active ones."""
 
     license: License
     activations: tuple[Activation, ...]
@@ -25,10 +25,10 @@ class LicenseDetails(msgspec.Struct, frozen=True):
 
 
 def get_license(tx: ReadTransaction, license_id: int) -> LicenseDetails | None:
-    """The license with this number and at most 200 of its activations; None when there is none."""
+    """The license with this id and at most 200 of its activations; None when there is none."""
     if not 0 <= license_id <= MAX_ID:
         return None
-    for license in scan_store.list_numbered(tx, [license_id]):
+    for license in scan_store.list_licenses_by_id(tx, [license_id]):
         found = records.find_some(tx, license, _MAX_READ, rules.MAX_LISTED_BYTES)
         if found is not None:
             return _details(found)

@@ -1,5 +1,5 @@
-"""Pages of licenses that match a search. Their cursors are places in the list: what is added or deleted
-meanwhile makes no page skip or repeat another license.
+"""Pages of licenses that match a search. A cursor is a position in the list: a license that is added or
+deleted between two pages makes none of them skip or repeat another license.
 """
 
 import base64
@@ -16,15 +16,16 @@ from keywright.search.filters import NEVER, Order, Search
 from keywright.search.scan import Scan
 from keywright.search.scan_store import Position
 
-#: How long looking for a page may take, in seconds.
+#: The time budget for the scan of a page, in seconds.
 BUDGET = 0.08
 
 
 class Page(msgspec.Struct, frozen=True):
-    """A page of a list, and the cursors of those after and before it.
+    """A page of a list, and the cursors of the pages after and before it.
 
-    ``total`` is how many match, or None where counting would take long; with ``total_is_least``, there are
-    more. An incomplete page ran out of time: what is missing comes after its ``next`` (or ``previous``).
+    ``total`` is the number of matches, None where it would take long to count; with ``total_is_least``, it is
+    a lower bound. An incomplete page ran out of time: the missing licenses come after its ``next`` (or
+    ``previous``).
     """
 
     licenses: tuple[License, ...]
@@ -36,7 +37,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class MatchingIds(msgspec.Struct, frozen=True):
-    """Numbers of licenses, and after which one to go on; None when these were the last."""
+    """Ids of licenses, and the id after which to continue; None when these were the last."""
 
     ids: tuple[int, ...]
     after_id: int | None
@@ -52,18 +53,18 @@ def find_page(
     budget: float = BUDGET,
     by_status: Mapping[int, int] | None = None,
 ) -> Page:
-    """The page at a cursor, the first one without; also for a cursor of another order, or one made up.
+    """The page at a cursor; the first one without a cursor, or with one of another order or an invalid one.
 
-    ``budget`` is in seconds, for looking; counting and reading take some more. ``by_status``, where it is
+    ``budget`` is in seconds, for the scan; counting and reading take some more. ``by_status``, where it is
     known, gives totals that would take long to count.
     """
-    hunt = Scan(tx, search, now, budget)
+    scan = Scan(tx, search, now, budget)
     is_backward, start = _read_cursor(cursor, search.order)
-    found, reached = hunt.look(start, limit + 1, is_backward=is_backward)
+    found, reached = scan.find(start, limit + 1, is_backward=is_backward)
     if is_backward and not found and reached is None:
-        # What was before is gone.
+        # The licenses before the cursor have been deleted.
         is_backward, start = False, None
-        found, reached = hunt.look(start, limit + 1, is_backward=False)
+        found, reached = scan.find(start, limit + 1, is_backward=False)
     shown = found[:limit]
     if len(found) > limit:
         reached = shown[-1]
@@ -73,9 +74,9 @@ def find_page(
         place = shown[0] if shown else _just_before(start, search.order, is_backward=is_backward)
         behind = _write_cursor(search.order, place, is_backward=not is_backward)
     in_order = shown[::-1] if is_backward else shown
-    total, is_least = hunt.total(by_status)
+    total, is_least = scan.total(by_status)
     return Page(
-        licenses=tuple(scan_store.list_numbered(tx, [number for _, number in in_order])),
+        licenses=tuple(scan_store.list_licenses_by_id(tx, [number for _, number in in_order])),
         next=behind if is_backward else beyond,
         previous=beyond if is_backward else behind,
         total=total,
@@ -87,12 +88,12 @@ def find_page(
 def find_matching_ids(
     tx: ReadTransaction, search: Search, *, after_id: int, limit: int, now: datetime, budget: float = BUDGET
 ) -> MatchingIds:
-    """At most ``limit`` numbers of matching licenses after this one, in their order; fewer when the time is
-    over, perhaps none. For work that goes through all that match, whatever the search's own order.
+    """At most ``limit`` ids of matching licenses after this one, in ascending order; fewer, perhaps none,
+    when the time is up. For work on all matches, whatever the search's own order.
     """
-    hunt = Scan(tx, msgspec.structs.replace(search, order=Order.OLDEST), now, budget)
+    scan = Scan(tx, msgspec.structs.replace(search, order=Order.OLDEST), now, budget)
     start = (0, min(max(after_id, 0), MAX_ID))
-    found, reached = hunt.look(start, limit, is_backward=False)
+    found, reached = scan.find(start, limit, is_backward=False)
     if len(found) == limit:
         reached = found[-1]
     return MatchingIds(tuple(number for _, number in found), None if reached is None else reached[1])
@@ -104,7 +105,7 @@ def _write_cursor(order: str, place: Position, *, is_backward: bool) -> str:
 
 
 def _read_cursor(cursor: str | None, order: str) -> tuple[bool, Position | None]:
-    """In which direction, and after which place; forward from the beginning where it cannot be read."""
+    """Whether the cursor goes backward, and its position; forward from the beginning if it is invalid."""
     try:
         packed = base64.urlsafe_b64decode(f"{cursor or ''}===")
         made_for, is_backward, value, number = msgspec.msgpack.decode(packed, type=tuple[str, bool, int, int])
@@ -116,7 +117,7 @@ def _read_cursor(cursor: str | None, order: str) -> tuple[bool, Position | None]
 
 
 def _just_before(place: Position, order: str, *, is_backward: bool) -> Position:
-    """From where the place itself comes first in the other direction."""
+    """The position from which this one comes first in the other direction."""
     value, number = place
     is_descending = (order == Order.NEWEST) != is_backward
     return value, number - 1 if is_descending else number + 1

@@ -1,5 +1,5 @@
-"""What follows the events, some seconds behind them, so that no activation pays for it: the terms under which
-the pages find licenses, the figures of each day; and what server processes have counted in memory.
+"""Project events into search terms and daily counts, some seconds later, so that an activation does not pay
+for it; and store the counters of server processes.
 """
 
 from collections import Counter, defaultdict
@@ -17,21 +17,22 @@ from keywright.search import counters_store, terms_store
 from keywright.search.commands import ProjectEvents, SaveCounters
 from keywright.search.terms_store import END, Checkpoints
 
-#: The most events that are followed in one transaction.
-MOST_AT_ONCE = 500
-#: The name of validations in the counts of days; they are no events.
+#: The most events in one transaction.
+MAX_EVENTS = 500
+#: The name of validations in the daily counts; they are not events.
 VALIDATED = "license.validated"
-#: How long it is remembered that somebody met a license's limit.
+#: The time for which refusals at a license's limit are kept.
 _REFUSALS_KEPT = timedelta(days=30)
-#: How much of the past takes as long as one event that is followed: events that are only counted, licenses,
-#: and activations, which come in the order of their licenses.
+#: The amounts of the past that take as long as one event: events that are only counted, licenses, and
+#: activations, which are read in the order of their licenses.
 _COUNTED, _LICENSES, _ACTIVATIONS = 100, 5, 2
 
 
 class Lag(msgspec.Struct, frozen=True):
-    """How much is not followed yet: about so many events, the oldest of which happened at ``oldest_at``.
+    """The work that is left: about ``behind`` events, the oldest of which happened at ``oldest_at``.
 
-    ``past_share`` is how much of what there was before following began can be found already, from 0.0 to 1.0.
+    ``past_share`` is the part of the data from before the projection began that can be found, from 0.0 to
+    1.0.
     """
 
     behind: int
@@ -45,14 +46,16 @@ class Lag(msgspec.Struct, frozen=True):
 
 
 class Projected(msgspec.Struct, frozen=True):
-    """So many rows were followed, events and others; and what is left."""
+    """The number of rows that a step projected, events and others; and the work that is left."""
 
     rows: int
     lag: Lag
 
 
-def follow(work: UnitOfWork, command: ProjectEvents) -> Projected:
-    """Follow the next events, each exactly once, and go on with what there was before."""
+def project_events(work: UnitOfWork, command: ProjectEvents) -> Projected:
+    """Project the next events, each exactly once, and continue with the data from before the projection
+    began.
+    """
     tx, newest = work.tx, terms_store.newest_event(work.tx)
     at = terms_store.find_checkpoints(tx)
     if at is not None and at.is_past_done and at.events == newest and not terms_store.has_pruned(tx):
@@ -61,87 +64,89 @@ def follow(work: UnitOfWork, command: ProjectEvents) -> Projected:
     if at is None:
         return Projected(0, lag(tx))
     before = msgspec.structs.replace(at)
-    limit = min(command.limit, MOST_AT_ONCE)
+    limit = min(command.limit, MAX_EVENTS)
     if at.past_until < 0:
         rows = _begin(tx, at, newest)
     elif at.is_past_done:
-        rows = _follow_events(tx, at, limit, newest)
+        rows = _project_next_events(tx, at, limit, newest)
     else:
-        # Half for each, if there are events: neither waits for the end of the other.
-        rows = _follow_events(tx, at, max(1, limit // 2), newest)
-        rows += _follow_past(tx, at, max(1, limit - rows))
-    # After the search terms that may be of these.
-    rows += terms_store.forget_pruned(tx, limit=limit)
+        # Half for each, if there are events, so that neither waits for the end of the other.
+        rows = _project_next_events(tx, at, max(1, limit // 2), newest)
+        rows += _project_past(tx, at, max(1, limit - rows))
+    # After inserting terms, which may belong to deleted activations.
+    rows += terms_store.delete_terms_of_pruned(tx, limit=limit)
     terms_store.save_checkpoints(tx, before, at)
     return Projected(rows, _lag(tx, at))
 
 
 def lag(tx: ReadTransaction) -> Lag:
-    """How much is not followed yet."""
+    """The work that is left."""
     return _lag(tx, terms_store.find_checkpoints(tx) or Checkpoints())
 
 
 def _lag(tx: ReadTransaction, at: Checkpoints) -> Lag:
     behind = max(0, terms_store.newest_event(tx) - at.events)
-    oldest_at = terms_store.find_moment_after(tx, at.events) if behind else None
+    oldest_at = terms_store.find_time_after(tx, at.events) if behind else None
     return Lag(behind, oldest_at, _past_share(tx, at))
 
 
 def _past_share(tx: ReadTransaction, at: Checkpoints) -> float:
     if at.is_past_done:
         return 1.0
-    # The last and the longest work; the other is a few hundredths of it.
+    # The activations come last and take longest; the rest is a few hundredths of it.
     return min(at.past_activations / max(1, terms_store.newest_license(tx)), 0.99)
 
 
 def _begin(tx: WriteTransaction, at: Checkpoints, newest: int) -> int:
-    """What has happened is the past as soon as nothing more can appear in it."""
-    settled = min(terms_store.settled(tx, at), newest)
-    if newest and not settled:
-        terms_store.wait_for(tx, at, 1, newest)
+    """The events so far become the past as soon as no earlier one can still be committed."""
+    find_settled_id = min(terms_store.find_settled_id(tx, at), newest)
+    if newest and not find_settled_id:
+        terms_store.wait_for_event(tx, at, 1, newest)
         return 0
-    at.events = at.past_until = settled
+    at.events = at.past_until = find_settled_id
     return 1
 
 
-def _follow_events(tx: WriteTransaction, at: Checkpoints, limit: int, newest: int) -> int:
-    settled = terms_store.settled(tx, at)
-    happened = terms_store.list_happened(tx, after_id=at.events, limit=limit)
-    certain, last = 0, at.events
-    for event in happened:
-        if event.id - 1 > max(last, settled):
-            terms_store.wait_for(tx, at, last + 1, max(newest, happened[-1].id))
+def _project_next_events(tx: WriteTransaction, at: Checkpoints, limit: int, newest: int) -> int:
+    find_settled_id = terms_store.find_settled_id(tx, at)
+    events = terms_store.list_next_events(tx, after_id=at.events, limit=limit)
+    complete, last = 0, at.events
+    for event in events:
+        if event.id - 1 > max(last, find_settled_id):
+            terms_store.wait_for_event(tx, at, last + 1, max(newest, events[-1].id))
             break
-        certain, last = certain + 1, event.id
-    if certain:
-        _apply(tx, happened[:certain])
+        complete, last = complete + 1, event.id
+    if complete:
+        _project(tx, events[:complete])
         at.events = last
     if at.events >= at.events_seen:
         at.events_seen = at.events_after = 0
-    return certain
+    return complete
 
 
-def _apply(tx: WriteTransaction, happened: list[Any]) -> None:
-    touched = {event.license_id for event in happened if event.license_id}
+def _project(tx: WriteTransaction, events: list[Any]) -> None:
+    touched = {event.license_id for event in events if event.license_id}
     activated: dict[int, list[int]] = defaultdict(list)
-    for event in happened:
+    for event in events:
         if event.name == "license.activated" and event.activation_id is not None:
             activated[event.license_id].append(event.activation_id)
     states = terms_store.list_states(tx, touched)
-    terms_store.forget_licenses(tx, touched - states.keys())
-    terms_store.change_states(tx, states.values())
-    terms_store.save_places(tx, terms_store.list_places(tx, activated))
+    terms_store.delete_terms_of_licenses(tx, touched - states.keys())
+    terms_store.save_state_terms(tx, states.values())
+    terms_store.save_activation_terms(tx, terms_store.list_activations_by_id(tx, activated))
     terms_store.save_counts(
-        tx, Counter((terms_store.day_of(event.occurred_at), event.name) for event in happened)
+        tx, Counter((terms_store.day_of(event.occurred_at), event.name) for event in events)
     )
 
 
-def _follow_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
-    """What was there when following began; what it is now is as good, for events follow."""
+def _project_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
+    """Project the data from before the projection began, in its present state: later events bring later
+    changes.
+    """
     if at.past_events < at.past_until:
         return _count_past(tx, at, limit * _COUNTED)
     if at.past_licenses < END:
-        return _judge_past(tx, at, limit * _LICENSES)
+        return _project_past_licenses(tx, at, limit * _LICENSES)
     if at.past_activations < END:
         return _project_past_activations(tx, at, limit * _ACTIVATIONS)
     return 0
@@ -149,14 +154,14 @@ def _follow_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
 
 def _count_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
     until = min(at.past_until, at.past_events + limit)
-    terms_store.save_counts(tx, terms_store.count_on_days(tx, after_id=at.past_events, until_id=until))
+    terms_store.save_counts(tx, terms_store.count_per_day(tx, after_id=at.past_events, until_id=until))
     at.past_events = until
     return limit
 
 
-def _judge_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
+def _project_past_licenses(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
     states = terms_store.list_next_states(tx, after_id=at.past_licenses, limit=limit)
-    terms_store.save_states(tx, states)
+    terms_store.insert_state_terms(tx, states)
     at.past_licenses = states[-1].license_id if len(states) == limit else END
     return max(1, len(states))
 
@@ -164,12 +169,12 @@ def _judge_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
 def _project_past_activations(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
     if at.past_token:
         return _project_other_activations(tx, at, at.past_activations + 1, limit)
-    places = terms_store.list_next_places(tx, after_id=at.past_activations, limit=limit)
-    terms_store.save_places(tx, places)
+    places = terms_store.list_next_activations(tx, after_id=at.past_activations, limit=limit)
+    terms_store.save_activation_terms(tx, places)
     if len(places) < limit:
         at.past_activations = END
         return max(1, len(places))
-    # The last license comes again, for it may have more; if it is the only one, without what is done.
+    # The last license is read again, as it may have more; if it is the only one, from its last token on.
     last = places[-1]
     is_only = places[0].license_id == last.license_id
     at.past_activations = last.license_id - 1
@@ -178,9 +183,9 @@ def _project_past_activations(tx: WriteTransaction, at: Checkpoints, limit: int)
 
 
 def _project_other_activations(tx: WriteTransaction, at: Checkpoints, license_id: int, limit: int) -> int:
-    """Go on with a license that has more activations than one step can take; some may go meanwhile."""
-    places = terms_store.list_rest_of_places(tx, license_id, after=at.past_token, limit=limit)
-    terms_store.save_places(tx, places)
+    """Continue with a license that has more activations than a step takes; some may be deleted meanwhile."""
+    places = terms_store.list_activations_after_token(tx, license_id, after=at.past_token, limit=limit)
+    terms_store.save_activation_terms(tx, places)
     if len(places) < limit:
         at.past_activations, at.past_token = license_id, 0
     else:
@@ -188,10 +193,10 @@ def _project_other_activations(tx: WriteTransaction, at: Checkpoints, license_id
     return max(1, len(places))
 
 
-def tally(work: UnitOfWork, command: SaveCounters) -> None:
-    """Add what was counted to what is known."""
+def save_counters(work: UnitOfWork, command: SaveCounters) -> None:
+    """Add the counters to those that are stored."""
     tx, now = work.tx, command.context.now
-    counters_store.forget_refusals(tx, now - _REFUSALS_KEPT)
+    counters_store.delete_old_refusals(tx, now - _REFUSALS_KEPT)
     if command.refused:
         found = license_store.find_licenses(tx, command.refused)
         times = {license.id: command.refused[key] for key, license in found.items()}
@@ -200,8 +205,10 @@ def tally(work: UnitOfWork, command: SaveCounters) -> None:
     day = terms_store.day_of(int(now.timestamp()))
     if counts := {(day, name): amount for name, amount in counted.items() if amount}:
         terms_store.save_counts(tx, counts)
-    counters_store.save_used(tx, command.used_api_keys)
+    counters_store.save_last_used(tx, command.used_api_keys)
 
 
-#: Which function decides which command.
-HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {ProjectEvents: follow, SaveCounters: tally}
+HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
+    ProjectEvents: project_events,
+    SaveCounters: save_counters,
+}

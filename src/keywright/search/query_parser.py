@@ -1,4 +1,4 @@
-"""What somebody typed into the search box, and what it may mean."""
+"""Interpret the text that a user types into the search box."""
 
 import ipaddress
 import re
@@ -19,9 +19,9 @@ from keywright.search.terms_store import address_term, label_term, token_term
 
 
 class Interpretation(msgspec.Struct, frozen=True):
-    """What a text may mean, and the search for that. ``kind`` is ``license_key``, ``token``, ``address``,
-    ``order``, ``customer`` (by number or name), ``product`` (by name), ``license`` (its number) or ``label``
-    (its beginning).
+    """A possible meaning of a text, and the search for it. ``kind`` is ``license_key``, ``token``,
+    ``address``, ``order``, ``customer`` (by number or name), ``product`` (by name), ``license`` (its id) or
+    ``label`` (its beginning).
     """
 
     kind: str
@@ -29,8 +29,8 @@ class Interpretation(msgspec.Struct, frozen=True):
 
 
 def interpret(tx: ReadTransaction, text: str) -> tuple[Interpretation, ...]:
-    """What a typed text may mean, likeliest first: only what there is, and nothing else where it is a license
-    key. White space around it and, but for license keys, upper and lower case make no difference.
+    """The meanings of a text that have a match, likeliest first; only the license where it is a license key.
+    White space around it is ignored and, except in license keys, so is case.
     """
     typed = text.strip()
     if not typed or not is_storable(typed):
@@ -38,10 +38,10 @@ def interpret(tx: ReadTransaction, text: str) -> tuple[Interpretation, ...]:
     license_id = _find_by_key(tx, text)
     if license_id is not None:
         return (Interpretation("license_key", Search(license_id=license_id)),)
-    # A customer's number may be their name, too.
+    # A customer's number may also be a customer's name.
     possible = list(dict.fromkeys([*_readings(typed), *_names(tx, typed)]))
-    scan_store.steer(tx)
-    found = scan_store.exist_each(tx, [one.search for one in possible])
+    scan_store.set_planner_options(tx)
+    found = scan_store.are_there_any(tx, [one.search for one in possible])
     return tuple(one for one, exists in zip(possible, found, strict=True) if exists)
 
 
@@ -69,7 +69,7 @@ def _readings(text: str) -> Iterator[Interpretation]:
 
 
 def _names(tx: ReadTransaction, text: str) -> Iterator[Interpretation]:
-    """Who, and what, is called so."""
+    """The customers and products with this name."""
     for number in find_numbers(tx, NameKind.CUSTOMER, text):
         yield Interpretation("customer", Search(customer_id=number))
     for number in find_numbers(tx, NameKind.PRODUCT, text):
@@ -77,7 +77,7 @@ def _names(tx: ReadTransaction, text: str) -> Iterator[Interpretation]:
 
 
 def _address(text: str) -> str | None:
-    """An IP address as activations have it: an IPv4 address as such, also where it is written as IPv6."""
+    """An IP address as activations store it: an IPv4 address as such, also where it is written as IPv6."""
     try:
         parsed = ipaddress.ip_address(text)
     except ValueError:

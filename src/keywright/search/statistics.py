@@ -16,15 +16,15 @@ from keywright.search.terms_store import FULL, UNUSED
 _DAYS = 30
 _EPOCH = date(1970, 1, 1)
 _ACTIVATED, _VALIDATED = "license.activated", "license.validated"
-#: When a question that was to be asked soon has not been answered until then, it is asked again.
-_PATIENCE = timedelta(seconds=10)
-#: So many refused licenses and events are in the overview.
-_MOST_SHOWN = 10
+#: A read that was enqueued and has not been answered until then is enqueued again.
+_TIMEOUT = timedelta(seconds=10)
+#: The most refused licenses, and the most events, in the overview.
+_MAX_SHOWN = 10
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """How many licenses there are at a moment: of each status that occurs, and of all; those without a free
-    place, those that were never activated, and those that expire within 30 days.
+    """The number of licenses at a moment: of each status that occurs, and of all; without a free place; never
+    activated; that expire within 30 days.
     """
 
     by_status: Mapping[int, int]
@@ -36,8 +36,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overview(Figures, frozen=True, kw_only=True):
-    """The figures, and how often licenses were activated and validated on each of the last 30 days (of UTC,
-    today last), those that were refused at their limit, and what happened, latest first.
+    """The figures; the activations and validations on each of the last 30 days (UTC, today last); the latest
+    licenses that were refused at their limit; and the latest events.
     """
 
     activations_per_day: tuple[tuple[date, int], ...]
@@ -47,68 +47,66 @@ class Overview(Figures, frozen=True, kw_only=True):
 
 
 class RecentFigures:
-    """Figures that are at most so old, for all threads of a process: to count a million licenses takes a
-    tenth of a second. So ``few`` licenses, and fewer, are counted each time; for more than ``many``, those
-    there are are given out until others are counted, by a question that ``ask_soon`` is to ask.
+    """A cache of figures for all threads of a process, because counting a million licenses takes a tenth of a
+    second. Up to ``few`` licenses are counted each time; for more than ``many``, the old figures are returned
+    until a read that ``enqueue`` runs later has counted again.
     """
 
     def __init__(
         self,
-        longest: timedelta = timedelta(seconds=60),
+        max_age: timedelta = timedelta(seconds=60),
         *,
         few: int = -1,
         many: int = 100_000,
-        ask_soon: Callable[[Callable[[ReadTransaction], None]], None] | None = None,
+        enqueue: Callable[[Callable[[ReadTransaction], None]], None] | None = None,
     ) -> None:
-        self._longest = longest
+        self._max_age = max_age
         self._few = few
         self._many = many
-        self._ask_soon = ask_soon
-        self._asked_at: datetime | None = None
+        self._enqueue = enqueue
+        self._requested_at: datetime | None = None
         self._counting = threading.Lock()
         self._figures: Figures | None = None
 
     def get(self, tx: ReadTransaction, now: datetime) -> Figures:
-        """The figures, counted now where they are too old. While one thread counts, the others get the old
-        ones.
-        """
+        """The figures, counted now if they are too old. While one thread counts, others get the old ones."""
         known = self._figures
         if known is None:
             self._counting.acquire()
-        elif self.are_recent(now) or self._is_left_to_others(known, now):
+        elif self.are_recent(now) or self._is_counted_elsewhere(known, now):
             return known
         return self._count(tx, now)
 
-    def renew(self, now: datetime) -> None:
-        """Have them counted soon if they are too old, for whoever asks next."""
+    def refresh(self, now: datetime) -> None:
+        """Have them counted later if they are too old."""
         if not self.are_recent(now):
-            self._count_soon(self._figures, now)
+            self._enqueue_count(self._figures, now)
 
     def are_recent(self, now: datetime) -> bool:
-        """Whether those there are need not be counted anew."""
+        """Whether the stored figures need not be counted again."""
         known = self._figures
         if known is None or known.total <= self._few:
             return False
-        return timedelta(0) <= now - known.as_of < self._longest
+        return timedelta(0) <= now - known.as_of < self._max_age
 
-    def _is_left_to_others(self, known: Figures, now: datetime) -> bool:
-        return self._count_soon(known, now) or not self._counting.acquire(blocking=False)
+    def _is_counted_elsewhere(self, known: Figures, now: datetime) -> bool:
+        return self._enqueue_count(known, now) or not self._counting.acquire(blocking=False)
 
-    def _count_soon(self, known: Figures | None, now: datetime) -> bool:
-        """Whether somebody else counts them."""
-        if self._ask_soon is None or (known is not None and known.total <= self._many):
+    def _enqueue_count(self, known: Figures | None, now: datetime) -> bool:
+        """Whether they are counted by another thread."""
+        if self._enqueue is None or (known is not None and known.total <= self._many):
             return False
-        if self._asked_at is None or abs(now - self._asked_at) >= _PATIENCE:
-            self._asked_at = now
-            self._ask_soon(partial(self._count_if_nobody_does, now=now))
+        if self._requested_at is None or abs(now - self._requested_at) >= _TIMEOUT:
+            self._requested_at = now
+            self._enqueue(partial(self._count_unless_locked, now=now))
         return True
 
-    def _count_if_nobody_does(self, tx: ReadTransaction, now: datetime) -> None:
+    def _count_unless_locked(self, tx: ReadTransaction, now: datetime) -> None:
         if self._counting.acquire(blocking=False):
             self._count(tx, now)
 
     def _count(self, tx: ReadTransaction, now: datetime) -> Figures:
-        """Count, unless somebody just has; whoever calls this has acquired what is released here."""
+        """Count, unless another thread just has; releases the lock that the caller has acquired."""
         try:
             known = self._figures
             if known is None or not self.are_recent(now):
@@ -134,8 +132,8 @@ def count_figures(tx: ReadTransaction, now: datetime) -> Figures:
 def overview(
     tx: ReadTransaction, now: datetime, recent: RecentFigures | None = None, *, without: str | None = None
 ) -> Overview:
-    """What is first to see; with ``recent``, the figures may be that old. No event is among the latest whose
-    name begins like ``without``.
+    """The figures for the first page; with ``recent``, they may be cached. ``without`` is a prefix of the
+    names of events to leave out.
     """
     figures = count_figures(tx, now) if recent is None else recent.get(tx, now)
     today = (now.date() - _EPOCH).days
@@ -149,6 +147,6 @@ def overview(
         **msgspec.structs.asdict(figures),
         activations_per_day=per_day(_ACTIVATED),
         validations_per_day=per_day(_VALIDATED),
-        refused_lately=tuple(browsing.list_refused(tx, limit=_MOST_SHOWN)),
-        latest_events=list_events(tx, without=without, limit=_MOST_SHOWN).events,
+        refused_lately=tuple(browsing.list_refused(tx, limit=_MAX_SHOWN)),
+        latest_events=list_events(tx, without=without, limit=_MAX_SHOWN).events,
     )

@@ -1,4 +1,4 @@
-"""Figures and events that pages show beside lists of licenses."""
+"""Statements for statistics and pages of events."""
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ from keywright.search.filters import expiring
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """A license that had no place for somebody who asked: how often, and when last."""
+    """A license whose limit refused activations: how often, and when last."""
 
     license: License
     refusals: int
@@ -27,49 +27,51 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class EventRecord(msgspec.Struct, frozen=True):
-    """An event and its number."""
+    """An event and its id."""
 
     id: int
     event: Event
 
 
 class EventFilter(msgspec.Struct, frozen=True):
-    """Which events a list is about; None is any. A name that ends with a dot, and an actor that ends with a
-    colon, are all that begin so.
+    """The conditions for a list of events; None is no condition. A name that ends with a dot, or an actor
+    that ends with a colon, is a prefix.
     """
 
     license_id: int | None = None
     name: str | None = None
     actor: str | None = None
-    #: From this moment on, and before that one.
+    #: From the first moment on, before the second.
     since: datetime | None = None
     until: datetime | None = None
-    #: None with a smaller number is looked at.
+    #: The smallest id to read.
     from_id: int | None = None
-    #: None whose name begins so.
+    #: A prefix of names to leave out.
     without: str | None = None
 
 
 def count_by_status(tx: ReadTransaction) -> dict[int, int]:
-    """How many licenses there are of each status that occurs: all of them are counted."""
+    """The number of licenses of each status that occurs. It counts all licenses."""
     query = select(licenses.c.status, func.count()).group_by(licenses.c.status)
     return {int(status): int(number) for status, number in tx.connection.execute(query)}
 
 
 def count_with_term(tx: ReadTransaction, term: str) -> int:
-    """How many licenses have this term, one without an activation: all of them are counted."""
+    """The number of licenses with this term, one without an activation. It counts all of them."""
     query = select(func.count()).select_from(search_terms).where(search_terms.c.term == term)
     return int(tx.connection.execute(query).scalar_one())
 
 
 def count_expiring(tx: ReadTransaction, after: datetime, until: datetime) -> int:
-    """How many licenses expire after the one moment, and not after the other: all of them are counted."""
+    """The number of licenses that expire after the first moment and not after the second. It counts all of
+    them.
+    """
     source = expiring(after, until)
     return int(tx.connection.execute(select(func.count()).where(*source.where)).scalar_one())
 
 
 def list_daily_counts(tx: ReadTransaction, names: Collection[str], since: int) -> dict[tuple[str, int], int]:
-    """How often something of these names happened, by name and day (counted from 1970-01-01 UTC)."""
+    """The number of events with these names, by name and day (counted from 1970-01-01 UTC)."""
     columns = daily_counts.c
     query = select(columns.name, columns.day, columns.amount).where(columns.day >= since)
     found = tx.connection.execute(query.where(columns.name.in_(names)))
@@ -83,7 +85,7 @@ def list_refused(tx: ReadTransaction, *, limit: int) -> list[Refused]:
     found = tx.connection.execute(
         query.order_by(columns.last_refused_at.desc(), columns.license_id).limit(limit)
     ).all()
-    known = {one.id: one for one in scan_store.list_numbered(tx, [row.license_id for row in found])}
+    known = {one.id: one for one in scan_store.list_licenses_by_id(tx, [row.license_id for row in found])}
     return [
         Refused(known[row.license_id], row.refusals, rows.moment(row.last_refused_at))
         for row in found
@@ -94,8 +96,8 @@ def list_refused(tx: ReadTransaction, *, limit: int) -> list[Refused]:
 def list_events(
     tx: ReadTransaction, where: EventFilter, *, before_id: int | None, size: int, limit: int
 ) -> tuple[list[EventRecord], int | None]:
-    """The newest matching events before a number, among the first ``size``; and the number of the last one
-    that was looked at, None when there are no more.
+    """The newest matching events before an id, among the first ``size``; and the id of the last one that was
+    read, None when there are no more.
     """
     span = []
     if before_id is not None:
@@ -104,9 +106,9 @@ def list_events(
         span.append(events.c.id >= where.from_id)
     if where.license_id is not None:
         span.append(events.c.license_id == where.license_id)
-    order = _by_number(tx, where).desc()
+    order = _sort_key(tx, where).desc()
     some = select(events.c.id, *EVENT).where(*span).order_by(order).limit(size).subquery()
-    query = select(some).where(*_wanted(some.c, where))
+    query = select(some).where(*_conditions(some.c, where))
     found = [_record_of(row) for row in tx.connection.execute(query.order_by(some.c.id.desc()).limit(limit))]
     if len(found) == limit:
         return found, found[-1].id
@@ -114,23 +116,23 @@ def list_events(
     return found, tx.connection.execute(last).scalar_one_or_none()
 
 
-def _by_number(tx: ReadTransaction, where: EventFilter) -> ColumnElement[int]:
-    """What sorts events by their numbers. PostgreSQL's index on licenses does not have these, and everything
-    would be looked through in the order of numbers for a license that has many events.
+def _sort_key(tx: ReadTransaction, where: EventFilter) -> ColumnElement[int]:
+    """The expression that sorts events by id. PostgreSQL's index on licenses does not contain ids; sorted by
+    the plain column, it would read all events in the order of ids for a license that has many.
     """
     is_sorted = where.license_id is None or not tx.is_postgres
     return events.c.id if is_sorted else events.c.id + 0
 
 
-def licenses_there(tx: ReadTransaction, numbers: Collection[int]) -> set[int]:
-    """Those of these numbers that a license has."""
+def find_existing_ids(tx: ReadTransaction, numbers: Collection[int]) -> set[int]:
+    """Those of these ids that a license has."""
     found = tx.connection.execute(select(licenses.c.id).where(licenses.c.id.in_(numbers)))
     return {int(number) for number in found.scalars()}
 
 
-def event_number_at(tx: ReadTransaction, moment: datetime) -> int:
-    """The number of the first event at this moment or later, as far as events were numbered in the order in
-    which they happened; one more than there are when all were earlier.
+def find_first_event_id(tx: ReadTransaction, moment: datetime) -> int:
+    """The id of the first event at this moment or later, if events were numbered in the order of their time;
+    one more than the largest when all were earlier.
     """
     columns, at = events.c, rows.seconds(moment)
     low, high = 0, int(tx.connection.execute(select(func.coalesce(func.max(columns.id), 0))).scalar_one()) + 1
@@ -147,8 +149,10 @@ def event_number_at(tx: ReadTransaction, moment: datetime) -> int:
     return high
 
 
-def _wanted(columns: ReadOnlyColumnCollection[str, Any], where: EventFilter) -> Iterator[ColumnElement[bool]]:
-    """What is looked at in each event."""
+def _conditions(
+    columns: ReadOnlyColumnCollection[str, Any], where: EventFilter
+) -> Iterator[ColumnElement[bool]]:
+    """The conditions for each event of a range."""
     for value, column, end in ((where.name, columns.name, "."), (where.actor, columns.actor, ":")):
         if value is not None:
             is_beginning = value.endswith(end)
@@ -163,6 +167,6 @@ def _wanted(columns: ReadOnlyColumnCollection[str, Any], where: EventFilter) -> 
 
 def _record_of(row: Sequence[Any]) -> EventRecord:
     number, at, name, license_id, activation_id, actor, address, details = row
-    said = None if details is None else msgspec.json.decode(details)
-    event = Event(rows.moment(at), name, license_id, activation_id, actor, address, said)
+    decoded = None if details is None else msgspec.json.decode(details)
+    event = Event(rows.moment(at), name, license_id, activation_id, actor, address, decoded)
     return EventRecord(number, event)

@@ -75,7 +75,7 @@ def build_app(
         menu=tuple(section.menu_item() for section in SECTIONS if section.in_menu),
         intake=intake,
         tallies=tallies,
-        figures=RecentFigures(few=_COUNTED_EACH_TIME, ask_soon=runner.ask_soon),
+        figures=RecentFigures(few=_COUNTED_EACH_TIME, enqueue=runner.ask_soon),
         started_at=started_at,
     )
     routes = [route for section in SECTIONS for route in section(site).routes()]

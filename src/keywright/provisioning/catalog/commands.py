@@ -1,11 +1,11 @@
-"""Commands of the catalog."""
+"""Commands about names of products and customers."""
 
 from keywright.core.command import Command
 from keywright.provisioning.catalog.model import NameKind
 
 
 class SaveName(Command, frozen=True, kw_only=True):
-    """Call a number of the vendor's shop by this name; None takes the name away."""
+    """Store the name of a number in the vendor's shop; None deletes it."""
 
     kind: NameKind
     number: int

@@ -1,7 +1,7 @@
-"""Decide the commands of the catalog."""
+"""Handle the commands about names."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keywright.core.command import Command
 from keywright.events.unit_of_work import UnitOfWork
@@ -9,12 +9,9 @@ from keywright.provisioning.catalog import store as catalog_store
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.store import names_of
 
-if TYPE_CHECKING:
-    pass
-
 
 def save_name(work: UnitOfWork, command: SaveName) -> None:
-    """Call a number of the shop by another name."""
+    """Change the name of a number in the shop."""
     before = names_of(work.tx, command.kind, [command.number]).get(command.number)
     if before == command.name:
         return
@@ -23,5 +20,4 @@ def save_name(work: UnitOfWork, command: SaveName) -> None:
     work.record_event("name.saved", command, details)
 
 
-#: Which function decides which command.
 HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {SaveName: save_name}

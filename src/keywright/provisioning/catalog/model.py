@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class NameKind(StrEnum):
-    """The kinds of numbers of a vendor's shop that can have names."""
+    """A kind of number in the vendor's shop that can be given a name."""
 
     PRODUCT = "product"
     CUSTOMER = "customer"

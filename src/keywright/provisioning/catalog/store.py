@@ -1,4 +1,4 @@
-"""Names of products and customers, within one transaction."""
+"""Statements about names of products and customers."""
 
 from collections.abc import Collection
 
@@ -11,9 +11,6 @@ from keywright.provisioning.catalog.model import NameKind
 
 columns = catalog_names.c
 _NAMES_OF = Lookup(select(columns.number, columns.name), columns.kind, columns.number)
-
-
-# --- names ----------------------------------------------------------------------------------------
 
 
 def names_of(tx: ReadTransaction, kind: NameKind, numbers: Collection[int]) -> dict[int, str]:
@@ -30,7 +27,7 @@ def list_names(tx: ReadTransaction, kind: NameKind, *, after: int, limit: int) -
 
 
 def find_numbers(tx: ReadTransaction, kind: NameKind, name: str) -> list[int]:
-    """Two of the numbers that have exactly this name, or the one, or none: the smallest."""
+    """The smallest numbers that have exactly this name, at most two."""
     if not name.isprintable():
         return []
     query = select(columns.number).where(columns.kind == kind.value, columns.name == name)
@@ -38,7 +35,7 @@ def find_numbers(tx: ReadTransaction, kind: NameKind, name: str) -> list[int]:
 
 
 def page_of_names_before(tx: ReadTransaction, kind: NameKind, *, number: int, limit: int) -> int:
-    """After which number a page of ``limit`` names begins that ends with this number; -1 is the first."""
+    """The number after which a page of ``limit`` names begins that ends with this number; -1 is the first."""
     query = select(columns.number).where(columns.kind == kind.value, columns.number <= number)
     query = query.order_by(columns.number.desc()).offset(limit).limit(1)
     after = tx.connection.execute(query).scalar_one_or_none()
@@ -46,7 +43,7 @@ def page_of_names_before(tx: ReadTransaction, kind: NameKind, *, number: int, li
 
 
 def save_name(tx: WriteTransaction, kind: NameKind, number: int, name: str | None) -> None:
-    """Give the number this name instead of the one it had; None for no name at all."""
+    """Replace the name of the number; None deletes it."""
     tx.connection.execute(delete(catalog_names).where(columns.kind == kind.value, columns.number == number))
     if name is not None:
         tx.connection.execute(insert(catalog_names).values(kind=kind.value, number=number, name=name))

@@ -7,7 +7,7 @@ from keywright.core.command import Command, Cost, Query
 
 
 class CreateGenerator(Command, frozen=True, kw_only=True):
-    """Make a generator; ``is_weak_allowed`` lets keys through that could be guessed."""
+    """Make a generator; ``is_weak_allowed`` permits keys that could be guessed."""
 
     name: str
     charset: str

@@ -24,7 +24,7 @@ from keywright.provisioning.generators.commands import (
 )
 from keywright.provisioning.generators.model import Generator
 
-#: How often a key may be drawn anew because it exists already, per key wanted.
+#: The number of draws per key: a key that exists already is drawn again.
 _DRAWS_PER_KEY = 10
 
 
@@ -74,7 +74,7 @@ def delete_generator(work: LicenseWork, command: DeleteGenerator) -> None:
 
 
 def generate(work: LicenseWork, command: GenerateLicenses) -> tuple[LicenseRecord, ...]:
-    """Make licenses with keys that no other has, all or none."""
+    """Make licenses with new keys, all or none."""
     generator = get_generator(work.tx, command.generator_id)
     return tuple(
         LicenseRecord(
@@ -96,7 +96,7 @@ def generate(work: LicenseWork, command: GenerateLicenses) -> tuple[LicenseRecor
 
 
 def get_generator(tx: ReadTransaction, generator_id: int) -> Generator:
-    """The generator with this number. Raises ``UnknownGenerator``."""
+    """The generator with this id. Raises ``UnknownGenerator``."""
     generator = generator_store.find_generator(tx, generator_id)
     if generator is None:
         raise UnknownGenerator(generator_id)
@@ -115,8 +115,8 @@ def _of(generator: Generator) -> dict[str, Any]:
 
 
 def require_sound(generator: Generator, *, is_weak_allowed: bool) -> None:
-    """Raise ``InvalidParameters`` where its keys would be too long to be keys, and
-    ``GeneratorTooWeak`` where they could be guessed.
+    """Raise ``InvalidParameters`` where keys would not be license keys, and ``GeneratorTooWeak`` where they
+    could be guessed.
     """
     if not rules.is_drawable(generator):
         reason = "keys would have control characters in them, or white space at an end"
@@ -132,7 +132,7 @@ def require_sound(generator: Generator, *, is_weak_allowed: bool) -> None:
 
 
 def _new_keys(work: LicenseWork, generator: Generator, amount: int) -> list[str]:
-    """Keys that are taken by no license, each once, in the order they were drawn."""
+    """Different keys that no license has, in the order they were drawn."""
     new: dict[str, None] = {}
     draws_left = amount * _DRAWS_PER_KEY
     while len(new) < amount:
@@ -146,7 +146,6 @@ def _new_keys(work: LicenseWork, generator: Generator, amount: int) -> list[str]
     return list(new)
 
 
-#: Which function decides which command.
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     CreateGenerator: create_generator,
     UpdateGenerator: update_generator,

@@ -1,4 +1,4 @@
-"""Make license keys from a generator's recipe, and judge how hard they are to guess."""
+"""Make license keys from a generator's recipe, and measure how hard they are to guess."""
 
 import math
 import secrets
@@ -11,7 +11,7 @@ MIN_ENTROPY_BITS = 64.0
 
 
 def is_drawable(recipe: Generator) -> bool:
-    """Whether everything that can come out of the recipe is a license key as ``normalize_key`` leaves it."""
+    """Whether every key from the recipe is a license key as ``normalize_key`` returns it."""
     parts = (recipe.charset, recipe.separator, recipe.prefix, recipe.suffix)
     if any(part and UNUSABLE.search(part) for part in parts):
         return False
@@ -30,12 +30,12 @@ def generate_key(recipe: Generator) -> str:
 
 
 def entropy_bits(charset: str, chunks: int, chunk_length: int) -> float:
-    """The bits that a guesser has to guess: drawn characters × log2 of the distinct ones."""
+    """The entropy of a key in bits: drawn characters × log2 of the distinct ones."""
     return chunks * chunk_length * math.log2(max(1, len(set(charset))))
 
 
 def key_length(recipe: Generator) -> int:
-    """The number of characters of the recipe's keys."""
+    """The length of the recipe's keys, in characters."""
     drawn = recipe.chunks * recipe.chunk_length
     between = max(0, recipe.chunks - 1) * len(recipe.separator or "")
     return drawn + between + len(recipe.prefix or "") + len(recipe.suffix or "")

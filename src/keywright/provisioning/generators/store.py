@@ -1,4 +1,4 @@
-"""Generators in the database: functions over a transaction."""
+"""Statements about generators."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from keywright.provisioning.generators.model import Generator
 
 
 def find_generator(tx: ReadTransaction, generator_id: int) -> Generator | None:
-    """The generator with this number."""
+    """The generator with this id."""
     query = select(*GENERATOR).where(generators.c.id == generator_id)
     row = tx.connection.execute(query).first()
     return None if row is None else generator_of(row)
@@ -25,12 +25,12 @@ def list_generators(tx: ReadTransaction) -> list[Generator]:
 
 
 def save_new_generator(tx: WriteTransaction, generator: Generator) -> int:
-    """Insert, and return the number that the generator has from now on."""
+    """Insert a generator; returns its id."""
     return tx.insert(generators, rows.values_of(generator))
 
 
 def lock_generator(tx: WriteTransaction, generator_id: int) -> Generator | None:
-    """The generator with this number, locked until the end."""
+    """The generator with this id, locked until the end of the transaction."""
     query = select(*GENERATOR).where(generators.c.id == generator_id).with_for_update()
     row = tx.connection.execute(query).first()
     return None if row is None else generator_of(row)

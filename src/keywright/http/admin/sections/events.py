@@ -73,7 +73,7 @@ _LINKS = {"job_id": ("/jobs", Right.LOOK), "user_id": ("/users", Right.ADMINISTE
 def _links(request: PageRequest, found: Sequence[EventRecord]) -> dict[int, str]:
     """Where each event leads that leads anywhere, by its number. Licenses may be gone."""
     numbers = {one.event.license_id for one in found} - {0}
-    there = request.ask(lambda tx: search_store.licenses_there(tx, numbers))
+    there = request.ask(lambda tx: search_store.find_existing_ids(tx, numbers))
     links = {one.id: f"/licenses/{one.event.license_id}" for one in found if one.event.license_id in there}
     for one in found:
         for name, number in (one.event.details or {}).items():

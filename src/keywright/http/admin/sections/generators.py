@@ -19,7 +19,7 @@ from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.jobs import orders
-from keywright.jobs.orders import MOST_GENERATED, Generate
+from keywright.jobs.orders import MAX_GENERATED, Generate
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import Status, parse_status
 from keywright.provisioning.catalog.model import NameKind
@@ -148,7 +148,7 @@ class Generators(Section):
             if not inputs.errors:
                 verb = "is" if order.amount == 1 else "are"
                 said = f"{counted(order.amount, 'license')} {verb} being made."
-                command = orders.start(order, context=request.context)
+                command = orders.start_command(order, context=request.context)
                 return change_once(request, command, lambda job: Landing(f"/jobs/{job.id}", said))
         return request.render(
             "generators/generate.html",
@@ -157,7 +157,7 @@ class Generators(Section):
             drawn=sample(generator, amount=1),
             errors=inputs.errors,
             statuses=[(one.name.lower(), one.name.capitalize()) for one in Status],
-            most=MOST_GENERATED,
+            most=MAX_GENERATED,
             products=request.ask(lambda tx: suggest_names(tx, NameKind.PRODUCT)),
             customers=request.ask(lambda tx: suggest_names(tx, NameKind.CUSTOMER)),
         )
@@ -271,9 +271,9 @@ def _order(inputs: Inputs, generator: Generator) -> Generate:
 
 def _amount(text: str) -> int | None:
     try:
-        number = parsing.parse_integer(text.replace(",", ""), MOST_GENERATED)
+        number = parsing.parse_integer(text.replace(",", ""), MAX_GENERATED)
     except ValueError:
         number = 0
     if not number:
-        raise ValueError(f"must be a whole number from 1 to {MOST_GENERATED:,}")
+        raise ValueError(f"must be a whole number from 1 to {MAX_GENERATED:,}")
     return number

@@ -85,7 +85,7 @@ def _look(tx: ReadTransaction, request: PageRequest) -> Shown:
     found = statistics.overview(tx, request.now, request.site.figures, without=hidden)
     events = [one.event for one in found.latest_events]
     names = happenings.find_names(tx, events)
-    there = search_store.licenses_there(tx, {one.license_id for one in events} - {0})
+    there = search_store.find_existing_ids(tx, {one.license_id for one in events} - {0})
     begun = None
     if not found.total:
         in_force = any(one.revoked_at is None for one in list_api_keys(tx))

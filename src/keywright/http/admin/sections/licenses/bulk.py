@@ -157,7 +157,7 @@ def _order(request: PageRequest, meant: Meant, what: What, amount: int | None) -
 
 
 def _ordered(request: PageRequest, order: Order, total: int | None) -> Response:
-    command = orders.start(order, total=total, context=request.context)
+    command = orders.start_command(order, total=total, context=request.context)
     return change_once(request, command, lambda job: Landing(f"/jobs/{job.id}"))
 
 
