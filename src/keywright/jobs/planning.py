@@ -69,10 +69,10 @@ class Plan:
 
     def _change_step(self, tx: ReadTransaction, order: Change, fields: dict[str, Any]) -> ChangeStep:
         numbers = self._next_ids(tx, order, fields, self._size(LICENSES_PER_STEP))
-        fields_of_each = {"context": fields["context"]}
+        common_fields = {"context": fields["context"]}
         return ChangeStep(
             **fields,
-            changes=tuple(_license_command(order, fields_of_each | {"license": id}) for id in numbers),
+            changes=tuple(_license_command(order, common_fields | {"license": id}) for id in numbers),
         )
 
     def _export_step(self, tx: ReadTransaction, order: Export, fields: dict[str, Any]) -> ExportStep:

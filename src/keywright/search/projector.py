@@ -76,16 +76,16 @@ def project_events(work: UnitOfWork, command: ProjectEvents) -> Projected:
     # After inserting terms, which may belong to deleted activations.
     rows += terms_store.delete_terms_of_pruned(tx, limit=limit)
     terms_store.save_checkpoints(tx, before, at)
-    return Projected(rows, _lag(tx, at))
+    return Projected(rows, _lag(tx, at, newest))
 
 
 def lag(tx: ReadTransaction) -> Lag:
     """The work that is left."""
-    return _lag(tx, terms_store.find_checkpoints(tx) or Checkpoints())
+    return _lag(tx, terms_store.find_checkpoints(tx) or Checkpoints(), terms_store.newest_event(tx))
 
 
-def _lag(tx: ReadTransaction, at: Checkpoints) -> Lag:
-    behind = max(0, terms_store.newest_event(tx) - at.events)
+def _lag(tx: ReadTransaction, at: Checkpoints, newest: int) -> Lag:
+    behind = max(0, newest - at.events)
     oldest_at = terms_store.find_time_after(tx, at.events) if behind else None
     return Lag(behind, oldest_at, _past_share(tx, at))
 
@@ -99,20 +99,20 @@ def _past_share(tx: ReadTransaction, at: Checkpoints) -> float:
 
 def _begin(tx: WriteTransaction, at: Checkpoints, newest: int) -> int:
     """The events so far become the past as soon as no earlier one can still be committed."""
-    find_settled_id = min(terms_store.find_settled_id(tx, at), newest)
-    if newest and not find_settled_id:
+    settled_id = min(terms_store.find_settled_id(tx, at), newest)
+    if newest and not settled_id:
         terms_store.wait_for_event(tx, at, 1, newest)
         return 0
-    at.events = at.past_until = find_settled_id
+    at.events = at.past_until = settled_id
     return 1
 
 
 def _project_next_events(tx: WriteTransaction, at: Checkpoints, limit: int, newest: int) -> int:
-    find_settled_id = terms_store.find_settled_id(tx, at)
+    settled_id = terms_store.find_settled_id(tx, at)
     events = terms_store.list_next_events(tx, after_id=at.events, limit=limit)
     complete, last = 0, at.events
     for event in events:
-        if event.id - 1 > max(last, find_settled_id):
+        if event.id - 1 > max(last, settled_id):
             terms_store.wait_for_event(tx, at, last + 1, max(newest, events[-1].id))
             break
         complete, last = complete + 1, event.id

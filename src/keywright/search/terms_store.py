@@ -58,6 +58,8 @@ _COUNTS_PER_DAY = (
     .group_by(_DAY_OF_EVENT, events.c.name)
 )
 _OLDEST = select(events.c.occurred_at).where(events.c.id > bindparam("after")).order_by(events.c.id).limit(1)
+_NEWEST_EVENT = select(func.coalesce(func.max(events.c.id), 0))
+_NEWEST_LICENSE = select(func.coalesce(func.max(licenses.c.id), 0))
 # Not EXISTS: PostgreSQL likes to read all activations for that.
 _ANY_ACTIVATION = (
     select(literal_column("1", BigInteger))
@@ -114,8 +116,8 @@ def _as_number(of_transaction: ColumnElement[Any]) -> ColumnElement[int]:
     return cast(cast(of_transaction, Text), BigInteger)
 
 
-_OWN_TRANSACTION = _as_number(func.pg_current_xact_id())
-_OLDEST_TRANSACTION = _as_number(func.pg_snapshot_xmin(func.pg_current_snapshot()))
+_OWN_TRANSACTION = select(_as_number(func.pg_current_xact_id()))
+_OLDEST_TRANSACTION = select(_as_number(func.pg_snapshot_xmin(func.pg_current_snapshot())))
 
 
 class Checkpoints(msgspec.Struct):
@@ -202,12 +204,12 @@ def save_checkpoints(tx: WriteTransaction, before: Checkpoints, after: Checkpoin
 
 def newest_event(tx: ReadTransaction) -> int:
     """The largest id of an event, 0 when there is none."""
-    return int(tx.connection.execute(select(func.coalesce(func.max(events.c.id), 0))).scalar_one())
+    return int(tx.connection.execute(_NEWEST_EVENT).scalar_one())
 
 
 def newest_license(tx: ReadTransaction) -> int:
     """The largest id of a license, 0 when there is none."""
-    return int(tx.connection.execute(select(func.coalesce(func.max(licenses.c.id), 0))).scalar_one())
+    return int(tx.connection.execute(_NEWEST_LICENSE).scalar_one())
 
 
 def find_time_after(tx: ReadTransaction, event_id: int) -> datetime | None:
@@ -224,7 +226,7 @@ def find_settled_id(tx: WriteTransaction, at: Checkpoints) -> int:
         return END
     if not at.events_after:
         return 0
-    oldest = int(tx.connection.execute(select(_OLDEST_TRANSACTION)).scalar_one())
+    oldest = int(tx.connection.execute(_OLDEST_TRANSACTION).scalar_one())
     return at.events_seen if at.events_after <= oldest else 0
 
 
@@ -235,7 +237,7 @@ def wait_for_event(tx: WriteTransaction, at: Checkpoints, missing: int, newest: 
     if at.events_seen < missing:
         at.events_seen, at.events_after = newest, 0
         return
-    own = int(tx.connection.execute(select(_OWN_TRANSACTION)).scalar_one())
+    own = int(tx.connection.execute(_OWN_TRANSACTION).scalar_one())
     # A larger number comes from the server from which this database was copied.
     if not 0 < at.events_after <= own:
         at.events_after = own
