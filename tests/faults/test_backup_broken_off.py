@@ -24,7 +24,7 @@ from keywright.db import database_path, open_storage
 from keywright.maintenance.doctor import examine
 from keywright.registry import open_executor
 from tests.backups import back_up, check_backup, restore_backup
-from tests.databases import execute, postgres
+from tests.databases import a_postgres_url, execute, postgres
 from tests.faults.installations import SESSIONS
 from tests.makers import KEY_RING, activate, create
 from tests.proving import record, size
@@ -321,12 +321,24 @@ print(sorted(os.listdir(folder)))
 """
 
 
+def run_on_a_small_disk(disk: Path, kib: int, *arguments: str) -> tuple[str, str]:
+    """Run the script with a disk of that size, for temporary files, too; return its two lines."""
+    disk.mkdir()
+    script = f'mount -t tmpfs -o size={kib}k none "$1" && TMPDIR="$1" exec "$0" -c "$2" "$1" "$3" "$4" "$5"'
+    words = [sys.executable, str(disk), _ON_A_SMALL_DISK, *arguments]
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    if "unshare" in done.stderr or "mount" in done.stderr:
+        pytest.skip(f"no disk can be mounted here: {done.stderr}")
+    message, left = done.stdout.splitlines()
+    return message, left
+
+
 @pytest.mark.parametrize(
     ("work", "part"), [("backup", 0.3), ("backup", 0.9), ("backup", 1.5), ("restore", 0.3), ("restore", 0.9)]
 )
 def test_on_a_full_disk_nothing_is_left_behind(work: str, part: float, tmp_path: Path) -> None:
     disk, data = tmp_path / "disk", tmp_path / "data"
-    disk.mkdir()
     url = f"sqlite:///{data}/keywright.db"
     fill(url, "FULL")
     kib = int(part * (data / "keywright.db").stat().st_size / 1024)
@@ -335,12 +347,19 @@ def test_on_a_full_disk_nothing_is_left_behind(work: str, part: float, tmp_path:
         file = tmp_path / "whole.tar"
         back_up(url, file)
         url = f"sqlite:///{disk}/keywright.db"
-    script = f'mount -t tmpfs -o size={kib}k none "$1" && exec "$0" -c "$2" "$1" "$3" "$4" "$5"'
-    words = [sys.executable, str(disk), _ON_A_SMALL_DISK, work, url, str(file)]
-    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
-    if "unshare" in done.stderr or "mount" in done.stderr:
-        pytest.skip(f"no disk can be mounted here: {done.stderr}")
-    said, left = done.stdout.splitlines()
-    assert said.startswith("StoreError there is not enough space in "), said
+    message, left = run_on_a_small_disk(disk, kib, work, url, str(file))
+    assert message.startswith("StoreError there is not enough space in "), message
     assert left in ("[]", "['keywright.db.lock']")
+
+
+def test_a_full_temporary_disk_leaves_postgresql_as_it_was(tmp_path: Path) -> None:
+    disk, file = tmp_path / "disk", tmp_path / "whole.tar"
+    with a_postgres_url(empty=True) as source, a_postgres_url(empty=True) as target:
+        fill(source, "FULL")
+        back_up(source, file)
+        kib = file.stat().st_size // 2048
+        message, left = run_on_a_small_disk(disk, kib, "restore", target, str(file))
+        assert message.startswith(f"StoreError there is not enough space in {disk}"), message
+        assert left == "[]"
+        tables = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+        assert execute(target, tables) == []

@@ -125,27 +125,17 @@ def restore(
     secret_ids = SecretIds(backup.manifest.secret_id, backup.manifest.previous_secret_id)
     if (complaint := describe_missing_secrets(secret_ids, key_ring, "the backup")) is not None:
         raise StoreError(complaint)
-    signed_by = None if is_unsigned else key_ring
     path = database_path(url)
+    run: Callable[..., Path | None]
     if path is None:
         from keywright.maintenance.backup import postgres
 
-        with _explain_errors(Path(gettempdir())):
-            postgres.restore(
-                backup,
-                url,
-                signed_by=signed_by,
-                is_overwriting=is_overwriting,
-                before_replacing=before_replacing,
-                progress=progress,
-            )
-        return None
-    with _explain_errors(path.parent):
-        return sqlite.restore(
-            backup,
-            path,
-            key_ring,
-            signed_by=signed_by,
+        folder, run = Path(gettempdir()), partial(postgres.restore, backup, url)
+    else:
+        folder, run = path.parent, partial(sqlite.restore, backup, path, key_ring)
+    with _explain_errors(folder):
+        return run(
+            signed_by=None if is_unsigned else key_ring,
             is_overwriting=is_overwriting,
             before_replacing=before_replacing,
             progress=progress,
