@@ -6,6 +6,7 @@ import json
 import re
 import string
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -210,6 +211,25 @@ def test_the_reasons_of_a_refusal_do_not_change_with_what_they_were_made_from() 
     reasons["label"] = "something else"
     assert refusal.reasons == {"label": "too long"}
     assert str(refusal) == "{'label': 'too long'}"
+
+
+def test_sentences_have_the_facts_in_words() -> None:
+    assert [errors.RateLimited(seconds).say("{seconds}") for seconds in (1, 1200)] == [
+        "1 second",
+        "1,200 seconds",
+    ]
+    assert errors.FieldNotWritable("chunk_length").say("{field} {field_in_words}") == (
+        "chunk_length chunk length"
+    )
+    wrong = errors.InvalidParameters({"a_b": "is odd", "c": "is new"})
+    assert wrong.say("{names}|{reasons_by_name}|{reasons_in_words}") == (
+        "a_b, c|a_b: is odd; c: is new|a b is odd; c is new"
+    )
+    expired = errors.LicenseExpired(datetime(2024, 1, 2, tzinfo=UTC))
+    assert expired.say("{expires_at} {code} {detail}") == (
+        "2024-01-02 00:00:00 license.expired 2024-01-02 00:00:00+00:00"
+    )
+    assert errors.Fault().say("{detail}") == "fault.internal"
 
 
 def test_a_caller_may_ask_an_unavailable_server_again_after_a_second() -> None:
