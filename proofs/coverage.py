@@ -25,7 +25,6 @@ from tests.proving import record
 #: What else decides; nothing is asked of it here.
 OTHERS = (
     "core.parsing",
-    "core.command",
     "jobs.commands",
     "licensing.unit_of_work",
     "licensing.queries",

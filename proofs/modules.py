@@ -32,6 +32,7 @@ TESTS = {
     "licensing.licenses.model": (*_OF_NOUNS, "tests/unit/test_fields.py"),
     "licensing.activations.rules": _OF_RULES,
     "licensing.licenses.rules": _OF_RULES,
+    "core.command": (*_OF_NOUNS, *_OF_HANDLERS),
     "core.crypto": _OF_KEYS,
     "licensing.licenses.keys": _OF_KEYS,
     "provisioning.generators.rules": _OF_KEYS,

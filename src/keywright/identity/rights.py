@@ -1,13 +1,8 @@
 """The rights of a user's role."""
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from keywright.identity.model import Role
-
-if TYPE_CHECKING:
-    pass
-
 
 # --- rights ---------------------------------------------------------------------------------------
 

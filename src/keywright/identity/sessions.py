@@ -5,7 +5,6 @@ import hmac
 import re
 import secrets
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,10 +14,6 @@ from keywright.identity import second_factors
 from keywright.identity import store as identity_store
 from keywright.identity.model import Session, User
 from keywright.identity.store import find_session, find_user_by_id, has_users
-
-if TYPE_CHECKING:
-    pass
-
 
 #: A session is good for less than these times after its last request, and after it began.
 SESSION_IDLE = timedelta(minutes=30)

@@ -4,7 +4,7 @@ The database holds argon2id hashes of passwords, and the SHA-256 of session toke
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -21,6 +21,7 @@ from keywright.identity.commands import (
     StartSession,
 )
 from keywright.identity.model import Role, Session, User
+from keywright.identity.sessions import SESSION_IDLE, SESSION_LONGEST, is_over
 from keywright.identity.store import (
     delete_old_sessions,
     delete_session,
@@ -37,10 +38,6 @@ from keywright.identity.store import (
     save_seen,
     save_user,
 )
-
-if TYPE_CHECKING:
-    pass
-from keywright.identity.sessions import SESSION_IDLE, SESSION_LONGEST, is_over
 
 # --- what each command does -----------------------------------------------------------------------
 

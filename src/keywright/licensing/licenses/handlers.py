@@ -1,20 +1,10 @@
 """Decide the commands about licenses; see ``activations.handlers``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
-
-from keywright.licensing.licenses.commands import ShowKey
-from keywright.licensing.licenses.model import License
-from keywright.licensing.unit_of_work import LicenseWork
-
-if TYPE_CHECKING:
-    pass
-
-
-from collections.abc import Mapping
 
 from keywright.core import crypto
 from keywright.core.command import Command, Context
@@ -34,9 +24,11 @@ from keywright.licensing.licenses.commands import (
     ExtendLicense,
     LicenseCommand,
     RaiseLimit,
+    ShowKey,
     UpdateLicense,
 )
-from keywright.licensing.licenses.model import LicenseSource
+from keywright.licensing.licenses.model import License, LicenseSource
+from keywright.licensing.unit_of_work import LicenseWork
 
 
 def show_key(work: LicenseWork, command: ShowKey) -> License:
