@@ -16,7 +16,7 @@ import msgspec
 from benchmarks.browsed import FREQUENT_LABEL, OFFICE, RARE_LABEL, RESELLER, Browsed, fill
 from benchmarks.databases import Database
 from benchmarks.installations import key_of, opened
-from keywright.db import ReadTransaction, Storage, ask
+from keywright.db import ReadTransaction, Storage, run_read
 from keywright.licensing.licenses.model import Status
 from keywright.search import event_pages, license_details, license_pages, query_parser
 from keywright.search.filters import Order, Search
@@ -93,12 +93,12 @@ def measure(folder: Path, database: Database, licenses: int, say: Callable[[str]
 
 def _measured(storage: Storage, database: Database, name: str, looked: Looked) -> Row:
     # At first, statements are compiled.
-    ask(storage, looked)
+    run_read(storage, looked)
     took, incomplete = [], 0
     used = process_time() + database.processor_seconds()
     for _ in range(_TIMES):
         began = perf_counter()
-        incomplete += ask(storage, looked)
+        incomplete += run_read(storage, looked)
         took.append((perf_counter() - began) * 1000)
     used = process_time() + database.processor_seconds() - used
     p95 = statistics.quantiles(took, n=20)[-1]

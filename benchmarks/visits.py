@@ -21,7 +21,7 @@ from benchmarks.databases import Database
 from benchmarks.installations import Filled, key_of, opened
 from benchmarks.servers import Server
 from keywright.core.command import Command, Context, Origin
-from keywright.db import Storage, ask
+from keywright.db import Storage, run_read
 from keywright.identity import passwords
 from keywright.identity.commands import CreateUser
 from keywright.identity.model import Role
@@ -266,10 +266,10 @@ def _working(site: _Site, order: Order) -> Iterator[None]:
         (job,) = _decide(storage, orders.start_command(order, **_asked()))
         sleep(1.5)
         yield
-        if not ask(storage, count_unfinished_jobs):
+        if not run_read(storage, count_unfinished_jobs):
             raise RuntimeError("the work was done before it was over: let there be more")
         site.visitor.post(f"/jobs/{job.id}/cancel")
-        while ask(storage, count_unfinished_jobs):
+        while run_read(storage, count_unfinished_jobs):
             sleep(0.1)
 
 

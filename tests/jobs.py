@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import insert
 
 from keywright.core.command import Command, Context
-from keywright.db import Storage, ask, change, rows
+from keywright.db import Storage, rows, run_read, run_write
 from keywright.db.schema import users
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
@@ -37,7 +37,7 @@ def by_user(now: datetime = NOW, **fields: Any) -> dict[str, Any]:
 def make_orderer(storage: Storage, name: str = "alice") -> None:
     """Make user 7, who works in support."""
     values = rows.values_of(a_user(name=name, role=Role.SUPPORT)) | {"id": BY}
-    change(storage, lambda tx: tx.connection.execute(insert(users).values(values)))
+    run_write(storage, lambda tx: tx.connection.execute(insert(users).values(values)))
 
 
 def a_change(what: str, amount: int | None = None, **fields: Any) -> Change:
@@ -61,7 +61,7 @@ def claim(
     """A claim of who has seen no claim of others change for so many seconds."""
     seconds = 0.0
     claims = Claims(claimed_by, lambda: seconds)
-    there = ask(storage, job_store.list_claims)
+    there = run_read(storage, job_store.list_claims)
     claims.find_over(there)
     seconds = waited
     over = claims.find_over(there)
@@ -100,7 +100,7 @@ class Work:
 
     def prepare(self) -> JobStep:
         """The next step."""
-        return ask(self._storage, lambda tx: self._plan.next_step(tx, self.job, self._now))
+        return run_read(self._storage, lambda tx: self._plan.next_step(tx, self.job, self._now))
 
     def steps(self) -> Iterator[Job]:
         """Take one step after the other; the job as each has left it."""
@@ -122,11 +122,11 @@ def worked_through(
 
 def found(storage: Storage, job_id: int) -> Job:
     """The job as it stands in the database."""
-    job = ask(storage, lambda tx: job_store.find_job(tx, job_id))
+    job = run_read(storage, lambda tx: job_store.find_job(tx, job_id))
     assert job is not None
     return job
 
 
 def events_of(storage: Storage, license_id: int) -> list[Event]:
     """What happened to a license, or, with 0, what is not about one; oldest first."""
-    return ask(storage, lambda tx: event_store.list_events(tx, license_id, limit=1000))[::-1]
+    return run_read(storage, lambda tx: event_store.list_events(tx, license_id, limit=1000))[::-1]

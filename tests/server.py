@@ -17,7 +17,7 @@ import psycopg
 from filelock import FileLock
 
 from keywright.config import Settings, open_installation
-from keywright.db import Storage, ask, database_path
+from keywright.db import Storage, database_path, run_read
 from keywright.identity import store as identity_store
 from keywright.identity.model import Permissions
 from keywright.maintenance.doctor import examine
@@ -138,7 +138,7 @@ class RunningServer:
     def revoke(self, credentials: tuple[str, str]) -> None:
         """End this API key."""
         with self._storage() as storage:
-            for one in ask(storage, identity_store.list_api_keys):
+            for one in run_read(storage, identity_store.list_api_keys):
                 if credentials[0].endswith(one.key_suffix):
                     revoke_api_key(storage, one.id, _now())
 

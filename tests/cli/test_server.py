@@ -16,7 +16,7 @@ import pytest
 
 from keywright import __version__
 from keywright.config import Settings, open_installation, read_settings
-from keywright.db import ask
+from keywright.db import run_read
 from keywright.identity.sessions import is_setup_token
 from tests.cli.conftest import Keywright, run
 from tests.databases import a_postgres_url, from_afar
@@ -176,7 +176,7 @@ def test_the_server_prints_a_link_for_the_first_administrator_until_there_is_a_u
         assert address == f"{server.base_url}/admin/setup"
         assert f"{server.base_url}/admin\n" in server.said
         with closing(open_installation(read_settings({"data_dir": nowhere.data_dir}))) as storage:
-            assert ask(storage, lambda tx: is_setup_token(tx, token, now + timedelta(minutes=29)))
+            assert run_read(storage, lambda tx: is_setup_token(tx, token, now + timedelta(minutes=29)))
         _, log = server.stop()
         assert token not in log
     monkeypatch.setattr("sys.stdin", io.StringIO("correct horse battery\n"))

@@ -14,7 +14,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from keywright.config import open_installation, read_settings
-from keywright.db import ask, change
+from keywright.db import run_read, run_write
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.identity import passwords, second_factors, sessions
@@ -56,14 +56,14 @@ def sign_in(data_dir: Path, user: User) -> str:
     token, now = sessions.new_session_token(), datetime.now(UTC).replace(microsecond=0)
     session = Session(sessions.hash_session_token(token), user.id, now, now, "127.0.0.1", "")
     with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage:
-        change(storage, lambda tx: save_new_session(tx, session))
+        run_write(storage, lambda tx: save_new_session(tx, session))
     return token
 
 
 def is_signed_in(data_dir: Path, token: str) -> bool:
     now = datetime.now(UTC)
     with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage:
-        return ask(storage, lambda tx: sessions.find_signed_in(tx, token, now)) is not None
+        return run_read(storage, lambda tx: sessions.find_signed_in(tx, token, now)) is not None
 
 
 # --- create -----------------------------------------------------------------------------------------
@@ -241,8 +241,10 @@ def test_a_link_for_the_first_administrator_is_printed_as_long_as_there_is_no_us
     assert address == "http://127.0.0.1:9000/admin/setup"
     now = datetime.now(UTC)
     with closing(open_installation(read_settings({"data_dir": keywright.data_dir}))) as storage:
-        assert ask(storage, lambda tx: sessions.is_setup_token(tx, token, now))
-        assert not ask(storage, lambda tx: sessions.is_setup_token(tx, token, now + timedelta(minutes=31)))
+        assert run_read(storage, lambda tx: sessions.is_setup_token(tx, token, now))
+        assert not run_read(
+            storage, lambda tx: sessions.is_setup_token(tx, token, now + timedelta(minutes=31))
+        )
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
     keywright(*CREATE)
     said = keywright.refused("user", "link")
@@ -268,7 +270,7 @@ def test_a_lost_second_factor_is_turned_off(keywright: Keywright, ada: User) -> 
         open_executor(storage).execute([enable_second_factor(ada.id)])
         said = keywright("user", "reset-second-factor", "ada")
         assert said == "The second factor of ada is turned off, and ada is signed out everywhere.\n"
-        assert not ask(storage, lambda tx: second_factors.has_factor(tx, ada.id))
+        assert not run_read(storage, lambda tx: second_factors.has_factor(tx, ada.id))
     assert not is_signed_in(keywright.data_dir, token)
     assert told(keywright.data_dir)[-1].name == "user.second_factor_disabled"
     keywright("user", "reset-second-factor", "ada")

@@ -17,7 +17,7 @@ from keywright.core.errors import (
     UnknownLicense,
     WaitedTooLong,
 )
-from keywright.db import WriteTransaction, change, open_storage, sqlite
+from keywright.db import WriteTransaction, open_storage, run_write, sqlite
 from keywright.engine.desk import MAX_BATCH, Desk
 from keywright.engine.executor import Executor, Outcome
 from keywright.jobs.commands import JobStep
@@ -112,9 +112,9 @@ async def test_no_more_than_the_most_are_decided_together(storage: Observed) -> 
 @in_a_loop
 async def test_a_lone_call_is_served_at_once(near: Observed) -> None:
     desk = a_desk(near)
-    change, question = started(desk.execute(activate()), desk.query(validate()))
+    run_write, question = started(desk.execute(activate()), desk.query(validate()))
     await turns(5)
-    assert change.done()
+    assert run_write.done()
     assert question.done()
     assert (near.writes, near.waits) == (["in place"], [0])
 
@@ -384,7 +384,7 @@ async def test_a_license_with_very_many_records_is_read_alone_and_aside(storage:
         license_store.save_new_licenses(tx, [a_license(id=9, key="large", deactivated_count=501)])
         activation_store.save_new_activations(tx, records)
 
-    change(storage.inner, insert)
+    run_write(storage.inner, insert)
     desk = a_desk(storage)
     storage.go_on.clear()
     (large,) = started(desk.query(validate("large")))

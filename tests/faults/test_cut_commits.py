@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from keywright.db import ask, open_storage
+from keywright.db import open_storage, run_read
 from keywright.licensing.licenses import store as license_store
 from tests.faults.installations import KEY_RING, Database, rounds
 from tests.faults.judge import INNOCENT, assert_right, judged
@@ -109,7 +109,7 @@ def test_a_question_whose_end_is_cut_is_asked_again(store: Database, proxy: Prox
     url = store.server.url(store.name, port=proxy.port)
     with closing(open_storage(url, KEY_RING)) as storage:
         proxy.arm(Place.QUESTION)
-        found = ask(storage, lambda tx: license_store.find_licenses(tx, store.keys))
+        found = run_read(storage, lambda tx: license_store.find_licenses(tx, store.keys))
     assert (set(found), proxy.cuts) == (set(store.keys), [Place.QUESTION])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keywright.core.errors import StoreConflict
-from keywright.db import Storage, change, open_storage
+from keywright.db import Storage, open_storage, run_write
 from keywright.licensing.licenses import store as license_store
 from tests.faults.altered import altered
 from tests.faults.installations import KEY_RING, Database, rounds
@@ -115,4 +115,4 @@ def take_numbers_and_crash(storage: Storage, server: PostgresServer) -> None:
 
 
 def numbers(storage: Storage, amount: int) -> list[int]:
-    return change(storage, lambda tx: [tx.next_id("activation") for _ in range(amount)])
+    return run_write(storage, lambda tx: [tx.next_id("activation") for _ in range(amount)])

@@ -12,7 +12,7 @@ import httpx
 from keywright.config import Settings, open_installation
 from keywright.core.command import Command, Context, Origin
 from keywright.core.errors import KeywrightError
-from keywright.db import ReadTransaction, Storage, ask
+from keywright.db import ReadTransaction, Storage, run_read
 from keywright.identity.commands import CreateUser
 from keywright.identity.model import Role
 from keywright.registry import open_executor
@@ -48,7 +48,7 @@ def decide(server: RunningServer, *commands: Command) -> list[Any]:
 def look_up(server: RunningServer, question: Callable[[ReadTransaction], Any]) -> Any:
     """What the question reads from the server's database."""
     with opened(server) as storage:
-        return ask(storage, question)
+        return run_read(storage, question)
 
 
 def asked(**fields: Any) -> dict[str, Any]:

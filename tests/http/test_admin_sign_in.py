@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from keywright.db import change
+from keywright.db import run_write
 from keywright.identity import sessions
 from keywright.identity.commands import ChangeUser, StartSession
 from keywright.identity.model import Role
@@ -216,7 +216,7 @@ def see_long_ago(server: RunningServer, session: bytes, ago: timedelta) -> None:
     """As if the session had been seen last that long ago."""
     moment = asked()["now"] - ago
     with opened(server) as storage:
-        change(storage, lambda tx: save_seen(tx, session, moment))
+        run_write(storage, lambda tx: save_seen(tx, session, moment))
 
 
 @pytest.mark.parametrize(

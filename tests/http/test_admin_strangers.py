@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from keywright.db import change
+from keywright.db import run_write
 from keywright.identity.commands import ChangeUser
 from keywright.identity.model import Role
 from keywright.identity.sessions import device_mark, find_signed_in, hash_session_token
@@ -241,7 +241,7 @@ def test_a_page_that_asks_by_itself_keeps_nobody_signed_in(server: RunningServer
         sessions = [hash_session_token(one.token) for one in (away, there)]
         with opened(server) as storage:
             for one in sessions:
-                change(storage, partial(save_seen, token_hash=one, now=long_ago))
+                run_write(storage, partial(save_seen, token_hash=one, now=long_ago))
         assert away.get("/overview/counted", **{"X-Requested-With": "keywright"}).status_code == 200
         assert there.get("/account").status_code == 200
 

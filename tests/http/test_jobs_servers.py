@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from keywright.core.crypto import KeyRing
-from keywright.db import Storage, ask, open_storage
+from keywright.db import Storage, open_storage, run_read
 from keywright.jobs import store
 from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Order
@@ -70,7 +70,8 @@ class Vendor:
 
     def progress(self) -> int:
         return sum(
-            job.done for job in ask(self.storage, lambda tx: store.list_jobs(tx, before_id=None, limit=99))
+            job.done
+            for job in run_read(self.storage, lambda tx: store.list_jobs(tx, before_id=None, limit=99))
         )
 
     def events(self, name: str) -> list[int]:
@@ -158,7 +159,7 @@ def test_no_program_loses_its_place_to_a_job_that_deletes_what_was_never_activat
     server: RunningServer, vendor: Vendor
 ) -> None:
     """Whoever was told that a place is theirs still has it when the job is over."""
-    wait_until(lambda: ask(vendor.storage, projector.lag).is_complete, "the search to follow the events")
+    wait_until(lambda: run_read(vendor.storage, projector.lag).is_complete, "the search to follow the events")
     keys = [f"KEY-{number}" for number in range(LICENSES)]
     unused = a_change("delete", search=Search(is_unused=True))
     with Client(server) as program:

@@ -15,7 +15,7 @@ from keywright.background.job_clean_up import JOBS_KEPT
 from keywright.background.job_runner import JobRunner
 from keywright.core.command import Command
 from keywright.core.errors import FateUnknown, FileGone, StoreUnavailable, UnknownJob
-from keywright.db import ReadTransaction, Storage, WriteTransaction, ask, open_storage, session
+from keywright.db import ReadTransaction, Storage, WriteTransaction, open_storage, run_read, session
 from keywright.engine import desk as front
 from keywright.engine.desk import Desk
 from keywright.events import store as event_store
@@ -108,7 +108,7 @@ class House:
             await desk.close()
 
     def job(self, job_id: int) -> Job:
-        found = ask(self.storage, lambda tx: job_store.find_job(tx, job_id))
+        found = run_read(self.storage, lambda tx: job_store.find_job(tx, job_id))
         assert found is not None
         return found
 
@@ -118,7 +118,7 @@ class House:
         return self.job(job_id)
 
     def licenses(self) -> list[License]:
-        return ask(
+        return run_read(
             self.storage,
             lambda tx: license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=100_000),
         )
@@ -294,12 +294,12 @@ async def test_jobs_are_forgotten_a_season_after_their_end(house: House) -> None
 
 
 def is_known(house: House, job: Job) -> bool:
-    return ask(house.storage, lambda tx: job_store.find_job(tx, job.id)) is not None
+    return run_read(house.storage, lambda tx: job_store.find_job(tx, job.id)) is not None
 
 
 def has_file(house: House, job_id: int) -> bool:
     try:
-        return bool(list(job_files.read_file(lambda question: ask(house.storage, question), job_id)))
+        return bool(list(job_files.read_file(lambda question: run_read(house.storage, question), job_id)))
     except (FileGone, UnknownJob):
         return False
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import select
 
 from keywright.core.command import Context
-from keywright.db import ReadTransaction, Storage, ask
+from keywright.db import ReadTransaction, Storage, run_read
 from keywright.db.schema import activations, daily_counts, events, licenses, search_terms
 from keywright.engine.executor import Executor
 from keywright.search import projector
@@ -47,17 +47,17 @@ def follow_all(executor: Executor, limit: int = 500) -> int:
 
 
 def lag(storage: Storage) -> Lag:
-    return ask(storage, projector.lag)
+    return run_read(storage, projector.lag)
 
 
 def found_terms(storage: Storage) -> list[SearchTerm]:
     """Every search term there is."""
-    return ask(storage, lambda tx: sorted(map(tuple, tx.connection.execute(select(search_terms)))))
+    return run_read(storage, lambda tx: sorted(map(tuple, tx.connection.execute(select(search_terms)))))
 
 
 def right_terms(storage: Storage) -> list[SearchTerm]:
     """Every search term that there has to be."""
-    return ask(storage, lambda tx: sorted(_right_terms(tx)))
+    return run_read(storage, lambda tx: sorted(_right_terms(tx)))
 
 
 def _right_terms(tx: ReadTransaction) -> Iterator[SearchTerm]:
@@ -79,7 +79,7 @@ def _right_terms(tx: ReadTransaction) -> Iterator[SearchTerm]:
 
 def found_counts(storage: Storage) -> dict[tuple[int, str], int]:
     """How often what happened, by day and name."""
-    return ask(
+    return run_read(
         storage,
         lambda tx: {(one.day, one.name): one.amount for one in tx.connection.execute(select(daily_counts))},
     )
@@ -87,7 +87,7 @@ def found_counts(storage: Storage) -> dict[tuple[int, str], int]:
 
 def right_counts(storage: Storage) -> dict[tuple[int, str], int]:
     """The same, counted from the events."""
-    return ask(
+    return run_read(
         storage,
         lambda tx: dict(
             Counter((day(one.occurred_at), one.name) for one in tx.connection.execute(select(events)))

@@ -21,7 +21,7 @@ from sqlalchemy.engine import Engine
 
 from keywright.core.command import Context
 from keywright.core.crypto import hash_consumer_key
-from keywright.db import Storage, ask
+from keywright.db import Storage, run_read
 from keywright.engine.health import CheckDatabase
 from keywright.events import store as event_store
 from keywright.identity import sessions
@@ -123,7 +123,7 @@ def live(storage: Storage) -> None:
 def _administer(storage: Storage) -> None:
     issued = issue_api_key(storage, "shop", Permissions.READ, NOW)
     open_executor(storage).query([FindApiKey(consumer_key_hash=hash_consumer_key(issued.consumer_key))])
-    ask(storage, identity_store.list_api_keys)
+    run_read(storage, identity_store.list_api_keys)
     revoke_api_key(storage, issued.api_key.id, LATER)
     executor = open_executor(storage)
     executor.execute([create_user("alice"), create_user("bob", Role.SUPPORT)])
@@ -163,7 +163,7 @@ def _work(storage: Storage) -> None:
         Export(search=Search()),
     ):
         job = worked_through(executor, storage, order)
-    list(job_files.read_file(partial(ask, storage), job.id))
+    list(job_files.read_file(partial(run_read, storage), job.id))
     with storage.read() as tx:
         job_store.list_jobs(tx, before_id=None, limit=9)
     executor.execute([cancel(job.id), PurgeJobFile(**by_user(), job_id=job.id)])

@@ -7,7 +7,7 @@ import pytest
 from keywright.core import crypto
 from keywright.core.command import Context
 from keywright.core.errors import CredentialsInvalid, UnknownApiKey
-from keywright.db import Storage, ask
+from keywright.db import Storage, run_read
 from keywright.events import store as event_store
 from keywright.identity import api_keys
 from keywright.identity import store as identity_store
@@ -42,7 +42,7 @@ def test_a_revoked_api_key_is_no_key_and_stays_in_the_list(storage: Storage) -> 
     revoke_api_key(storage, issued.api_key.id, LATER)
     with pytest.raises(CredentialsInvalid):
         caller_with(storage, issued.consumer_key, issued.consumer_secret)
-    assert [(one.name, one.revoked_at) for one in ask(storage, identity_store.list_api_keys)] == [
+    assert [(one.name, one.revoked_at) for one in run_read(storage, identity_store.list_api_keys)] == [
         ("shop", LATER)
     ]
 

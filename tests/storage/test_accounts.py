@@ -11,7 +11,7 @@ import pytest
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import LastAdministrator, SetupOver, UnknownLicense, UnknownUser, UserExists
-from keywright.db import ReadTransaction, Storage, WriteTransaction, ask, change
+from keywright.db import ReadTransaction, Storage, WriteTransaction, run_read, run_write
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.events.model import Event
@@ -74,7 +74,7 @@ def told(storage: Storage) -> list[tuple[str, Any]]:
 
 
 def signed_in(storage: Storage, now: datetime = NOW, token: str = TOKEN) -> SignedIn | None:
-    return ask(storage, lambda tx: find_signed_in(tx, token, now))
+    return run_read(storage, lambda tx: find_signed_in(tx, token, now))
 
 
 def save_sessions(storage: Storage, sessions: list[Session]) -> None:
@@ -82,7 +82,7 @@ def save_sessions(storage: Storage, sessions: list[Session]) -> None:
         for one in sessions:
             save_new_session(tx, one)
 
-    change(storage, save)
+    run_write(storage, save)
 
 
 @pytest.fixture
@@ -121,24 +121,24 @@ def test_a_user_is_found_by_name_and_by_number(storage: Storage, alice: User, bo
 
 
 def test_there_are_users_from_the_first_one_on(storage: Storage, executor: Executor) -> None:
-    assert not ask(storage, has_users)
+    assert not run_read(storage, has_users)
     (user,) = executor.execute([create_user("bob", Role.READER)])
-    assert ask(storage, has_users)
+    assert run_read(storage, has_users)
     executor.execute([change_user(user.id, is_disabled=True)])
-    assert ask(storage, has_users)
+    assert run_read(storage, has_users)
 
 
 def test_a_name_is_given_once(storage: Storage, executor: Executor, alice: User) -> None:
     outcomes = executor.execute([create_user("alice", Role.READER), create_user("bob"), create_user("bob")])
     assert [type(one) for one in outcomes] == [UserExists, User, UserExists]
-    assert len(ask(storage, list_users)) == 2
+    assert len(run_read(storage, list_users)) == 2
 
 
 def test_the_first_administrator_is_made_once(storage: Storage, executor: Executor) -> None:
     first = [create_user(name, only_first=True) for name in ("alice", "bob")]
     outcomes = executor.execute(first)
     assert [type(one) for one in outcomes] == [User, SetupOver]
-    assert [one.name for one in ask(storage, list_users)] == ["alice"]
+    assert [one.name for one in run_read(storage, list_users)] == ["alice"]
     assert [name for name, _ in told(storage)] == ["user.created"]
 
 
@@ -153,7 +153,7 @@ def test_of_two_first_administrators_at_once_one_is_made(open_again: Opener) -> 
     with ThreadPoolExecutor(len(storages)) as threads:
         outcomes = list(threads.map(make, range(len(storages))))
     assert sorted(type(one).__name__ for one in outcomes) == ["SetupOver"] * 3 + ["User"]
-    assert len(ask(storages[0], list_users)) == 1
+    assert len(run_read(storages[0], list_users)) == 1
 
 
 def test_what_is_changed_is_changed_and_told_and_nothing_else(
@@ -239,13 +239,13 @@ def test_of_two_administrators_who_demote_each_other_at_once_one_is_left(open_ag
 
 
 def is_good(storage: Storage, token: str, now: datetime) -> bool:
-    return ask(storage, lambda tx: is_setup_token(tx, token, now))
+    return run_read(storage, lambda tx: is_setup_token(tx, token, now))
 
 
 @pytest.fixture
 def token(storage: Storage) -> str:
     """A setup token of now."""
-    return ask(storage, lambda tx: setup_token(tx, NOW))
+    return run_read(storage, lambda tx: setup_token(tx, NOW))
 
 
 def test_the_link_is_good_for_thirty_minutes(storage: Storage, token: str) -> None:
@@ -289,7 +289,7 @@ def test_the_link_is_good_as_long_as_there_is_no_user(
     executor.execute([create_user("bob", Role.READER, only_first=True)])
     assert not is_good(storage, token, NOW)
     with pytest.raises(SetupOver):
-        ask(storage, lambda tx: setup_token(tx, NOW))
+        run_read(storage, lambda tx: setup_token(tx, NOW))
 
 
 # --- sessions ---------------------------------------------------------------------------------------
@@ -499,9 +499,9 @@ def beside(storage: Storage) -> Iterator[Storage]:
 def test_another_object_on_the_same_database_sees_what_is_acknowledged(
     storage: Storage, beside: Storage, executor: Executor
 ) -> None:
-    assert ask(beside, list_users) == []
+    assert run_read(beside, list_users) == []
     (user,) = executor.execute([create_user()])
-    assert ask(beside, list_users) == [user]
+    assert run_read(beside, list_users) == [user]
     with storage.read() as one, beside.read() as other:
         assert list_users(one) == list_users(other)
     assert open_executor(beside).execute([create_user("bob", only_first=True)])[0].code == "user.setup_over"
@@ -511,4 +511,4 @@ def test_another_object_needs_no_right_to_make_tables_and_stays_open_when_the_fi
     storage: Storage, beside: Storage, alice: User
 ) -> None:
     storage.close()
-    assert ask(beside, list_users) == [alice]
+    assert run_read(beside, list_users) == [alice]

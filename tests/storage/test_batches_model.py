@@ -28,7 +28,7 @@ from keywright.core.errors import (
     UnknownLicense,
     UnknownToken,
 )
-from keywright.db import ReadTransaction, Storage, ask
+from keywright.db import ReadTransaction, Storage, run_read
 from keywright.db.postgres import PostgresStorage
 from keywright.db.schema import events
 from keywright.licensing.activations import store as activation_store
@@ -245,7 +245,7 @@ class BatchesAgainstModel(RuleBasedStateMachine):
             assert said(outcome) == self.model.decide(command, token), command
 
     @rule(data=st.data())
-    def ask(self, data: st.DataObject) -> None:
+    def run_read(self, data: st.DataObject) -> None:
         token = st.none() | st.sampled_from([*self.tokens, TOKEN])
         asked = data.draw(st.lists(st.builds(validate, KEYS, token), min_size=1, max_size=8))
         for query, outcome in zip(asked, self.executor.query(asked), strict=True):
@@ -259,7 +259,7 @@ class BatchesAgainstModel(RuleBasedStateMachine):
 
     @invariant()
     def the_database_holds_what_the_model_holds(self) -> None:
-        licenses, records, happened = ask(self.storage, contents)
+        licenses, records, happened = run_read(self.storage, contents)
         assert happened == self.model.events
         assert {one.key for one in licenses} == set(self.model.sold)
         for license in licenses:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keywright.db import Storage, ask, open_storage
+from keywright.db import Storage, open_storage, run_read
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, Status
@@ -47,12 +47,12 @@ class Shelf:
         return matching(search, self.licenses)
 
     def find_page(self, search: Search, cursor: str | None = None, *, limit: int = 10, **asked: Any) -> Page:
-        return ask(
+        return run_read(
             self.storage, lambda tx: find_page(tx, search, cursor=cursor, limit=limit, now=NOW, **asked)
         )
 
     def find_ids(self, search: Search, **asked: Any) -> MatchingIds:
-        return ask(self.storage, lambda tx: find_matching_ids(tx, search, now=NOW, **asked))
+        return run_read(self.storage, lambda tx: find_matching_ids(tx, search, now=NOW, **asked))
 
 
 @pytest.fixture(scope="module")

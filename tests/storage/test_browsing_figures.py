@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from keywright.db import ReadTransaction, Storage, WriteTransaction, ask
+from keywright.db import ReadTransaction, Storage, WriteTransaction, run_read
 from keywright.db.bulk import inserting
 from keywright.db.schema import daily_counts, limit_refusals
 from keywright.events import store as event_store
@@ -39,7 +39,7 @@ def insert_refusals(tx: WriteTransaction, *refused: tuple[int, int, datetime]) -
 
 
 def an_overview(storage: Storage, **asked: Any) -> Overview:
-    return ask(storage, lambda tx: overview(tx, NOW, **asked))
+    return run_read(storage, lambda tx: overview(tx, NOW, **asked))
 
 
 def test_an_empty_database_has_an_overview(storage: Storage) -> None:
@@ -58,7 +58,7 @@ def test_an_empty_database_has_an_overview(storage: Storage) -> None:
 
 def test_the_figures_are_what_counting_every_license_gives(storage: Storage) -> None:
     stored = many_licenses_with_terms(storage, 200, seed=3)
-    found = ask(storage, lambda tx: count_figures(tx, NOW))
+    found = run_read(storage, lambda tx: count_figures(tx, NOW))
     licenses = [one.license for one in stored]
     until = NOW + timedelta(days=30)
     assert found == Figures(
@@ -144,7 +144,7 @@ def test_figures_are_counted_anew_after_a_minute_or_when_the_clock_was_put_back(
     recent = RecentFigures()
 
     def total_at(seconds: int) -> int:
-        return ask(storage, lambda tx: recent.get(tx, NOW + timedelta(seconds=seconds))).total
+        return run_read(storage, lambda tx: recent.get(tx, NOW + timedelta(seconds=seconds))).total
 
     assert total_at(0) == 0
     add()
@@ -177,7 +177,7 @@ def test_while_one_thread_counts_the_others_get_the_figures_there_are(
 ) -> None:
     one, other = open_again(), open_again()
     recent = RecentFigures()
-    ask(one, lambda tx: recent.get(tx, NOW))
+    run_read(one, lambda tx: recent.get(tx, NOW))
     is_counting, may_go_on = threading.Event(), threading.Event()
     count = of_figures.count_figures
 
@@ -188,13 +188,13 @@ def test_while_one_thread_counts_the_others_get_the_figures_there_are(
 
     monkeypatch.setattr(of_figures, "count_figures", count_slowly)
     later = NOW + timedelta(minutes=2)
-    counting = threading.Thread(target=lambda: ask(one, lambda tx: recent.get(tx, later)))
+    counting = threading.Thread(target=lambda: run_read(one, lambda tx: recent.get(tx, later)))
     counting.start()
     assert is_counting.wait(30)
-    assert ask(other, lambda tx: recent.get(tx, later)).as_of == NOW
+    assert run_read(other, lambda tx: recent.get(tx, later)).as_of == NOW
     may_go_on.set()
     counting.join(30)
-    assert ask(other, lambda tx: recent.get(tx, later)).as_of == later
+    assert run_read(other, lambda tx: recent.get(tx, later)).as_of == later
 
 
 def test_who_comes_first_together_counts_once(open_again: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +207,8 @@ def test_who_comes_first_together_counts_once(open_again: Opener, monkeypatch: p
 
     monkeypatch.setattr(of_figures, "count_figures", count_and_note)
     threads = [
-        threading.Thread(target=lambda one=one: ask(one, lambda tx: recent.get(tx, NOW))) for one in storages
+        threading.Thread(target=lambda one=one: run_read(one, lambda tx: recent.get(tx, NOW)))
+        for one in storages
     ]
     for thread in threads:
         thread.start()
@@ -221,7 +222,7 @@ def test_many_are_counted_behind_who_asks_and_only_once(storage: Storage, add: A
     recent = RecentFigures(many=0, enqueue=asked.append)
 
     def total_at(seconds: int) -> int:
-        return ask(storage, lambda tx: recent.get(tx, NOW + timedelta(seconds=seconds))).total
+        return run_read(storage, lambda tx: recent.get(tx, NOW + timedelta(seconds=seconds))).total
 
     add()
     # There are none to be given out: who comes first waits.
@@ -229,7 +230,7 @@ def test_many_are_counted_behind_who_asks_and_only_once(storage: Storage, add: A
     add()
     assert [total_at(60), total_at(61)] == [1, 1]
     assert len(asked) == 1
-    ask(storage, asked[0])
+    run_read(storage, asked[0])
     assert recent.are_recent(NOW + timedelta(seconds=61))
     assert (total_at(61), len(asked)) == (2, 1)
 
@@ -241,18 +242,18 @@ def test_figures_can_be_asked_for_before_anybody_waits_for_them(storage: Storage
     recent.refresh(NOW)
     recent.refresh(NOW)
     assert len(asked) == 1
-    ask(storage, asked[0])
+    run_read(storage, asked[0])
     recent.refresh(NOW)
     assert len(asked) == 1
     add()
-    assert ask(storage, lambda tx: recent.get(tx, NOW)).total == 1
+    assert run_read(storage, lambda tx: recent.get(tx, NOW)).total == 1
 
 
 def test_what_was_to_be_counted_and_was_not_is_asked_for_again(storage: Storage, add: Any) -> None:
     asked: list[Callable[[ReadTransaction], None]] = []
     recent = RecentFigures(many=0, enqueue=asked.append)
     add()
-    ask(storage, lambda tx: recent.get(tx, NOW))
+    run_read(storage, lambda tx: recent.get(tx, NOW))
     for seconds in (60, 69, 70, 79, 80):
         recent.refresh(NOW + timedelta(seconds=seconds))
     assert len(asked) == 3
@@ -267,5 +268,5 @@ def test_after_counting_failed_the_next_counts(storage: Storage, monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr(of_figures, "count_figures", fail)
         with pytest.raises(RuntimeError):
-            ask(storage, lambda tx: recent.get(tx, NOW))
-    assert ask(storage, lambda tx: recent.get(tx, NOW)).total == 0
+            run_read(storage, lambda tx: recent.get(tx, NOW))
+    assert run_read(storage, lambda tx: recent.get(tx, NOW)).total == 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from keywright.db import Storage, ask
+from keywright.db import Storage, run_read
 from keywright.events import store as event_store
 from keywright.search import event_pages
 from keywright.search.event_pages import EventPage, list_events
@@ -28,7 +28,7 @@ def happened(storage: Storage) -> list[EventRecord]:
             tx,
             [an_event(name=name, license_id=number % 2, actor="user:1") for number, name in enumerate(names)],
         )
-    found = ask(storage, lambda tx: list_events(tx, limit=1_000)).events
+    found = run_read(storage, lambda tx: list_events(tx, limit=1_000)).events
     assert len(found) == 200
     return list(found)
 
@@ -77,5 +77,5 @@ def test_the_latest_events_of_an_overview_are_as_many_as_without(
     storage: Storage, happened: list[EventRecord]
 ) -> None:
     expected = [one for one in happened if one.event.name not in HIDDEN][:10]
-    assert list(ask(storage, lambda tx: overview(tx, NOW, without="user.")).latest_events) == expected
-    assert list(ask(storage, lambda tx: overview(tx, NOW)).latest_events) == happened[:10]
+    assert list(run_read(storage, lambda tx: overview(tx, NOW, without="user.")).latest_events) == expected
+    assert list(run_read(storage, lambda tx: overview(tx, NOW)).latest_events) == happened[:10]

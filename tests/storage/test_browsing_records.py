@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from keywright.db import Storage, ask
+from keywright.db import Storage, run_read
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.licensing.activations import store as activation_store
@@ -20,7 +20,7 @@ from tests.makers import NOW, a_license, an_activation, an_event
 
 
 def details(storage: Storage, license_id: int) -> LicenseDetails | None:
-    return ask(storage, lambda tx: get_license(tx, license_id))
+    return run_read(storage, lambda tx: get_license(tx, license_id))
 
 
 def test_a_license_comes_with_its_activations_the_active_and_the_latest_first(storage: Storage) -> None:
@@ -173,7 +173,7 @@ def test_all_pages_of_events_together_are_what_is_asked_for(
     ],
 )
 def test_what_cannot_be_is_not_found(storage: Storage, asked: dict[str, Any]) -> None:
-    found = ask(storage, lambda tx: list_events(tx, limit=5, **asked))
+    found = run_read(storage, lambda tx: list_events(tx, limit=5, **asked))
     assert found == EventPage((), None, is_incomplete=False)
 
 

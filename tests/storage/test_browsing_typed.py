@@ -2,7 +2,7 @@
 
 import pytest
 
-from keywright.db import Storage, ask
+from keywright.db import Storage, run_read
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import save_name
@@ -120,18 +120,18 @@ def test_a_name_that_was_given_to_a_number_is_found(storage: Storage) -> None:
         )
         for kind, number in ((NameKind.CUSTOMER, 9), (NameKind.CUSTOMER, 10), (NameKind.PRODUCT, 17)):
             save_name(tx, kind, number, "Grace Hopper")
-    found = ask(storage, lambda tx: interpret(tx, " Grace Hopper "))
+    found = run_read(storage, lambda tx: interpret(tx, " Grace Hopper "))
     # Customer 10 has no license.
     assert [(one.kind, one.search) for one in found] == [
         ("customer", Search(customer_id=9)),
         ("product", Search(product_id=17)),
     ]
-    assert ask(storage, lambda tx: interpret(tx, "Grace")) == ()
+    assert run_read(storage, lambda tx: interpret(tx, "Grace")) == ()
 
 
 def test_a_customer_who_is_called_by_their_number_is_found_once(storage: Storage) -> None:
     with storage.write() as tx:
         insert(tx, [LicenseWithTerms(a_license(id=1, key="A", customer_id=9), frozenset())])
         save_name(tx, NameKind.CUSTOMER, 9, "9")
-    found = ask(storage, lambda tx: interpret(tx, "9"))
+    found = run_read(storage, lambda tx: interpret(tx, "9"))
     assert [one.kind for one in found] == ["customer"]

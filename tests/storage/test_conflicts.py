@@ -26,9 +26,9 @@ from keywright.core.errors import (
     Unavailable,
     UserExists,
 )
-from keywright.db import Storage, WriteTransaction, ask, change, session
+from keywright.db import Storage, WriteTransaction, run_read, run_write, session
 from keywright.db.postgres import PostgresStorage
-from keywright.db.retry import MOST_REPEATS
+from keywright.db.retry import MAX_RETRIES
 from keywright.engine.executor import Executor
 from keywright.engine.idempotency import IdempotencyRecord
 from keywright.events import store as event_store
@@ -309,7 +309,7 @@ def test_after_a_lock_timeout_it_is_looked_who_holds_the_lock_and_tried_again_tw
 
 
 def test_nothing_is_repeated_more_than_five_times() -> None:
-    assert max(times for _, times in REPEATED) == MOST_REPEATS == 5
+    assert max(times for _, times in REPEATED) == MAX_RETRIES == 5
 
 
 @pytest.mark.parametrize("state", ["22003", "23514", "23502", "42501"])
@@ -333,7 +333,7 @@ def test_a_change_between_reading_and_locking_is_noticed(
         tried.append("tried")
         return license_store.lock_licenses(tx, [KEY])[0].times_activated
 
-    assert change(storage, work) == 1
+    assert run_write(storage, work) == 1
     # One that sees a single moment is run again; another sees what is there when it looks.
     assert len(tried) == (1 if database == "postgresql" else 2)
 
@@ -435,7 +435,7 @@ def test_an_api_key_is_revoked_by_one_and_known_as_such_to_the_other(open_again:
     one, other = open_again(), open_again()
     issued = issue_api_key(one, "shop", Permissions.READ, NOW)
     revoke_api_key(other, issued.api_key.id, LATER)
-    assert [key.revoked_at for key in ask(one, identity_store.list_api_keys)] == [LATER]
+    assert [key.revoked_at for key in run_read(one, identity_store.list_api_keys)] == [LATER]
 
 
 def test_a_reader_is_not_held_up_by_those_who_write(storage: Storage, open_again: Opener) -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from keywright.db import ReadTransaction, Storage, ask, change
+from keywright.db import ReadTransaction, Storage, run_read, run_write
 from keywright.db.migrate import HEAD
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
@@ -18,7 +18,7 @@ MIDNIGHT = datetime(2026, 1, 15, tzinfo=UTC)
 
 
 def happened(storage: Storage, *moments: datetime, **fields: Any) -> None:
-    change(
+    run_write(
         storage,
         lambda tx: event_store.save_events(tx, [an_event(occurred_at=one, **fields) for one in moments]),
     )
@@ -32,7 +32,7 @@ def of_day(storage: Storage, day: date, **asked: Any) -> list[datetime]:
         def question(tx: ReadTransaction, before: int | None = before) -> EventPage:
             return event_pages.list_events(tx, day=day, before_id=before, limit=3, **asked)
 
-        page = ask(storage, question)
+        page = run_read(storage, question)
         found += [one.event.occurred_at for one in page.events]
         before = page.before_id
         if before is None:
@@ -63,10 +63,10 @@ def test_clocks_may_be_some_minutes_apart(storage: Storage) -> None:
 
 def test_an_event_is_found_by_its_moment_in_few_steps(storage: Storage) -> None:
     happened(storage, *(NOW + timedelta(minutes=minute) for minute in range(1000)))
-    first = ask(storage, lambda tx: find_first_event_id(tx, NOW))
+    first = run_read(storage, lambda tx: find_first_event_id(tx, NOW))
     for minute in (0, 1, 500, 999, 1000):
         moment = NOW + timedelta(minutes=minute)
-        assert ask(storage, partial(find_first_event_id, moment=moment)) == first + minute
+        assert run_read(storage, partial(find_first_event_id, moment=moment)) == first + minute
 
 
 def test_kinds_and_people_can_be_asked_for_by_their_beginning(storage: Storage) -> None:
@@ -75,7 +75,7 @@ def test_kinds_and_people_can_be_asked_for_by_their_beginning(storage: Storage) 
     happened(storage, NOW, name="name.saved", actor="client")
 
     def names(**asked: Any) -> list[str]:
-        page = ask(storage, lambda tx: event_pages.list_events(tx, **asked, limit=9))
+        page = run_read(storage, lambda tx: event_pages.list_events(tx, **asked, limit=9))
         return sorted(one.event.name for one in page.events)
 
     assert names(name="license.") == ["license.created"]
@@ -85,7 +85,7 @@ def test_kinds_and_people_can_be_asked_for_by_their_beginning(storage: Storage) 
 
 
 def test_a_database_says_what_it_is(storage: Storage, database: str) -> None:
-    measured = ask(storage, measuring.measure)
+    measured = run_read(storage, measuring.measure)
     assert measured.kind == database
     assert measured.revision == HEAD
     assert measured.version.replace(".", "").isdigit()
@@ -97,7 +97,7 @@ def test_sessions_are_counted_as_long_as_they_are_good(storage: Storage, executo
     executor.execute([start_session(user.id), start_session(user.id, TOKEN[::-1])])
 
     def count(seen_after: datetime, created_after: datetime) -> int:
-        return ask(
+        return run_read(
             storage,
             lambda tx: measuring.count_sessions(tx, seen_after=seen_after, created_after=created_after),
         )

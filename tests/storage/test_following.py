@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import delete as deleted_from
 from sqlalchemy import select
 
-from keywright.db import Storage, WriteTransaction, ask, change
+from keywright.db import Storage, WriteTransaction, run_read, run_write
 from keywright.db.schema import events, limit_refusals
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
@@ -72,7 +72,7 @@ def a_past(storage: Storage, *, licenses: int, activations: int) -> None:
             )
         tx.save_numbers()
 
-    change(storage, insert_all)
+    run_write(storage, insert_all)
 
 
 def _a_place(license_id: int, number: int) -> Activation:
@@ -179,7 +179,7 @@ def test_a_deleted_license_is_found_no_more(executor: Executor, storage: Storage
     executor.execute([delete("a")])
     follow_all(executor)
     assert {license_id for _, license_id, _ in found_terms(storage)} == {2}
-    assert ask(storage, lambda tx: tx.connection.execute(select(limit_refusals)).all()) == []
+    assert run_read(storage, lambda tx: tx.connection.execute(select(limit_refusals)).all()) == []
     assert_followed(storage)
 
 
@@ -294,10 +294,10 @@ def test_following_goes_on_where_it_was_left(open_again: Opener, storage: Storag
 
 def test_events_that_are_gone_are_no_reason_to_stop(executor: Executor, storage: Storage) -> None:
     executor.execute([create("a"), activate("a"), create("b")])
-    change(storage, lambda tx: tx.connection.execute(deleted_from(events).where(events.c.id.in_([1, 3]))))
+    run_write(storage, lambda tx: tx.connection.execute(deleted_from(events).where(events.c.id.in_([1, 3]))))
     follow_all(executor)
     executor.execute([create("c"), create("d"), activate("d")])
-    change(storage, lambda tx: tx.connection.execute(deleted_from(events).where(events.c.id.in_([4, 5]))))
+    run_write(storage, lambda tx: tx.connection.execute(deleted_from(events).where(events.c.id.in_([4, 5]))))
     follow_all(executor)
     assert sum(term.startswith("t") for term in terms(storage)) == 2
     assert lag(storage).behind == 0
@@ -305,10 +305,10 @@ def test_events_that_are_gone_are_no_reason_to_stop(executor: Executor, storage:
 
 def test_an_event_of_no_license_adds_no_search_term(executor: Executor, storage: Storage) -> None:
     follow_all(executor)
-    change(storage, lambda tx: event_store.save_events(tx, [an_event(license_id=99, activation_id=5)]))
+    run_write(storage, lambda tx: event_store.save_events(tx, [an_event(license_id=99, activation_id=5)]))
     follow_all(executor)
     assert found_terms(storage) == []
-    assert ask(storage, newest_event) == 1
+    assert run_read(storage, newest_event) == 1
 
 
 def test_an_empty_database_is_followed_at_once(executor: Executor, storage: Storage) -> None:

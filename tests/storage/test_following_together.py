@@ -15,7 +15,7 @@ import pytest
 
 from keywright.core.command import Command
 from keywright.core.errors import StoreBusy
-from keywright.db import Storage, ask
+from keywright.db import Storage, run_read
 from keywright.engine.executor import Executor
 from keywright.registry import open_executor
 from keywright.search.terms_store import Checkpoints, find_checkpoints
@@ -100,7 +100,7 @@ while True:
 
 
 def _has_moved(storage: Storage, before: Checkpoints | None) -> bool:
-    return ask(storage, find_checkpoints) != before
+    return run_read(storage, find_checkpoints) != before
 
 
 def test_whoever_is_killed_while_following_has_followed_each_event_once_or_not_at_all(
@@ -111,7 +111,7 @@ def test_whoever_is_killed_while_following_has_followed_each_event_once_or_not_a
     for number in range(2):
         commands = [activate("a", label=f"{number} {one}") for one in range(60)]
         executor.execute([*commands, activate("b"), deactivate_all("b")])
-        before = ask(storage, find_checkpoints)
+        before = run_read(storage, find_checkpoints)
         with subprocess.Popen([sys.executable, "-c", _FOLLOWER, url], stdout=subprocess.PIPE) as follower:
             wait_until(partial(_has_moved, storage, before), "some steps")
             follower.send_signal(signal.SIGKILL)

@@ -9,7 +9,7 @@ import pytest
 
 from keywright.core.command import Command, Query, Rerouted
 from keywright.core.errors import UnknownToken
-from keywright.db import Storage, WriteTransaction, change
+from keywright.db import Storage, WriteTransaction, run_write
 from keywright.db.schema import pruned_activations
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
@@ -62,7 +62,7 @@ def a_history(
         license_store.save_new_licenses(tx, [license])
         activation_store.save_new_activations(tx, records)
 
-    change(storage, insert)
+    run_write(storage, insert)
     return records
 
 

@@ -18,7 +18,7 @@ from keywright.core.errors import (
     UnknownJob,
 )
 from keywright.core.parsing import MAX_COUNT
-from keywright.db import Storage, ask
+from keywright.db import Storage, run_read
 from keywright.engine.executor import Executor
 from keywright.jobs import orders
 from keywright.jobs import store as job_store
@@ -72,7 +72,7 @@ def orderer(storage: Storage) -> None:
 
 def licenses(storage: Storage) -> list[License]:
     """Every license, oldest first."""
-    return ask(
+    return run_read(
         storage, lambda tx: license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=100_000)
     )
 
@@ -139,7 +139,7 @@ def test_an_order_that_makes_no_sense_is_refused(
     with pytest.raises(InvalidParameters) as refusal:
         decided(executor, command)
     assert list(refusal.value.reasons) == [field]
-    assert ask(storage, lambda tx: job_store.list_jobs(tx, before_id=None, limit=9)) == []
+    assert run_read(storage, lambda tx: job_store.list_jobs(tx, before_id=None, limit=9)) == []
 
 
 def test_an_order_for_a_generator_that_is_not_there_is_refused(executor: Executor) -> None:
@@ -156,8 +156,10 @@ def test_no_more_orders_are_taken_than_can_wait(executor: Executor) -> None:
 
 def test_jobs_are_listed_latest_first_piece_by_piece(executor: Executor, storage: Storage) -> None:
     started = executor.execute([start(a_change("delete"))] * 5)[::-1]
-    assert ask(storage, lambda tx: job_store.list_jobs(tx, before_id=None, limit=3)) == started[:3]
-    assert ask(storage, lambda tx: job_store.list_jobs(tx, before_id=started[2].id, limit=3)) == started[3:]
+    assert run_read(storage, lambda tx: job_store.list_jobs(tx, before_id=None, limit=3)) == started[:3]
+    assert (
+        run_read(storage, lambda tx: job_store.list_jobs(tx, before_id=started[2].id, limit=3)) == started[3:]
+    )
 
 
 # --- claims ---------------------------------------------------------------------------------------
@@ -234,7 +236,7 @@ def test_jobs_take_turns(executor: Executor, storage: Storage) -> None:
 
 def test_a_job_that_has_ended_is_not_claimed(executor: Executor, storage: Storage) -> None:
     worked_through(executor, storage, a_change("delete"))
-    assert ask(storage, job_store.list_claims) == []
+    assert run_read(storage, job_store.list_claims) == []
     assert decided(executor, claim(storage, LATER)) is None
 
 

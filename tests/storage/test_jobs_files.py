@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select, update
 
 from keywright.core.errors import FileGone, UnknownJob
-from keywright.db import Storage, ask
+from keywright.db import Storage, run_read
 from keywright.db.schema import job_file_chunks
 from keywright.engine.executor import Executor
 from keywright.jobs import files as job_files
@@ -53,7 +53,7 @@ def orderer(storage: Storage) -> None:
 
 
 def read(storage: Storage, job_id: int) -> bytes:
-    return b"".join(job_files.read_file(lambda question: ask(storage, question), job_id))
+    return b"".join(job_files.read_file(lambda question: run_read(storage, question), job_id))
 
 
 def rows(storage: Storage, search: Search = ALL) -> list[dict[str, str]]:
@@ -87,7 +87,7 @@ def chunks(storage: Storage) -> list[tuple[int, int]]:
 
 def forget(executor: Executor, storage: Storage, before: Any) -> None:
     """What a server does now and then."""
-    while (job_id := ask(storage, lambda tx: job_store.find_job_with_old_file(tx, before))) is not None:
+    while (job_id := run_read(storage, lambda tx: job_store.find_job_with_old_file(tx, before))) is not None:
         decided(executor, PurgeJobFile(**by_user(), job_id=job_id))
 
 
@@ -228,7 +228,7 @@ def test_the_file_says_what_the_list_says(executor: Executor, storage: Storage) 
     executor.execute([create(f"KEY-{n}", n or None, product_id=n % 2, status=n % 5 + 1) for n in range(60)])
     executor.execute([activate("KEY-3"), activate("KEY-13"), activate("KEY-13")])
     search = Search(product_id=1, status=Status.INACTIVE)
-    page = ask(storage, lambda tx: find_page(tx, search, cursor=None, limit=100, now=NOW))
+    page = run_read(storage, lambda tx: find_page(tx, search, cursor=None, limit=100, now=NOW))
     listed = sorted(page.licenses, key=lambda one: one.id)
     assert [
         (row["id"], row["license_key"], row["times_activated"], row["times_activated_max"], row["status"])
@@ -289,7 +289,7 @@ def test_a_file_is_forgotten_a_day_after_it_was_made(executor: Executor, storage
     assert job.finished_at == NOW
     forget(executor, storage, NOW)
     assert len(chunks(storage)) == 25
-    reading = job_files.read_file(lambda question: ask(storage, question), job.id)
+    reading = job_files.read_file(lambda question: run_read(storage, question), job.id)
     next(reading)
     forget(executor, storage, NOW + timedelta(seconds=1))
     assert chunks(storage) == []
@@ -304,7 +304,7 @@ def test_a_file_that_goes_while_it_is_read_ends_too_early_and_has_no_gap(
 ) -> None:
     executor.execute([create(f"KEY-{number:05d}") for number in range(25 * ROWS_PER_STEP)])
     job = exported(storage)
-    reading = job_files.read_file(lambda question: ask(storage, question), job.id)
+    reading = job_files.read_file(lambda question: run_read(storage, question), job.id)
     file = next(reading) + next(reading)
     assert decided(executor, PurgeJobFile(**by_user(), job_id=job.id)) == 20
     file += b"".join(until_gone(reading))

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import insert
 
 from keywright.core.errors import UnknownJob
-from keywright.db import Storage, ask
+from keywright.db import Storage, run_read
 from keywright.db.schema import jobs as table
 from keywright.engine.executor import Executor
 from keywright.jobs import store
@@ -28,9 +28,13 @@ def orderer(storage: Storage) -> None:
 
 def test_the_page_before_one_has_the_next_jobs_latest_first(executor: Executor, storage: Storage) -> None:
     started = executor.execute([start(a_change("delete"))] * 5)[::-1]
-    assert ask(storage, lambda tx: store.list_next_jobs(tx, after_id=started[4].id, limit=3)) == started[1:4]
-    assert ask(storage, lambda tx: store.list_next_jobs(tx, after_id=started[1].id, limit=3)) == started[:1]
-    assert ask(storage, lambda tx: store.list_next_jobs(tx, after_id=started[0].id, limit=3)) == []
+
+    def list_next(job: Job) -> list[Job]:
+        return run_read(storage, lambda tx: store.list_next_jobs(tx, after_id=job.id, limit=3))
+
+    assert list_next(started[4]) == started[1:4]
+    assert list_next(started[1]) == started[:1]
+    assert list_next(started[0]) == []
 
 
 def forget(executor: Executor, before: datetime) -> int:
@@ -40,11 +44,11 @@ def forget(executor: Executor, before: datetime) -> int:
 
 
 def is_there(storage: Storage, job: Job) -> bool:
-    return ask(storage, lambda tx: store.find_job(tx, job.id)) is not None
+    return run_read(storage, lambda tx: store.find_job(tx, job.id)) is not None
 
 
 def has_old(storage: Storage) -> bool:
-    return ask(storage, lambda tx: store.has_old_jobs(tx, SOON))
+    return run_read(storage, lambda tx: store.has_old_jobs(tx, SOON))
 
 
 def test_a_job_is_forgotten_that_ended_before_and_no_other(executor: Executor, storage: Storage) -> None:
@@ -53,7 +57,7 @@ def test_a_job_is_forgotten_that_ended_before_and_no_other(executor: Executor, s
     decided(executor, cancel(canceled.id))
     new = worked_through(executor, storage, a_change("disable"), now=LATER)
     waiting = decided(executor, start(a_change("disable")))
-    assert not ask(storage, lambda tx: store.has_old_jobs(tx, NOW))
+    assert not run_read(storage, lambda tx: store.has_old_jobs(tx, NOW))
     assert forget(executor, NOW) == 0
     assert has_old(storage)
     assert forget(executor, SOON) == 2
@@ -95,5 +99,5 @@ def test_some_are_forgotten_at_a_time_and_all_in_the_end(executor: Executor, sto
         forgotten.append(forget(executor, SOON))
     assert sum(forgotten) == 399 - MAX_UNFINISHED
     assert max(forgotten) < 50
-    assert not ask(storage, lambda tx: store.list_next_jobs(tx, after_id=MAX_UNFINISHED, limit=1))
-    assert len(ask(storage, lambda tx: store.list_jobs(tx, before_id=None, limit=500))) == MAX_UNFINISHED
+    assert not run_read(storage, lambda tx: store.list_next_jobs(tx, after_id=MAX_UNFINISHED, limit=1))
+    assert len(run_read(storage, lambda tx: store.list_jobs(tx, before_id=None, limit=500))) == MAX_UNFINISHED

@@ -5,12 +5,13 @@ import io
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
 from keywright.core.errors import UnknownLicense
-from keywright.db import Storage, ask
+from keywright.db import Storage, run_read
 from keywright.engine.executor import Executor
 from keywright.jobs import files as job_files
 from keywright.jobs.model import JobState
@@ -90,7 +91,7 @@ def filled(executor: Executor, search: Search, amount: int, **fields: Any) -> No
 
 
 def licenses(storage: Storage) -> dict[int, License]:
-    found = ask(
+    found = run_read(
         storage, lambda tx: license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=10_000)
     )
     return {one.id: one for one in found}
@@ -123,7 +124,7 @@ def test_a_license_that_matches_no_more_is_not_exported(
     decided(executor, start(Export(search=search)))
     work = Work(executor, storage)
     # What comes next is known before something happens to it.
-    ask(storage, lambda tx: work._plan._look_ahead(tx, Export(search=search), 0))
+    run_read(storage, lambda tx: work._plan._look_ahead(tx, Export(search=search), 0))
     happens(executor)
     (job,) = work.steps()
     assert (job.state, job.done, job.total) == (JobState.DONE, 2, 2)
@@ -132,7 +133,7 @@ def test_a_license_that_matches_no_more_is_not_exported(
 
 def exported(storage: Storage, job_id: int) -> list[str]:
     """The numbers of the licenses in the file."""
-    file = b"".join(job_files.read_file(lambda question: ask(storage, question), job_id)).decode("utf-8-sig")
+    file = b"".join(job_files.read_file(partial(run_read, storage), job_id)).decode("utf-8-sig")
     return [row["id"] for row in csv.DictReader(io.StringIO(file, newline=""))]
 
 
@@ -149,7 +150,7 @@ def test_what_was_looked_for_long_before_is_judged_again(executor: Executor, sto
         pass
     (left,) = licenses(storage).values()
     assert (work.job.done, work.job.refused) == (amount, 1)
-    assert ask(storage, lambda tx: activation_store.list_activations(tx, [left.id])) == {
+    assert run_read(storage, lambda tx: activation_store.list_activations(tx, [left.id])) == {
         left.id: list(record.activations)
     }
 

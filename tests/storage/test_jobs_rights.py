@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import delete
 
-from keywright.db import Storage, ask, change
+from keywright.db import Storage, run_read, run_write
 from keywright.db.schema import users
 from keywright.engine.executor import Executor
 from keywright.identity.model import Role
@@ -28,7 +28,9 @@ def orderer(storage: Storage, executor: Executor) -> None:
 
 def count(storage: Storage) -> int:
     return len(
-        ask(storage, lambda tx: license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=100_000))
+        run_read(
+            storage, lambda tx: license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=100_000)
+        )
     )
 
 
@@ -72,7 +74,7 @@ def test_a_user_who_may_only_look_by_now_has_nothing_changed(executor: Executor,
 
 def test_a_user_who_is_gone_has_nothing_changed(executor: Executor, storage: Storage) -> None:
     decided(executor, start(a_change("delete")))
-    change(storage, lambda tx: tx.connection.execute(delete(users)))
+    run_write(storage, lambda tx: tx.connection.execute(delete(users)))
     (job,) = Work(executor, storage).steps()
     assert (job.state, job.messages) == (JobState.STOPPED, "The user who ordered it is not there any more.")
     assert count(storage) == LICENSES

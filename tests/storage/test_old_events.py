@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError
-from keywright.db import Storage, ask, change
+from keywright.db import Storage, run_read, run_write
 from keywright.db.schema import events
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
@@ -66,13 +66,13 @@ def happened(storage: Storage, license_id: int, days: list[int], **fields: Any) 
         an_event(license_id=license_id, occurred_at=NOW + n * DAY, activation_id=i, **fields)
         for i, n in enumerate(days)
     ]
-    change(storage, lambda tx: event_store.save_events(tx, some))
+    run_write(storage, lambda tx: event_store.save_events(tx, some))
 
 
 def left(storage: Storage, license_id: int) -> list[tuple[int, int | None]]:
     """The days and activations of the license's events, oldest first."""
     query = select(events.c.occurred_at, events.c.activation_id).where(events.c.license_id == license_id)
-    found = ask(storage, lambda tx: tx.connection.execute(query.order_by(events.c.id)).all())
+    found = run_read(storage, lambda tx: tx.connection.execute(query.order_by(events.c.id)).all())
     return [((at - int(NOW.timestamp())) // 86_400, number) for at, number in found]
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sqlalchemy import Table, select
 
 from keywright.core.command import Context
-from keywright.db import Storage, ask
+from keywright.db import Storage, run_read
 from keywright.db.schema import activations, catalog_names, events, licenses, search_terms
 from keywright.engine.executor import Executor
 from keywright.events.model import Event
@@ -42,7 +42,9 @@ def everything(storage: Storage) -> str:
     """All rows of the tables that a customer is in."""
 
     def rows(table: Table) -> str:
-        return ask(storage, lambda tx: repr([tuple(row) for row in tx.connection.execute(select(table))]))
+        return run_read(
+            storage, lambda tx: repr([tuple(row) for row in tx.connection.execute(select(table))])
+        )
 
     return "\n".join(rows(one) for one in (activations, events, search_terms, catalog_names))
 
@@ -62,13 +64,15 @@ def forget(executor: Executor, storage: Storage, *, after_days: int = 90) -> int
     before, after, steps = NOW + 100 * DAY - after_days * DAY, (0, ""), 0
     while True:
         steps += 1
-        places = ask(storage, partial(personal_data.find_old_places, before=before, after=after, limit=3))
+        places = run_read(
+            storage, partial(personal_data.find_old_places, before=before, after=after, limit=3)
+        )
         command = PurgeAddresses(
             context=Context(NOW + 100 * DAY, an_origin()), before=before, places=tuple(places.found)
         )
         looked_at = decided(executor, command)
         if places.after is None and not looked_at:
-            assert not ask(storage, lambda tx: personal_data.has_old_events(tx, before))
+            assert not run_read(storage, lambda tx: personal_data.has_old_events(tx, before))
             return steps
         after = places.after or after
 
@@ -136,7 +140,7 @@ def test_a_place_that_was_taken_again_meanwhile_is_left_as_it_is(
     token = activated(executor, "KEY").token
     executor.execute([deactivate(token, "KEY")])
     before = NOW + DAY
-    places = ask(storage, lambda tx: personal_data.find_old_places(tx, before, after=(0, ""), limit=9))
+    places = run_read(storage, lambda tx: personal_data.find_old_places(tx, before, after=(0, ""), limit=9))
     assert places.found == [(1, token)]
     executor.execute([reactivate(token, "KEY", now=NOW + 2 * DAY)])
     command = PurgeAddresses(context=Context(before, an_origin()), before=before, places=tuple(places.found))
@@ -180,7 +184,7 @@ def test_of_an_erased_customer_nothing_is_left_but_licenses_and_counters(
 ) -> None:
     monkeypatch.setattr(personal_data, "AT_ONCE", 2)
     query = select(licenses)
-    before = ask(storage, lambda tx: tx.connection.execute(query).all())
+    before = run_read(storage, lambda tx: tx.connection.execute(query).all())
     tokens = records(executor, "D-1").keys()
     assert erase(executor) > 2
     left = everything(storage)
@@ -189,7 +193,7 @@ def test_of_an_erased_customer_nothing_is_left_but_licenses_and_counters(
     assert left.count(THEIRS.ip_address) == 1
     follow_all(executor)
     assert_followed(storage)
-    assert ask(storage, lambda tx: tx.connection.execute(query).all()) == before
+    assert run_read(storage, lambda tx: tx.connection.execute(query).all()) == before
     assert records(executor, "D-1").keys() == tokens
     assert [one.name for one in events_of(storage, 1)] == ["license.created", *["license.activated"] * 2]
 
@@ -214,7 +218,7 @@ def test_an_erasure_is_written_down_once(executor: Executor, storage: Storage) -
 
 @pytest.mark.usefixtures("dora")
 def test_a_customer_gets_all_that_is_stored_about_them(executor: Executor, storage: Storage) -> None:
-    found = ask(storage, lambda tx: personal_data.find_customer_data(tx, CUSTOMER))
+    found = run_read(storage, lambda tx: personal_data.find_customer_data(tx, CUSTOMER))
     assert found.name == "Dora D. CANARY"
     assert [one.details for one in found.namings] == [
         {"kind": "customer", "number": CUSTOMER, "name": [None, "Dora CANARY"]},

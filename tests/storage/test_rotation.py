@@ -12,7 +12,7 @@ from sqlalchemy import select, update
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import KeywrightError, LicenseKeyTaken, StoreConflict, StoreError, StoreUnavailable
-from keywright.db import Storage, ask, change, open_storage, sealed
+from keywright.db import Storage, open_storage, run_read, run_write, sealed
 from keywright.db.schema import licenses
 from keywright.db.secret_ids import SecretIds, find_secret_ids
 from keywright.jobs import store as jobs
@@ -121,7 +121,7 @@ def test_each_key_is_found_and_is_taken_at_every_step_of_a_rotation(url: str) ->
 def test_nothing_that_was_sealed_needs_the_old_secret_after_a_rotation(url: str) -> None:
     with opened(url, KEY_RING) as storage:
         fill(storage)
-        change(storage, lambda tx: jobs.save_chunk(tx, 7, 2, b"a piece"))
+        run_write(storage, lambda tx: jobs.save_chunk(tx, 7, 2, b"a piece"))
     rotate(url)
     with opened(url, NEW) as storage, storage.read() as tx:
         for one in sealed.ALL:
@@ -212,7 +212,7 @@ def test_a_rotation_does_not_begin_while_a_process_knows_the_old_secret_only(url
         open_executor(storage).query([validate("A")])
         with pytest.raises(StoreError, match=r"do not know the new secret|is in use"):
             start(url)
-        assert ask(storage, lambda tx: find_secret_ids(tx.connection)) == SecretIds(KEY_RING.secret_id)
+        assert run_read(storage, lambda tx: find_secret_ids(tx.connection)) == SecretIds(KEY_RING.secret_id)
         open_executor(storage).execute([create("B")])
     start(url)
 
@@ -223,9 +223,9 @@ def test_a_process_that_missed_the_rotation_can_no_longer_use_the_database(url: 
         late.close()
         start(url)
         with pytest.raises(StoreUnavailable, match="the new secret is at hand"):
-            ask(late, lambda tx: find_secret_ids(tx.connection))
+            run_read(late, lambda tx: find_secret_ids(tx.connection))
         with pytest.raises(StoreUnavailable, match="missing"):
-            change(late, lambda tx: find_secret_ids(tx.connection))
+            run_write(late, lambda tx: find_secret_ids(tx.connection))
     for wrong in (KEY_RING, NEW):
         with pytest.raises(StoreError, match=r"is being rotated, .*previous_secret"):
             open_storage(url, wrong)
@@ -249,7 +249,7 @@ def test_values_that_neither_secret_reads_are_counted_and_left_alone(url: str) -
     start(url)
     with opened(url) as storage:
         damage = update(licenses).where(licenses.c.id == 2).values(sealed_key=os.urandom(40))
-        change(storage, lambda tx: tx.connection.execute(damage).rowcount)
+        run_write(storage, lambda tx: tx.connection.execute(damage).rowcount)
         assert reseal(storage, ignore_progress).unreadable == 1
         (finding,) = [one for one in examine(storage, lambda _: None) if one.code == "key.unsound"]
         assert finding.license_id == 2

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sqlalchemy import Column, LargeBinary, select
 
-from keywright.db import Storage, change, sealed
+from keywright.db import Storage, run_write, sealed
 from keywright.db.schema import BLIND_INDEX, PLAIN_HASH, SEALED, metadata
 from keywright.jobs import store as jobs
 from tests.makers import KEY_RING
@@ -39,7 +39,7 @@ def test_rows_are_sealed_with_the_secret_that_the_database_is_written_with() -> 
 
 def test_what_is_on_the_list_can_be_unsealed_where_the_list_says(storage: Storage) -> None:
     fill(storage)
-    change(storage, lambda tx: jobs.save_chunk(tx, 7, 2, b"a piece"))
+    run_write(storage, lambda tx: jobs.save_chunk(tx, 7, 2, b"a piece"))
     with storage.read() as tx:
         for one in sealed.ALL:
             rows = tx.connection.execute(select(one.table)).all()

@@ -6,7 +6,7 @@ from functools import partial
 
 from sqlalchemy import select
 
-from keywright.db import Storage, ask, change
+from keywright.db import Storage, run_read, run_write
 from keywright.db.schema import limit_refusals
 from keywright.engine.executor import Executor
 from keywright.identity.store import list_api_keys, save_new_api_key
@@ -21,7 +21,7 @@ MONTH = timedelta(days=30)
 
 def refusals(storage: Storage) -> list[tuple[int, int, int]]:
     """Every license that somebody found full: its number, how often, when last."""
-    return ask(storage, lambda tx: sorted(map(tuple, tx.connection.execute(select(limit_refusals)))))
+    return run_read(storage, lambda tx: sorted(map(tuple, tx.connection.execute(select(limit_refusals)))))
 
 
 def seconds(moment: datetime) -> int:
@@ -69,11 +69,11 @@ def test_a_refusal_after_thirty_days_counts_from_one(executor: Executor, storage
 def test_when_an_api_key_was_used_last_only_moves_forward(executor: Executor, storage: Storage) -> None:
     for name in "xy":
         issue = partial(save_new_api_key, api_key=an_api_key(), consumer_key_hash=name)
-        change(storage, issue)
-    first, second = (one.id for one in ask(storage, list_api_keys))
+        run_write(storage, issue)
+    first, second = (one.id for one in run_read(storage, list_api_keys))
 
     def used_at() -> list[datetime | None]:
-        return [one.last_used_at for one in ask(storage, list_api_keys)]
+        return [one.last_used_at for one in run_read(storage, list_api_keys)]
 
     assert used_at() == [None, None]
     executor.execute([tally(used_api_keys={second: LATER, 99: NOW})])

@@ -21,7 +21,7 @@ from keywright.background.job_clean_up import JobCleanUp
 from keywright.background.loops import ORIGIN, read_clock
 from keywright.core.command import Context
 from keywright.core.errors import Refusal, ShuttingDown, TookTooLong, Unavailable
-from keywright.db import ReadTransaction, Storage, ask
+from keywright.db import ReadTransaction, Storage, run_read
 from keywright.engine.desk import Desk
 from keywright.jobs import orders
 from keywright.jobs import store as job_store
@@ -197,7 +197,7 @@ class JobRunner:
 
     async def _read(self, question: Callable[[ReadTransaction], Answer], job: Job | None = None) -> Answer:
         """The answer to the question. The claim on ``job`` is renewed meanwhile. Raises ``TookTooLong``."""
-        reading = self._loop.run_in_executor(self._thread, partial(ask, self._storage, question))
+        reading = self._loop.run_in_executor(self._thread, partial(run_read, self._storage, question))
         reading.add_done_callback(lambda done: done.cancelled() or done.exception())
         is_interrupted = asyncio.Event()
         timeout = self._loop.call_later(_READ_TIMEOUT, self._interrupt, is_interrupted)

@@ -67,10 +67,10 @@ def create(
 @with_installation
 def list_api_keys(here: Installation, as_json: AsJson = False) -> None:
     """List the API keys, revoked ones included, oldest first."""
-    from keywright.db import ask
+    from keywright.db import run_read
     from keywright.identity import store
 
-    api_keys = ask(here.storage, store.list_api_keys)
+    api_keys = run_read(here.storage, store.list_api_keys)
     if as_json:
         output.print_json_array(map(output.api_key_json, api_keys))
         return

@@ -31,10 +31,10 @@ def export(here: Installation, customer_id: _Number) -> None:
     """Print everything that is stored about a customer, as JSON: their name, and their licenses with whole
     license keys, activations and events.
     """
-    from keywright.db import ask
+    from keywright.db import run_read
     from keywright.maintenance.personal_data import find_customer_data
 
-    found = ask(here.storage, lambda tx: find_customer_data(tx, customer_id))
+    found = run_read(here.storage, lambda tx: find_customer_data(tx, customer_id))
     output.print_json({"customer_id": customer_id} | _plain(found))
 
 

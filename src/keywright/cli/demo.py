@@ -7,7 +7,7 @@ from urllib.parse import quote
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.config import Settings, open_installation
-from keywright.db import ask
+from keywright.db import run_read
 from keywright.identity.api_keys import new_secrets
 from keywright.identity.commands import IssueApiKey
 from keywright.identity.model import ApiKey, Permissions
@@ -44,7 +44,7 @@ def prepare(settings: Settings) -> Demo | None:
     storage = open_installation(settings)
     try:
         here = Installation(storage, settings)
-        first, api_keys = _first_license(here), ask(storage, list_api_keys)
+        first, api_keys = _first_license(here), run_read(storage, list_api_keys)
         return _fill(here) if first is None and not api_keys else _find(first, api_keys)
     finally:
         storage.close()

@@ -245,13 +245,13 @@ def _print_next_steps(api_url: str, line: Callable[[str], str], curl: str) -> No
 def _setup_token(settings: "Settings") -> str | None:
     """What the link for the first administrator ends with; None when there are users."""
     from keywright.config import open_installation
-    from keywright.db import ask
+    from keywright.db import run_read
     from keywright.identity import sessions
 
     now = datetime.now(UTC)
     # The server's own storage is the server's alone.
     with suppress(SetupOver, Unavailable), closing(open_installation(settings)) as storage:
-        return ask(storage, lambda tx: sessions.setup_token(tx, now))
+        return run_read(storage, lambda tx: sessions.setup_token(tx, now))
     return None
 
 

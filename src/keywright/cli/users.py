@@ -58,10 +58,10 @@ def create(
 @with_installation
 def list_users(here: Installation, as_json: AsJson = False) -> None:
     """List the users, disabled ones included, oldest first."""
-    from keywright.db import ask
+    from keywright.db import run_read
     from keywright.identity import store as identity_store
 
-    users = ask(here.storage, identity_store.list_users)
+    users = run_read(here.storage, identity_store.list_users)
     if as_json:
         output.print_json_array(map(output.user_json, users))
         return
@@ -133,20 +133,20 @@ def link(here: Installation) -> None:
 
     It is good for 30 minutes, and as long as there is no user.
     """
-    from keywright.db import ask
+    from keywright.db import run_read
     from keywright.identity import sessions
 
-    token = ask(here.storage, lambda tx: sessions.setup_token(tx, here.now))
+    token = run_read(here.storage, lambda tx: sessions.setup_token(tx, here.now))
     settings = here.settings
     host, port = settings.admin_host_and_port or (settings.host, settings.port)
     output.print_setup_link(_base_url(host, port), token)
 
 
 def _get_user(here: Installation, name: str) -> User:
-    from keywright.db import ask
+    from keywright.db import run_read
     from keywright.identity.store import find_user
 
-    user = ask(here.storage, lambda tx: find_user(tx, name))
+    user = run_read(here.storage, lambda tx: find_user(tx, name))
     if user is None:
         raise UnknownUser
     return user

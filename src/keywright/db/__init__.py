@@ -1,7 +1,7 @@
-"""Where licenses are kept.
+"""The database.
 
-``open_storage`` is the way in; ``ask`` and ``change`` run a function in a transaction, and run it again
-when the database asks for that.
+``open_storage`` opens it; ``run_read`` and ``run_write`` run a function in a transaction, and retry it when
+the database asks for that.
 """
 
 from contextlib import closing
@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import ConfigurationError
 from keywright.db.migrate import migrate_postgres, migrate_sqlite, state_of
-from keywright.db.retry import ask, change
+from keywright.db.retry import run_read, run_write
 from keywright.db.sqlite import SqliteStorage, refuse_network_file_system
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.db.urls import unverified_hosts, without_password
@@ -24,11 +24,11 @@ __all__ = [
     "ReadTransaction",
     "Storage",
     "WriteTransaction",
-    "ask",
-    "change",
     "database_path",
     "has_database",
     "open_storage",
+    "run_read",
+    "run_write",
     "unverified_hosts",
     "without_password",
 ]

@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import LockTimeout, RejectedByDatabase, SecretMissing, StoreError, StoreUnavailable
 from keywright.db import pre_release, sqlite
-from keywright.db.retry import again
+from keywright.db.retry import with_retries
 from keywright.db.schema import installation, metadata
 from keywright.db.secret_ids import SecretIds, describe_missing_secrets
 
@@ -95,7 +95,7 @@ def migrate_postgres(storage: PostgresStorage, key_ring: KeyRing) -> None:
 
     try:
         if not _is_seen_to_be_current(with_what_is_there):
-            again(under_lock)
+            with_retries(under_lock)
     except SecretMissing as problem:
         raise StoreError(str(problem)) from None
     except RejectedByDatabase as problem:
@@ -107,7 +107,7 @@ def migrate_postgres(storage: PostgresStorage, key_ring: KeyRing) -> None:
 
 def _is_seen_to_be_current(look: Callable[[], bool]) -> bool:
     try:
-        return again(look)
+        return with_retries(look)
     except LockTimeout:
         # Somebody is at it; whoever waits for that lock finds it done.
         return False

@@ -1,4 +1,4 @@
-"""Transactions that the database asks to be run again."""
+"""Transactions, retried when the database asks for that."""
 
 import random
 import time
@@ -9,8 +9,8 @@ from typing import Protocol, TypeVar
 from keywright.core.errors import LockTimeout, StoreConflict
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 
-#: How often a transaction is run again before it is given up.
-MOST_REPEATS = 5
+#: How often a transaction is retried before its error is raised.
+MAX_RETRIES = 5
 _FIRST_PAUSE = 0.005
 
 Result = TypeVar("Result")
@@ -20,53 +20,55 @@ class Transactions(Protocol):
     """A storage."""
 
     def read(self, *, is_single: bool = False) -> AbstractContextManager[ReadTransaction]:
-        """One moment of the database; with ``is_single``, perhaps another one for each statement."""
+        """Begin a transaction that sees one moment of the database. With ``is_single``, each statement may
+        see another one.
+        """
 
     def write(self, *, wait: float | None = None) -> AbstractContextManager[WriteTransaction]:
-        """A transaction that changes things, begun within ``wait`` seconds where other processes keep it from
-        that; None is as long as the storage thinks right.
+        """Begin a transaction that changes rows. It waits at most ``wait`` seconds for other processes; None
+        is the storage's own limit.
         """
 
 
-def again(transact: Callable[[], Result]) -> Result:
-    """Return what ``transact`` returns; after a ``StoreConflict`` it is called again, at most five times
-    more. Not after a ``LockTimeout``: that has been waited for already.
+def with_retries(transact: Callable[[], Result]) -> Result:
+    """Return what ``transact`` returns. After a ``StoreConflict`` it is called again, at most five times; not
+    after a ``LockTimeout``, which has waited already.
 
-    In between is a pause of random length, at most 5 ms and twice as long each time, so that those who
-    met do not meet again.
+    Pauses are of random length, so that transactions that collided do not collide again: at most 5 ms, and
+    twice as long each time.
     """
-    for repeat in range(MOST_REPEATS):
+    for attempt in range(MAX_RETRIES):
         try:
             return transact()
         except LockTimeout:
             raise
         except StoreConflict:
-            time.sleep(random.uniform(0, _FIRST_PAUSE * 2**repeat))  # noqa: S311
+            time.sleep(random.uniform(0, _FIRST_PAUSE * 2**attempt))  # noqa: S311
     return transact()
 
 
-def change(
+def run_write(
     storage: Transactions, work: Callable[[WriteTransaction], Result], *, wait: float | None = None
 ) -> Result:
-    """What ``work`` returns, durable; it is called again when the database undid what it did."""
+    """Run ``work`` in a transaction and return what it returns, durably; retry it if it was rolled back."""
 
     def transact() -> Result:
         with storage.write(wait=wait) as tx:
             return work(tx)
 
-    return again(transact)
+    return with_retries(transact)
 
 
-def ask(
-    storage: Transactions, question: Callable[[ReadTransaction], Result], *, is_single: bool = False
+def run_read(
+    storage: Transactions, query: Callable[[ReadTransaction], Result], *, is_single: bool = False
 ) -> Result:
-    """What ``question`` returns; it is called again when the connection broke.
+    """Run ``query`` in a transaction and return what it returns; retry it when the connection broke.
 
-    With ``is_single``, no two of its statements have to agree with each other, which may be faster.
+    With ``is_single``, its statements need not agree with each other, which may be faster.
     """
 
     def transact() -> Result:
         with storage.read(is_single=is_single) as tx:
-            return question(tx)
+            return query(tx)
 
-    return again(transact)
+    return with_retries(transact)

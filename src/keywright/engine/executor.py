@@ -21,7 +21,7 @@ from keywright.core.errors import (
     StoreConflict,
     Unavailable,
 )
-from keywright.db import ReadTransaction, Storage, WriteTransaction, ask, change
+from keywright.db import ReadTransaction, Storage, WriteTransaction, run_read, run_write
 from keywright.engine.held_locks import HeldLocks, Name
 from keywright.engine.idempotency import decide_once
 
@@ -214,7 +214,7 @@ class Executor:
         database meets; where the database cannot be used at all, that is each command's outcome.
         """
         try:
-            return change(self._storage, partial(self._decide, commands), wait=wait)
+            return run_write(self._storage, partial(self._decide, commands), wait=wait)
         except (StoreBusy, StoreConflict):
             raise
         except Unavailable as fault:
@@ -223,7 +223,7 @@ class Executor:
 
     def _execute_internal(self, commands: Sequence[Command]) -> list[Outcome]:
         try:
-            return change(self._storage, partial(self._decide, commands), wait=0)
+            return run_write(self._storage, partial(self._decide, commands), wait=0)
         except Unavailable as fault:
             return [fault]
 
@@ -245,7 +245,7 @@ class Executor:
     def _find_holders(self, names: Collection[Name]) -> dict[Name, str]:
         try:
             find = self._registry.find_holders
-            return change(self._storage, lambda tx: find(tx, names)) if names else {}
+            return run_write(self._storage, lambda tx: find(tx, names)) if names else {}
         except Unavailable:
             return {}
 
@@ -256,7 +256,7 @@ class Executor:
         single = self._registry.single_moment
         is_single = all([type(one) in single for one in queries])
         try:
-            return ask(self._storage, partial(self._answer, queries), is_single=is_single)
+            return run_read(self._storage, partial(self._answer, queries), is_single=is_single)
         except Unavailable as fault:
             self._log_outage("the database cannot be read: %s", fault)
             return [fault] * len(queries)

@@ -11,7 +11,7 @@ from functools import partial
 import msgspec
 
 from keywright.core.command import Origin
-from keywright.db import Storage, WriteTransaction, ask, change
+from keywright.db import Storage, WriteTransaction, run_read, run_write
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.licensing.activations import store as activation_store
@@ -46,11 +46,13 @@ def examine(storage: Storage, progress: Callable[[Examined], None]) -> Iterator[
 
     Raises ``Unavailable`` when the database cannot be read.
     """
-    for line in ask(storage, inspection.find_damage):
+    for line in run_read(storage, inspection.find_damage):
         yield Finding("file.damaged", f"the file is damaged: {line}", _RESTORE)
     examined, after_id = Examined(), 0
     while True:
-        step = ask(storage, partial(inspection.inspect_licenses, after_id=after_id, limit=_LICENSES_AT_ONCE))
+        step = run_read(
+            storage, partial(inspection.inspect_licenses, after_id=after_id, limit=_LICENSES_AT_ONCE)
+        )
         for license in step.licenses:
             yield from _check_license(license)
             examined.activations += license.records
@@ -62,10 +64,10 @@ def examine(storage: Storage, progress: Callable[[Examined], None]) -> Iterator[
         if len(step.licenses) < _LICENSES_AT_ONCE:
             break
         after_id = step.last_id
-    for number in ask(storage, inspection.find_doubled_numbers):
+    for number in run_read(storage, inspection.find_doubled_numbers):
         what = f"more than one activation has the number {number}"
         yield Finding("activation.doubled", what, _RESTORE)
-    for kind in ask(storage, inspection.find_kinds_behind):
+    for kind in run_read(storage, inspection.find_kinds_behind):
         what = f"the next {kind} would get a number that is given already"
         yield Finding(f"{kind}.numbers", what, "Restore the table of numbers, or its sequence.")
 
@@ -73,7 +75,7 @@ def examine(storage: Storage, progress: Callable[[Examined], None]) -> Iterator[
 def proxy_warnings(storage: Storage, now: datetime) -> list[str]:
     """Warn when calls of today or yesterday came through a proxy that the settings do not name."""
     today = day_of(int(now.timestamp()))
-    counts = ask(storage, lambda tx: list_daily_counts(tx, (FORWARDED_BLINDLY,), today - 1))
+    counts = run_read(storage, lambda tx: list_daily_counts(tx, (FORWARDED_BLINDLY,), today - 1))
     if not (calls := sum(counts.values())):
         return []
     return [
@@ -99,7 +101,7 @@ def repair(storage: Storage, finding: Finding, now: datetime, origin: Origin) ->
         event = Event(now, "license.recounted", license_id, None, origin.actor, origin.ip_address, counted)
         event_store.save_events(tx, [event])
 
-    change(storage, recount)
+    run_write(storage, recount)
 
 
 def _check_license(license: Inspected) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, select, tuple_
 from keywright.core.crypto import KeyRing
 from keywright.db import Storage, sealed
 from keywright.db.bulk import Values, updating
-from keywright.db.retry import ask, change
+from keywright.db.retry import run_read, run_write
 from keywright.db.sealed import Sealed
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 
@@ -35,10 +35,10 @@ def reseal(storage: Storage, progress: Callable[[Resealed], None]) -> Resealed:
     for target in sealed.ALL:
         last: _Key | None = None
         while (
-            end := ask(storage, partial(_find_end, target=target, after=last), is_single=True)
+            end := run_read(storage, partial(_find_end, target=target, after=last), is_single=True)
         ) is not None:
             began = monotonic()
-            step = change(storage, partial(_reseal_step, target=target, after=last, end=end))
+            step = run_write(storage, partial(_reseal_step, target=target, after=last, end=end))
             total = Resealed(
                 total.read + step.read, total.changed + step.changed, total.unreadable + step.unreadable
             )

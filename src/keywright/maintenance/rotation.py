@@ -17,7 +17,7 @@ from sqlalchemy import text, update
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import StoreBusy, StoreError
 from keywright.db import Storage, database_path
-from keywright.db.retry import ask, change
+from keywright.db.retry import run_read, run_write
 from keywright.db.schema import installation
 from keywright.db.secret_ids import QUERY, SecretIds, find_secret_ids
 from keywright.db.sqlite import SqliteStorage
@@ -53,7 +53,7 @@ TakeNew = Callable[[], KeyRing]
 
 def find_progress(storage: Storage, key_ring: KeyRing) -> Progress:
     """Return the progress of the rotation of a database that these secrets can open."""
-    secret_ids = ask(storage, lambda tx: find_secret_ids(tx.connection))
+    secret_ids = run_read(storage, lambda tx: find_secret_ids(tx.connection))
     if secret_ids.previous is not None:
         return Progress.BEGUN
     if len(key_ring.rings) == 1:
@@ -96,7 +96,7 @@ def finish(storage: Storage, key_ring: KeyRing) -> None:
     def forget_previous(tx: WriteTransaction) -> None:
         tx.connection.execute(query.values(previous_secret_id=None))
 
-    change(storage, forget_previous)
+    run_write(storage, forget_previous)
 
 
 def _begin_on_postgres(url: str, take_new: TakeNew) -> None:

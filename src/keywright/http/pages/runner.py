@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from keywright.core.command import Command
 from keywright.core.errors import FateUnknown, KeywrightError, Unavailable
-from keywright.db import ReadTransaction, Storage, ask
+from keywright.db import ReadTransaction, Storage, run_read
 from keywright.engine.desk import Desk
 from keywright.http.middleware.thread_pool import Room
 from keywright.http.pages.page_lock import PageLock
@@ -86,7 +86,7 @@ class Runner:
         if storage is None:
             storage = self._local.storage = self._storage.beside()
             self._opened.append(storage)
-        return ask(storage, question)
+        return run_read(storage, question)
 
     def ask_soon(self, question: Callable[[ReadTransaction], object]) -> None:
         """Read when a thread is free; errors are logged."""
