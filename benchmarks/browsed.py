@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from benchmarks.databases import Database
 from benchmarks.installations import key_of, opened
 from keywright.db import WriteTransaction
-from keywright.db.bulk import Values, inserting
+from keywright.db.bulk import Values, bulk_insert
 from keywright.db.schema import daily_counts, limit_refusals, search_terms
 from keywright.events import store as event_store
 from keywright.events.model import Event
@@ -35,9 +35,9 @@ _BUSY_INDEX, _BUSY = 7, 20_000
 _LIMITS = (1, 1, 1, 2, 3, 5, None)
 _NAMES = ("Office", "Studio", "Anna", "Build server", "Reception", "Home", "Lab", "Édouard", "工作站")
 
-_INSERT_TERMS = inserting(search_terms)
-_INSERT_COUNTS = inserting(daily_counts)
-_INSERT_REFUSALS = inserting(limit_refusals)
+_INSERT_TERMS = bulk_insert(search_terms)
+_INSERT_COUNTS = bulk_insert(daily_counts)
+_INSERT_REFUSALS = bulk_insert(limit_refusals)
 
 
 class Browsed(NamedTuple):
@@ -210,7 +210,7 @@ def _save(tx: WriteTransaction, told: _Told) -> None:
     license_store.save_new_licenses(tx, told.licenses)
     activation_store.save_new_activations(tx, told.activations)
     event_store.save_events(tx, told.events)
-    tx.save_numbers()
+    tx.save_ids()
     _INSERT_TERMS.execute(tx.connection, told.search_terms)
 
 

@@ -136,7 +136,7 @@ def insert_limited(storage: Storage, keys: Sequence[str], limit: int) -> None:
         license_store.save_new_licenses(
             tx, [_license(tx.next_id("license"), key, now, now, taken=0, limit=limit) for key in keys]
         )
-        tx.save_numbers()
+        tx.save_ids()
 
 
 def _insert(
@@ -156,7 +156,7 @@ def _insert(
     license_store.save_new_licenses(tx, licenses)
     activation_store.save_new_activations(tx, activations)
     event_store.save_events(tx, events)
-    tx.save_numbers()
+    tx.save_ids()
 
 
 def _license(

@@ -36,7 +36,7 @@ def by_user(now: datetime = NOW, **fields: Any) -> dict[str, Any]:
 
 def make_orderer(storage: Storage, name: str = "alice") -> None:
     """Make user 7, who works in support."""
-    values = rows.values_of(a_user(name=name, role=Role.SUPPORT)) | {"id": BY}
+    values = rows.to_columns(a_user(name=name, role=Role.SUPPORT)) | {"id": BY}
     run_write(storage, lambda tx: tx.connection.execute(insert(users).values(values)))
 
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from keywright.db import ReadTransaction, Storage, WriteTransaction
-from keywright.db.bulk import inserting
+from keywright.db.bulk import bulk_insert
 from keywright.db.schema import search_terms
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses import store as license_store
@@ -26,7 +26,7 @@ TERMS = (
     ("tnone", False),
     *((prefix, True) for prefix in PREFIXES),
 )
-_INSERT_TERMS = inserting(search_terms)
+_INSERT_TERMS = bulk_insert(search_terms)
 #: No license here is good for longer, in days.
 _LONGEST = 1_000
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from keywright.db import ReadTransaction, Storage, WriteTransaction, run_read
-from keywright.db.bulk import inserting
+from keywright.db.bulk import bulk_insert
 from keywright.db.schema import daily_counts, limit_refusals
 from keywright.events import store as event_store
 from keywright.licensing.activations import store as activation_store
@@ -27,7 +27,7 @@ def insert_counts(tx: WriteTransaction, amounts: dict[tuple[int, str], int]) -> 
     """How often something happened so many days ago."""
     today = (TODAY - date(1970, 1, 1)).days
     values = [{"day": today - ago, "name": name, "amount": amount} for (ago, name), amount in amounts.items()]
-    inserting(daily_counts).execute(tx.connection, values)
+    bulk_insert(daily_counts).execute(tx.connection, values)
 
 
 def insert_refusals(tx: WriteTransaction, *refused: tuple[int, int, datetime]) -> None:
@@ -35,7 +35,7 @@ def insert_refusals(tx: WriteTransaction, *refused: tuple[int, int, datetime]) -
         {"license_id": number, "refusals": times, "last_refused_at": int(at.timestamp())}
         for number, times, at in refused
     ]
-    inserting(limit_refusals).execute(tx.connection, values)
+    bulk_insert(limit_refusals).execute(tx.connection, values)
 
 
 def an_overview(storage: Storage, **asked: Any) -> Overview:

@@ -117,7 +117,7 @@ def counter(storage: Storage, key: str = KEY) -> int:
 
 def test_licenses_are_locked_in_the_order_of_their_numbers() -> None:
     dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-    statement = str(LICENSES_LOCKED._at_once.compile(dialect=dialect))
+    statement = str(LICENSES_LOCKED._for_postgres.compile(dialect=dialect))
     assert statement.endswith("ORDER BY licenses.id FOR UPDATE")
 
 

@@ -70,7 +70,7 @@ def a_past(storage: Storage, *, licenses: int, activations: int) -> None:
             activation_store.save_new_activations(
                 tx, [_a_place(license.id, tx.next_id("activation")) for _ in range(taken)]
             )
-        tx.save_numbers()
+        tx.save_ids()
 
     run_write(storage, insert_all)
 

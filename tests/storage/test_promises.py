@@ -47,7 +47,7 @@ def test_a_transaction_that_fails_leaves_nothing_behind_also_no_event(
             license_store.save_new_licenses(tx, [a_license(id=tx.next_id("license"))])
             activation_store.save_new_activations(tx, [an_activation()])
             event_store.save_events(tx, [an_event()])
-            tx.save_numbers()
+            tx.save_ids()
             raise Interrupted
 
     with pytest.raises(Interrupted):
@@ -145,9 +145,9 @@ def test_numbers_are_given_in_a_row_per_kind(storage: Storage, database: str) ->
     with storage.write() as tx:
         assert [tx.next_id("license") for _ in range(3)] == [1, 2, 3]
         assert [tx.next_id("activation") for _ in range(2)] == [1, 2]
-        tx.save_numbers()
+        tx.save_ids()
         assert tx.next_id("license") == 4
-        tx.save_numbers()
+        tx.save_ids()
     with storage.write() as tx:
         # A server that was asked for several at once does not take them back.
         assert tx.next_id("license") == (5 if database == "sqlite" else 8)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sqlalchemy import event
 
 from keywright.db import ReadTransaction, Storage, open_storage
-from keywright.db.bulk import MOST_NAMED, MOST_ROWS
+from keywright.db.bulk import MAX_KEYS, MAX_ROWS
 from keywright.engine import idempotency
 from keywright.engine.idempotency import IdempotencyRecord
 from keywright.licensing.activations import store as activation_store
@@ -83,15 +83,15 @@ def test_lookups_of_any_size_are_a_handful_of_statements(tx: ReadTransaction) ->
         with statements(tx) as seen:
             license_store.find_licenses(tx, [key(n) for n in range(1, size + 1)])
         if is_sqlite:
-            assert len(seen) == -(-size // MOST_NAMED)
-            assert {values for _, values in seen} <= {1, 2, 4, 8, 16, 32, 64, MOST_NAMED}
+            assert len(seen) == -(-size // MAX_KEYS)
+            assert {values for _, values in seen} <= {1, 2, 4, 8, 16, 32, 64, MAX_KEYS}
         else:
             assert [values for _, values in seen] == [1]
             assert all(statement == seen[0][0] for statement, _ in seen)
 
 
 def test_more_rows_than_one_statement_takes_are_changed_and_found(many: Storage) -> None:
-    numbers = range(1_001, 1_001 + 2 * MOST_ROWS + 1)
+    numbers = range(1_001, 1_001 + 2 * MAX_ROWS + 1)
     more = [a_license(id=n, key=key(n)) for n in numbers]
     with many.write() as tx:
         license_store.save_new_licenses(tx, more)

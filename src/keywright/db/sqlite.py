@@ -57,7 +57,7 @@ _NETWORK_FILE_SYSTEMS = frozenset(
 
 _LAST_NUMBER = select(sequences.c.last_id).where(sequences.c.name == bindparam("name"))
 _SET_LAST_NUMBER = (
-    update(sequences).where(sequences.c.name == bindparam("at_name")).values(last_id=bindparam("last_id"))
+    update(sequences).where(sequences.c.name == bindparam("where_name")).values(last_id=bindparam("last_id"))
 )
 
 log = logging.getLogger(__name__)
@@ -333,5 +333,5 @@ class _Numbers:
     def save(self) -> None:
         for kind, last in self._given.items():
             if last != self._stored[kind]:
-                self._connection.execute(_SET_LAST_NUMBER, {"at_name": kind, "last_id": last})
+                self._connection.execute(_SET_LAST_NUMBER, {"where_name": kind, "last_id": last})
                 self._stored[kind] = last

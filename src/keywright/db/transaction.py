@@ -1,7 +1,7 @@
 """A transaction, which the functions of the stores take.
 
-``find_x`` may return nothing, ``lock_x`` gets for change, ``list_x`` is paged or small, ``count_x``
-counts, ``save_x`` writes.
+``find_x`` may return None, ``lock_x`` gets for change, ``list_x`` is paged or small, ``count_x`` counts,
+``save_x`` writes.
 """
 
 from collections.abc import Iterable
@@ -16,14 +16,14 @@ from keywright.db.secret_ids import lock_ring
 _PING = select(literal(1))
 
 
-class Numbers(Protocol):
-    """Where new licenses and activations get their numbers; each database has its own way."""
+class IdGenerator(Protocol):
+    """Generates the IDs of licenses and activations; each kind of database has its own."""
 
     def next(self, kind: str) -> int:
-        """A number for a new ``license`` or ``activation`` that was never given before."""
+        """Return the ID of a new ``license`` or ``activation``; none is returned twice."""
 
     def save(self) -> None:
-        """Remember what was given."""
+        """Save the last IDs."""
 
 
 class ReadTransaction:
@@ -36,40 +36,40 @@ class ReadTransaction:
         self.is_postgres = is_postgres(connection)
 
     def ping(self) -> None:
-        """Let the database answer a statement that needs no table."""
+        """Execute a statement that needs no table."""
         self.connection.execute(_PING)
 
 
 class WriteTransaction(ReadTransaction):
-    """A transaction that changes things: all of it is durable after it ends, or none of it is."""
+    """A transaction that changes rows: all of it is durable after it ends, or none of it is."""
 
-    def __init__(self, connection: Connection, key_ring: KeyRing, numbers: Numbers) -> None:
+    def __init__(self, connection: Connection, key_ring: KeyRing, ids: IdGenerator) -> None:
         super().__init__(connection, key_ring)
-        self._numbers = numbers
+        self._ids = ids
         self._sealing: KeyRing | None = None
 
     @property
     def sealing(self) -> KeyRing:
-        """The secret that everything new is written with until the end of the transaction."""
+        """The secret that seals everything written until the end of the transaction."""
         if self._sealing is None:
             is_rotated = len(self.key_ring.rings) > 1
             self._sealing = lock_ring(self.connection, self.key_ring) if is_rotated else self.key_ring
         return self._sealing
 
     def next_id(self, kind: str) -> int:
-        """A number for a new ``license`` or ``activation`` that was never given before."""
-        return self._numbers.next(kind)
+        """Return the ID of a new ``license`` or ``activation``; none is returned twice."""
+        return self._ids.next(kind)
 
-    def save_numbers(self) -> None:
-        """Remember the numbers that were given out."""
-        self._numbers.save()
+    def save_ids(self) -> None:
+        """Save the last IDs that ``next_id`` returned."""
+        self._ids.save()
 
     def insert(self, table: Table, values: Values) -> int:
-        """Insert a row, and return the number that it has from now on."""
+        """Insert a row and return its ID."""
         result = self.connection.execute(insert(table).values(values))
         return int(result.inserted_primary_key[0])  # type: ignore[index]
 
 
-def rows_with(tx: ReadTransaction, query: Lookup, values: Iterable[Any]) -> list[Any]:
-    """The rows in which the lookup's one column has one of these values."""
-    return query.rows(tx.connection, [(value,) for value in values])
+def find_rows(tx: ReadTransaction, lookup: Lookup, keys: Iterable[Any]) -> list[Any]:
+    """Return the rows in which the lookup's one column has one of these values."""
+    return lookup.find_rows(tx.connection, [(key,) for key in keys])

@@ -10,12 +10,12 @@ from sqlalchemy import delete, func, select
 from keywright.core.command import Command, Cost
 from keywright.core.errors import IdempotencyKeyReused, Refusal
 from keywright.db import rows
-from keywright.db.bulk import Lookup, Values, inserting
+from keywright.db.bulk import Lookup, Values, bulk_insert
 from keywright.db.schema import idempotency_records
-from keywright.db.transaction import WriteTransaction, rows_with
+from keywright.db.transaction import WriteTransaction, find_rows
 
 _LOCKED = Lookup(select(idempotency_records).with_for_update(read=True), idempotency_records.c.scope)
-_INSERT = inserting(idempotency_records)
+_INSERT = bulk_insert(idempotency_records)
 #: The most that one transaction deletes.
 _MAX_DELETED = 5_000
 
@@ -59,7 +59,7 @@ def lock_idempotency_records(tx: WriteTransaction, scopes: Iterable[bytes]) -> d
     unseal = tx.key_ring.unseal
     return {
         row.scope: IdempotencyRecord(row.request_digest, row.status, unseal(row.sealed_body, row.scope))
-        for row in rows_with(tx, _LOCKED, scopes)
+        for row in find_rows(tx, _LOCKED, scopes)
     }
 
 
@@ -73,7 +73,7 @@ def save_idempotency_records(
             "request_digest": one.request_digest,
             "status": one.status,
             "sealed_body": tx.sealing.seal(one.body, scope),
-            "created_at": rows.seconds(kept_at[scope]),
+            "created_at": rows.to_seconds(kept_at[scope]),
         }
         for scope, one in records.items()
     ]
@@ -98,7 +98,7 @@ def purge_idempotency_records(work: _Work, command: PurgeIdempotencyRecords) -> 
     go: no call has come for long, or the clock has jumped.
     """
     connection = work.tx.connection
-    before = rows.seconds(command.before)
+    before = rows.to_seconds(command.before)
     newest = connection.execute(select(func.max(idempotency_records.c.created_at))).scalar_one()
     if newest is not None and newest < before:
         return None

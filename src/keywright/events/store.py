@@ -14,8 +14,8 @@ from sqlalchemy import (
 )
 
 from keywright.db import schema
-from keywright.db.bulk import Values, inserting
-from keywright.db.rows import json_text, seconds, with_moments
+from keywright.db.bulk import Values, bulk_insert
+from keywright.db.rows import to_json, to_seconds, with_datetimes
 from keywright.db.schema import events
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.events.model import Event
@@ -40,7 +40,7 @@ EVENT = [schema.events.c[name] for name in Event.__struct_fields__]
 
 def event_of(row: Row[Any]) -> Event:
     """The event of a row of ``EVENT``."""
-    values = with_moments(row)
+    values = with_datetimes(row)
     details = values["details"]
     return Event(**values | {"details": None if details is None else msgspec.json.decode(details)})
 
@@ -48,17 +48,17 @@ def event_of(row: Row[Any]) -> Event:
 def event_values(event: Event) -> Values:
     """Every column of the event but its number."""
     return {
-        "occurred_at": seconds(event.occurred_at),
+        "occurred_at": to_seconds(event.occurred_at),
         "name": event.name,
         "license_id": event.license_id,
         "activation_id": event.activation_id,
         "actor": event.actor,
         "ip_address": event.ip_address,
-        "details": json_text(event.details),
+        "details": to_json(event.details),
     }
 
 
-INSERT_EVENTS = inserting(events, without="id")
+INSERT_EVENTS = bulk_insert(events, without="id")
 #: Gives the transaction its number, which it gets with its first change otherwise. Only for PostgreSQL.
 BEGIN_TO_WRITE = select(cast(func.pg_current_xact_id(), Text))
 

@@ -29,7 +29,7 @@ def find_factor(tx: ReadTransaction, user_id: int) -> SecondFactor | None:
     if row is None:
         return None
     secret = tx.key_ring.unseal(row.sealed_secret, factor_place(user_id)).decode()
-    return SecondFactor(user_id, secret, rows.moment(row.enabled_at), row.last_step, row.failed_attempts)
+    return SecondFactor(user_id, secret, rows.to_datetime(row.enabled_at), row.last_step, row.failed_attempts)
 
 
 def lock_factor(tx: WriteTransaction, user_id: int) -> SecondFactor | None:
@@ -44,7 +44,7 @@ def save_new_factor(tx: WriteTransaction, factor: SecondFactor) -> None:
     values = {
         "user_id": factor.user_id,
         "sealed_secret": tx.sealing.seal(factor.secret.encode(), factor_place(factor.user_id)),
-        "enabled_at": rows.seconds(factor.enabled_at),
+        "enabled_at": rows.to_seconds(factor.enabled_at),
         "last_step": factor.last_step,
         "failed_attempts": factor.failed_attempts,
     }

@@ -16,7 +16,7 @@ from sqlalchemy import (
 )
 
 from keywright.db import rows, schema
-from keywright.db.rows import with_moments
+from keywright.db.rows import with_datetimes
 from keywright.db.schema import api_keys, installation, sessions, users
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.identity.model import ApiKey, Permissions, Role, Session, User
@@ -27,13 +27,13 @@ USER = [schema.users.c[name] for name in User.__struct_fields__]
 
 def api_key_of(row: Row[Any]) -> ApiKey:
     """The API key of a row of ``API_KEY``."""
-    values = with_moments(row)
+    values = with_datetimes(row)
     return ApiKey(**values | {"permissions": Permissions(values["permissions"])})
 
 
 def user_of(row: Row[Any]) -> User:
     """The user of a row of ``USER``."""
-    values = with_moments(row)
+    values = with_datetimes(row)
     return User(**values | {"role": Role(values["role"])})
 
 
@@ -57,13 +57,13 @@ def list_api_keys(tx: ReadTransaction) -> list[ApiKey]:
 
 def save_new_api_key(tx: WriteTransaction, api_key: ApiKey, consumer_key_hash: str) -> int:
     """Insert, and return the number that the API key has from now on."""
-    return tx.insert(api_keys, rows.values_of(api_key) | {"key_hash": consumer_key_hash})
+    return tx.insert(api_keys, rows.to_columns(api_key) | {"key_hash": consumer_key_hash})
 
 
 def revoke_api_key(tx: WriteTransaction, api_key_id: int, now: datetime) -> bool:
     """Revoke; False when there is no such key in force."""
     query = update(api_keys).where(api_keys.c.id == api_key_id, api_keys.c.revoked_at.is_(None))
-    return tx.connection.execute(query.values(revoked_at=rows.seconds(now))).rowcount == 1
+    return tx.connection.execute(query.values(revoked_at=rows.to_seconds(now))).rowcount == 1
 
 
 _SESSION = [sessions.c[name] for name in Session.__struct_fields__]
@@ -126,7 +126,7 @@ def lock_user_and_administrators(tx: WriteTransaction, user_id: int) -> dict[int
 
 def save_user(tx: WriteTransaction, user: User) -> None:
     """Update every field."""
-    tx.connection.execute(update(users).where(users.c.id == user.id).values(rows.values_of(user)))
+    tx.connection.execute(update(users).where(users.c.id == user.id).values(rows.to_columns(user)))
 
 
 def _find_user(tx: ReadTransaction, name: str) -> User | None:
@@ -137,7 +137,7 @@ def _find_user(tx: ReadTransaction, name: str) -> User | None:
 
 def save_new_user(tx: WriteTransaction, user: User) -> int:
     """Insert, and return the number that the user has from now on."""
-    return tx.insert(users, rows.values_of(user))
+    return tx.insert(users, rows.to_columns(user))
 
 
 # --- sessions -------------------------------------------------------------------------------------
@@ -158,14 +158,14 @@ def list_sessions(tx: ReadTransaction, user_id: int) -> list[Session]:
 def save_new_session(tx: WriteTransaction, session: Session) -> None:
     """Insert."""
     values = {name: getattr(session, name) for name in Session.__struct_fields__}
-    moments = {name: rows.seconds(values[name]) for name in ("created_at", "last_seen_at")}
+    moments = {name: rows.to_seconds(values[name]) for name in ("created_at", "last_seen_at")}
     tx.connection.execute(insert(sessions).values(values | moments))
 
 
 def save_seen(tx: WriteTransaction, token_hash: bytes, now: datetime) -> None:
     """Update the last-seen time."""
     query = update(sessions).where(sessions.c.token_hash == token_hash)
-    tx.connection.execute(query.values(last_seen_at=rows.seconds(now)))
+    tx.connection.execute(query.values(last_seen_at=rows.to_seconds(now)))
 
 
 def delete_session(tx: WriteTransaction, token_hash: bytes) -> None:
@@ -190,12 +190,12 @@ def renew_session(tx: WriteTransaction, user_id: int, session: bytes | None, new
 def delete_old_sessions(tx: WriteTransaction, *, seen_before: datetime, created_before: datetime) -> None:
     """Delete the sessions seen last, or created, at these moments or earlier."""
     is_old = or_(
-        sessions.c.last_seen_at <= rows.seconds(seen_before),
-        sessions.c.created_at <= rows.seconds(created_before),
+        sessions.c.last_seen_at <= rows.to_seconds(seen_before),
+        sessions.c.created_at <= rows.to_seconds(created_before),
     )
     tx.connection.execute(delete(sessions).where(is_old))
 
 
 def _session_of(row: Row[tuple[object, ...]]) -> Session:
-    moments = {name: rows.moment(row._mapping[name]) for name in ("created_at", "last_seen_at")}
+    moments = {name: rows.to_datetime(row._mapping[name]) for name in ("created_at", "last_seen_at")}
     return Session(**dict(row._mapping) | moments)

@@ -98,7 +98,7 @@ def list_claims(tx: ReadTransaction) -> list[Claim]:
     """The claim on each job that has not ended; ``claimed_by`` is None for no worker."""
     query = select(*(jobs.c[name] for name in ("id", "claimed_by", "claimed_until", "position")))
     return [
-        Claim(number, claimed_by, None if until is None else rows.moment(until), position)
+        Claim(number, claimed_by, None if until is None else rows.to_datetime(until), position)
         for number, claimed_by, until, position in tx.connection.execute(query.where(_IS_UNFINISHED))
     ]
 
@@ -109,7 +109,7 @@ def lock_free_job(tx: WriteTransaction, over: Collection[Claim], now: datetime) 
     """
     until = jobs.c.claimed_until
     # A time in the future was written by a clock that was ahead.
-    left_alone_since = case((until > rows.seconds(now), 0), else_=func.coalesce(until, 0))
+    left_alone_since = case((until > rows.to_seconds(now), 0), else_=func.coalesce(until, 0))
     has_one = or_(false(), *map(_is_claimed, over))
     query = select(*_JOB).where(_IS_UNFINISHED, has_one).order_by(left_alone_since, jobs.c.id).limit(1)
     row = tx.connection.execute(query.with_for_update(skip_locked=True)).first()
@@ -126,7 +126,7 @@ def find_licenses_by_id(tx: ReadTransaction, license_ids: Collection[int]) -> di
     unseal = tx.key_ring.unseal_key
     return {
         row.id: license_of(row[:-1], unseal(row.sealed_key, row.id))
-        for row in _BY_ID.rows(tx.connection, [(number,) for number in license_ids])
+        for row in _BY_ID.find_rows(tx.connection, [(number,) for number in license_ids])
     }
 
 
@@ -161,7 +161,7 @@ def find_job_with_old_file(tx: ReadTransaction, before: datetime) -> int | None:
     number: int = 0
     while (found := tx.connection.execute(_WITH_PIECES, {"after": number}).first()) is not None:
         number = found.id
-        is_old = found.finished_at is not None and found.finished_at < rows.seconds(before)
+        is_old = found.finished_at is not None and found.finished_at < rows.to_seconds(before)
         if is_old or found.state in (JobState.FAILED, JobState.CANCELED, JobState.STOPPED):
             return number
     return None
@@ -192,13 +192,13 @@ def delete_old_jobs(tx: WriteTransaction, before: datetime, *, limit: int) -> in
 def _old_jobs(before: datetime, limit: int) -> Select[Any]:
     """No index has the times of the end; but the oldest jobs have the smallest ids."""
     oldest = select(jobs.c.id, jobs.c.finished_at).order_by(jobs.c.id).limit(_MAX_OLDEST).subquery()
-    is_old = oldest.c.finished_at < rows.seconds(before)
+    is_old = oldest.c.finished_at < rows.to_seconds(before)
     has_any = exists().where(job_file_chunks.c.job_id == oldest.c.id)
     return select(oldest.c.id).where(is_old, not_(has_any)).order_by(oldest.c.id).limit(limit)
 
 
 def _is_claimed(claim: Claim) -> ColumnElement[bool]:
-    until = None if claim.claimed_until is None else rows.seconds(claim.claimed_until)
+    until = None if claim.claimed_until is None else rows.to_seconds(claim.claimed_until)
     return and_(
         jobs.c.id == claim.job_id,
         jobs.c.claimed_by.is_not_distinct_from(claim.claimed_by),
@@ -210,7 +210,7 @@ def _is_claimed(claim: Claim) -> ColumnElement[bool]:
 def _job_of(row: Row[Any]) -> Job:
     values = dict(row._mapping)
     for name in ("created_at", "started_at", "finished_at", "claimed_until"):
-        values[name] = None if values[name] is None else rows.moment(values[name])
+        values[name] = None if values[name] is None else rows.to_datetime(values[name])
     parameters = msgspec.json.decode(values["parameters"])
     return Job(**values | {"state": JobState(values["state"]), "parameters": parameters})
 
@@ -218,8 +218,8 @@ def _job_of(row: Row[Any]) -> Job:
 def _values_of(job: Job) -> Values:
     """Every column but the id."""
     values = {
-        name: rows.seconds(value) if isinstance(value, datetime) else value
+        name: rows.to_seconds(value) if isinstance(value, datetime) else value
         for name, value in msgspec.structs.asdict(job).items()
         if name != "id"
     }
-    return values | {"parameters": rows.json_text(job.parameters)}
+    return values | {"parameters": rows.to_json(job.parameters)}

@@ -188,7 +188,7 @@ class LicenseWork(UnitOfWork):
         self._save_activations()
         self._prune()
         super().save()
-        tx.save_numbers()
+        tx.save_ids()
 
     def _save_licenses(self) -> None:
         new, changed = [], []

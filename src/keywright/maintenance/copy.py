@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, func, select, text, update
 
 from keywright.core.errors import StoreError
-from keywright.db.bulk import inserting, is_postgres
+from keywright.db.bulk import bulk_insert, is_postgres
 from keywright.db.schema import checkpoints, installation, metadata, sequences, sessions
 from keywright.db.secret_ids import find_secret_ids
 from keywright.db.sqlite import SqliteStorage
@@ -62,7 +62,7 @@ def _without_writers(source: "Storage") -> Iterator[None]:
 
 
 def _copy_table(table: Table, old: Connection, new: Connection) -> int:
-    change, copied = inserting(table), 0
+    change, copied = bulk_insert(table), 0
     order = list(table.primary_key)
     for partition in old.execute(select(table).order_by(*order)).yield_per(_ROWS_AT_ONCE).partitions():
         rows: list[dict[str, Any]] = [dict(row._mapping) for row in partition]

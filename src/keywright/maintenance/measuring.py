@@ -41,7 +41,9 @@ def measure(tx: ReadTransaction) -> Measured:
 def count_sessions(tx: ReadTransaction, *, seen_after: datetime, created_after: datetime) -> int:
     """How many sessions were used and begun after these moments."""
     query = (
-        select(func.count()).select_from(sessions).where(sessions.c.last_seen_at > rows.seconds(seen_after))
+        select(func.count())
+        .select_from(sessions)
+        .where(sessions.c.last_seen_at > rows.to_seconds(seen_after))
     )
-    query = query.where(sessions.c.created_at > rows.seconds(created_after))
+    query = query.where(sessions.c.created_at > rows.to_seconds(created_after))
     return int(tx.connection.execute(query).scalar_one())

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 from keywright.db import rows
-from keywright.db.bulk import Lookup, upserting
+from keywright.db.bulk import Lookup, bulk_upsert
 from keywright.db.schema import api_keys, checkpoints, events
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.identity.model import Permissions
@@ -63,7 +63,7 @@ _OF_DAYS = (
         events.c.id,
         func.row_number().over(partition_by=_DAY, order_by=events.c.id.desc()).label("of_day"),
     )
-    .where(events.c.license_id == bindparam("at_id"), events.c.id <= bindparam("until"), _IS_OWN)
+    .where(events.c.license_id == bindparam("where_id"), events.c.id <= bindparam("until"), _IS_OWN)
     .subquery()
 )
 # What is too many of its day does not count among all.
@@ -79,13 +79,13 @@ _TOO_MANY = (
     .limit(bindparam("most"))
 )
 _DELETE_TOO_MANY = delete(events).where(events.c.id.in_(_TOO_MANY))
-_MOVE = upserting(checkpoints, ["name"], largest=["last_id"])
+_MOVE = bulk_upsert(checkpoints, ["name"], largest=["last_id"])
 
 
 def find_newest_moment(tx: ReadTransaction) -> datetime | None:
     """When the newest event happened; None when there is none."""
     at = tx.connection.execute(_NEWEST).scalar()
-    return None if at is None else rows.moment(at)
+    return None if at is None else rows.to_datetime(at)
 
 
 def find_deletion_moment(tx: ReadTransaction) -> int:
@@ -96,7 +96,7 @@ def find_deletion_moment(tx: ReadTransaction) -> int:
 def delete_old(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
     """Delete those of the first ``limit`` events that happened before this moment; returns how many."""
     first = tx.connection.execute(_NEXT, {"after": 0, "until": _last_followed_id(tx), "most": limit}).all()
-    moment = rows.seconds(before)
+    moment = rows.to_seconds(before)
     old = [one.id for one in first if one.occurred_at < moment]
     if not old:
         return 0
@@ -114,7 +114,7 @@ def find_crowded(tx: WriteTransaction, *, limit: int) -> tuple[int, list[int]]:
         return 0, []
     _MOVE.execute(tx.connection, [{"name": _LOOKED_AT, "last_id": found[-1].id}])
     named = {one.license_id for one in found if one.license_id}
-    counted = _COUNTED.rows(tx.connection, [(number,) for number in sorted(named)])
+    counted = _COUNTED.find_rows(tx.connection, [(number,) for number in sorted(named)])
     return len(found), sorted({one.license_id for one in counted if one.amount > MAX_PER_DAY})
 
 
@@ -122,7 +122,7 @@ def delete_too_many(tx: WriteTransaction, license_id: int) -> int:
     """Delete some thousand of the events of calls on this license that are too many, of each day the oldest;
     returns how many.
     """
-    values = {"at_id": license_id, "until": _last_followed_id(tx), "day": MAX_PER_DAY, "all": MAX_TOTAL}
+    values = {"where_id": license_id, "until": _last_followed_id(tx), "day": MAX_PER_DAY, "all": MAX_TOTAL}
     return tx.connection.execute(_DELETE_TOO_MANY, values | {"most": _MOST_AT_ONCE}).rowcount
 
 

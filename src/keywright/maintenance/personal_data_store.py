@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Row, and_, or_, select, tuple_, update
 
 from keywright.db import rows
-from keywright.db.bulk import Lookup, Values, deleting, updating, upserting
+from keywright.db.bulk import Lookup, Values, bulk_delete, bulk_update, bulk_upsert
 from keywright.db.schema import activations, checkpoints, events, licenses, search_terms
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.events.model import Event
@@ -38,12 +38,12 @@ _PLACE = (activations.c.license_id, activations.c.token)
 _KEPT = tuple(activations.c[name] for name in ("id", "deactivated_at", *OF_ACTIVATIONS))
 _PLACES = Lookup(select(*_PLACE, *_KEPT), *_PLACE)
 _LOCKED = Lookup(select(licenses.c.id).order_by(licenses.c.id).with_for_update(), licenses.c.id)
-_FORGET = updating(activations, ["license_id", "token"], list(_OLD))
-_ERASE = updating(activations, ["license_id", "token"], list(OF_ACTIVATIONS))
-_DELETE_TERMS = deleting(search_terms, "term", "license_id", "activation_id")
-_MOVE = upserting(checkpoints, ["name"], largest=["last_id"])
-_CLEAR_EVENTS = updating(events, ["id"], ["ip_address"])
-_TELL_EVENTS = updating(events, ["id"], ["details"])
+_FORGET = bulk_update(activations, ["license_id", "token"], list(_OLD))
+_ERASE = bulk_update(activations, ["license_id", "token"], list(OF_ACTIVATIONS))
+_DELETE_TERMS = bulk_delete(search_terms, "term", "license_id", "activation_id")
+_MOVE = bulk_upsert(checkpoints, ["name"], largest=["last_id"])
+_CLEAR_EVENTS = bulk_update(events, ["id"], ["ip_address"])
+_TELL_EVENTS = bulk_update(events, ["id"], ["details"])
 _NAMINGS = (
     select(events.c.id, events.c.details)
     .where(events.c.license_id == 0, events.c.name == "name.saved")
@@ -77,8 +77,8 @@ def forget_places(tx: WriteTransaction, places: Sequence[Place], before: datetim
     if not places:
         return
     # As all code that changes activations does.
-    _LOCKED.rows(tx.connection, [(number,) for number in {license_id for license_id, _ in places}])
-    old = [one for one in _PLACES.rows(tx.connection, places) if _is_old(one, before)]
+    _LOCKED.find_rows(tx.connection, [(number,) for number in {license_id for license_id, _ in places}])
+    old = [one for one in _PLACES.find_rows(tx.connection, places) if _is_old(one, before)]
     _unmark(tx, [(address_term(one.ip_address), one.license_id, one.id) for one in old if one.ip_address])
     _FORGET.execute(tx.connection, [_at(one) | _OLD for one in old])
 
@@ -87,7 +87,7 @@ def has_old_events(tx: ReadTransaction, before: datetime) -> bool:
     """Whether there is an event before this moment whose address is not forgotten."""
     query = select(events.c.occurred_at).where(events.c.id > _checkpoint(tx)).order_by(events.c.id).limit(1)
     at = tx.connection.execute(query).scalar()
-    return at is not None and at < rows.seconds(before)
+    return at is not None and at < rows.to_seconds(before)
 
 
 def purge_events(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
@@ -103,7 +103,7 @@ def purge_events(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
     )
     found = list(tx.connection.execute(query))
     # Clocks jump: an event that claims to be younger than one that came later is as old.
-    last = max((i for i, one in enumerate(found) if one.occurred_at < rows.seconds(before)), default=-1)
+    last = max((i for i, one in enumerate(found) if one.occurred_at < rows.to_seconds(before)), default=-1)
     if last < 0:
         return 0
     some = and_(events.c.id > last_id, events.c.id <= found[last].id, events.c.ip_address != "")
@@ -118,7 +118,7 @@ def _checkpoint(tx: ReadTransaction) -> int:
 
 
 def _is_old(place: Row[Any], before: datetime) -> bool:
-    is_given_up = place.deactivated_at is not None and place.deactivated_at < rows.seconds(before)
+    is_given_up = place.deactivated_at is not None and place.deactivated_at < rows.to_seconds(before)
     return is_given_up and bool(place.ip_address or place.user_agent)
 
 
@@ -157,11 +157,11 @@ def erase_name(tx: WriteTransaction, customer_id: int) -> None:
     """Erase how the customer is and was called."""
     save_name(tx, NameKind.CUSTOMER, customer_id, None)
     namings = [(row.id, msgspec.json.decode(row.details)) for row in tx.connection.execute(_NAMINGS)]
-    nothing = rows.json_text({"kind": NameKind.CUSTOMER, "number": customer_id})
+    nothing = rows.to_json({"kind": NameKind.CUSTOMER, "number": customer_id})
     _TELL_EVENTS.execute(
         tx.connection,
         [
-            {"at_id": number, "details": nothing}
+            {"where_id": number, "details": nothing}
             for number, details in namings
             if _is_naming_of(details, customer_id)
         ],
@@ -184,13 +184,13 @@ def erase_some(tx: WriteTransaction, customer_id: int, *, limit: int) -> int:
         _erase_places(tx, places)
     query = select(events.c.id).where(events.c.license_id.in_(own), events.c.ip_address != "").limit(limit)
     happened = list(tx.connection.execute(query).scalars())
-    _CLEAR_EVENTS.execute(tx.connection, [{"at_id": number, "ip_address": ""} for number in happened])
+    _CLEAR_EVENTS.execute(tx.connection, [{"where_id": number, "ip_address": ""} for number in happened])
     return len(places) + len(happened)
 
 
 def _erase_places(tx: WriteTransaction, places: Sequence[Place]) -> None:
-    _LOCKED.rows(tx.connection, [(number,) for number in {license_id for license_id, _ in places}])
-    found = _PLACES.rows(tx.connection, places)
+    _LOCKED.find_rows(tx.connection, [(number,) for number in {license_id for license_id, _ in places}])
+    found = _PLACES.find_rows(tx.connection, places)
     terms = [(address_term(one.ip_address), one) for one in found if one.ip_address]
     terms += [(label_term(one.label), one) for one in found if one.label]
     _unmark(tx, [(term, one.license_id, one.id) for term, one in terms])
@@ -208,11 +208,11 @@ def _unmark(tx: WriteTransaction, found: list[tuple[str, int, int]]) -> None:
     _DELETE_TERMS.execute(
         tx.connection,
         [
-            {"at_term": term, "at_license_id": license_id, "at_activation_id": number}
+            {"where_term": term, "where_license_id": license_id, "where_activation_id": number}
             for term, license_id, number in sorted(set(found))
         ],
     )
 
 
 def _at(place: Row[Any]) -> Values:
-    return {"at_license_id": place.license_id, "at_token": place.token}
+    return {"where_license_id": place.license_id, "where_token": place.token}

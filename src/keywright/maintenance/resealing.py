@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, select, tuple_
 
 from keywright.core.crypto import KeyRing
 from keywright.db import Storage, sealed
-from keywright.db.bulk import Values, updating
+from keywright.db.bulk import Values, bulk_update
 from keywright.db.retry import run_read, run_write
 from keywright.db.sealed import Sealed
 from keywright.db.transaction import ReadTransaction, WriteTransaction
@@ -77,7 +77,7 @@ def _reseal_step(tx: WriteTransaction, target: Sealed, after: _Key | None, end: 
             values.append(_reseal_row(tx.sealing, target, row, plain))
     step.changed = len(values)
     names = [column.name for column in columns[len(key) :]]
-    updating(target.table, [column.name for column in key], names).execute(tx.connection, values)
+    bulk_update(target.table, [column.name for column in key], names).execute(tx.connection, values)
     return step
 
 
@@ -94,7 +94,7 @@ def _unseal(key_ring: KeyRing, target: Sealed, row: Any) -> tuple[bytes, KeyRing
 
 
 def _reseal_row(ring: KeyRing, target: Sealed, row: Any, plain: bytes) -> Values:
-    values: Values = {f"at_{column.name}": row._mapping[column] for column in target.table.primary_key}
+    values: Values = {f"where_{column.name}": row._mapping[column] for column in target.table.primary_key}
     values[target.column.name] = ring.seal(plain, target.place(row))
     if target.blind_index is not None:
         values[target.blind_index.name] = ring.blind_index(plain.decode())

@@ -6,13 +6,13 @@ from datetime import datetime
 from sqlalchemy import bindparam, delete, or_, select, update
 
 from keywright.db import rows
-from keywright.db.bulk import upserting
+from keywright.db.bulk import bulk_upsert
 from keywright.db.schema import api_keys, limit_refusals
 from keywright.db.transaction import WriteTransaction
 
 _MAX_DELETED = 1_000
 
-_ADD_REFUSALS = upserting(limit_refusals, ["license_id"], sums=["refusals"], largest=["last_refused_at"])
+_ADD_REFUSALS = bulk_upsert(limit_refusals, ["license_id"], sums=["refusals"], largest=["last_refused_at"])
 # A row that another process is writing is not old: skip it.
 _OLD_REFUSALS = (
     select(limit_refusals.c.license_id)
@@ -33,7 +33,7 @@ _UPDATE_LAST_USED = (
 
 def save_refusals(tx: WriteTransaction, times: Mapping[int, int], now: datetime) -> None:
     """Add refusals at the limit, by license id."""
-    last_refused_at = rows.seconds(now)
+    last_refused_at = rows.to_seconds(now)
     values = [
         {"license_id": one, "refusals": times[one], "last_refused_at": last_refused_at}
         for one in sorted(times)
@@ -43,12 +43,12 @@ def save_refusals(tx: WriteTransaction, times: Mapping[int, int], now: datetime)
 
 def delete_old_refusals(tx: WriteTransaction, before: datetime) -> None:
     """Delete licenses whose last refusal was before this moment."""
-    tx.connection.execute(_DELETE_OLD, {"before": rows.seconds(before)})
+    tx.connection.execute(_DELETE_OLD, {"before": rows.to_seconds(before)})
 
 
 def save_last_used(tx: WriteTransaction, used_at: Mapping[int, datetime]) -> None:
     """Store when these API keys, by id, were last used, unless a later time is stored."""
     # In a fixed order, so that two processes cannot deadlock.
     for api_key_id in sorted(used_at):
-        values = {"api_key_id": api_key_id, "used_at": rows.seconds(used_at[api_key_id])}
+        values = {"api_key_id": api_key_id, "used_at": rows.to_seconds(used_at[api_key_id])}
         tx.connection.execute(_UPDATE_LAST_USED, values)

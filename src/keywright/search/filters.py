@@ -121,7 +121,7 @@ def with_term(term: str, *, is_prefix: bool = False) -> Source:
 
 def expiring(after: datetime, until: datetime) -> Source:
     """Licenses that expire after the first moment and not after the second."""
-    first, last = rows.seconds(after) + 1, rows.seconds(until)
+    first, last = rows.to_seconds(after) + 1, rows.to_seconds(until)
 
     def filter_row(row: Any) -> Conditions:
         return (row.expires_at >= first, row.expires_at <= last)

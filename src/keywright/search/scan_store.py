@@ -70,7 +70,7 @@ def list_licenses_by_id(tx: ReadTransaction, numbers: Iterable[int]) -> list[Lic
     """The licenses with these ids, in the same order."""
     wanted = list(numbers)
     found = {}
-    for row in _LICENSES_BY_ID.rows(tx.connection, [(number,) for number in wanted]):
+    for row in _LICENSES_BY_ID.find_rows(tx.connection, [(number,) for number in wanted]):
         key = tx.key_ring.unseal_key(row.sealed_key, row.id)
         found[row.id] = license_of(row[:-1], key)
     return [found[number] for number in wanted if number in found]
@@ -101,7 +101,7 @@ def count_distinct(tx: ReadTransaction, source: Source, most: int) -> int:
 
 def are_there_any(tx: ReadTransaction, searches: Sequence[Search]) -> list[bool]:
     """Whether each of these searches, which ask for one thing each (not an expiry), has a match."""
-    sources = [source for one in searches for source in sources_of(one, rows.moment(0))]
+    sources = [source for one in searches for source in sources_of(one, rows.to_datetime(0))]
     return [number > 0 for number in count_each(tx, sources, 1)]
 
 

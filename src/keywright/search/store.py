@@ -87,7 +87,7 @@ def list_refused(tx: ReadTransaction, *, limit: int) -> list[Refused]:
     ).all()
     known = {one.id: one for one in scan_store.list_licenses_by_id(tx, [row.license_id for row in found])}
     return [
-        Refused(known[row.license_id], row.refusals, rows.moment(row.last_refused_at))
+        Refused(known[row.license_id], row.refusals, rows.to_datetime(row.last_refused_at))
         for row in found
         if row.license_id in known
     ]
@@ -134,7 +134,7 @@ def find_first_event_id(tx: ReadTransaction, moment: datetime) -> int:
     """The id of the first event at this moment or later, if events were numbered in the order of their time;
     one more than the largest when all were earlier.
     """
-    columns, at = events.c, rows.seconds(moment)
+    columns, at = events.c, rows.to_seconds(moment)
     low, high = 0, int(tx.connection.execute(select(func.coalesce(func.max(columns.id), 0))).scalar_one()) + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -160,13 +160,13 @@ def _conditions(
     if where.without is not None:
         yield ~columns.name.startswith(where.without, autoescape=True)
     if where.since is not None:
-        yield columns.occurred_at >= rows.seconds(where.since)
+        yield columns.occurred_at >= rows.to_seconds(where.since)
     if where.until is not None:
-        yield columns.occurred_at < rows.seconds(where.until)
+        yield columns.occurred_at < rows.to_seconds(where.until)
 
 
 def _record_of(row: Sequence[Any]) -> EventRecord:
     number, at, name, license_id, activation_id, actor, address, details = row
     decoded = None if details is None else msgspec.json.decode(details)
-    event = Event(rows.moment(at), name, license_id, activation_id, actor, address, decoded)
+    event = Event(rows.to_datetime(at), name, license_id, activation_id, actor, address, decoded)
     return EventRecord(number, event)

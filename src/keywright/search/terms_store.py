@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 from keywright.db import rows
-from keywright.db.bulk import Lookup, deleting, updating, upserting
+from keywright.db.bulk import Lookup, bulk_delete, bulk_update, bulk_upsert
 from keywright.db.schema import (
     activations,
     checkpoints,
@@ -100,16 +100,16 @@ _ACTIVATIONS_AFTER_TOKEN = (
     .order_by(activations.c.token)
     .limit(bindparam("most"))
 )
-_INSERT_TERMS = upserting(search_terms, ["term", "license_id", "activation_id"])
-_DELETE_TERMS = deleting(search_terms, "term", "license_id", "activation_id")
+_INSERT_TERMS = bulk_upsert(search_terms, ["term", "license_id", "activation_id"])
+_DELETE_TERMS = bulk_delete(search_terms, "term", "license_id", "activation_id")
 _PRUNED = select(pruned_activations).limit(bindparam("most"))
-_DELETE_TERMS_OF_ACTIVATIONS = deleting(search_terms, "license_id", "activation_id")
-_DELETE_PRUNED = deleting(pruned_activations, "license_id", "activation_id")
-_DELETE_TERMS_OF_LICENSES = deleting(search_terms, "license_id")
-_DELETE_REFUSALS = deleting(limit_refusals, "license_id")
-_ADD_COUNTS = upserting(daily_counts, ["day", "name"], sums=["amount"])
-_INSERT_CHECKPOINTS = upserting(checkpoints, ["name"])
-_UPDATE_CHECKPOINTS = updating(checkpoints, ["name"], ["last_id"])
+_DELETE_TERMS_OF_ACTIVATIONS = bulk_delete(search_terms, "license_id", "activation_id")
+_DELETE_PRUNED = bulk_delete(pruned_activations, "license_id", "activation_id")
+_DELETE_TERMS_OF_LICENSES = bulk_delete(search_terms, "license_id")
+_DELETE_REFUSALS = bulk_delete(limit_refusals, "license_id")
+_ADD_COUNTS = bulk_upsert(daily_counts, ["day", "name"], sums=["amount"])
+_INSERT_CHECKPOINTS = bulk_upsert(checkpoints, ["name"])
+_UPDATE_CHECKPOINTS = bulk_update(checkpoints, ["name"], ["last_id"])
 
 
 def _as_number(of_transaction: ColumnElement[Any]) -> ColumnElement[int]:
@@ -198,7 +198,7 @@ def lock_projection(tx: WriteTransaction) -> None:
 def save_checkpoints(tx: WriteTransaction, before: Checkpoints, after: Checkpoints) -> None:
     """Update the checkpoints that have changed."""
     old, new = msgspec.structs.asdict(before), msgspec.structs.asdict(after)
-    moved = [{"at_name": name, "last_id": new[name]} for name in _NAMES if new[name] != old[name]]
+    moved = [{"where_name": name, "last_id": new[name]} for name in _NAMES if new[name] != old[name]]
     _UPDATE_CHECKPOINTS.execute(tx.connection, moved)
 
 
@@ -215,7 +215,7 @@ def newest_license(tx: ReadTransaction) -> int:
 def find_time_after(tx: ReadTransaction, event_id: int) -> datetime | None:
     """The time of the next event after this one."""
     at = tx.connection.execute(_OLDEST, {"after": event_id}).scalar()
-    return None if at is None else rows.moment(at)
+    return None if at is None else rows.to_datetime(at)
 
 
 def find_settled_id(tx: WriteTransaction, at: Checkpoints) -> int:
@@ -273,7 +273,7 @@ def save_counts(tx: WriteTransaction, amounts: Mapping[tuple[int, str], int]) ->
 
 def list_states(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, Row[Any]]:
     """The present states of these licenses, by id: license_id, is_full, is_used."""
-    found = _STATES_OF.rows(tx.connection, [(number,) for number in license_ids])
+    found = _STATES_OF.find_rows(tx.connection, [(number,) for number in license_ids])
     return {row.license_id: row for row in found}
 
 
@@ -329,7 +329,7 @@ def save_state_terms(tx: WriteTransaction, states: Collection[Row[Any]]) -> None
     """Insert the terms of the licenses that are full or unused, and delete those of the others."""
     insert_state_terms(tx, states)
     find_unmatched = [
-        {"at_term": term, "at_license_id": one.license_id, "at_activation_id": 0}
+        {"where_term": term, "where_license_id": one.license_id, "where_activation_id": 0}
         for one in states
         for term, is_it in _state_terms(one)
         if not is_it
@@ -339,7 +339,7 @@ def save_state_terms(tx: WriteTransaction, states: Collection[Row[Any]]) -> None
 
 def delete_terms_of_licenses(tx: WriteTransaction, license_ids: Collection[int]) -> None:
     """Delete all terms and refusals of these licenses."""
-    values = [{"at_license_id": number} for number in sorted(license_ids)]
+    values = [{"where_license_id": number} for number in sorted(license_ids)]
     _DELETE_TERMS_OF_LICENSES.execute(tx.connection, values)
     _DELETE_REFUSALS.execute(tx.connection, values)
 
@@ -354,7 +354,7 @@ def delete_terms_of_pruned(tx: WriteTransaction, *, limit: int) -> int:
     inserts terms of an activation and then reads here also sees its deletion.
     """
     gone = tx.connection.execute(_PRUNED, {"most": limit}).all()
-    values = [{"at_license_id": one.license_id, "at_activation_id": one.activation_id} for one in gone]
+    values = [{"where_license_id": one.license_id, "where_activation_id": one.activation_id} for one in gone]
     _DELETE_TERMS_OF_ACTIVATIONS.execute(tx.connection, values)
     _DELETE_PRUNED.execute(tx.connection, values)
     return len(gone)

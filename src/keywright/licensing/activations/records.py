@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import text
 
 from keywright.db import rows
-from keywright.db.bulk import Values, json_text, rows_at_once
+from keywright.db.bulk import Values, json_text, select_by_arrays
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.activations import rules
 from keywright.licensing.activations import store as activation_store
@@ -77,7 +77,7 @@ def find_records(
     """
     if tx.is_postgres:
         key_of = tx.key_ring.blind_indexes(keys)
-        licenses, records = _by_key(RECORDS.rows(tx.connection, [(one,) for one in key_of]), key_of)
+        licenses, records = _by_key(RECORDS.find_rows(tx.connection, [(one,) for one in key_of]), key_of)
     else:
         licenses = license_store.find_licenses(tx, keys)
         records = activation_store.list_activations(
@@ -132,7 +132,7 @@ def find_some(tx: ReadTransaction, license: License, most: int, most_bytes: int)
         # more is looked at. On PostgreSQL there may be others by now.
         active = min(most, license.times_activated)
         deactivated = most - active
-    values = {"at_id": license.id, "most_active": active, "most_deactivated": deactivated}
+    values = {"where_id": license.id, "most_active": active, "most_deactivated": deactivated}
     found = tx.connection.execute(SOME_RECORDS, values).all()
     if not found or found[0][0] not in tx.key_ring.blind_indexes([license.key]):
         return None
@@ -166,7 +166,7 @@ def list_some_active(
         if _has_few(license):
             few.append(license.id)
             continue
-        values = {"at_id": license.id, "most": most}
+        values = {"where_id": license.id, "most": most}
         some = tx.connection.execute(SOME_ACTIVE, values)
         found[license.id] = [activation_of(row) for row in some]
     return found | activation_store.list_active(tx, few)
@@ -204,7 +204,7 @@ def _find_named(
     key_of = blind_indexes(key for key, _ in places)
     # No database can hold a zero; what is found instead has another token.
     wanted = [(one, token.replace("\0", "")) for key, token in places for one in blind_indexes([key])]
-    licenses, records = _by_key(rows_at_once(tx.connection, RECORDS_NAMED, wanted), key_of)
+    licenses, records = _by_key(select_by_arrays(tx.connection, RECORDS_NAMED, wanted), key_of)
     return licenses, [one for some in records.values() for one in some]
 
 
@@ -218,7 +218,7 @@ def prune(tx: WriteTransaction, licenses: Iterable[License], kept: int) -> None:
     at_once, if_old = [], []
     for license in licenses:
         over_most, over_kept = rules.surplus(license, kept)
-        long_ago = rows.seconds(license.updated_at - rules.KEPT_FOR)
+        long_ago = rows.to_seconds(license.updated_at - rules.KEPT_FOR)
         at_once += [{"license_id": license.id, "until": _END, "amount": over_most}] * (over_most > 0)
         if_old += [{"license_id": license.id, "until": long_ago, "amount": over_kept}] * (over_kept > 0)
     # One after the other: what the first deletes, the second does not find any more.

@@ -18,10 +18,10 @@ from sqlalchemy import (
 )
 
 from keywright.db import rows, schema
-from keywright.db.bulk import Lookup, Values, deleting, inserting, updating, wanted
-from keywright.db.rows import json_text, moment, optional_seconds, seconds
+from keywright.db.bulk import Lookup, Values, array_table, bulk_delete, bulk_insert, bulk_update
+from keywright.db.rows import to_datetime, to_json, to_optional_seconds, to_seconds
 from keywright.db.schema import activations, licenses
-from keywright.db.transaction import ReadTransaction, WriteTransaction, rows_with
+from keywright.db.transaction import ReadTransaction, WriteTransaction, find_rows
 from keywright.licensing.activations import rules
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.store import DELETE_LICENSES, LICENSE
@@ -43,7 +43,7 @@ def find_activations(tx: ReadTransaction, tokens: Iterable[tuple[int, str]]) -> 
     possible = [pair for pair in tokens if "\0" not in pair[1]]
     found = {
         (row.license_id, row.token): activation_of(row)
-        for row in ACTIVATIONS_WITH.rows(tx.connection, possible)
+        for row in ACTIVATIONS_WITH.find_rows(tx.connection, possible)
     }
     return list(found.values())
 
@@ -52,7 +52,7 @@ def _by_license(
     tx: ReadTransaction, query: Lookup, license_ids: Iterable[int]
 ) -> dict[int, list[Activation]]:
     found: dict[int, list[Activation]] = {}
-    for row in rows_with(tx, query, license_ids):
+    for row in find_rows(tx, query, license_ids):
         found.setdefault(row[2], []).append(activation_of(row))
     for records in found.values():
         records.sort(key=rules.by_age)
@@ -63,13 +63,13 @@ def recount(tx: WriteTransaction, license_id: int) -> dict[str, list[int]] | Non
     """Set a license's counters to the numbers of its active activations and of those that were given up;
     returns what the wrong ones were and are, by name, None when there is no such license any more.
     """
-    row = tx.connection.execute(COUNTERS_LOCKED, {"at_id": license_id}).first()
+    row = tx.connection.execute(COUNTERS_LOCKED, {"where_id": license_id}).first()
     if row is None:
         return None
-    active, ended = tx.connection.execute(RECORDS_COUNTED, {"at_id": license_id}).one()
+    active, ended = tx.connection.execute(RECORDS_COUNTED, {"where_id": license_id}).one()
     limit = row.times_activated_max
     room = None if limit is None else max(limit, active)
-    values = {"at_id": license_id, "taken": active, "ended": ended, "room": room}
+    values = {"where_id": license_id, "taken": active, "ended": ended, "room": room}
     tx.connection.execute(RECOUNT, values)
     pairs = {
         "times_activated": [row.times_activated, active],
@@ -80,8 +80,8 @@ def recount(tx: WriteTransaction, license_id: int) -> dict[str, list[int]] | Non
 
 def delete_licenses(tx: WriteTransaction, license_ids: Collection[int]) -> None:
     """Delete these licenses and their activations; their events stay."""
-    DELETE_ACTIVATIONS.execute(tx.connection, [{"at_license_id": number} for number in license_ids])
-    DELETE_LICENSES.execute(tx.connection, [{"at_id": number} for number in license_ids])
+    DELETE_ACTIVATIONS.execute(tx.connection, [{"where_license_id": number} for number in license_ids])
+    DELETE_LICENSES.execute(tx.connection, [{"where_id": number} for number in license_ids])
 
 
 def save_new_activations(tx: WriteTransaction, new: Sequence[Activation]) -> None:
@@ -97,12 +97,12 @@ def save_activations(tx: WriteTransaction, changed: Iterable[tuple[Activation, A
     ended: list[Values] = []
     rewritten: list[Values] = []
     for before, after in changed:
-        key = {"at_license_id": after.license_id, "at_token": after.token}
+        key = {"where_license_id": after.license_id, "where_token": after.token}
         same = replace(after, updated_at=before.updated_at, deactivated_at=before.deactivated_at)
         if same == before:
             updated_at, deactivated_at = (
-                optional_seconds(after.updated_at),
-                optional_seconds(after.deactivated_at),
+                to_optional_seconds(after.updated_at),
+                to_optional_seconds(after.deactivated_at),
             )
             ended.append(key | {"updated_at": updated_at, "deactivated_at": deactivated_at})
         else:
@@ -113,7 +113,7 @@ def save_activations(tx: WriteTransaction, changed: Iterable[tuple[Activation, A
 
 def deactivate_all(tx: WriteTransaction, license_id: int, now: datetime) -> None:
     """Give up every place of a license, in one statement however many there are."""
-    values = {"at_id": license_id, "moment": rows.seconds(now)}
+    values = {"where_id": license_id, "moment": rows.to_seconds(now)}
     tx.connection.execute(DEACTIVATE_ACTIVATIONS, values)
 
 
@@ -132,9 +132,9 @@ def activation_of(row: Sequence[Any]) -> Activation:
         address,
         agent,
         None if meta is None else msgspec.json.decode(meta),
-        moment(created),
-        None if updated is None else moment(updated),
-        None if ended is None else moment(ended),
+        to_datetime(created),
+        None if updated is None else to_datetime(updated),
+        None if ended is None else to_datetime(ended),
     )
 
 
@@ -148,10 +148,10 @@ def activation_values(activation: Activation) -> Values:
         "source": activation.source,
         "ip_address": activation.ip_address,
         "user_agent": activation.user_agent,
-        "meta_data": None if activation.meta_data is None else json_text(activation.meta_data),
-        "created_at": seconds(activation.created_at),
-        "updated_at": optional_seconds(activation.updated_at),
-        "deactivated_at": optional_seconds(activation.deactivated_at),
+        "meta_data": None if activation.meta_data is None else to_json(activation.meta_data),
+        "created_at": to_seconds(activation.created_at),
+        "updated_at": to_optional_seconds(activation.updated_at),
+        "deactivated_at": to_optional_seconds(activation.deactivated_at),
     }
 
 
@@ -181,7 +181,7 @@ _FEW = (
 #: Licenses with each of their records, or with a row of nothing; also those that have more than a few. What
 #: one statement says is of one moment. Only for PostgreSQL.
 RECORDS = Lookup(select(*LICENSE, *_FEW.c).select_from(licenses.outerjoin(_FEW, true())), licenses.c.key_hmac)
-_AT_LICENSE = activations.c.license_id == bindparam("at_id")
+_AT_LICENSE = activations.c.license_id == bindparam("where_id")
 _SOME_ACTIVE = ACTIVATIONS.where(_AT_LICENSE, IS_ACTIVE).order_by(activations.c.token)
 _SOME_DEACTIVATED = ACTIVATIONS.where(_AT_LICENSE, activations.c.deactivated_at.is_not(None)).order_by(
     activations.c.deactivated_at.desc(), activations.c.id.desc()
@@ -195,32 +195,32 @@ _SOME = union_all(
 SOME_RECORDS = (
     select(*LICENSE, *_SOME.c)
     .select_from(licenses.outerjoin(_SOME, _SOME.c.license_id == licenses.c.id))
-    .where(licenses.c.id == bindparam("at_id"))
+    .where(licenses.c.id == bindparam("where_id"))
 )
 #: At most so many active records of one license.
 SOME_ACTIVE = _SOME_ACTIVE.limit(bindparam("most"))
-_NAMED = wanted(licenses.c.key_hmac, activations.c.token)
+_NAMED = array_table(licenses.c.key_hmac, activations.c.token)
 #: Licenses with the one record that has a token, or with a row of nothing. Only for PostgreSQL.
 RECORDS_NAMED = _RECORD.select_from(
     _NAMED.join(licenses, licenses.c.key_hmac == _NAMED.c.key_hmac).outerjoin(
         activations, and_(_IS_ITS, activations.c.token == _NAMED.c.token)
     )
 )
-INSERT_ACTIVATIONS = inserting(activations)
-UPDATE_ACTIVATIONS = updating(activations, ["license_id", "token"], ["updated_at", "deactivated_at"])
-REWRITE_ACTIVATIONS = updating(activations, ["license_id", "token"], [one.name for one in activations.c])
+INSERT_ACTIVATIONS = bulk_insert(activations)
+UPDATE_ACTIVATIONS = bulk_update(activations, ["license_id", "token"], ["updated_at", "deactivated_at"])
+REWRITE_ACTIVATIONS = bulk_update(activations, ["license_id", "token"], [one.name for one in activations.c])
 #: Every active record of a license is given up: one statement for all of them.
 DEACTIVATE_ACTIVATIONS = (
     update(activations)
     .where(_AT_LICENSE, IS_ACTIVE)
     .values(deactivated_at=bindparam("moment"), updated_at=bindparam("moment"))
 )
-DELETE_ACTIVATIONS = deleting(activations, "license_id")
+DELETE_ACTIVATIONS = bulk_delete(activations, "license_id")
 
 
 COUNTERS_LOCKED = (
     select(licenses.c.times_activated, licenses.c.times_activated_max, licenses.c.deactivated_count)
-    .where(licenses.c.id == bindparam("at_id"))
+    .where(licenses.c.id == bindparam("where_id"))
     .with_for_update()
 )
 #: How many of a license's activations are active, and how many were given up.
@@ -231,7 +231,7 @@ RECORDS_COUNTED = (
 )
 RECOUNT = (
     update(licenses)
-    .where(licenses.c.id == bindparam("at_id"))
+    .where(licenses.c.id == bindparam("where_id"))
     .values(
         times_activated=bindparam("taken"), deactivated_count=bindparam("ended"), places=bindparam("room")
     )

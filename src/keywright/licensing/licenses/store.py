@@ -19,10 +19,10 @@ from sqlalchemy import (
 
 from keywright.core.errors import StoreConflict
 from keywright.db import schema
-from keywright.db.bulk import Change, Lookup, Values, deleting, inserting, updating
-from keywright.db.rows import moment, optional_seconds, seconds
+from keywright.db.bulk import BulkWrite, Lookup, Values, bulk_delete, bulk_insert, bulk_update
+from keywright.db.rows import to_datetime, to_optional_seconds, to_seconds
 from keywright.db.schema import licenses
-from keywright.db.transaction import ReadTransaction, WriteTransaction, rows_with
+from keywright.db.transaction import ReadTransaction, WriteTransaction, find_rows
 from keywright.licensing.licenses.model import License, LicenseFilter
 
 
@@ -54,7 +54,7 @@ def count_licenses(tx: ReadTransaction, where: LicenseFilter, *, most: int | Non
 def _licenses_by_key(tx: ReadTransaction, keys: Iterable[str], query: Lookup) -> dict[str, License]:
     key_of = tx.key_ring.blind_indexes(keys)
     found = {}
-    for row in rows_with(tx, query, key_of):
+    for row in find_rows(tx, query, key_of):
         key = key_of[row[0]]
         found[key] = license_of(row, key)
     return found
@@ -70,11 +70,11 @@ def lock_licenses(tx: WriteTransaction, names: Iterable[str | int]) -> list[Lice
     key_of = tx.key_ring.blind_indexes([name for name in names if isinstance(name, str)])
     ids = [name for name in names if isinstance(name, int)]
     if not ids:
-        return [license_of(row, key_of[row[0]]) for row in rows_with(tx, LICENSES_LOCKED, key_of)]
+        return [license_of(row, key_of[row[0]]) for row in find_rows(tx, LICENSES_LOCKED, key_of)]
     if key_of:
         # In one statement: batches must not lock crosswise.
-        ids += [row[1] for row in rows_with(tx, LICENSES_WITH, key_of)]
-    rows = rows_with(tx, LICENSES_LOCKED_BY_ID, sorted({*ids}))
+        ids += [row[1] for row in find_rows(tx, LICENSES_WITH, key_of)]
+    rows = find_rows(tx, LICENSES_LOCKED_BY_ID, sorted({*ids}))
     unseal = tx.key_ring.unseal_key
     return [license_of(row[:-1], key_of.get(row[0]) or unseal(row[-1], row[1])) for row in rows]
 
@@ -86,9 +86,9 @@ def find_holders(tx: WriteTransaction, names: Iterable[str | int]) -> dict[str |
     if not tx.is_postgres:
         return {}
     key_of = tx.key_ring.blind_indexes([name for name in names if isinstance(name, str)])
-    found: dict[str | int, str] = {key_of[row[0]]: row[2] for row in rows_with(tx, HOLDERS, key_of)}
+    found: dict[str | int, str] = {key_of[row[0]]: row[2] for row in find_rows(tx, HOLDERS, key_of)}
     ids = [name for name in names if isinstance(name, int)]
-    return found | {row[1]: row[2] for row in rows_with(tx, HOLDERS_BY_ID, ids)}
+    return found | {row[1]: row[2] for row in find_rows(tx, HOLDERS_BY_ID, ids)}
 
 
 def save_new_licenses(tx: WriteTransaction, new: Sequence[License]) -> None:
@@ -105,7 +105,7 @@ def save_licenses(tx: WriteTransaction, changed: Iterable[tuple[License, License
     Taking and giving up places, which is most of what happens, writes few columns; any other change writes
     every column.
     """
-    values: dict[Change, list[Values]] = {}
+    values: dict[BulkWrite, list[Values]] = {}
     rewritten = []
     for before, after in changed:
         if _with_places_of(before, after) != before:
@@ -115,7 +115,7 @@ def save_licenses(tx: WriteTransaction, changed: Iterable[tuple[License, License
         if after.expires_at != before.expires_at:
             change = UPDATE_COUNTERS_AND_EXPIRY
             row |= {
-                "expires_at": optional_seconds(after.expires_at),
+                "expires_at": to_optional_seconds(after.expires_at),
                 "deactivated_count": after.deactivated_count,
             }
         elif after.times_activated <= before.times_activated:
@@ -146,7 +146,7 @@ def _with_places_of(before: License, after: License) -> License:
 
 
 def _rewrite(tx: WriteTransaction, changed: Sequence[tuple[License, License]]) -> None:
-    values = [_license_values(tx, after, before) | {"at_id": after.id} for before, after in changed]
+    values = [_license_values(tx, after, before) | {"where_id": after.id} for before, after in changed]
     UPDATE_LICENSES.execute(tx.connection, values)
     _refuse_other_fingerprints(tx, [after for _, after in changed])
 
@@ -160,7 +160,7 @@ def _refuse_other_fingerprints(tx: WriteTransaction, written: Sequence[License])
         return
     own = {tx.sealing.blind_index(one.key) for one in written}
     others = tx.key_ring.blind_indexes([one.key for one in written]).keys() - own
-    if rows_with(tx, LICENSES_WITH, others):
+    if find_rows(tx, LICENSES_WITH, others):
         raise StoreConflict("a license key is taken, and still sealed with the other secret")
 
 
@@ -192,15 +192,15 @@ def license_of(row: Sequence[Any], key: str) -> License:
         order,
         product,
         user,
-        None if expires_at is None else moment(expires_at),
+        None if expires_at is None else to_datetime(expires_at),
         days,
         source,
         status,
         taken,
         limit,
-        moment(created_at),
+        to_datetime(created_at),
         created_by,
-        moment(updated_at),
+        to_datetime(updated_at),
         updated_by,
         deactivated_count,
     )
@@ -212,15 +212,15 @@ def license_values(license: License) -> Values:
         "order_id": license.order_id,
         "product_id": license.product_id,
         "customer_id": license.customer_id,
-        "expires_at": optional_seconds(license.expires_at),
+        "expires_at": to_optional_seconds(license.expires_at),
         "valid_for_days": license.valid_for_days,
         "source": license.source,
         "status": license.status,
         "times_activated": license.times_activated,
         "times_activated_max": license.times_activated_max,
-        "created_at": seconds(license.created_at),
+        "created_at": to_seconds(license.created_at),
         "created_by": license.created_by,
-        "updated_at": seconds(license.updated_at),
+        "updated_at": to_seconds(license.updated_at),
         "updated_by": license.updated_by,
         "deactivated_count": license.deactivated_count,
     }
@@ -229,9 +229,9 @@ def license_values(license: License) -> Values:
 def counter_values(license: License) -> Values:
     """The columns that taking a place changes."""
     return {
-        "at_id": license.id,
+        "where_id": license.id,
         "times_activated": license.times_activated,
-        "updated_at": seconds(license.updated_at),
+        "updated_at": to_seconds(license.updated_at),
     }
 
 
@@ -280,13 +280,13 @@ HOLDERS, HOLDERS_BY_ID = Lookup(_HOLDERS, licenses.c.key_hmac), Lookup(_HOLDERS,
 #: Without ``expires_at``, which has an index: SQLite would write to it also where nothing changes.
 _COUNTER = ("times_activated", "updated_at")
 
-INSERT_LICENSES = inserting(licenses)
-UPDATE_LICENSES = updating(licenses, ["id"], [one.name for one in licenses.c if one.name != "id"])
-UPDATE_COUNTERS = updating(licenses, ["id"], _COUNTER)
-UPDATE_COUNTERS_AND_RECORDS = updating(licenses, ["id"], (*_COUNTER, "deactivated_count"))
-UPDATE_COUNTERS_AND_EXPIRY = updating(licenses, ["id"], (*_COUNTER, "deactivated_count", "expires_at"))
-UPDATE_COUNTERS_AND_PLACES = updating(licenses, ["id"], (*_COUNTER, "deactivated_count", "places"))
-DELETE_LICENSES = deleting(licenses, "id")
+INSERT_LICENSES = bulk_insert(licenses)
+UPDATE_LICENSES = bulk_update(licenses, ["id"], [one.name for one in licenses.c if one.name != "id"])
+UPDATE_COUNTERS = bulk_update(licenses, ["id"], _COUNTER)
+UPDATE_COUNTERS_AND_RECORDS = bulk_update(licenses, ["id"], (*_COUNTER, "deactivated_count"))
+UPDATE_COUNTERS_AND_EXPIRY = bulk_update(licenses, ["id"], (*_COUNTER, "deactivated_count", "expires_at"))
+UPDATE_COUNTERS_AND_PLACES = bulk_update(licenses, ["id"], (*_COUNTER, "deactivated_count", "places"))
+DELETE_LICENSES = bulk_delete(licenses, "id")
 
 
 def _select_matching(where: LicenseFilter) -> Select[Any]:

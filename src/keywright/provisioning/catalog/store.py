@@ -15,7 +15,7 @@ _NAMES_OF = Lookup(select(columns.number, columns.name), columns.kind, columns.n
 
 def names_of(tx: ReadTransaction, kind: NameKind, numbers: Collection[int]) -> dict[int, str]:
     """The names of those of these numbers that have one."""
-    found = _NAMES_OF.rows(tx.connection, [(kind.value, number) for number in {*numbers}])
+    found = _NAMES_OF.find_rows(tx.connection, [(kind.value, number) for number in {*numbers}])
     return {row.number: row.name for row in found}
 
 

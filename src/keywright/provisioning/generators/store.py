@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import Row, delete, select, update
 
 from keywright.db import rows, schema
-from keywright.db.rows import with_moments
+from keywright.db.rows import with_datetimes
 from keywright.db.schema import generators
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.provisioning.generators.model import Generator
@@ -26,7 +26,7 @@ def list_generators(tx: ReadTransaction) -> list[Generator]:
 
 def save_new_generator(tx: WriteTransaction, generator: Generator) -> int:
     """Insert a generator; returns its id."""
-    return tx.insert(generators, rows.values_of(generator))
+    return tx.insert(generators, rows.to_columns(generator))
 
 
 def lock_generator(tx: WriteTransaction, generator_id: int) -> Generator | None:
@@ -39,7 +39,7 @@ def lock_generator(tx: WriteTransaction, generator_id: int) -> Generator | None:
 def save_generator(tx: WriteTransaction, generator: Generator) -> None:
     """Update every field."""
     query = update(generators).where(generators.c.id == generator.id)
-    tx.connection.execute(query.values(rows.values_of(generator)))
+    tx.connection.execute(query.values(rows.to_columns(generator)))
 
 
 def delete_generator(tx: WriteTransaction, generator_id: int) -> None:
@@ -52,4 +52,4 @@ GENERATOR = [schema.generators.c[name] for name in Generator.__struct_fields__]
 
 def generator_of(row: Row[Any]) -> Generator:
     """The generator of a row of ``GENERATOR``."""
-    return Generator(**with_moments(row))
+    return Generator(**with_datetimes(row))
