@@ -63,7 +63,7 @@ def test_what_is_done_already_is_ticked_off(server: RunningServer, visitors: dic
 def test_the_figures_are_of_this_moment_and_lead_to_the_licenses(
     server: RunningServer, visitors: dict[str, Visitor]
 ) -> None:
-    now = asked()["now"]
+    now = asked()["context"].now
     full = make(server, times_activated_max=1)
     activate(server, full)
     make(server, status=Status.SOLD)

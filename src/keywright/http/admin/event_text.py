@@ -102,7 +102,9 @@ _ABOUT_USERS, _USERS = "user.", ("user:", "visitor")
 #: How a fact is written that is not its own word.
 _WRITE: dict[str, Callable[[Any], str]] = {
     "permissions": lambda value: _PERMISSIONS.get(value, str(value)),
-    "kind": lambda value: {"product": "Product", "user": "Customer"}.get(value, str(value)),
+    "kind": lambda value: {"product": "Product", "customer": "Customer", "user": "Customer"}.get(
+        value, str(value)
+    ),
 }
 #: Who acts without being anybody in the database.
 _ACTORS = {
