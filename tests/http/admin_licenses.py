@@ -41,7 +41,7 @@ def make(server: RunningServer, **fields: Any) -> License:
 def activate(server: RunningServer, license: License, **fields: Any) -> Activation:
     """A place on it, taken by a program at 192.0.2.77."""
     program = Origin("program", "192.0.2.77", "Studio/4.2")
-    (record,) = decide(server, Activate(**asked(origin=program, license=license.id) | fields))
+    (record,) = decide(server, Activate(**asked(**{"origin": program, "license": license.id} | fields)))
     activation: Activation = record.activations[0]
     return activation
 

@@ -124,10 +124,10 @@ def test_the_colors_are_kept_without_a_program_in_the_browser(visitor: Visitor) 
 
 
 def test_what_was_done_is_in_the_events(visitor: Visitor) -> None:
-    since = asked()["now"]
+    since = asked()["context"].now
     change(visitor, PASSWORD, NEW, NEW)
     visitor.post("/sign-out")
     ((number,),) = visitor.server.sql("SELECT id FROM users WHERE name = ?", visitor.name)
-    query = "SELECT name FROM events WHERE actor = ? AND at >= ? ORDER BY id"
+    query = "SELECT name FROM events WHERE actor = ? AND occurred_at >= ? ORDER BY id"
     names = [name for (name,) in visitor.server.sql(query, f"user:{number}", int(since.timestamp()))]
     assert names[-2:] == ["user.changed", "user.signed_out"]

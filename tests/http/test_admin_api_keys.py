@@ -126,9 +126,9 @@ def test_a_revoked_api_key_is_refused_from_then_on(ada: Visitor) -> None:
 def test_it_is_said_when_an_api_key_was_used_last(ada: Visitor) -> None:
     make(ada, "shop of use")
     number = id_of(ada, "shop of use")
-    used = SaveCounters(**asked(used_api_keys={number: asked()["now"]}))
+    used = SaveCounters(**asked(used_api_keys={number: asked()["context"].now}))
     decide(ada.server, used)
-    moment = asked()["now"].strftime("%Y-%m-%d")
+    moment = asked()["context"].now.strftime("%Y-%m-%d")
     assert f"It was last used on {moment}" in said(ada.get(f"/api-keys/{number}/revoke"))
 
 

@@ -91,7 +91,7 @@ def test_products_and_customers_are_shown_by_their_names(server: RunningServer, 
 
 def test_a_license_past_its_end_is_called_expired(server: RunningServer, bob: Visitor) -> None:
     product = a_number()
-    expires_at = asked()["now"] - timedelta(days=1)
+    expires_at = asked()["context"].now - timedelta(days=1)
     make(server, product_id=product, expires_at=expires_at)
     answer = bob.get(f"/licenses?product={product}")
     assert ">expired<" in answer.text
@@ -99,7 +99,7 @@ def test_a_license_past_its_end_is_called_expired(server: RunningServer, bob: Vi
 
 
 def test_filters_leave_out_what_does_not_match(server: RunningServer, bob: Visitor) -> None:
-    now = asked()["now"]
+    now = asked()["context"].now
     product, customer, order = a_number(), a_number(), a_number()
     plain = make(server, product_id=product)
     sold = make(server, product_id=product, status=Status.SOLD, customer_id=customer)
@@ -321,7 +321,7 @@ def test_a_key_is_shown_by_a_click_which_is_an_event(server: RunningServer, bob:
 
 
 def test_who_may_only_look_sees_no_buttons_and_no_key(server: RunningServer, carol: Visitor) -> None:
-    license = make(server, product_id=a_number(), expires_at=asked()["now"] + timedelta(days=5))
+    license = make(server, product_id=a_number(), expires_at=asked()["context"].now + timedelta(days=5))
     activate(server, license)
     for path in (f"/licenses?product={license.product_id}", f"/licenses/{license.id}"):
         answer = carol.get(path)

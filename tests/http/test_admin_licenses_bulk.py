@@ -64,7 +64,7 @@ def test_the_theme_can_be_changed_on_a_page_that_answered_a_form(server: Running
 
 
 def test_selected_licenses_are_extended_by_a_job(server: RunningServer, bob: Visitor) -> None:
-    end = asked()["now"] + timedelta(days=10)
+    end = asked()["context"].now + timedelta(days=10)
     chosen = [make(server, expires_at=end) for _ in range(3)]
     another = make(server, expires_at=end)
     answer = bob.post("/licenses/bulk", id=[str(one.id) for one in chosen], what="extend")

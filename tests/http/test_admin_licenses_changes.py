@@ -226,7 +226,7 @@ def test_a_license_gets_another_key(server: RunningServer, visitor: Visitor, pro
 
 
 def test_a_license_is_extended_from_its_end_or_from_today(server: RunningServer, visitor: Visitor) -> None:
-    end = asked()["now"] + timedelta(days=10)
+    end = asked()["context"].now + timedelta(days=10)
     license = make(server, expires_at=end)
     answer = visitor.post(f"/licenses/{license.id}/extend", days="30", begin="expiry")
     assert where_to(answer) == f"/licenses/{license.id}"
@@ -237,12 +237,12 @@ def test_a_license_is_extended_from_its_end_or_from_today(server: RunningServer,
     changed = found(server, license)
     assert changed is not None
     assert changed.expires_at is not None
-    assert abs(changed.expires_at - asked()["now"] - timedelta(days=100)) < timedelta(minutes=1)
+    assert abs(changed.expires_at - asked()["context"].now - timedelta(days=100)) < timedelta(minutes=1)
 
 
 def test_what_cannot_be_extended_is_said_beside_the_days(server: RunningServer, visitor: Visitor) -> None:
     endless = make(server)
-    ending = make(server, expires_at=asked()["now"] + timedelta(days=10))
+    ending = make(server, expires_at=asked()["context"].now + timedelta(days=10))
     for license, days, begin, sentence in (
         (endless, "30", "expiry", "never expires"),
         (ending, "5", "now", "good for longer"),
@@ -354,7 +354,7 @@ def test_nothing_is_said_to_go_where_nothing_does(server: RunningServer, visitor
 
 
 def test_looking_at_a_page_changes_nothing(server: RunningServer, visitor: Visitor) -> None:
-    license = make(server, expires_at=asked()["now"])
+    license = make(server, expires_at=asked()["context"].now)
     activate_pages = ("edit", "extend", "limit", "delete", "deactivate-all")
     for page in activate_pages:
         assert visitor.get(f"/licenses/{license.id}/{page}").status_code == 200

@@ -98,7 +98,7 @@ def test_a_list_says_since_when_it_does_not_know_what_happened(tmp_path: Path) -
     program = admin_altered.altered(admin_altered.follows_nothing_new)
     with running(tmp_path / "data", program=program) as server:
         follow(server)
-        since = asked()["now"] - timedelta(hours=1)
+        since = asked()["context"].now - timedelta(hours=1)
         key = a_key()
         decide(server, CreateLicense(**asked(now=since, key=key, status=Status.ACTIVE)))
         make_users(server)

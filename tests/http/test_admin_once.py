@@ -136,7 +136,7 @@ def test_the_same_value_from_somebody_else_is_another_order(server: RunningServe
 
 
 def test_a_license_is_extended_once_by_a_form_that_is_sent_twice(server: RunningServer, bob: Visitor) -> None:
-    end = asked()["now"] + timedelta(days=10)
+    end = asked()["context"].now + timedelta(days=10)
     license = make(server, expires_at=end)
     path = f"/licenses/{license.id}"
     fields = {"days": "30", "begin": "expiry", "once": value(bob.get(f"{path}/extend"))}
@@ -152,7 +152,7 @@ def test_a_license_is_extended_once_by_a_form_that_is_sent_twice(server: Running
 
 
 def test_what_was_refused_is_asked_anew_and_then_done_once(server: RunningServer, bob: Visitor) -> None:
-    license = make(server, expires_at=asked()["now"] + timedelta(days=100))
+    license = make(server, expires_at=asked()["context"].now + timedelta(days=100))
     path = f"/licenses/{license.id}"
     fields = {"days": "30", "begin": "now", "once": value(bob.get(f"{path}/extend"))}
     for _ in range(2):
@@ -160,7 +160,7 @@ def test_what_was_refused_is_asked_anew_and_then_done_once(server: RunningServer
         assert answer.status_code == 422
         assert "good for longer" in said(answer)
         assert value(answer) == fields["once"]
-    earlier = {"expires_at": asked()["now"] + timedelta(days=1)}
+    earlier = {"expires_at": asked()["context"].now + timedelta(days=1)}
     decide(server, UpdateLicense(**asked(license=license.id, changes=earlier)))
     for _ in range(3):
         assert where_to(bob.post(f"{path}/extend", **fields)) == path
@@ -211,7 +211,7 @@ def test_a_license_is_not_deleted_with_places_of_which_nothing_was_said(
 
 
 def test_every_form_has_a_value_of_its_own_which_it_keeps(bob: Visitor, server: RunningServer) -> None:
-    license = make(server, expires_at=asked()["now"])
+    license = make(server, expires_at=asked()["context"].now)
     shown = [value(bob.get(path)) for path in (f"/licenses/{license.id}/extend", "/licenses/new") * 5]
     assert len(set(shown)) == len(shown)
     form = bob.post("/licenses/bulk", id=str(license.id), what="extend", once=shown[0])
@@ -262,7 +262,7 @@ def test_forms_that_come_to_two_servers_at_the_same_time_have_one_effect(tmp_pat
                 fields = {"amount": "1", "status": "active", "once": value(bob.get(path))}
                 assert len(sent_together(windows, path, fields)) == 1
                 assert servers[0].count("jobs") == before + 1
-            license = make(servers[0], expires_at=asked()["now"] + timedelta(days=10))
+            license = make(servers[0], expires_at=asked()["context"].now + timedelta(days=10))
             path = f"/licenses/{license.id}/extend"
             fields = {"days": "30", "begin": "expiry", "once": value(bob.get(path))}
             assert sent_together(windows, path, fields) == {f"/licenses/{license.id}"}

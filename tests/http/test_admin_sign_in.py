@@ -201,12 +201,14 @@ def test_whoever_goes_on_stays_signed_in(visitor: Visitor) -> None:
     see_long_ago(visitor.server, session, sessions.SESSION_IDLE - timedelta(minutes=2))
     assert visitor.is_signed_in()
     # That was noted, so that it counts from now on.
-    end_in = look_up(visitor.server, lambda tx: sessions.find_signed_in(tx, visitor.token, asked()["now"]))
+    end_in = look_up(
+        visitor.server, lambda tx: sessions.find_signed_in(tx, visitor.token, asked()["context"].now)
+    )
     for _ in range(200):
-        if asked()["now"] - end_in.session.last_seen_at < timedelta(minutes=1):
+        if asked()["context"].now - end_in.session.last_seen_at < timedelta(minutes=1):
             break
         end_in = look_up(
-            visitor.server, lambda tx: sessions.find_signed_in(tx, visitor.token, asked()["now"])
+            visitor.server, lambda tx: sessions.find_signed_in(tx, visitor.token, asked()["context"].now)
         )
     else:
         raise AssertionError("nobody noted that Bob is still there")
@@ -214,7 +216,7 @@ def test_whoever_goes_on_stays_signed_in(visitor: Visitor) -> None:
 
 def see_long_ago(server: RunningServer, session: bytes, ago: timedelta) -> None:
     """As if the session had been seen last that long ago."""
-    moment = asked()["now"] - ago
+    moment = asked()["context"].now - ago
     with opened(server) as storage:
         run_write(storage, lambda tx: save_seen(tx, session, moment))
 

@@ -237,7 +237,7 @@ def test_a_page_that_asks_by_itself_keeps_nobody_signed_in(server: RunningServer
     with Visitor(server) as away, Visitor(server) as there:
         away.sign_in("bob")
         there.sign_in("carol")
-        long_ago = asked()["now"] - timedelta(minutes=5)
+        long_ago = asked()["context"].now - timedelta(minutes=5)
         sessions = [hash_session_token(one.token) for one in (away, there)]
         with opened(server) as storage:
             for one in sessions:
@@ -246,7 +246,7 @@ def test_a_page_that_asks_by_itself_keeps_nobody_signed_in(server: RunningServer
         assert there.get("/account").status_code == 200
 
         def seen(token: str) -> bool:
-            found = look_up(server, lambda tx: find_signed_in(tx, token, asked()["now"]))
+            found = look_up(server, lambda tx: find_signed_in(tx, token, asked()["context"].now))
             return bool(found.session.last_seen_at > long_ago)
 
         # Who came later is noted later.

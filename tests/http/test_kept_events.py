@@ -28,7 +28,7 @@ def test_a_server_forgets_events_that_are_older_than_they_are_kept(tmp_path: Pat
         path = database_path(server.database_url)
         assert path is not None
         with closing(sqlite3.connect(path)) as connection, connection:
-            older = "UPDATE events SET at = at - 401 * 86400 WHERE name = 'license.created'"
+            older = "UPDATE events SET occurred_at = occurred_at - 401 * 86400 WHERE name = 'license.created'"
             assert connection.execute(older).rowcount == 1
         server.start()
         wait_until(lambda: server.count("events") == before - 1, "the oldest event to be forgotten")

@@ -46,8 +46,8 @@ def code(at: datetime = NOW) -> str:
 
 
 def disable(**fields: Any) -> DisableSecondFactor:
-    given: dict[str, Any] = {"context": Context(NOW, an_origin()), "user_id": ALICE}
-    return DisableSecondFactor(**given | fields)
+    context = Context(fields.pop("now", NOW), an_origin())
+    return DisableSecondFactor(context=context, user_id=ALICE, **fields)
 
 
 def renew(code: str, hashes: tuple[bytes, ...], now: datetime) -> RenewRecoveryCodes:
