@@ -47,7 +47,7 @@ def code(at: datetime = NOW) -> str:
 
 def disable(**fields: Any) -> DisableSecondFactor:
     context = Context(fields.pop("now", NOW), an_origin())
-    return DisableSecondFactor(context=context, user_id=ALICE, **fields)
+    return DisableSecondFactor(context=context, user_id=fields.pop("user_id", ALICE), **fields)
 
 
 def renew(code: str, hashes: tuple[bytes, ...], now: datetime) -> RenewRecoveryCodes:
