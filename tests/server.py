@@ -30,7 +30,7 @@ KEYWRIGHT = str(Path(sys.executable).with_name("keywright"))
 #: Whether coverage is measured: it sees processes that start, and none that are forked.
 _IS_MEASURED = any(name.startswith("COVERAGE_PROCESS") for name in os.environ)
 #: In seconds; a busy machine is no reason to fail.
-TIMEOUT = 30.0
+TIMEOUT = 60.0
 _ADDRESS = re.compile(r"http://(?:127\.0\.0\.1|\[::\]):(\d+)")
 
 #: Settings of a server that a test suite may call as often as it likes.
