@@ -24,6 +24,8 @@ from tests.http.asking import (
 )
 from tests.server import RunningServer
 
+DATABASES = ("sqlite",)
+
 MOST_ADDRESS, MOST_HEADERS, MOST_BODY = 8192, 32 * 1024, 1024 * 1024
 MOST_OF_STRANGERS = 64 * 1024
 JSON = {"Content-Type": "application/json"}

@@ -14,6 +14,8 @@ import pytest
 from tests.http.asking import V2, Client, core
 from tests.server import RunningServer
 
+DATABASES = ("sqlite",)
+
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
@@ -102,7 +104,6 @@ def test_a_broken_request_does_not_take_the_answer_of_the_one_before(
     assert vendor.counter(key) == 1
 
 
-@pytest.mark.databases("sqlite")
 @pytest.mark.parametrize(
     "last", [b"\r\n", b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n1"]
 )
