@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from argon2 import PasswordHasher
@@ -56,7 +55,6 @@ KEY = "KEY-1"
 TOKEN = "0123456789abcdef0123456789abcdef01234567"
 SECRET = b"the tests' secret, 32 bytes long"
 KEY_RING = KeyRing(SECRET)
-_FILE = "keywright.db"
 
 
 @cache
@@ -315,29 +313,11 @@ def show_key(key: str = KEY) -> ShowKey:
 
 def url_of(folder: Path) -> str:
     """The URL of the database that ``a_storage`` opens there."""
-    return f"sqlite:///{folder}/{_FILE}"
-
-
-@cache
-def _template() -> bytes:
-    """An SQLite file with all tables and nothing in them."""
-    with TemporaryDirectory() as folder:
-        open_storage(url_of(Path(folder)), KEY_RING).close()
-        return Path(folder, _FILE).read_bytes()
-
-
-def make_sqlite_file(folder: Path) -> None:
-    """Make an empty database in this folder: a copy, because to make its tables takes ten times as long."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / _FILE
-    path.touch(mode=0o600, exist_ok=False)
-    path.write_bytes(_template())
+    return f"sqlite:///{folder}/keywright.db"
 
 
 def a_storage(folder: Path, key_ring: KeyRing = KEY_RING) -> SqliteStorage:
     """The SQLite database in this folder, made if there is none; the caller closes it."""
-    if key_ring is KEY_RING and not (folder / _FILE).exists():
-        make_sqlite_file(folder)
     storage = open_storage(url_of(folder), key_ring)
     assert isinstance(storage, SqliteStorage)
     return storage

@@ -12,8 +12,8 @@ from keywright.core.crypto import KeyRing
 from keywright.db import Storage, open_storage
 from keywright.engine.executor import Executor
 from keywright.registry import open_executor
-from tests.databases import KINDS, a_postgres_url
-from tests.makers import KEY_RING, make_sqlite_file, url_of
+from tests.databases import KINDS, a_postgres_url, make_sqlite_file
+from tests.makers import KEY_RING, url_of
 from tests.storage.unlucky import Unlucky
 
 #: Opens the same database again: another object, as another process has one.
@@ -32,8 +32,9 @@ EVERY_ISOLATION = (*KINDS, *ISOLATED)
 def url(database: str, tmp_path: Path) -> Iterator[str]:
     """The URL of the test's own database, which has all tables and nothing in them."""
     if database == "sqlite":
-        make_sqlite_file(tmp_path / "data")
-        yield url_of(tmp_path / "data")
+        own = url_of(tmp_path / "data")
+        make_sqlite_file(own)
+        yield own
         return
     with a_postgres_url() as url:
         yield url + ISOLATED.get(database, "")

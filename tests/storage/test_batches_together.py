@@ -29,6 +29,7 @@ from keywright.licensing.licenses.model import LicenseFilter, Status
 from keywright.provisioning.generators import handlers as generating
 from keywright.registry import open_executor
 from tests.concurrency.desks import Observed
+from tests.databases import make_sqlite_file
 from tests.makers import (
     KEY,
     TOKEN,
@@ -44,6 +45,7 @@ from tests.makers import (
     reactivate,
     rename,
     update,
+    url_of,
     validate,
 )
 from tests.storage.conftest import EVERY_ISOLATION
@@ -315,6 +317,7 @@ def test_keys_generated_and_created_in_one_batch_are_all_there(
     # The recipe has two keys only, so that they meet; and it is tried until chance has found both.
     monkeypatch.setattr(generating, "_DRAWS_PER_KEY", 100)
     for n in range(20):
+        make_sqlite_file(url_of(tmp_path / str(n)))
         with closing(a_storage(tmp_path / str(n))) as storage:
             executor = open_executor(storage)
             weak = create_generator(charset="01", chunks=1, chunk_length=1, is_weak_allowed=True)

@@ -13,12 +13,12 @@ from typing import Self
 import pytest
 
 from keywright.core.errors import StoreBusy
-from keywright.db import open_storage, sqlite
+from keywright.db import sqlite
 from keywright.db.sqlite import SqliteStorage
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
 from keywright.registry import open_executor
-from tests.makers import KEY, KEY_RING, a_license, a_storage, create, url_of
+from tests.makers import KEY, KEY_RING, a_license, a_storage, create
 
 pytestmark = pytest.mark.tier("ordinary")
 
@@ -223,7 +223,7 @@ def test_making_the_tables_and_closing_the_log_wait_for_the_writer(
     monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.05)
     with closing(sqlite.SqliteStorage(tmp_path / "keywright.db", KEY_RING)) as storage:
         with storage.exclusively(), pytest.raises(StoreBusy):
-            open_storage(url_of(tmp_path), KEY_RING)
+            a_storage(tmp_path)
         assert not storage.path.exists()
         other = a_storage(tmp_path)
         with other.write():

@@ -10,17 +10,12 @@ import pytest
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import ConfigurationError, StoreError, StoreUnavailable
-from keywright.db import Storage, database_path, open_storage, sqlite
+from keywright.db import database_path, open_storage, sqlite
 from keywright.db.migrate import HEAD, state_of_file
 from keywright.licensing.licenses import store as license_store
-from tests.makers import KEY, KEY_RING, a_license, url_of
+from tests.makers import KEY, KEY_RING, a_license, a_storage, url_of
 
 OTHER_RING = KeyRing(b"another secret, also 32 bytes ok")
-
-
-def a_storage(folder: Path, key_ring: KeyRing = KEY_RING) -> Storage:
-    """The database in this folder; Keywright makes it if there is none."""
-    return open_storage(url_of(folder), key_ring)
 
 
 def mode_of(path: Path) -> int:
