@@ -2,6 +2,7 @@
 ``DATABASES``.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -15,6 +16,7 @@ from keywright.registry import open_executor
 from tests.databases import KINDS, a_postgres_url, make_sqlite_file
 from tests.makers import KEY_RING, url_of
 from tests.storage.unlucky import Unlucky
+from tools.postgres import binaries
 
 #: Opens the same database again: another object, as another process has one.
 Opener = Callable[..., Storage]
@@ -65,3 +67,27 @@ def executor(database: str, url: str, storage: Storage) -> Iterator[Executor]:
         return
     with closing(Unlucky(url, KEY_RING)) as unlucky:
         yield open_executor(unlucky)
+
+
+@pytest.fixture
+def programs(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pg_dump and pg_restore of the server's version are on PATH."""
+    if database == "postgresql":
+        monkeypatch.setenv("PATH", f"{binaries()}:{os.environ['PATH']}")
+
+
+@pytest.fixture
+def elsewhere(database: str, tmp_path: Path) -> Iterator[str]:
+    """The URL of an empty database of the same kind."""
+    if database == "sqlite":
+        yield url_of(tmp_path / "elsewhere")
+        return
+    with a_postgres_url(empty=True) as url:
+        yield url
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """The file for a backup, in a folder of its own."""
+    (tmp_path / "backups").mkdir()
+    return tmp_path / "backups" / "keywright.tar"

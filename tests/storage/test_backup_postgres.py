@@ -1,6 +1,5 @@
 """pg_dump and pg_restore: errors when they are missing or too old, passwords, and other sessions."""
 
-import os
 import stat
 from contextlib import closing
 from pathlib import Path
@@ -20,11 +19,6 @@ from tools.postgres import binaries
 DATABASES = ("postgresql",)
 #: Any password will do: the server trusts every connection.
 PASSWORD = "CANARY-password"
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "keywright.tar"
 
 
 @pytest.fixture
@@ -103,11 +97,6 @@ def test_an_unreachable_server_is_reported(file: Path) -> None:
     with pytest.raises(StoreUnavailable, match="refused"):
         back_up("postgresql://keywright@127.0.0.1:1/keywright", file)
     assert list(file.parent.iterdir()) == []
-
-
-@pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{binaries()}:{os.environ['PATH']}")
 
 
 def test_tables_of_other_programs_are_not_touched(

@@ -39,11 +39,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "keywright.tar"
-
-
-@pytest.fixture
 def sold(folder: Path) -> Iterator[SqliteStorage]:
     """A database with a license, open."""
     with closing(a_storage(folder)) as storage:

@@ -39,11 +39,12 @@ from tests.makers import (
     url_of,
     validate,
 )
-from tests.storage.test_backup import programs  # noqa: F401
 from tests.storage.test_copy import contents, fill
 from tests.storage.test_secrecy import as_answer
 
 pytestmark = pytest.mark.tier("ordinary")
+
+pytestmark = pytest.mark.usefixtures("programs")
 
 NEW = KeyRing(b"the secret after this, 32 bytes or more")
 BOTH = KeyRing(b"the secret after this, 32 bytes or more", SECRET)
