@@ -52,9 +52,9 @@ class Observed:
     def interrupt(self, *, writing: bool) -> None:
         self.inner.interrupt(writing=writing)
 
-    def beside(self) -> "Observed":
+    def clone(self) -> "Observed":
         """Another one, whose questions are held up as well."""
-        other = _Held(self.inner.beside())
+        other = _Held(self.inner.clone())
         other.go_on = self.go_on
         self.others.append(other)
         return other

@@ -105,7 +105,7 @@ async def test_a_license_that_another_program_holds_is_waited_for_while_question
 async def test_waiting_in_vain_is_told_to_those_who_want_that_license_and_to_no_others(
     storage: Observed, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "_SESSION", session._SESSION.replace("'1s'", "'50ms'"))
+    monkeypatch.setattr(session, "_SETUP", session._SETUP.replace("'1s'", "'50ms'"))
     monkeypatch.setattr("keywright.engine.held_locks.HOLD_OFF", 0)
     storage.inner.close()
     desk = a_desk(storage)

@@ -72,9 +72,9 @@ class Afar(Observed):
             with super().read(is_single=is_single) as tx:
                 yield tx
 
-    def beside(self) -> "Afar":
+    def clone(self) -> "Afar":
         self.opening.wait(timeout=10)
-        other = Afar(self.inner.beside())
+        other = Afar(self.inner.clone())
         other.go_on, other.interruptions, other.broken = self.go_on, self.interruptions, self.broken
         return other
 

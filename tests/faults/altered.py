@@ -150,7 +150,7 @@ def _acknowledging_failures() -> None:
 
 def _keeping_connections() -> None:
     """A connection is used again after it has failed."""
-    _sqlite.SqliteStorage._drop_writer = lambda _: None
+    _sqlite.SqliteStorage._close_writer = lambda _: None
 
 
 def _unlocked() -> None:
@@ -160,7 +160,7 @@ def _unlocked() -> None:
 
 def _committing_later() -> None:
     """PostgreSQL acknowledges commits that are not in its log yet."""
-    session._SESSION = re.sub(r"CASE WHEN .* END", "'off'", session._SESSION, flags=re.DOTALL)
+    session._SETUP = re.sub(r"CASE WHEN .* END", "'off'", session._SETUP, flags=re.DOTALL)
 
 
 def _impatient() -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from keywright.db import open_storage
-from keywright.db.migrate import HEAD, state_of_file
+from keywright.db.migrate import HEAD, read_file_state
 from keywright.db.pre_release import REVISION
 from keywright.identity.model import Permissions
 from keywright.licensing.activations import store as activation_store
@@ -221,7 +221,7 @@ def assert_starts(disk: Disk) -> None:
 
 
 def revision(folder: Path) -> str | None:
-    return state_of_file(folder / "keywright.db").revision
+    return read_file_state(folder / "keywright.db").revision
 
 
 def test_a_database_is_made_when_there_is_room_for_it(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_a_copy_that_finds_no_room_is_not_left_behind(tmp_path: Path, outdated: 
         disk.fill(leaving=60_000)
         assert_fails_in_a_sentence(start(disk))
         copies = list((disk.take(tmp_path / "found") / "backups").iterdir())
-        assert [state_of_file(copy).revision for copy in copies] == [REVISION] * len(copies)
+        assert [read_file_state(copy).revision for copy in copies] == [REVISION] * len(copies)
 
 
 def test_control_a_server_that_acknowledges_what_finds_no_room_is_found_out(tmp_path: Path) -> None:

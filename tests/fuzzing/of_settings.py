@@ -13,7 +13,7 @@ from keywright.config.settings import MIN_SECRET_LENGTH
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import ConfigurationError
 from keywright.db import database_path, without_password
-from keywright.db.session import _parameters
+from keywright.db.session import _make_conninfo
 from tests.fuzzing.folders import a_folder
 from tests.fuzzing.pieces import text
 
@@ -57,7 +57,7 @@ def database_urls(data: bytes) -> None:
     shown = without_password(url)
     try:
         path = database_path(url)
-        parameters = _parameters(url) if path is None else ""
+        parameters = _make_conninfo(url) if path is None else ""
     except ConfigurationError as refusal:
         _assert_readable(refusal)
         return

@@ -77,8 +77,8 @@ class Troubled:
         with self.inner.read(is_single=is_single) as tx:
             yield tx
 
-    def beside(self) -> "Troubled":
-        return Troubled(self.inner.beside(), self.trouble)
+    def clone(self) -> "Troubled":
+        return Troubled(self.inner.clone(), self.trouble)
 
     def interrupt(self, *, writing: bool) -> None:
         self.inner.interrupt(writing=writing)
@@ -444,7 +444,7 @@ def slow_steps(
     """Let the database take very long for steps with such licenses; returns how many each step has."""
     decided(house.executor, create("elsewhere"))
     monkeypatch.setattr(job_runner, "_INTERVAL", 0.05)
-    monkeypatch.setattr(session, "_SESSION", session._SESSION.replace("(name, '1s'", "(name, '50ms'"))
+    monkeypatch.setattr(session, "_SETUP", session._SETUP.replace("(name, '1s'", "(name, '50ms'"))
     right, sizes = license_store.save_licenses, []
 
     def save(tx: WriteTransaction, changed: Sequence[tuple[License, License]]) -> None:

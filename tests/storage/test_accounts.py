@@ -491,8 +491,8 @@ def test_who_looks_at_a_key_is_told_in_the_story_of_the_license(storage: Storage
 
 
 @pytest.fixture
-def beside(storage: Storage) -> Iterator[Storage]:
-    with closing(storage.beside()) as another:
+def clone(storage: Storage) -> Iterator[Storage]:
+    with closing(storage.clone()) as another:
         yield another
 
 

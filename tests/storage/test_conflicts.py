@@ -168,9 +168,9 @@ def test_those_who_lock_the_same_licenses_in_other_orders_do_not_block_each_othe
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for a lock longer than a moment, nor leaves it alone afterwards."""
-    shorter = session._SESSION.replace("'lock_timeout', '1s'", "'lock_timeout', '50ms'")
-    assert shorter != session._SESSION
-    monkeypatch.setattr(session, "_SESSION", shorter)
+    shorter = session._SETUP.replace("'lock_timeout', '1s'", "'lock_timeout', '50ms'")
+    assert shorter != session._SETUP
+    monkeypatch.setattr(session, "_SETUP", shorter)
     monkeypatch.setattr("keywright.engine.held_locks.HOLD_OFF", 0)
 
 

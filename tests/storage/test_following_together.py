@@ -80,7 +80,7 @@ def test_who_follows_waits_for_no_other_process(tmp_path: Path) -> None:
     with closing(a_storage(tmp_path)) as storage, closing(a_storage(tmp_path)) as other:
         executor = open_executor(storage)
         follow_all(executor)
-        with other.exclusively():
+        with other.write_lock():
             [outcome] = executor.execute([follow()])
         assert isinstance(outcome, StoreBusy)
         assert follow_all(executor) == 0

@@ -17,7 +17,7 @@ from sqlalchemy import Engine, create_engine, inspect
 
 from keywright.core.errors import StoreUnavailable
 from keywright.db import Storage, migrations
-from keywright.db.migrate import HEAD, state_of_file
+from keywright.db.migrate import HEAD, read_file_state
 from keywright.db.schema import metadata
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
@@ -140,7 +140,7 @@ def test_a_migration_changes_an_existing_database_and_keeps_what_is_in_it(
 ) -> None:
     use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
     assert licenses_of(a_storage(sold)) == [KEY]
-    assert state_of_file(sold / "keywright.db").revision == LATER
+    assert read_file_state(sold / "keywright.db").revision == LATER
     with closing(sqlite3.connect(sold / "keywright.db")) as connection:
         assert connection.execute("SELECT note FROM licenses").fetchall() == [("migrated",)]
 
@@ -155,7 +155,7 @@ def test_a_database_is_copied_before_a_migration_changes_it(
     assert copy.suffix == ".db"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
-    assert state_of_file(copy).revision == HEAD
+    assert read_file_state(copy).revision == HEAD
     monkeypatch.undo()
     restored = tmp_path / "restored"
     restored.mkdir()
@@ -184,7 +184,7 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(
     with pytest.raises(StoreUnavailable, match="no_such_table"):
         a_storage(sold)
     monkeypatch.undo()
-    assert state_of_file(sold / "keywright.db").revision == HEAD
+    assert read_file_state(sold / "keywright.db").revision == HEAD
     assert licenses_of(a_storage(sold)) == [KEY]
 
 

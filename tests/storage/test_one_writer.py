@@ -222,7 +222,7 @@ def test_making_the_tables_and_closing_the_log_wait_for_the_writer(
 ) -> None:
     monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.05)
     with closing(sqlite.SqliteStorage(tmp_path / "keywright.db", KEY_RING)) as storage:
-        with storage.exclusively(), pytest.raises(StoreBusy):
+        with storage.write_lock(), pytest.raises(StoreBusy):
             a_storage(tmp_path)
         assert not storage.path.exists()
         other = a_storage(tmp_path)

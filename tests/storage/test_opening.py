@@ -11,7 +11,7 @@ import pytest
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import ConfigurationError, StoreError, StoreUnavailable
 from keywright.db import database_path, open_storage, sqlite
-from keywright.db.migrate import HEAD, state_of_file
+from keywright.db.migrate import HEAD, read_file_state
 from keywright.licensing.licenses import store as license_store
 from tests.makers import KEY, KEY_RING, a_license, a_storage, url_of
 
@@ -44,7 +44,7 @@ def test_a_database_is_made_where_there_is_none_with_its_folders(tmp_path: Path)
 def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
     (tmp_path / "keywright.db").touch()
     a_storage(tmp_path).close()
-    assert state_of_file(tmp_path / "keywright.db").revision == HEAD
+    assert read_file_state(tmp_path / "keywright.db").revision == HEAD
     assert not (tmp_path / "backups").exists()
 
 
@@ -115,7 +115,7 @@ def test_a_refused_url_is_told_without_its_password() -> None:
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigurationError, match="cannot be made"):
+    with pytest.raises(ConfigurationError, match="cannot be created"):
         open_storage(f"sqlite:///{tmp_path}/file/data/keywright.db", KEY_RING)
 
 

@@ -122,7 +122,7 @@ def test_the_standby_answers_when_it_has_everything(replicated: Replicated) -> N
 
 def test_the_standby_answers_another_object_on_the_same_database_too(replicated: Replicated) -> None:
     replicated.one.execute([create("A")])
-    with closing(replicated.storages[1].beside()) as storage:
+    with closing(replicated.storages[1].clone()) as storage:
         beside = open_executor(storage)
 
         def is_asked() -> bool:

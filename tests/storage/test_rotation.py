@@ -12,8 +12,9 @@ from sqlalchemy import select, update
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import KeywrightError, LicenseKeyTaken, StoreConflict, StoreError, StoreUnavailable
-from keywright.db import Storage, open_storage, run_read, run_write, sealed
+from keywright.db import Storage, open_storage, run_read, run_write
 from keywright.db.schema import licenses
+from keywright.db.sealed_columns import SEALED_COLUMNS
 from keywright.db.secret_ids import SecretIds, find_secret_ids
 from keywright.jobs import store as jobs
 from keywright.licensing.activations import store as activation_store
@@ -125,11 +126,11 @@ def test_nothing_that_was_sealed_needs_the_old_secret_after_a_rotation(url: str)
         run_write(storage, lambda tx: jobs.save_chunk(tx, 7, 2, b"a piece"))
     rotate(url)
     with opened(url, NEW) as storage, storage.read() as tx:
-        for one in sealed.ALL:
+        for one in SEALED_COLUMNS:
             rows = tx.connection.execute(select(one.table)).all()
             assert rows
             for row in rows:
-                NEW.unseal(row._mapping[one.column], one.place(row))
+                NEW.unseal(row._mapping[one.column], one.associated_data(row))
     assert rotate_again(url).changed == 0
 
 

@@ -72,7 +72,7 @@ def test_who_reads_beside_others_keeps_little_in_memory(storage: SqliteStorage) 
         with of.read() as tx:
             return pragma(tx, "cache_size")
 
-    with closing(storage.beside()) as beside:
+    with closing(storage.clone()) as beside:
         assert (kept(storage), kept(beside)) == (-16 * 1024, -2 * 1024)
 
 

@@ -40,13 +40,13 @@ class Unlucky(PostgresStorage):
     def write(self, *, wait: float | None = None) -> Iterator[WriteTransaction]:
         self._writes += 1
         is_unlucky = self._writes % 2 == 1
-        kept = {name: list(values) for name, values in self._numbers.items()}
+        kept = {name: list(values) for name, values in self._prefetched.items()}
         with super().write(wait=wait) as tx:
             before = _numbers_given(tx.connection) if is_unlucky else []
             yield tx
             if is_unlucky:
-                self._numbers.clear()
-                self._numbers.update(kept)
+                self._prefetched.clear()
+                self._prefetched.update(kept)
                 _give_back(tx.connection, before)
                 raise_error(tx.connection)
 

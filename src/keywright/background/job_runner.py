@@ -66,7 +66,7 @@ class JobRunner:
     def __init__(self, desk: Desk, storage: Storage, *, keep_addresses_days: int = 0) -> None:
         """``keep_addresses_days`` is the setting."""
         self._desk = desk
-        self._storage = storage.beside()
+        self._storage = storage.clone()
         self._name = f"{os.getpid()}-{secrets.token_hex(8)}"
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jobs")
         self._loop = asyncio.get_running_loop()

@@ -61,27 +61,27 @@ class KeyRing:
         key = _derive(self._signing, purpose.encode())
         return hmac.digest(key, text.encode(errors="surrogatepass"), "sha256")
 
-    def seal(self, plain: bytes, bound_to: bytes) -> bytes:
-        """Encrypt; only ``unseal`` with the same ``bound_to`` reads it again. Adds 28 bytes."""
+    def seal(self, plain: bytes, associated_data: bytes) -> bytes:
+        """Encrypt; only ``unseal`` with the same ``associated_data`` reads it again. Adds 28 bytes."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        return nonce + self._sealing.encrypt(nonce, plain, bound_to)
+        return nonce + self._sealing.encrypt(nonce, plain, associated_data)
 
-    def unseal(self, sealed: bytes, bound_to: bytes) -> bytes:
+    def unseal(self, sealed: bytes, associated_data: bytes) -> bytes:
         """Decrypt what ``seal`` made; raises ``ValueError`` for anything else or another place."""
         try:
-            return self._sealing.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], bound_to)
+            return self._sealing.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], associated_data)
         except InvalidTag:
             if self._previous is not None:
-                return self._previous.unseal(sealed, bound_to)
+                return self._previous.unseal(sealed, associated_data)
             raise ValueError("sealed with another secret, for another place, or damaged") from None
 
     def seal_key(self, key: str, license_id: int) -> bytes:
         """Seal a license key so that it can be read in this license only."""
-        return self.seal(key.encode(), license_place(license_id))
+        return self.seal(key.encode(), license_associated_data(license_id))
 
     def unseal_key(self, sealed: bytes, license_id: int) -> str:
         """Read a license key that was sealed for this license; raises ``ValueError``."""
-        return self.unseal(sealed, license_place(license_id)).decode()
+        return self.unseal(sealed, license_associated_data(license_id)).decode()
 
 
 def mask(key: str) -> str:
@@ -122,6 +122,6 @@ def _derive(secret: bytes, purpose: bytes) -> bytes:
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose).derive(secret)
 
 
-def license_place(license_id: int) -> bytes:
+def license_associated_data(license_id: int) -> bytes:
     """The place that a license's sealed key is bound to."""
     return b"license:%d" % license_id

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import ConfigurationError
-from keywright.db.migrate import migrate_postgres, migrate_sqlite, state_of
+from keywright.db.migrate import migrate_postgres, migrate_sqlite, read_state
 from keywright.db.retry import run_read, run_write
 from keywright.db.sqlite import SqliteStorage, refuse_network_file_system
 from keywright.db.transaction import ReadTransaction, WriteTransaction
@@ -33,13 +33,13 @@ __all__ = [
     "without_password",
 ]
 
-#: What the rest of the program sees of a database. PostgreSQL's driver is imported where there is such a
-#: server: it would make every start on an SQLite file slower.
+#: A database. PostgreSQL's driver is imported when it is needed: it would slow down every start on an SQLite
+#: file.
 Storage = Union[SqliteStorage, "PostgresStorage"]
 
 
 def database_path(url: str) -> Path | None:
-    """The file that a ``sqlite:///`` URL names, None for a PostgreSQL server's URL.
+    """Return the file that a ``sqlite:///`` URL names, None for a PostgreSQL URL.
 
     Raises ``ConfigurationError`` for any other URL.
     """
@@ -55,25 +55,24 @@ def database_path(url: str) -> Path | None:
 
 
 def has_database(url: str) -> bool:
-    """Whether the database was made already. Raises what ``open_storage`` raises."""
+    """Whether the database exists. Raises the errors of ``open_storage``."""
     path = database_path(url)
     if path is not None:
         return path.exists()
     from keywright.db.session import Session
 
     with closing(Session(url)) as session, session.transaction() as connection:
-        return state_of(connection, without_password(url)).revision is not None
+        return read_state(connection, without_password(url)).revision is not None
 
 
 def open_storage(
     url: str, key_ring: KeyRing, *, read_url: str | None = None, read_lag_limit: int = 1_000
 ) -> Storage:
-    """Open the database, make it if there is none, and bring its schema up to date.
+    """Open the database, create it if it does not exist, and migrate its schema.
 
-    Questions go to the replica that ``read_url`` names, as long as it is not behind (``read_lag_limit``
-    in milliseconds, see ``Replica``). An SQLite database that exists is copied into ``backups`` beside it
-    before a migration changes it.
-    Raises ``ConfigurationError`` for a URL that names no database, ``StoreError`` for one that this
+    Reads go to the replica that ``read_url`` names while it keeps up (``read_lag_limit`` in milliseconds, see
+    ``Replica``). An SQLite database is copied into the folder ``backups`` beside it before a migration.
+    Raises ``ConfigurationError`` for a URL that names no database, ``StoreError`` for a database that this
     version or this secret cannot use, ``StoreUnavailable`` when it cannot be reached.
     """
     path = database_path(url)
@@ -84,7 +83,7 @@ def open_storage(
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as problem:
-        raise ConfigurationError(f"{path.parent} cannot be made: {problem.strerror}") from problem
+        raise ConfigurationError(f"{path.parent} cannot be created: {problem.strerror}") from problem
     refuse_network_file_system(path.parent)
     storage = SqliteStorage(path, key_ring)
     try:

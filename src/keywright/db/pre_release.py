@@ -1,4 +1,4 @@
-"""Convert a database of the last version before the first release: the same rows under other names.
+"""Convert a database of the last version before the first release: rename tables and columns.
 
 Delete this module, and schema-0007.sql of its test, when no such database is left.
 """
@@ -37,7 +37,7 @@ _COLUMNS = (
     ("installation", "oldest_code", "oldest_compatible_revision"),
     ("installation", "previous_secret_mark", "previous_secret_id"),
 )
-#: Indexes that have another name: those that are dropped, and those that take their place.
+#: Indexes that are dropped, and those that replace them.
 _OLD_INDEXES = (
     "ix_limit_refusals_last_at",
     "ix_licenses_user_id",
@@ -50,7 +50,7 @@ _NEW_INDEXES = (
     "ix_idempotency_records_created_at ON idempotency_records (created_at)",
     "ix_search_terms_license_id_activation_id ON search_terms (license_id, activation_id)",
 )
-#: What SQLite has no statement for, or does not need.
+#: SQLite has no statements for these, or does not need them.
 _POSTGRES = (
     *(f"ALTER INDEX pk_{old} RENAME TO pk_{new}" for old, new in _TABLES.items()),
     "ALTER INDEX uq_licenses_fingerprint RENAME TO uq_licenses_key_hmac",

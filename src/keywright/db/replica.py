@@ -1,9 +1,9 @@
-"""Questions answered by replicas, without ever showing the past.
+"""Reads from replicas, which never show the past.
 
-Before it answers, a replica has to have replayed all that the primary had made durable at that moment,
-whoever changed it: what was acknowledged to anybody before the question came is seen. Asking the primary
-how far it is costs it next to nothing, and once per batch. A replica that is not that far in a few
-milliseconds is passed over, and one that is far behind is left alone for a while.
+Before a replica answers, it must have replayed everything that was durable on the primary when the query
+came: the answer shows every change that was acknowledged to any caller before. The primary is asked for its
+position once for each batch, which costs it next to nothing. When a replica does not get that far in a few
+milliseconds, the primary answers; one that is far behind is not used for a while.
 """
 
 import time
@@ -14,71 +14,70 @@ from sqlalchemy import text
 from keywright.core.errors import Unavailable
 from keywright.db.session import Session
 
-#: How far the primary is, and on which timeline: whatever was acknowledged is before this (write-ahead log
-#: location).
+#: The primary's write-ahead log location and timeline: every acknowledged commit is before it.
 _POSITION = text(
     "SELECT lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int "
     "FROM pg_current_wal_flush_lsn() AS lsn"
 )
-#: Whether the replica is that far, and how many milliseconds old what it knows is; nothing on a primary. A
-#: replica that follows nobody, or another timeline (which only some roles may see), may have a history of
-#: its own after a failover.
+#: Whether the replica has replayed up to there, and how old its latest transaction is, in milliseconds; NULL
+#: on a primary. A replica that streams from no server, or follows another timeline (which only some roles may
+#: see), may have diverged after a failover.
 _PROGRESS = text(
     "SELECT pg_last_wal_replay_lsn() >= CAST(:position AS pg_lsn) AND EXISTS ("
     "SELECT 1 FROM pg_stat_wal_receiver WHERE coalesce(received_tli = :timeline, true)), "
     "1000 * extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())"
 )
-#: A replica that is nearly there is waited for: that often, that many seconds.
-_LOOKS = 4
-_BETWEEN = 0.001
-#: One that cannot be used is left alone for that long, in seconds, and twice as long each time.
-_REST = 1.0
-_LONGEST_REST = 30.0
-#: How long a replica's answer is waited for, in seconds.
-_PATIENCE = 2.0
+#: How often a replica is checked for a batch, and the time between two checks, in seconds.
+_MAX_CHECKS = 4
+_CHECK_INTERVAL = 0.001
+#: A replica that cannot be used is not used for that long, in seconds; each time, twice as long.
+_MIN_PAUSE = 1.0
+_MAX_PAUSE = 30.0
+#: How long an answer of a replica may take, in seconds.
+_TIMEOUT = 2.0
 
 
 class Replica:
-    """One of the servers that the URL names, as libpq chooses."""
+    """One of the servers that the URL names; libpq chooses."""
 
     def __init__(self, url: str, *, lag_limit: int) -> None:
         """``lag_limit`` is in milliseconds. Raises ``ConfigurationError`` for a URL that cannot be used."""
         self._url = url
         self._lag_limit = lag_limit
         options: dict[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-        self._snapshots = Session(url, patience=_PATIENCE, **options)
-        self._statements = Session(url, patience=_PATIENCE, isolation_level="AUTOCOMMIT")
-        self._rest = _REST
+        self._snapshots = Session(url, timeout=_TIMEOUT, **options)
+        self._statements = Session(url, timeout=_TIMEOUT, isolation_level="AUTOCOMMIT")
+        self._pause = _MIN_PAUSE
         self._not_before = 0.0
 
     def session(self, primary: Session, *, is_single: bool) -> Session | None:
-        """The session to ask, or None when the replica is not as far as the primary is now.
+        """Return a session on the replica, or None when it has not replayed up to the primary's position.
 
-        Raises what asking the primary raises.
+        Raises the errors of a query on the primary.
         """
         if time.monotonic() < self._not_before:
             return None
         with primary.transaction() as connection:
             position, timeline = connection.execute(_POSITION).one()
-        # The session that will answer is the one that is asked: two of them may be on different servers.
+        # The session that will answer is the one that is checked: two sessions may be on different servers.
         session = self._statements if is_single else self._snapshots
         try:
-            is_there = self._reaches(session, {"position": position, "timeline": timeline})
+            has_replayed = self._has_replayed(session, {"position": position, "timeline": timeline})
         except Unavailable:
-            self.rest()
+            self.pause()
             return None
-        if not is_there:
+        if not has_replayed:
             return None
-        self._rest = _REST
+        self._pause = _MIN_PAUSE
         return session
 
-    def rest(self) -> None:
-        """Leave the replica alone for a while."""
-        self._not_before = time.monotonic() + self._rest
-        self._rest = min(2 * self._rest, _LONGEST_REST)
+    def pause(self) -> None:
+        """Do not use the replica for a while."""
+        self._not_before = time.monotonic() + self._pause
+        self._pause = min(2 * self._pause, _MAX_PAUSE)
 
-    def beside(self) -> "Replica":
-        """The same replica, with connections of its own, for another thread."""
+    def clone(self) -> "Replica":
+        """Return another object on the same replica, with its own connections, for another thread."""
         return Replica(self._url, lag_limit=self._lag_limit)
 
     def interrupt(self) -> None:
@@ -91,16 +90,16 @@ class Replica:
         self._snapshots.close()
         self._statements.close()
 
-    def _reaches(self, session: Session, position: dict[str, Any]) -> bool:
-        behind = None
-        for look in range(_LOOKS):
-            if look:
-                time.sleep(_BETWEEN)
-            # Each look is a statement of its own: what is asked afterwards sees at least what it saw.
+    def _has_replayed(self, session: Session, position: dict[str, Any]) -> bool:
+        lag = None
+        for check in range(_MAX_CHECKS):
+            if check:
+                time.sleep(_CHECK_INTERVAL)
+            # Each check is a transaction of its own: the query after it sees at least what it saw.
             with session.transaction() as connection:
-                is_there, behind = connection.execute(_PROGRESS, position).one()
-            if is_there:
+                has_replayed, lag = connection.execute(_PROGRESS, position).one()
+            if has_replayed:
                 return True
-        if behind is None or behind > self._lag_limit:
-            self.rest()
+        if lag is None or lag > self._lag_limit:
+            self.pause()
         return False

@@ -1,7 +1,7 @@
-"""The tables. Every table of the activation path leads with the license; no triggers.
+"""The tables. On the path of an activation, every primary key begins with the license; there are no triggers.
 
-Moments are whole seconds since 1970-01-01 UTC, in 64-bit integers: the same on every database, and
-compared without conversion.
+Times are whole seconds since 1970-01-01 UTC, in 64-bit integers: the same on every database, and compared
+without conversion. ``sealed_columns`` says what columns of bytes hold.
 """
 
 from sqlalchemy import (
@@ -22,12 +22,7 @@ from sqlalchemy import (
     text,
 )
 
-#: What a column of bytes holds; each says so. What a secret plays a part in is listed in ``sealed``.
-SEALED = {"holds": "a value sealed with the secret"}
-BLIND_INDEX = {"holds": "an HMAC by the secret, under which a sealed value is found"}
-PLAIN_HASH = {"holds": "a hash that anyone can compute from the same text"}
-
-#: On SQLite only a column declared INTEGER is the row's own number.
+#: On SQLite, only a column declared INTEGER is the rowid.
 Id = BigInteger().with_variant(Integer(), "sqlite")
 
 metadata = MetaData(
@@ -41,17 +36,17 @@ metadata = MetaData(
 )
 
 
-def _index_of_given(name: str) -> Index:
-    is_given = text(f"{name} IS NOT NULL")
-    return Index(f"ix_licenses_{name}", name, "id", sqlite_where=is_given, postgresql_where=is_given)
+def _index_of_set(name: str) -> Index:
+    is_set = text(f"{name} IS NOT NULL")
+    return Index(f"ix_licenses_{name}", name, "id", sqlite_where=is_set, postgresql_where=is_set)
 
 
 licenses = Table(
     "licenses",
     metadata,
     Column("id", Id, primary_key=True, autoincrement=False),
-    Column("key_hmac", LargeBinary(32), nullable=False, unique=True, info=BLIND_INDEX),
-    Column("sealed_key", LargeBinary, nullable=False, info=SEALED),
+    Column("key_hmac", LargeBinary(32), nullable=False, unique=True),
+    Column("sealed_key", LargeBinary, nullable=False),
     Column("order_id", BigInteger),
     Column("product_id", BigInteger),
     Column("customer_id", BigInteger),
@@ -61,21 +56,20 @@ licenses = Table(
     Column("status", SmallInteger, nullable=False),
     Column("times_activated", BigInteger, nullable=False),
     Column("times_activated_max", BigInteger),
-    # The most that times_activated may be: the limit, or what was taken when the limit was lowered
-    # below it. Taking a place never writes it, so the CHECK below judges every such write.
+    # The upper bound of times_activated: the limit, or the number of places taken when the limit was lowered
+    # below it. Taking a place never writes it, so the CHECK below applies to every such write.
     Column("places", BigInteger),
     Column("created_at", BigInteger, nullable=False),
     Column("created_by", BigInteger),
     Column("updated_at", BigInteger, nullable=False),
     Column("updated_by", BigInteger),
-    # How many of its activations were given up: what must go, and how much is to be read, is known without
-    # counting. The default is for the previous release.
+    # The number of its deactivated activations, which bounds what is read and deleted without counting them.
     Column("deactivated_count", BigInteger, nullable=False, server_default=text("0")),
     CheckConstraint("times_activated >= 0 AND times_activated <= places", name="within_places"),
-    # For the pages. None of them may name a column that activating writes (times_activated, updated_at): on
+    # For the pages. No index may have a column that an activation writes (times_activated, updated_at): on
     # PostgreSQL, every activation would then write to every index.
     Index("ix_licenses_status", "status", "id"),
-    *map(_index_of_given, ("product_id", "order_id", "customer_id", "expires_at")),
+    *map(_index_of_set, ("product_id", "order_id", "customer_id", "expires_at")),
 )
 
 activations = Table(
@@ -93,7 +87,7 @@ activations = Table(
     Column("updated_at", BigInteger),
     Column("deactivated_at", BigInteger),
     PrimaryKeyConstraint("license_id", "token"),
-    # The oldest of those that were given up go first. Activating writes nothing here.
+    # The oldest deactivated activations are deleted first. Activating does not write to this index.
     Index(
         "ix_activations_deactivated",
         "license_id",
@@ -105,7 +99,7 @@ activations = Table(
     sqlite_with_rowid=False,
 )
 
-#: Activations that are gone, and can perhaps still be found by their search terms.
+#: Deleted activations that may still have search terms.
 pruned_activations = Table(
     "pruned_activations",
     metadata,
@@ -121,7 +115,7 @@ events = Table(
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("occurred_at", BigInteger, nullable=False),
     Column("name", String(40), nullable=False),
-    # No foreign key: what happened stays known after the license is deleted. 0: not about a license.
+    # No foreign key: events outlive their license. 0: not about a license.
     Column("license_id", BigInteger, nullable=False),
     Column("activation_id", BigInteger),
     Column("actor", String(80), nullable=False),
@@ -134,10 +128,10 @@ events = Table(
 idempotency_records = Table(
     "idempotency_records",
     metadata,
-    Column("scope", LargeBinary(32), nullable=False, info=PLAIN_HASH),
-    Column("request_digest", LargeBinary(32), nullable=False, info=PLAIN_HASH),
+    Column("scope", LargeBinary(32), nullable=False),
+    Column("request_digest", LargeBinary(32), nullable=False),
     Column("status", SmallInteger, nullable=False),
-    Column("sealed_body", LargeBinary, nullable=False, info=SEALED),
+    Column("sealed_body", LargeBinary, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("scope"),
     Index(None, "created_at"),
@@ -172,7 +166,7 @@ api_keys = Table(
     Column("permissions", String(10), nullable=False),
     Column("product_id", BigInteger),
     Column("key_hash", String(64), nullable=False, unique=True),
-    Column("secret_hash", LargeBinary(32), nullable=False, info=PLAIN_HASH),
+    Column("secret_hash", LargeBinary(32), nullable=False),
     Column("key_suffix", String(7), nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("revoked_at", BigInteger),
@@ -193,11 +187,11 @@ users = Table(
     sqlite_autoincrement=True,
 )
 
-#: Who is signed in to the pages; the browser has the token, here is its SHA-256.
+#: Sessions of the administration pages. The browser has the token, this table its SHA-256.
 sessions = Table(
     "sessions",
     metadata,
-    Column("token_hash", LargeBinary(32), nullable=False, info=PLAIN_HASH),
+    Column("token_hash", LargeBinary(32), nullable=False),
     Column("user_id", BigInteger, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("last_seen_at", BigInteger, nullable=False),
@@ -208,32 +202,32 @@ sessions = Table(
     sqlite_with_rowid=False,
 )
 
-#: What users have beside their passwords: a secret that their app knows, too, sealed for them.
+#: The second factors of users: the secrets that they share with an authenticator app.
 second_factors = Table(
     "second_factors",
     metadata,
     Column("user_id", BigInteger, autoincrement=False, nullable=False),
-    Column("sealed_secret", LargeBinary, nullable=False, info=SEALED),
+    Column("sealed_secret", LargeBinary, nullable=False),
     Column("enabled_at", BigInteger, nullable=False),
-    # The time step of the last code that was taken: none is good twice.
+    # The time step of the last code that was accepted: no code is accepted twice.
     Column("last_step", BigInteger, nullable=False),
-    # How many codes were wrong since the last right one.
+    # The number of wrong codes since the last right one.
     Column("failed_attempts", BigInteger, nullable=False),
     PrimaryKeyConstraint("user_id"),
     sqlite_with_rowid=False,
 )
 
-#: What helps a user without their app, once each; here is the SHA-256.
+#: The SHA-256 of codes that replace the app's, once each.
 recovery_codes = Table(
     "recovery_codes",
     metadata,
     Column("user_id", BigInteger, nullable=False),
-    Column("code_hash", LargeBinary(32), nullable=False, info=PLAIN_HASH),
+    Column("code_hash", LargeBinary(32), nullable=False),
     PrimaryKeyConstraint("user_id", "code_hash"),
     sqlite_with_rowid=False,
 )
 
-#: What a vendor calls its products and customers; kind is ``product`` or ``customer``.
+#: The names of a vendor's products and customers; kind is ``product`` or ``customer``.
 catalog_names = Table(
     "catalog_names",
     metadata,
@@ -244,10 +238,10 @@ catalog_names = Table(
     sqlite_with_rowid=False,
 )
 
-# What follows the events, some seconds behind them, so that activating need not pay for it.
+# Projections of the events, updated some seconds after them, so that an activation need not write them.
 
-#: Under which terms a license is found: ``t`` and a token, ``l`` and a label in lower case, ``i`` and an IP
-#: address, with the activation's number; and ``full`` and ``unused`` with 0. Compared byte by byte.
+#: The terms by which a license is found: ``t`` and a token, ``l`` and a label in lower case, ``i`` and an IP
+#: address, with the activation's ID; ``full`` and ``unused``, with 0. Compared byte by byte.
 search_terms = Table(
     "search_terms",
     metadata,
@@ -259,7 +253,7 @@ search_terms = Table(
     sqlite_with_rowid=False,
 )
 
-#: How often something happened on a day (counted from 1970-01-01 UTC).
+#: The number of events of a name on a day (counted from 1970-01-01 UTC).
 daily_counts = Table(
     "daily_counts",
     metadata,
@@ -270,7 +264,7 @@ daily_counts = Table(
     sqlite_with_rowid=False,
 )
 
-#: Licenses that had no place for somebody who asked.
+#: Activations refused because the license had no free place.
 limit_refusals = Table(
     "limit_refusals",
     metadata,
@@ -282,7 +276,7 @@ limit_refusals = Table(
     sqlite_with_rowid=False,
 )
 
-#: How far somebody who reads a table piece by piece has come.
+#: The last row of a table that a process has read, by the name of the process.
 checkpoints = Table(
     "checkpoints",
     metadata,
@@ -291,7 +285,7 @@ checkpoints = Table(
     PrimaryKeyConstraint("name"),
 )
 
-#: Long work, done in steps.
+#: Jobs: long work, done in steps.
 jobs = Table(
     "jobs",
     metadata,
@@ -308,10 +302,10 @@ jobs = Table(
     Column("created_by", BigInteger, nullable=False),
     Column("started_at", BigInteger),
     Column("finished_at", BigInteger),
-    # Which server process works on it, until when.
+    # The server process that works on it, and until when.
     Column("claimed_by", String(40)),
     Column("claimed_until", BigInteger),
-    # Holds the unfinished ones only: every server process looks for work every second.
+    # Only of unfinished jobs: every server process looks for work every second.
     Index(
         "ix_jobs_unfinished",
         "id",
@@ -321,17 +315,17 @@ jobs = Table(
     sqlite_autoincrement=True,
 )
 
-#: What a job has made, to be fetched; sealed, for there are license keys in it.
+#: The file that a job has made, in chunks; sealed, because it holds license keys.
 job_file_chunks = Table(
     "job_file_chunks",
     metadata,
     Column("job_id", BigInteger, nullable=False),
     Column("number", BigInteger, nullable=False),
-    Column("sealed_content", LargeBinary, nullable=False, info=SEALED),
+    Column("sealed_content", LargeBinary, nullable=False),
     PrimaryKeyConstraint("job_id", "number"),
 )
 
-#: The last number given out per kind, so that no number is ever given out twice.
+#: The last ID of licenses and activations, for SQLite: no ID is used twice.
 sequences = Table(
     "sequences",
     metadata,
@@ -340,19 +334,19 @@ sequences = Table(
     PrimaryKeyConstraint("name"),
 )
 
-#: One row: which secret the sealed keys were written with, and who may use the database.
+#: One row about the database.
 installation = Table(
     "installation",
     metadata,
     Column("id", Id, primary_key=True, autoincrement=False),
     Column("secret_id", String(16), nullable=False),
     Column("created_at", BigInteger, nullable=False),
-    # The oldest schema revision whose code works with this database; None: only the newest.
+    # The oldest revision whose code works with this database; NULL: only the newest.
     Column("oldest_compatible_revision", String(32)),
-    # While the secret is rotated: the secret that some rows are still sealed with.
+    # While the secret is rotated: the secret with which some rows are still sealed.
     Column("previous_secret_id", String(16)),
 )
 
-# Where PostgreSQL takes numbers from; SQLite, which has one writer, has the table above.
+# The same for PostgreSQL, which has concurrent writers.
 license_id_seq = Sequence("license_id_seq", metadata=metadata)
 activation_id_seq = Sequence("activation_id_seq", metadata=metadata)

@@ -1,7 +1,7 @@
-"""Which secrets a database needs, and whether they are the ones at hand.
+"""The secrets that a database needs, each named by an ID that does not reveal it.
 
-The database says which secret it is written with, by an ID that does not give the secret away. While the
-secret is rotated there are two: what is new is written with the one, and some rows still need the other.
+While the secret is rotated there are two: new rows are sealed with the current one, and some rows still need
+the previous one.
 """
 
 from typing import Any, NamedTuple
@@ -12,26 +12,26 @@ from keywright.core.crypto import KeyRing
 from keywright.core.errors import SecretMissing
 from keywright.db.schema import installation
 
-#: For a driver's own connection.
+#: The same query for a connection of the driver's.
 QUERY = "SELECT secret_id, previous_secret_id FROM installation"
 _LOCKED = select(installation.c.secret_id).with_for_update(read=True)
 _SECRET_IDS = select(installation.c.secret_id, installation.c.previous_secret_id)
 
 
 class SecretIds(NamedTuple):
-    """The ID of the secret that a database is written with; and of the one that some rows still need."""
+    """The ID of the secret that seals new rows, and of the previous one, which some rows still need."""
 
     current: str
     previous: str | None = None
 
 
 def find_secret_ids(connection: Connection) -> SecretIds:
-    """The secret IDs that the database names."""
+    """Read the IDs from the database."""
     return SecretIds(*connection.execute(_SECRET_IDS).one())
 
 
 def describe_missing_secrets(secret_ids: SecretIds, key_ring: KeyRing, name: str) -> str | None:
-    """A sentence that says which secret the database needs that is not at hand; None when there is none."""
+    """Return a sentence that says which secret is needed and missing; None when none is."""
     missing = [one for one in secret_ids if one is not None and key_ring.find_ring(one) is None]
     if not missing:
         return None
@@ -50,21 +50,21 @@ def describe_missing_secrets(secret_ids: SecretIds, key_ring: KeyRing, name: str
 
 
 def is_rotation_due(secret_ids: SecretIds, key_ring: KeyRing) -> bool:
-    """Whether a rotation was prepared or begun, and is not finished."""
+    """Whether a rotation was prepared or started, and is not finished."""
     return secret_ids.previous is not None or secret_ids.current != key_ring.secret_id
 
 
 def require_secrets(row: Any, key_ring: KeyRing, name: str) -> None:
-    """Raise ``SecretMissing`` when the secret IDs of a connection that was just opened name a secret that is
-    not at hand: since this process looked, the secret was rotated without it.
+    """Raise ``SecretMissing`` when a new connection's row of IDs names a secret that this process does not
+    have: the secret was rotated without it.
     """
-    complaint = None if row is None else describe_missing_secrets(SecretIds(*row), key_ring, name)
-    if complaint is not None:
-        raise SecretMissing(complaint)
+    message = None if row is None else describe_missing_secrets(SecretIds(*row), key_ring, name)
+    if message is not None:
+        raise SecretMissing(message)
 
 
 def lock_ring(connection: Connection, key_ring: KeyRing) -> KeyRing:
-    """The secret that the database is written with, by itself; it stays so until the transaction ends."""
+    """Return the key ring of the secret that seals new rows, and lock it until the transaction ends."""
     secret_id = connection.execute(_LOCKED).scalar_one()
     ring = key_ring.find_ring(secret_id)
     if ring is None:

@@ -367,7 +367,7 @@ class Desk:
 
     def _executor_for(self, lane: str) -> Executor:
         if lane not in self._beside:
-            self._beside[lane] = self._executor.beside()
+            self._beside[lane] = self._executor.clone()
         return self._beside[lane]
 
     def _interrupt_beside(self, lane: str) -> None:

@@ -124,9 +124,9 @@ class Executor:
         self._held = HeldLocks(self._find_holders)
         self._silent_until = 0.0
 
-    def beside(self) -> "Executor":
+    def clone(self) -> "Executor":
         """Another one for another thread, with connections of its own; the caller closes it."""
-        return Executor(self._storage.beside(), self._make_registry)
+        return Executor(self._storage.clone(), self._make_registry)
 
     def close(self) -> None:
         """Close the storage."""

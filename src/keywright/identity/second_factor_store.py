@@ -6,7 +6,7 @@ from sqlalchemy import delete, func, insert, select, update
 
 from keywright.db import rows
 from keywright.db.schema import recovery_codes, second_factors
-from keywright.db.sealed import factor_place
+from keywright.db.sealed_columns import factor_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.identity.model import SecondFactor
 
@@ -28,7 +28,7 @@ def find_factor(tx: ReadTransaction, user_id: int) -> SecondFactor | None:
     row = tx.connection.execute(query).first()
     if row is None:
         return None
-    secret = tx.key_ring.unseal(row.sealed_secret, factor_place(user_id)).decode()
+    secret = tx.key_ring.unseal(row.sealed_secret, factor_associated_data(user_id)).decode()
     return SecondFactor(user_id, secret, rows.to_datetime(row.enabled_at), row.last_step, row.failed_attempts)
 
 
@@ -43,7 +43,7 @@ def save_new_factor(tx: WriteTransaction, factor: SecondFactor) -> None:
     """Insert; the secret is sealed, and readable as this user's only."""
     values = {
         "user_id": factor.user_id,
-        "sealed_secret": tx.sealing.seal(factor.secret.encode(), factor_place(factor.user_id)),
+        "sealed_secret": tx.sealing.seal(factor.secret.encode(), factor_associated_data(factor.user_id)),
         "enabled_at": rows.to_seconds(factor.enabled_at),
         "last_step": factor.last_step,
         "failed_attempts": factor.failed_attempts,

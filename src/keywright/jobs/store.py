@@ -29,7 +29,7 @@ from sqlalchemy import (
 from keywright.db import rows
 from keywright.db.bulk import Lookup, Values
 from keywright.db.schema import job_file_chunks, jobs, licenses
-from keywright.db.sealed import chunk_place
+from keywright.db.sealed_columns import chunk_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.jobs.model import Claim, Job, JobState
 from keywright.licensing.licenses.model import License
@@ -132,7 +132,7 @@ def find_licenses_by_id(tx: ReadTransaction, license_ids: Collection[int]) -> di
 
 def save_chunk(tx: WriteTransaction, job_id: int, number: int, plain: bytes) -> None:
     """Store a chunk of a file, sealed, and readable as this chunk of this job only."""
-    sealed = tx.sealing.seal(plain, chunk_place(job_id, number))
+    sealed = tx.sealing.seal(plain, chunk_associated_data(job_id, number))
     tx.connection.execute(insert(job_file_chunks).values(job_id=job_id, number=number, sealed_content=sealed))
 
 
@@ -147,7 +147,7 @@ def find_chunk(tx: ReadTransaction, job_id: int, *, after: int) -> tuple[int, by
     row = tx.connection.execute(query).first()
     if row is None:
         return None
-    return row.number, tx.key_ring.unseal(row.sealed_content, chunk_place(job_id, row.number))
+    return row.number, tx.key_ring.unseal(row.sealed_content, chunk_associated_data(job_id, row.number))
 
 
 def has_chunks(tx: ReadTransaction, job_id: int) -> bool:

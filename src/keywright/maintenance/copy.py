@@ -55,7 +55,7 @@ def copy(source: "Storage", target: "Storage", progress: Callable[[str, int], No
 @contextmanager
 def _without_writers(source: "Storage") -> Iterator[None]:
     if isinstance(source, SqliteStorage):
-        with source.exclusively():
+        with source.write_lock():
             yield
     else:
         yield

@@ -9,10 +9,10 @@ import msgspec
 from sqlalchemy import ColumnElement, select, tuple_
 
 from keywright.core.crypto import KeyRing
-from keywright.db import Storage, sealed
+from keywright.db import Storage
 from keywright.db.bulk import Values, bulk_update
 from keywright.db.retry import run_read, run_write
-from keywright.db.sealed import Sealed
+from keywright.db.sealed_columns import SEALED_COLUMNS, SealedColumn
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 
 #: The primary key of a row.
@@ -32,7 +32,7 @@ def reseal(storage: Storage, progress: Callable[[Resealed], None]) -> Resealed:
     changes. After an interruption it starts over, and leaves the rows that are resealed already.
     """
     total = Resealed()
-    for target in sealed.ALL:
+    for target in SEALED_COLUMNS:
         last: _Key | None = None
         while (
             end := run_read(storage, partial(_find_end, target=target, after=last), is_single=True)
@@ -49,17 +49,17 @@ def reseal(storage: Storage, progress: Callable[[Resealed], None]) -> Resealed:
     return total
 
 
-def _find_end(tx: ReadTransaction, target: Sealed, after: _Key | None) -> _Key | None:
+def _find_end(tx: ReadTransaction, target: SealedColumn, after: _Key | None) -> _Key | None:
     """Find the key of the last row of the next step; None when there are no more rows."""
     key = list(target.table.primary_key)
-    query = select(*key).order_by(*key).limit(target.at_once)
+    query = select(*key).order_by(*key).limit(target.batch_size)
     if after is not None:
         query = query.where(tuple_(*key) > after)
     rows = tx.connection.execute(query).all()
     return tuple(rows[-1]) if rows else None
 
 
-def _reseal_step(tx: WriteTransaction, target: Sealed, after: _Key | None, end: _Key) -> Resealed:
+def _reseal_step(tx: WriteTransaction, target: SealedColumn, after: _Key | None, end: _Key) -> Resealed:
     """Reseal the rows after one key, up to another; they are locked in order, as everywhere."""
     key = list(target.table.primary_key)
     within: list[ColumnElement[bool]] = [tuple_(*key) <= end]
@@ -81,11 +81,11 @@ def _reseal_step(tx: WriteTransaction, target: Sealed, after: _Key | None, end: 
     return step
 
 
-def _unseal(key_ring: KeyRing, target: Sealed, row: Any) -> tuple[bytes, KeyRing] | tuple[None, None]:
+def _unseal(key_ring: KeyRing, target: SealedColumn, row: Any) -> tuple[bytes, KeyRing] | tuple[None, None]:
     """Return the plain value of a row, and the secret with which it is sealed, and found."""
     for ring in key_ring.rings:
         try:
-            plain = ring.unseal(row._mapping[target.column], target.place(row))
+            plain = ring.unseal(row._mapping[target.column], target.associated_data(row))
         except ValueError:
             continue
         if target.blind_index is None or ring.blind_index(plain.decode()) == row._mapping[target.blind_index]:
@@ -93,9 +93,9 @@ def _unseal(key_ring: KeyRing, target: Sealed, row: Any) -> tuple[bytes, KeyRing
     return None, None
 
 
-def _reseal_row(ring: KeyRing, target: Sealed, row: Any, plain: bytes) -> Values:
+def _reseal_row(ring: KeyRing, target: SealedColumn, row: Any, plain: bytes) -> Values:
     values: Values = {f"where_{column.name}": row._mapping[column] for column in target.table.primary_key}
-    values[target.column.name] = ring.seal(plain, target.place(row))
+    values[target.column.name] = ring.seal(plain, target.associated_data(row))
     if target.blind_index is not None:
         values[target.blind_index.name] = ring.blind_index(plain.decode())
     return values

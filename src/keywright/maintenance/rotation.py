@@ -79,7 +79,7 @@ def begin(url: str, key_ring: KeyRing, take_new: TakeNew) -> None:
         _begin_on_postgres(url, take_new)
         return
     try:
-        with SqliteStorage(path, key_ring).exclusively(), _exclusive_transaction(path) as writer:
+        with SqliteStorage(path, key_ring).write_lock(), _exclusive_transaction(path) as writer:
             new = _require_pair(take_new(), _secret_ids_in(writer))
             writer.execute(_BEGIN, (new.secret_id,))
     except StoreBusy:

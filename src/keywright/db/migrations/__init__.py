@@ -1,1 +1,1 @@
-"""The history of the schema, a file per revision."""
+"""The history of the schema: a file for each revision."""

@@ -1,4 +1,4 @@
-"""Alembic's way in: runs the revisions on the connection that it was handed."""
+"""The entry point of Alembic: run the revisions on the connection in the configuration."""
 
 from alembic import context
 

@@ -84,7 +84,7 @@ class Runner:
         """Read from one snapshot of the database. Only in a thread."""
         storage: Storage | None = getattr(self._local, "storage", None)
         if storage is None:
-            storage = self._local.storage = self._storage.beside()
+            storage = self._local.storage = self._storage.clone()
             self._opened.append(storage)
         return run_read(storage, question)
 

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import StoreError
 from keywright.db import database_path
-from keywright.db.migrate import HEAD, State
+from keywright.db.migrate import HEAD, DatabaseState
 from keywright.db.secret_ids import SecretIds, describe_missing_secrets, is_rotation_due
 from keywright.maintenance.backup import archive, sqlite
 from keywright.maintenance.backup.archive import Backup, Progress
@@ -195,7 +195,7 @@ def _dump(
     )
 
 
-def _require_right_secret(state: State, key_ring: KeyRing | None, *, has_secret: bool) -> None:
+def _require_right_secret(state: DatabaseState, key_ring: KeyRing | None, *, has_secret: bool) -> None:
     if key_ring is None:
         return
     if key_ring.find_ring(state.secret_id) is None:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, inspect, select
 
 from keywright.core.errors import StoreError
 from keywright.core.parsing import write_time
-from keywright.db.migrate import HEAD, State, state_of
+from keywright.db.migrate import HEAD, DatabaseState, read_state
 from keywright.db.schema import (
     activations,
     api_keys,
@@ -47,7 +47,7 @@ class Contents(msgspec.Struct, frozen=True):
 class Description(msgspec.Struct, frozen=True):
     """A database at one moment."""
 
-    state: State
+    state: DatabaseState
     installed_at: datetime
     contents: Contents
 
@@ -78,7 +78,7 @@ def describe(connection: Connection, name: str) -> Description | None:
 
     Raises ``StoreError`` for a database of another program, or of a newer Keywright.
     """
-    state = state_of(connection, name)
+    state = read_state(connection, name)
     if state.revision is None or state.secret_id is None:
         return None
     if state.revision > HEAD:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import StoreBusy, StoreError
 from keywright.db.migrate import migrate_sqlite
-from keywright.db.sqlite import SqliteStorage, connect, engine, refuse_network_file_system
+from keywright.db.sqlite import SqliteStorage, connect, make_engine, refuse_network_file_system
 from keywright.maintenance.backup.archive import Backup, Progress
 from keywright.maintenance.backup.files import new_file, private_folder, rename_durably, sync_folder
 from keywright.maintenance.backup.manifest import Description, describe, require_match, require_replaceable
@@ -72,7 +72,7 @@ def restore(
     refuse_network_file_system(path.parent)
     target = path.resolve()
     try:
-        with closing(SqliteStorage(path, key_ring)) as storage, storage.exclusively():
+        with closing(SqliteStorage(path, key_ring)) as storage, storage.write_lock():
             existing = _describe_file(target)
             require_replaceable(
                 existing, backup.manifest, str(path), _CONSEQUENCE, is_overwriting=is_overwriting
@@ -95,7 +95,7 @@ def _describe_file(path: Path) -> Description | None:
     if not path.exists():
         return None
     try:
-        with closing(engine(path, "ro").connect()) as connection, connection.begin():
+        with closing(make_engine(path, "ro").connect()) as connection, connection.begin():
             return describe(connection, str(path))
     except DBAPIError as problem:
         raise _unreadable_error(path, problem.orig) from None
@@ -143,7 +143,7 @@ def _extract(backup: Backup, new: Path, signed_by: KeyRing | None, progress: Pro
 
 def _require_undamaged(path: Path, name: str) -> Description:
     """Describe the file. Raises ``StoreError`` for a damaged database, or one that is not Keywright's."""
-    with closing(engine(path, "ro").connect()) as connection, connection.begin():
+    with closing(make_engine(path, "ro").connect()) as connection, connection.begin():
         damage = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
         if damage != "ok":
             raise StoreError(

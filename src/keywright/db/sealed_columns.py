@@ -1,0 +1,70 @@
+"""The registry of columns of bytes: values sealed with the secret, their blind indexes, and plain hashes.
+
+A rotation of the secret reseals the sealed columns and their blind indexes, and nothing else. A test fails
+for a column of bytes that is not listed here.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Column, Table
+
+from keywright.core.crypto import license_associated_data
+from keywright.db.schema import (
+    api_keys,
+    idempotency_records,
+    job_file_chunks,
+    licenses,
+    recovery_codes,
+    second_factors,
+    sessions,
+)
+
+
+class SealedColumn(NamedTuple):
+    """A column of sealed values."""
+
+    column: Column[Any]
+    #: Returns the associated data of a row: its value can be unsealed in this row only, see ``KeyRing.seal``.
+    associated_data: Callable[[Any], bytes]
+    #: The column by which the plain value is found: its ``KeyRing.blind_index``.
+    blind_index: Column[Any] | None = None
+    #: The number of rows that are resealed in one transaction.
+    batch_size: int = 200
+
+    @property
+    def table(self) -> Table:
+        """The table of the column."""
+        table: Table = self.column.table
+        return table
+
+
+def chunk_associated_data(job_id: int, number: int) -> bytes:
+    """The associated data of a sealed chunk of a job's file."""
+    return b"job:%d:%d" % (job_id, number)
+
+
+def factor_associated_data(user_id: int) -> bytes:
+    """The associated data of the sealed secret of a user's second factor."""
+    return b"user:%d" % user_id
+
+
+SEALED_COLUMNS: Final = (
+    SealedColumn(licenses.c.sealed_key, lambda row: license_associated_data(row.id), licenses.c.key_hmac),
+    SealedColumn(idempotency_records.c.sealed_body, lambda row: bytes(row.scope)),
+    SealedColumn(second_factors.c.sealed_secret, lambda row: factor_associated_data(row.user_id)),
+    # A chunk may have a megabyte.
+    SealedColumn(
+        job_file_chunks.c.sealed_content,
+        lambda row: chunk_associated_data(row.job_id, row.number),
+        batch_size=4,
+    ),
+)
+#: Hashes that need no secret: anyone can compute them from the same value.
+PLAIN_HASHES: Final = (
+    idempotency_records.c.scope,
+    idempotency_records.c.request_digest,
+    api_keys.c.secret_hash,
+    sessions.c.token_hash,
+    recovery_codes.c.code_hash,
+)
