@@ -17,7 +17,7 @@ from tests.storage.projected import assert_followed, follow_all, followed, found
 DATABASES = ("postgresql",)
 
 _EVENT = (
-    "INSERT INTO events (at, name, license_id, activation_id, actor, ip_address) "
+    "INSERT INTO events (occurred_at, name, license_id, activation_id, actor, ip_address) "
     "SELECT 0, 'license.activated', license_id, id, 'program', '' FROM activations WHERE token = %s "
     "RETURNING id"
 )
