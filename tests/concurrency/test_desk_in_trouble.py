@@ -16,7 +16,7 @@ from keywright.engine.desk import Desk
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.registry import open_executor
-from tests.concurrency.desks import a_url
+from tests.concurrency.desks import a_url, turns
 from tests.makers import KEY_RING, LATER, a_storage, activate, create, purge_idempotency_records, update
 
 
@@ -37,6 +37,22 @@ def test_a_desk_that_gets_no_thread_says_so_and_goes_on(
             await asyncio.wait_for(desk.execute(purge_idempotency_records(LATER)), 10)
         made = await asyncio.wait_for(desk.execute(create()), 10)
         assert isinstance(made, LicenseRecord)
+        await asyncio.wait_for(desk.close(), 10)
+
+    with closing(a_storage(tmp_path)) as storage:
+        asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("turn", range(6))
+def test_a_desk_whose_tasks_are_cancelled_at_any_moment_can_be_closed(tmp_path: Path, turn: int) -> None:
+    async def scenario() -> None:
+        desk = Desk(open_executor(storage), most_waiting=10)
+        call = asyncio.create_task(desk.execute(purge_idempotency_records(LATER)))
+        await turns(turn)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
         await asyncio.wait_for(desk.close(), 10)
 
     with closing(a_storage(tmp_path)) as storage:

@@ -157,15 +157,24 @@ class _Lane(Generic[Item]):
 
     def _serve(self, batch: _Batch[Item]) -> None:
         if batch[0][0].cost is not Cost.BATCHED or self._interrupt is not None:
-            self._aside = self._loop.create_task(self._serve_aside(batch))
+            self._start_aside(batch)
             return
         try:
             outcomes = self._outcomes(batch, 0)
         except StoreBusy:
             # Waiting for another process must not hold up the event loop.
-            self._aside = self._loop.create_task(self._serve_aside(batch))
+            self._start_aside(batch)
             return
         self._finish(batch, outcomes)
+
+    def _start_aside(self, batch: _Batch[Item]) -> None:
+        def finish_cancelled(task: asyncio.Task[None]) -> None:
+            # The event loop ends before its time; the thread's result is lost.
+            if task.cancelled():
+                self._finish(batch, [FateUnknown("the server ended")] * len(batch))
+
+        self._aside = self._loop.create_task(self._serve_aside(batch))
+        self._aside.add_done_callback(finish_cancelled)
 
     async def _serve_aside(self, batch: _Batch[Item]) -> None:
         """Decide in another thread; callers that give up while another process is writing leave the batch."""
@@ -191,10 +200,6 @@ class _Lane(Generic[Item]):
         try:
             outcomes = await self._loop.run_in_executor(self._thread, call)
             return [_after_interrupt(one) for one in outcomes] if self._is_broken else outcomes
-        except asyncio.CancelledError:
-            # The event loop ends before its time; the thread's result is lost.
-            self._finish(batch, [FateUnknown("the server ended")] * len(batch))
-            raise
         except StoreBusy:
             raise
         except Exception as problem:
