@@ -52,7 +52,9 @@ def create(
         raise WrongUsage("--product-id goes with --permissions client only")
     new = new_secrets()
     api_key: ApiKey = here.change(
-        IssueApiKey, name=name, permissions=permissions, product_id=product_id, **new.hashed()
+        IssueApiKey(
+            context=here.context, name=name, permissions=permissions, product_id=product_id, **new.hashed()
+        )
     )
     secrets = {"consumer_key": new.consumer_key, "consumer_secret": new.consumer_secret}
     if as_json:
@@ -86,7 +88,7 @@ def revoke(
     api_key_id: Annotated[int, typer.Argument(metavar="ID", min=1, help="The API key's number.")],
 ) -> None:
     """End an API key at once and for good."""
-    here.change(RevokeApiKey, api_key_id=api_key_id)
+    here.change(RevokeApiKey(context=here.context, api_key_id=api_key_id))
     output.print_line(f"API key {api_key_id} is revoked.")
 
 

@@ -55,7 +55,7 @@ def erase(
     if not is_sure:
         question = f"Erase the name, addresses, user agents, labels and meta data of customer {customer_id}?"
         typer.confirm(question, abort=True, err=True)
-    while not here.change(EraseCustomer, customer_id=customer_id):
+    while not here.change(EraseCustomer(context=here.context, customer_id=customer_id)):
         pass
     output.print_line(f"What told of customer {customer_id} is erased.")
     output.print_line(

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from msgspec import structs
+
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.config import Settings, open_installation
@@ -17,6 +19,7 @@ from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses.keys import UNAMBIGUOUS
 from keywright.licensing.licenses.model import LicenseFilter, LicenseSource, Status
 from keywright.provisioning.generators.commands import CreateGenerator, GenerateLicenses
+from keywright.provisioning.generators.model import Generator
 
 _API_KEY_NAME = "demo"
 _PLACES = 3
@@ -96,23 +99,28 @@ def _first_license(here: Installation) -> LicenseRecord | None:
 def _fill(here: Installation) -> Demo:
     new = new_secrets()
     api_key: ApiKey = here.change(
-        IssueApiKey, name=_API_KEY_NAME, permissions=Permissions.READ_WRITE, **new.hashed()
+        IssueApiKey(
+            context=here.context, name=_API_KEY_NAME, permissions=Permissions.READ_WRITE, **new.hashed()
+        )
     )
-    generator = here.change(
-        CreateGenerator,
-        by=api_key.id,
-        name="Demo",
-        charset=UNAMBIGUOUS,
-        chunks=5,
-        chunk_length=5,
-        separator="-",
-        times_activated_max=_PLACES,
+    by_api_key = structs.replace(here.context, by=api_key.id)
+    generator: Generator = here.change(
+        CreateGenerator(
+            context=by_api_key,
+            name="Demo",
+            charset=UNAMBIGUOUS,
+            chunks=5,
+            chunk_length=5,
+            separator="-",
+            times_activated_max=_PLACES,
+        )
     )
     records: tuple[LicenseRecord, ...] = here.change(
-        GenerateLicenses,
-        by=api_key.id,
-        generator_id=generator.id,
-        amount=1,
-        status=Status.ACTIVE,
+        GenerateLicenses(
+            context=by_api_key,
+            generator_id=generator.id,
+            amount=1,
+            status=Status.ACTIVE,
+        )
     )
     return Demo(records[0].license.key, f"{new.consumer_key}:{new.consumer_secret}")

@@ -9,9 +9,9 @@ from keywright.cli.installation import Installation
 from keywright.cli.options import (
     AsJson,
     CustomerId,
+    NewStatus,
     OrderId,
     ProductId,
-    StatusOption,
     command,
     parse_name,
     with_installation,
@@ -118,17 +118,19 @@ def create(
     By default, its keys have 150 random bits, such as RT7KA-2M3WX-… with six groups.
     """
     generator: Generator = here.change(
-        CreateGenerator,
-        name=name,
-        charset=charset,
-        chunks=chunks,
-        chunk_length=chunk_length,
-        times_activated_max=times_activated_max,
-        separator=separator,
-        prefix=prefix,
-        suffix=suffix,
-        expires_in_days=expires_in,
-        is_weak_allowed=is_weak_allowed,
+        CreateGenerator(
+            context=here.context,
+            name=name,
+            charset=charset,
+            chunks=chunks,
+            chunk_length=chunk_length,
+            times_activated_max=times_activated_max,
+            separator=separator,
+            prefix=prefix,
+            suffix=suffix,
+            expires_in_days=expires_in,
+            is_weak_allowed=is_weak_allowed,
+        )
     )
     if as_json:
         output.print_json(output.generator_json(generator))
@@ -163,7 +165,7 @@ def generate(
         int,
         typer.Option(metavar="N", min=1, max=_MOST_AT_ONCE, help="The number of licenses, at most 10,000."),
     ],
-    status: StatusOption = Status.ACTIVE,
+    status: NewStatus = Status.ACTIVE,
     product_id: ProductId = None,
     order_id: OrderId = None,
     customer_id: CustomerId = None,
@@ -171,13 +173,15 @@ def generate(
 ) -> None:
     """Make licenses with a generator, all or none, and print their keys, one a line."""
     records: tuple[LicenseRecord, ...] = here.change(
-        GenerateLicenses,
-        generator_id=generator_id,
-        amount=amount,
-        status=status,
-        order_id=order_id,
-        product_id=product_id,
-        customer_id=customer_id,
+        GenerateLicenses(
+            context=here.context,
+            generator_id=generator_id,
+            amount=amount,
+            status=status,
+            order_id=order_id,
+            product_id=product_id,
+            customer_id=customer_id,
+        )
     )
     if as_json:
         output.print_json_array(output.license_json(one.license) for one in records)
@@ -190,7 +194,7 @@ def generate(
 @with_installation
 def delete(here: Installation, generator_id: Id) -> None:
     """Delete a generator; the licenses that it made stay."""
-    here.change(DeleteGenerator, generator_id=generator_id)
+    here.change(DeleteGenerator(context=here.context, generator_id=generator_id))
     output.print_line(f"Generator {generator_id} is deleted. The licenses that it made stay.")
 
 

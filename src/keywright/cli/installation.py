@@ -4,7 +4,7 @@ import logging
 import os
 import pwd
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,10 +40,14 @@ class Installation:
         self._executor = open_executor(storage, settings.record_limits)
         self.now = datetime.now(UTC).replace(microsecond=0)
 
-    def change(self, command: Callable[..., Command], **fields: Any) -> Any:
-        """Decide a command that has these fields; what it changed is durable then."""
-        context = Context(self.now, self.origin)
-        return _value(self._executor.execute([command(context=context, **fields)]))
+    @property
+    def context(self) -> Context:
+        """Where the commands of this installation come from."""
+        return Context(self.now, self.origin)
+
+    def change(self, command: Command) -> Any:
+        """Decide a command; what it changed is durable then."""
+        return _value(self._executor.execute([command]))
 
     def ask(self, query: Query) -> Any:
         """The answer to a question."""

@@ -14,6 +14,7 @@ from keywright.cli.options import (
     Change,
     CustomerId,
     Key,
+    NewStatus,
     OrderId,
     ProductId,
     StatusOption,
@@ -108,7 +109,7 @@ def create(
     times_activated_max: _Max = None,
     expires_at: _ExpiresAt = None,
     valid_for: _ValidFor = None,
-    status: StatusOption = Status.ACTIVE,
+    status: NewStatus = Status.ACTIVE,
     product_id: ProductId = None,
     order_id: OrderId = None,
     customer_id: CustomerId = None,
@@ -121,15 +122,17 @@ def create(
     """
     _refuse_two_ends(expires_at, valid_for)
     record: LicenseRecord = here.change(
-        CreateLicense,
-        key=key or keys.new_license_key(),
-        status=status,
-        order_id=order_id,
-        product_id=product_id,
-        customer_id=customer_id,
-        expires_at=expires_at,
-        valid_for_days=valid_for,
-        times_activated_max=times_activated_max,
+        CreateLicense(
+            context=here.context,
+            key=key or keys.new_license_key(),
+            status=status,
+            order_id=order_id,
+            product_id=product_id,
+            customer_id=customer_id,
+            expires_at=expires_at,
+            valid_for_days=valid_for,
+            times_activated_max=times_activated_max,
+        )
     )
     _print_license(here, record, f"License {record.license.id} is made.", as_json=as_json)
 
@@ -243,7 +246,7 @@ def update(
     _refuse_two_ends(changes.get("expires_at"), changes.get("valid_for_days"))
     if "expires_at" in changes:
         changes.setdefault("valid_for_days", None)
-    record: LicenseRecord = here.change(UpdateLicense, license=key, changes=changes)
+    record: LicenseRecord = here.change(UpdateLicense(context=here.context, license=key, changes=changes))
     _print_license(here, record, f"License {record.license.id} is changed.", as_json=as_json)
 
 
@@ -267,7 +270,7 @@ def delete(
         active = f"{license.times_activated} of them active"
         question = f"Delete {what} and its {records} activations, {active}?"
         typer.confirm(question, abort=True, err=True)
-    here.change(DeleteLicense, license=key)
+    here.change(DeleteLicense(context=here.context, license=key))
     output.print_line("The license and its activations are deleted.")
 
 
@@ -290,9 +293,9 @@ def activate(
         raise WrongUsage("Give either --token or --label: a place that is taken back keeps its label")
     record: LicenseRecord
     if token is None:
-        record = here.change(Activate, license=key, label=label)
+        record = here.change(Activate(context=here.context, license=key, label=label))
     else:
-        record = here.change(Reactivate, license=key, token=token)
+        record = here.change(Reactivate(context=here.context, license=key, token=token))
     if as_json:
         output.print_json(output.activated_json(record))
         return
@@ -325,9 +328,9 @@ def deactivate(
         raise WrongUsage("Give either --token or --all")
     record: LicenseRecord
     if token is None:
-        record = here.change(DeactivateAll, license=key)
+        record = here.change(DeactivateAll(context=here.context, license=key))
     else:
-        record = here.change(Deactivate, license=key, token=token)
+        record = here.change(Deactivate(context=here.context, license=key, token=token))
     if as_json:
         output.print_json(output.activated_json(record, is_many=is_all))
         return

@@ -144,10 +144,11 @@ def parse_name(text: str) -> str:
 
 
 Key = Annotated[str, typer.Argument(metavar="KEY", parser=parse_key, help="The license key.")]
-StatusOption = Annotated[
-    Status | None,
-    typer.Option("--status", metavar="STATUS", parser=parse_status, help=STATUS_HELP, show_default=False),
-]
+_STATUS = typer.Option(
+    "--status", metavar="STATUS", parser=parse_status, help=STATUS_HELP, show_default=False
+)
+NewStatus = Annotated[Status, _STATUS]
+StatusOption = Annotated[Status | None, _STATUS]
 OrderId = Annotated[
     int | None,
     typer.Option(metavar="ID", parser=parsing.parse_integer, help="The order's number in your shop."),

@@ -50,7 +50,7 @@ def create(
     administrator: everything. support: look at licenses, and change them. reader: look.
     """
     password_hash = _new_password_hash(is_from_stdin=is_from_stdin)
-    here.change(CreateUser, name=name, role=role, password_hash=password_hash)
+    here.change(CreateUser(context=here.context, name=name, role=role, password_hash=password_hash))
     output.print_line(f"The user {name} ({role.value}) is made.")
 
 
@@ -122,7 +122,7 @@ def reset_second_factor(here: Installation, *, name: _Name) -> None:
     alone is enough, until a new one is set up.
     """
     user = _get_user(here, name)
-    here.change(DisableSecondFactor, user_id=user.id)
+    here.change(DisableSecondFactor(context=here.context, user_id=user.id))
     output.print_line(f"The second factor of {name} is turned off, and {name} is signed out everywhere.")
 
 
@@ -153,7 +153,7 @@ def _get_user(here: Installation, name: str) -> User:
 
 
 def _change(here: Installation, user: User, **changes: Any) -> None:
-    here.change(ChangeUser, user_id=user.id, **changes)
+    here.change(ChangeUser(context=here.context, user_id=user.id, **changes))
 
 
 def _new_password_hash(*, is_from_stdin: bool) -> str:
