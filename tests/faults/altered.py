@@ -31,13 +31,6 @@ from keywright.licensing.licenses.model import License
 _RECORD = "KEYWRIGHT_TESTS_RECORD"
 _LOCK_TIMEOUT = 1.0
 _CONNECT = sqlite3.connect
-# What is changed in them is theirs alone to know.
-_time: Any = time
-_sqlite3: Any = sqlite3
-_sqlite: Any = sqlite
-_call_limits: Any = call_limits
-_attempts: Any = attempts
-_rules: Any = rules
 _numbers = count(1)
 
 
@@ -45,6 +38,12 @@ def altered(*alterations: str, record: Path | None = None) -> list[str]:
     """What to run in place of the command ``keywright``; ``record`` is where ``recording`` writes to."""
     record_file = [] if record is None else [f"{_RECORD}={record}"]
     return ["env", *record_file, sys.executable, "-P", __file__, ",".join(alterations)]
+
+
+def _replace(owner: object, name: str, value: object) -> None:
+    """Replace what there is; a name that is gone must not pass for an alteration."""
+    getattr(owner, name)
+    setattr(owner, name, value)
 
 
 class _Cursor(sqlite3.Cursor):
@@ -139,7 +138,7 @@ def _listen(note_down: Callable[[int, str], None]) -> None:
 
 
 def _be_heard() -> None:
-    _sqlite3.connect = partial(_CONNECT, factory=_Connection)
+    _replace(sqlite3, "connect", partial(_CONNECT, factory=_Connection))
 
 
 def _acknowledging_failures() -> None:
@@ -150,22 +149,24 @@ def _acknowledging_failures() -> None:
 
 def _keeping_connections() -> None:
     """A connection is used again after it has failed."""
-    _sqlite.SqliteStorage._close_writer = lambda _: None
+    _replace(sqlite.SqliteStorage, "_close_writer", lambda _: None)
 
 
 def _unlocked() -> None:
     """Nobody is kept out while somebody writes, but by SQLite itself."""
-    _sqlite.SqliteStorage.exclusively = lambda *_, **__: nullcontext()
+    _replace(sqlite.SqliteStorage, "write_lock", lambda *_, **__: nullcontext())
 
 
 def _committing_later() -> None:
     """PostgreSQL acknowledges commits that are not in its log yet."""
-    session._SETUP = re.sub(r"CASE WHEN .* END", "'off'", session._SETUP, flags=re.DOTALL)
+    setup, altered_times = re.subn(r"CASE WHEN .* END", "'off'", session._SETUP, flags=re.DOTALL)
+    assert altered_times == 1
+    _replace(session, "_SETUP", setup)
 
 
 def _impatient() -> None:
     """Nobody waits long for the lock; there is nothing wrong with that."""
-    _sqlite.LOCK_TIMEOUT = _LOCK_TIMEOUT
+    _replace(sqlite, "LOCK_TIMEOUT", _LOCK_TIMEOUT)
 
 
 def _standing_still() -> None:
@@ -180,24 +181,25 @@ def _standing_still() -> None:
 
 def _sleeping_by_select() -> None:
     """``time.sleep`` waits in another way; libfaketime lets the usual one fail."""
-    _time.sleep = lambda seconds: select.select([], [], [], seconds)
+    _replace(time, "sleep", lambda seconds: select.select([], [], [], seconds))
 
 
 def _limiting_by_the_clock() -> None:
     """The limiters measure by a clock that may jump."""
-    _call_limits.monotonic = _attempts.monotonic = time.time
+    for module in (call_limits, attempts):
+        _replace(module, "monotonic", time.time)
 
 
 def _expiring_anew() -> None:
     """Every activation of a license lets it expire as if it were the first one."""
-    take_place: Callable[[License, Any], License] = _rules._with_place_taken
+    take_place: Callable[[License, Any], License] = rules._with_place_taken
 
     def with_place_taken(license: License, now: Any) -> License:
         if license.valid_for_days is not None:
             license = replace(license, expires_at=None)
         return take_place(license, now)
 
-    _rules._with_place_taken = with_place_taken
+    _replace(rules, "_with_place_taken", with_place_taken)
 
 
 _ALTERATIONS: dict[str, Callable[[], None]] = {

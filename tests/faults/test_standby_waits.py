@@ -38,11 +38,16 @@ def waiting(store: Database) -> list[int]:
 
 
 def cut_short(store: Database, how: str, call: Future[Reply]) -> None:
-    """End the wait of the call's commit."""
+    """End every wait, until the call is answered: a commit of the background may wait before the call's."""
     wait_until(lambda: call.done() or waiting(store), "a commit that waits")
     assert not call.done(), call.result()
-    for pid in waiting(store):
-        store.sql(f"SELECT {how}(%s)", pid)
+
+    def is_answered() -> bool:
+        for pid in waiting(store):
+            store.sql(f"SELECT {how}(%s)", pid)
+        return call.done()
+
+    wait_until(is_answered, "an answer")
 
 
 def assert_unknown(reply: Reply) -> None:

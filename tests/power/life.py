@@ -53,7 +53,7 @@ class Life:
         folder: Path,
         seed: int,
         *,
-        executor: int = BATCHES,
+        batches: int = BATCHES,
         replaced: Mapping[str, str] | None = None,
         has_readers: bool = True,
     ) -> None:
@@ -68,7 +68,7 @@ class Life:
         self.driver = Driver(self._disk, replaced)
         self.commits: list[Commit] = []
         with driven_by(self.driver), ExitStack() as stack:
-            self._live(stack, executor, has_readers=has_readers)
+            self._live(stack, batches, has_readers=has_readers)
         self._disk.unregister()
 
     @property
@@ -94,15 +94,15 @@ class Life:
         """How many places were taken or taken back."""
         return self._ledger.taken
 
-    def _live(self, stack: ExitStack, executor: int, *, has_readers: bool) -> None:
+    def _live(self, stack: ExitStack, batches: int, *, has_readers: bool) -> None:
         begun_at = len(self.operations)
         desks = self._open(stack)
         self.commits.append(Commit(begun_at, len(self.operations), EMPTY))
         self._change(desks[0], [create(f"KEY-{number}") for number in range(_LICENSES)])
-        openings = set(self._rng.sample(range(executor * 3 // 4, executor), 2))
-        readings = set(self._rng.sample(range(executor), 2)) if has_readers else set()
+        openings = set(self._rng.sample(range(batches * 3 // 4, batches), 2))
+        readings = set(self._rng.sample(range(batches), 2)) if has_readers else set()
         reading = stack.enter_context(ExitStack())
-        for number in range(executor):
+        for number in range(batches):
             if number in openings:
                 stack.close()
                 desks = self._open(stack)

@@ -151,7 +151,7 @@ def connected(disk: Disk) -> apsw.Connection:
 
 
 def test_every_change_of_every_file_is_recorded(tmp_path: Path) -> None:
-    life = Life(tmp_path / "data", 1, executor=40)
+    life = Life(tmp_path / "data", 1, batches=40)
     left = survivors(Platter(life.operations), "all is kept", random.Random())
     files = {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()}
     assert files.pop("keywright.db.lock") == b""

@@ -44,7 +44,7 @@ def test_what_was_acknowledged_survives_the_loss_of_power(
     has_short_log = number % 2 == 0
     if has_short_log:
         # The log is made shorter whenever it begins again, as it otherwise is after a long reading only.
-        monkeypatch.setattr(sqlite, "_MOST_LOG_KEPT", 64 * 1024)
+        monkeypatch.setattr(sqlite, "_MAX_WAL_BYTES", 64 * 1024)
     life = Life(tmp_path / "data", number)
     judge = Judge(tmp_path / "evidence", number)
     judge.crash(life, math.ceil(POINTS / LIVES))
@@ -106,7 +106,7 @@ def recovery(files: Files) -> tuple[list[Operation], int, State]:
 
 
 def test_a_database_that_was_being_made_can_be_made_afterwards(tmp_path: Path) -> None:
-    operations = Life(tmp_path / "data", 1, executor=8).operations
+    operations = Life(tmp_path / "data", 1, batches=8).operations
     rng = random.Random(1)
     # Until the first page of a table is in the log.
     end = [sort_of(one) for one in operations].index("write keywright.db-wal") + 3
@@ -125,7 +125,7 @@ def crashes(tmp_path: Path, what: str, replaced: Mapping[str, str]) -> dict[str,
     """The figures of a Keywright whose database is told something else."""
     # Without a log, who reads would keep others from writing.
     has_readers = replaced != WITHOUT_LOG
-    life = Life(tmp_path / "data", 1, executor=BATCHES // 2, replaced=replaced, has_readers=has_readers)
+    life = Life(tmp_path / "data", 1, batches=BATCHES // 2, replaced=replaced, has_readers=has_readers)
     judge = Judge(tmp_path / "evidence", 1, has_doctor=False)
     judge.crash(life, CONTROL_POINTS)
     counted = judge.counted | {"activations acknowledged": life.acknowledged}

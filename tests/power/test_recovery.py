@@ -13,7 +13,7 @@ from tests.power.recovery import CORRUPT, DATABASE, FINE, HALF_DONE, LOST, Found
 
 @pytest.fixture
 def life(tmp_path: Path) -> Life:
-    return Life(tmp_path, 1, executor=20)
+    return Life(tmp_path, 1, batches=20)
 
 
 @pytest.fixture

@@ -497,18 +497,18 @@ def clone(storage: Storage) -> Iterator[Storage]:
 
 
 def test_another_object_on_the_same_database_sees_what_is_acknowledged(
-    storage: Storage, beside: Storage, executor: Executor
+    storage: Storage, clone: Storage, executor: Executor
 ) -> None:
-    assert run_read(beside, list_users) == []
+    assert run_read(clone, list_users) == []
     (user,) = executor.execute([create_user()])
-    assert run_read(beside, list_users) == [user]
-    with storage.read() as one, beside.read() as other:
+    assert run_read(clone, list_users) == [user]
+    with storage.read() as one, clone.read() as other:
         assert list_users(one) == list_users(other)
-    assert open_executor(beside).execute([create_user("bob", only_first=True)])[0].code == "user.setup_over"
+    assert open_executor(clone).execute([create_user("bob", only_first=True)])[0].code == "user.setup_over"
 
 
 def test_another_object_needs_no_right_to_make_tables_and_stays_open_when_the_first_is_closed(
-    storage: Storage, beside: Storage, alice: User
+    storage: Storage, clone: Storage, alice: User
 ) -> None:
     storage.close()
-    assert run_read(beside, list_users) == [alice]
+    assert run_read(clone, list_users) == [alice]
