@@ -128,7 +128,7 @@ def change_and_delete(page: Page, axe: Axe, camera: Camera) -> None:
     expect(page.get_by_text("License key shown")).to_be_visible()
     check(page, axe, camera, "history")
     page.get_by_role("link", name="Delete").click()
-    expect(page.get_by_text("2 activations, none of them active, go with it.")).to_be_visible()
+    expect(page.get_by_text("2 activations, none of them active, are deleted with it.")).to_be_visible()
     check(page, axe, camera, "delete")
     page.get_by_role("button", name="Delete it for good").click()
     expect(said).to_contain_text("The license is deleted")

@@ -177,7 +177,7 @@ def test_numbers_get_names(signed_in: SignedIn, axe: Axe) -> None:
     page.get_by_role("button", name="Save").click()
     page.get_by_role("link", name="Remove the name Larch Street Hospital").click()
     page.get_by_role("button", name="Take it away").click()
-    said(page, "The customer 4711 has no name any more.")
+    said(page, "The customer 4711 has no name now.")
 
 
 def test_a_user_is_made_changed_and_disabled(
@@ -201,7 +201,7 @@ def test_a_user_is_made_changed_and_disabled(
     sign_in(visitor.page, "erin")
     choose(page, "Support")
     page.get_by_role("button", name="Change role").click()
-    said(page, "erin has the role support now.")
+    said(page, "erin now has the role support.")
     camera.take(page, "user-signed-in")
     page.get_by_role("button", name="Sign out everywhere").click()
     said(page, "erin is signed out everywhere.")
@@ -292,7 +292,7 @@ def test_what_the_doctor_finds_can_be_read(
     ada: Page, axe: Axe, camera: Camera, server: RunningServer
 ) -> None:
     """As if there were something: what stands in the database is right."""
-    folder = server.data_dir / "errands"
+    folder = server.data_dir / "tasks"
     folder.mkdir(exist_ok=True)
     lines = [
         f"License {number} counts 3 active places, and has 2 active activations." for number in range(1, 8)
@@ -300,11 +300,11 @@ def test_what_the_doctor_finds_can_be_read(
     verdict = "Looked at 7 licenses and 14 activations in 0.1 s: something is wrong, see above."
     quoted = ",".join(f'"{one}"' for one in [*lines, verdict])
     (folder / "examination.json").write_text(
-        '{"kind":"examination","state":"ended","began_at":"2026-01-15T12:30:45Z","status":1,'
+        '{"kind":"examination","state":"ended","started_at":"2026-01-15T12:30:45Z","status":1,'
         f'"ended_at":"2026-01-15T12:30:46Z","lines":[{quoted}],"verdict":"{verdict}"}}'
     )
     (folder / "backup.json").write_text(
-        '{"kind":"backup","state":"ended","began_at":"2026-01-15T12:30:45Z","status":1,'
+        '{"kind":"backup","state":"ended","started_at":"2026-01-15T12:30:45Z","status":1,'
         '"ended_at":"2026-01-15T12:30:46Z","complaint":"there is not enough space in /var/lib/keywright."}'
     )
     ada.goto("/admin/system")

@@ -60,7 +60,7 @@ def test_a_generator_is_made_with_what_was_typed(ada: Visitor) -> None:
     (row,) = ada.server.sql(f"SELECT {columns} FROM generators WHERE name = 'Studio'")  # noqa: S608
     assert row == ("0123456789ABCDEF", 4, 5, "-", "LS ", "-X", 3, 365)
     page = said(ada.get("/generators"))
-    assert "The generator Studio is made." in page
+    assert "The generator Studio is created." in page
     assert re.search(r"Studio LS ([0-9A-F]{5}-){3}[0-9A-F]{5}-X good 80 bits 3 365 days", page)
     assert last_event(ada, "generator.created") == (
         f'{{"generator_id":{id_of(ada, "Studio")},"generator":"Studio"}}'
@@ -160,7 +160,7 @@ def test_only_what_is_changed_changes(ada: Visitor) -> None:
     )
     before = ada.server.count("events")
     ada.post(f"/generators/{number}/edit", name="After", **kept | {"expires_in_days": "30"})
-    assert "The generator After is as it was." in said(ada.get("/generators"))
+    assert "The generator After is unchanged." in said(ada.get("/generators"))
     assert ada.server.count("events") == before
 
 
@@ -169,7 +169,7 @@ def test_a_deleted_generator_leaves_its_licenses(ada: Visitor) -> None:
     fields = {"generator_id": number, "amount": 2, "status": 3}
     decide(ada.server, GenerateLicenses(**asked(**fields)))
     before = ada.server.count("licenses")
-    assert "The licenses that it has made stay" in said(ada.get(f"/generators/{number}/delete"))
+    assert "Licenses that it has made stay valid" in said(ada.get(f"/generators/{number}/delete"))
     ada.post(f"/generators/{number}/delete")
     assert "The generator Gone is deleted." in said(ada.get("/generators"))
     assert ada.server.count("licenses") == before

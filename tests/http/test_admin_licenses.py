@@ -137,14 +137,14 @@ def test_a_filter_takes_the_name_for_the_number(server: RunningServer, bob: Visi
     ("query", "sentence"),
     [
         ("status=gone", "There is no such status."),
-        ("product=nobody+has+this", "It is neither a number nor a name that you have given to one."),
+        ("product=nobody+has+this", "It is neither a number nor the name of one."),
         ("customer=9223372036854775808", "It must be an integer from 0 to 9223372036854775807."),
         ("order=x", "It must be an integer from 0 to 9223372036854775807."),
         ("expiring=-1", "It must be an integer from 0 to 2147483647."),
         ("places=some", "It must be full or unused."),
         ("sort=random", "It must be one of newest, oldest, expires."),
-        ("found=made-up", "It is not from here; search again."),
-        ("found=%F0%9F%94%91", "It is not from here; search again."),
+        ("found=made-up", "It is not valid here; search again."),
+        ("found=%F0%9F%94%91", "It is not valid here; search again."),
     ],
 )
 def test_a_filter_that_cannot_be_read_shows_nothing_and_says_so(

@@ -125,7 +125,7 @@ def test_licenses_are_deleted_only_by_who_is_sure(server: RunningServer, bob: Vi
     assert "Yes, delete all 2 licenses for good" in said(answer)
     again = bob.post("/licenses/bulk/start", **hidden(answer))
     assert again.status_code == 422
-    assert "Tick this if you are sure." in said(again)
+    assert "Check this box if you are sure." in said(again)
     assert found(server, licenses[0]) is not None
     start(bob, again, is_sure="yes")
     assert [found(server, one) for one in licenses] == [None, None]
@@ -183,9 +183,9 @@ def test_an_impossible_amount_is_said_beside_its_field(
 def test_nothing_is_done_where_nothing_was_chosen(server: RunningServer, bob: Visitor) -> None:
     license = make(server)
     for fields, sentence in (
-        ({"what": "delete", "status": "active"}, "Tick the licenses first"),
-        ({"what": "", "id": str(license.id), "status": "active"}, "Choose what is to be done"),
-        ({"what": "explode", "scope": "all", "status": "active"}, "Choose what is to be done"),
+        ({"what": "delete", "status": "active"}, "Select the licenses first"),
+        ({"what": "", "id": str(license.id), "status": "active"}, "Choose what to do"),
+        ({"what": "explode", "scope": "all", "status": "active"}, "Choose what to do"),
     ):
         path = where_to(bob.post("/licenses/bulk", **fields))
         assert path == "/licenses?status=active"

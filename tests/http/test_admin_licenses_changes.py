@@ -72,8 +72,8 @@ def test_a_license_is_made_as_it_was_typed(server: RunningServer, visitor: Visit
         status="sold",
     )
     path = where_to(answer)
-    assert "The license is made." in said_next(visitor, path)
-    assert "The license is made." not in said_next(visitor, path)
+    assert "The license is created." in said_next(visitor, path)
+    assert "The license is created." not in said_next(visitor, path)
     license = found_by(server, key)
     assert path == f"/licenses/{license.id}"
     assert (license.product_id, license.customer_id, license.order_id) == (product, customer, order)
@@ -112,7 +112,7 @@ def test_a_name_stands_for_a_number_in_the_form(server: RunningServer, visitor: 
         ("expires_at", "tomorrow", "It must be YYYY-MM-DD HH:MM:SS, YYYY-MM-DD, or ISO 8601"),
         ("valid_for_days", "1.5", "It must be an integer from 0 to 2147483647."),
         ("order_id", "9223372036854775808", "It must be an integer from 0 to 9223372036854775807."),
-        ("product_id", "x", "It is neither a number nor a name"),
+        ("product_id", "x", "It is neither a number nor the name"),
         ("status", "expired", "A license is sold, delivered, active, inactive or disabled."),
         ("status", "", "A license needs a status."),
     ],
@@ -336,7 +336,7 @@ def test_a_license_is_deleted_after_it_was_said_what_goes(server: RunningServer,
     path = f"/licenses/{license.id}/delete"
     answer = visitor.get(path)
     assert title(answer).startswith("Delete the license …")
-    assert "2 activations, 2 of them active, go with it." in said(answer)
+    assert "2 activations, 2 of them active, are deleted with it." in said(answer)
     assert "cannot be undone" in said(answer)
     assert license.key not in answer.text
     assert found(server, license) is not None

@@ -33,7 +33,7 @@ def test_a_number_gets_a_name_another_and_none(bob: Visitor, slug: str) -> None:
         bob.post(f"/names/{slug}/new", number="31", name="  Alpine  ").headers["location"] == f"/admin{path}"
     )
     page = said(bob.get(path))
-    assert f"The {one} 31 is called Alpine now." in page
+    assert f"The {one} 31 is now called Alpine." in page
     assert "31 Alpine Rename Remove" in page
     assert title(bob.get(f"/names/{slug}/31")) == f"Rename {one} 31"
     bob.post(f"/names/{slug}/31", name="Alpine Studio")
@@ -41,7 +41,7 @@ def test_a_number_gets_a_name_another_and_none(bob: Visitor, slug: str) -> None:
     assert "shown by its number" in said(bob.get(f"/names/{slug}/31/remove"))
     bob.post(f"/names/{slug}/31/remove")
     page = said(bob.get(path))
-    assert f"The {one} 31 has no name any more." in page
+    assert f"The {one} 31 has no name now." in page
     assert "Alpine Studio" not in page
     kind = {"products": "product", "customers": "customer"}[slug]
     assert events_of(bob)[-3:] == [

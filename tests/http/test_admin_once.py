@@ -171,7 +171,7 @@ def test_a_license_is_made_once_by_a_form_that_is_sent_twice(server: RunningServ
     fields = {"key": a_key(), "status": "active", "once": value(bob.get("/licenses/new"))}
     first, second = [where_to(bob.post("/licenses/new", **fields)) for _ in range(2)]
     assert first == second
-    assert "The license is made." in said(bob.get(second))
+    assert "The license is created." in said(bob.get(second))
     (record,) = server.sql("SELECT count(*) FROM events WHERE license_id = ?", int(first.split("/")[-1]))
     assert record == (1,)
     assert bob.post("/licenses/new", **fields | {"once": "another"}).status_code == 422
@@ -199,8 +199,8 @@ def test_a_license_is_not_deleted_with_places_of_which_nothing_was_said(
     (seen,) = re.findall(r'name="places" value="([^"]+)"', bob.get(path).text)
     place = activate(server, license)
     answer = bob.post(path, places=seen)
-    assert "Its activations have changed since you were asked" in said(answer)
-    assert "1 activation, 1 of them active, go with it." in said(answer)
+    assert "Its activations have changed meanwhile" in said(answer)
+    assert "1 activation, 1 of them active, are deleted with it." in said(answer)
     assert is_taken(server, place)
     (seen,) = re.findall(r'name="places" value="([^"]+)"', answer.text)
     assert where_to(bob.post(path, places=seen)) == "/licenses"

@@ -11,7 +11,7 @@ import httpx
 import pyotp
 import pytest
 
-from keywright.http.pages.attempts import AT_SIGN_IN
+from keywright.http.pages.attempts import SIGN_IN_LIMITS
 from keywright.identity import second_factors
 from tests.http.admin_browser import PASSWORD, Visitor, look_up, make_users, said, title
 from tests.server import NO_LIMITS, RunningServer, running
@@ -168,9 +168,9 @@ def test_codes_are_guessed_no_more_often_than_passwords(
     set_up(visitor.sign_in(name))
     with a_visitor(server) as another:
         answer = begin(another, name)
-        statuses = [enter(another, answer, "000000").status_code for _ in range(AT_SIGN_IN["code"] + 4)]
+        statuses = [enter(another, answer, "000000").status_code for _ in range(SIGN_IN_LIMITS["code"] + 4)]
     assert 429 in statuses
-    assert statuses.count(403) <= AT_SIGN_IN["code"] + 1
+    assert statuses.count(403) <= SIGN_IN_LIMITS["code"] + 1
 
 
 def test_it_is_turned_off_with_password_and_code(server: RunningServer, visitor: Visitor, name: str) -> None:

@@ -57,7 +57,7 @@ def events_of(visitor: Visitor, name: str) -> list[tuple[str, str]]:
 
 def is_over(visitor: Visitor, kind: str) -> bool:
     """Whether the program in the browser would stop asking."""
-    return "data-done" in visitor.get(f"/system/errands/{kind}").text
+    return "data-done" in visitor.get(f"/system/tasks/{kind}").text
 
 
 def a_backup(ada: Visitor) -> str:
@@ -144,21 +144,21 @@ def test_what_is_no_backup_is_not_given_out(ada: Visitor) -> None:
 
 def test_nothing_is_begun_while_something_is_being_done(ada: Visitor) -> None:
     wait_until(lambda: is_over(ada, "backup") and is_over(ada, "examination"), "the last one")
-    folder = ada.server.data_dir / "errands"
+    folder = ada.server.data_dir / "tasks"
     folder.mkdir(exist_ok=True)
     with FileLock(folder / "lock"):
         for path in ("/system/backup", "/system/examine"):
             assert ada.post(path).headers["location"] == "/admin/system"
-            assert "Something is being done already." in said(ada.get("/system"))
+            assert "A backup or an examination is running already." in said(ada.get("/system"))
 
 
 @pytest.mark.parametrize("kind", ["backup", "examination"])
 def test_what_a_server_did_not_see_end_nobody_knows(ada: Visitor, kind: str) -> None:
     wait_until(lambda: is_over(ada, kind), "the last one")
-    file = ada.server.data_dir / "errands" / f"{kind}.json"
+    file = ada.server.data_dir / "tasks" / f"{kind}.json"
     before = file.read_bytes() if file.exists() else None
     file.parent.mkdir(exist_ok=True)
-    file.write_text(f'{{"kind":"{kind}","state":"running","began_at":"2026-01-15T12:30:45Z"}}')
+    file.write_text(f'{{"kind":"{kind}","state":"running","started_at":"2026-01-15T12:30:45Z"}}')
     page = said(ada.get("/system"))
     assert "The server stopped during the last" in page
     assert is_over(ada, kind)
@@ -176,7 +176,7 @@ def test_the_doctor_looks_at_everything(ada: Visitor) -> None:
     page = said(ada.get("/system"))
     assert "Looked at 1 license and 0 activations" in page
     assert "everything is as it has to be." in page
-    assert events_of(ada, "system.examined")[-1][1] == '{"outcome":"everything is as it has to be"}'
+    assert events_of(ada, "system.examined")[-1][1] == '{"outcome":"everything is in order"}'
 
 
 @pytest.mark.parametrize("path", ["/system/backup", "/system/examine", "/system/backups/x/fetch"])
@@ -223,7 +223,7 @@ def test_what_the_doctor_finds_is_said_with_what_mends_it(alone: Visitor) -> Non
 def test_a_backup_that_cannot_be_made_is_said_and_not_listed(alone: Visitor) -> None:
     (alone.server.data_dir / "backups").write_text("not a folder")
     alone.post("/system/backup")
-    assert "There is no place for backups" in said(alone.get("/system"))
+    assert "The folder for backups cannot be created" in said(alone.get("/system"))
     (alone.server.data_dir / "backups").unlink()
     database = alone.server.data_dir / "keywright.db"
     moved = database.rename(database.with_suffix(".moved"))

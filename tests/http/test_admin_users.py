@@ -46,7 +46,7 @@ def test_a_new_user_may_sign_in(ada: Visitor) -> None:
     answer = ada.post("/users/new", name="nora", role="support", new_password=NEW, repeated=NEW)
     number = id_of(ada.server, "nora")
     assert answer.headers["location"] == f"/admin/users/{number}"
-    assert "The user nora is made." in said(ada.get(f"/users/{number}"))
+    assert "The user nora is created." in said(ada.get(f"/users/{number}"))
     assert last_event(ada, "user.created") == (
         f"user:{id_of(ada.server, 'ada')}",
         f'{{"user_id":{number},"user":"nora","role":"support"}}',
@@ -85,7 +85,7 @@ def test_a_role_changes_at_once(ada: Visitor) -> None:
     with a_user(ada, "paula") as (number, paula):
         assert paula.get("/api-keys").status_code == 403
         assert ada.post(f"/users/{number}/role", role="administrator").status_code == 303
-        assert "paula has the role administrator now." in said(ada.get(f"/users/{number}"))
+        assert "paula now has the role administrator." in said(ada.get(f"/users/{number}"))
         assert paula.get("/api-keys").status_code == 200
         assert last_event(ada, "user.changed")[1] == (
             f'{{"user_id":{number},"user":"paula","role":["reader","administrator"]}}'
@@ -150,7 +150,7 @@ def test_whoever_does_it_to_themselves_stays_here(ada: Visitor) -> None:
         assert not elsewhere.is_signed_in()
         answer = tina.post(f"/users/{number}/role", role="reader")
         assert answer.headers["location"] == "/admin/account"
-        assert "tina has the role reader now." in said(tina.get("/account"))
+        assert "tina now has the role reader." in said(tina.get("/account"))
 
 
 def test_one_s_own_password_is_changed_by_who_knows_the_old_one_only(ada: Visitor) -> None:

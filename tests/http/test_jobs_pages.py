@@ -78,9 +78,9 @@ def test_a_job_is_listed_and_has_a_page_that_says_what_was_done(server: RunningS
     number = ended(server, a_change("raise_limit", 2, search=Search(status=3)), total=600)
     listed = bob.get("/jobs")
     assert f'href="/admin/jobs/{number}"' in listed.text
-    assert "Allow 2 places more Licenses: active done 600 600 ada" in said(listed)
+    assert "Allow 2 more places Licenses: active done 600 600 ada" in said(listed)
     page = bob.get(f"/jobs/{number}")
-    assert title(page) == "Allow 2 places more"
+    assert title(page) == "Allow 2 more places"
     assert "600 licenses processed, 600 of them skipped." in said(page)
     assert "License 1: it has no limit. License 2: it has no limit." in said(page)
     assert "… and others." in said(page)
@@ -242,7 +242,7 @@ def test_the_list_says_when_jobs_are_forgotten(ada: Visitor) -> None:
         (a_change("extend", 1, license_ids=(999_999,)), "Extend by 1 day"),
         (a_change("extend", 30, is_from_now=True, license_ids=(999_999,)), "Extend by 30 days from now"),
         (a_change("set_limit", 5, license_ids=(999_999,)), "Set the limit to 5 places"),
-        (a_change("set_limit", license_ids=(999_999,)), "Take the limit away"),
+        (a_change("set_limit", license_ids=(999_999,)), "Remove the limit"),
         (a_change("enable", license_ids=(999_999,)), "Enable"),
         (a_change("set_status", 2, license_ids=(999_999,)), "Set the status to delivered"),
         (a_change("deactivate_all", license_ids=(999_999,)), "Deactivate all places"),

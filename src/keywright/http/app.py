@@ -69,10 +69,10 @@ async def _admin_pages(
     if not settings.admin:
         yield None
         return
-    tallies = edge.tallies
-    runner = Runner(storage, desk, count_calls=lambda: tallies.calls, wake_jobs=work.wake)
+    counters = edge.tallies
+    runner = Runner(storage, desk, count_calls=lambda: counters.calls, wake_jobs=work.wake)
     try:
-        yield LazyApp(settings, runner, edge.intake, tallies)
+        yield LazyApp(settings, runner, edge.intake, counters)
     finally:
         await runner.close()
 

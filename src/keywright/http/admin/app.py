@@ -64,7 +64,7 @@ _COUNTED_EACH_TIME = 10_000
 
 
 def build_app(
-    settings: Settings, runner: Runner, intake: BodyReader, tallies: Counters, *, started_at: float
+    settings: Settings, runner: Runner, body_reader: BodyReader, counters: Counters, *, started_at: float
 ) -> ASGIApp:
     """The application with all sections. Call it in a thread: it reads and compresses the static files."""
     static_files = StaticFiles(STATIC_FOLDER)
@@ -73,8 +73,8 @@ def build_app(
         runner=runner,
         templates=build_environment(TEMPLATES, static_files.urls),
         menu=tuple(section.menu_item() for section in SECTIONS if section.in_menu),
-        intake=intake,
-        tallies=tallies,
+        body_reader=body_reader,
+        counters=counters,
         figures=RecentFigures(few=_COUNTED_EACH_TIME, enqueue=runner.ask_soon),
         started_at=started_at,
     )

@@ -1,4 +1,4 @@
-"""What an event changed: each field as it was and as it is, in words."""
+"""The changes that an event records: each field before and after, in words."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -8,19 +8,19 @@ from keywright.core.parsing import parse_time
 from keywright.events.model import Event
 from keywright.licensing.licenses.model import Status
 
-#: What is shown of one side: a text, or a moment, which pages write in the reader's zone.
+#: A value in words, or a time, which pages show in the reader's time zone.
 Shown = str | datetime
 
 
-class Difference(NamedTuple):
-    """A field, and what it was and is."""
+class FieldChange(NamedTuple):
+    """A field before and after an event."""
 
     label: str
     before: Shown
     after: Shown
 
 
-#: What each field is called, and what no value means.
+#: The label of each field, and the text for no value.
 _FIELDS: dict[str, tuple[str, str]] = {
     "key": ("Key", "none"),
     "order_id": ("Order", "none"),
@@ -44,45 +44,45 @@ _FIELDS: dict[str, tuple[str, str]] = {
 }
 
 
-def differences(
+def list_changes(
     event: Event, products: Mapping[int, str], customers: Mapping[int, str]
-) -> tuple[Difference, ...]:
-    """What the event's details say as [before, after]; a new password is only said to be one."""
-    writers = _WRITE | {"product_id": _naming(products), "customer_id": _naming(customers)}
+) -> tuple[FieldChange, ...]:
+    """The details that are pairs of [before, after]; of a new password, only that it changed."""
+    writers = _TEXTS | {"product_id": _named_by(products), "customer_id": _named_by(customers)}
     found = [
-        _difference(name, pair, writers.get(name, str))
+        _describe_change(name, pair, writers.get(name, str))
         for name, pair in (event.details or {}).items()
         if isinstance(pair, list) and len(pair) == 2
     ]
     if (event.details or {}).get("is_password_new"):
-        found.append(Difference("Password", "the old one", "a new one"))
+        found.append(FieldChange("Password", "the old one", "a new one"))
     return tuple(found)
 
 
-def _difference(name: str, pair: list[Any], write: Callable[[Any], Shown]) -> Difference:
+def _describe_change(name: str, pair: list[Any], write: Callable[[Any], Shown]) -> FieldChange:
     label, missing = _FIELDS.get(name, (name.replace("_", " ").capitalize(), "none"))
     before, after = (missing if value is None else write(value) for value in pair)
-    return Difference(label, before, after)
+    return FieldChange(label, before, after)
 
 
-def _naming(names: Mapping[int, str]) -> Callable[[Any], str]:
+def _named_by(names: Mapping[int, str]) -> Callable[[Any], str]:
     return lambda number: f"{names[number]} ({number})" if number in names else str(number)
 
 
-def _status(number: Any) -> str:
+def _status_text(number: Any) -> str:
     return Status(number).name.lower() if number in list(Status) else str(number)
 
 
-def _moment(text: Any) -> Shown:
+def _time(text: Any) -> Shown:
     try:
         return parse_time(text) or str(text)
     except ValueError:
         return str(text)
 
 
-_WRITE: dict[str, Callable[[Any], Shown]] = {
-    "status": _status,
-    "expires_at": _moment,
+_TEXTS: dict[str, Callable[[Any], Shown]] = {
+    "status": _status_text,
+    "expires_at": _time,
     "is_disabled": lambda value: "yes" if value else "no",
     "times_activated_max": lambda value: f"{value:,}" if isinstance(value, int) else str(value),
 }

@@ -1,11 +1,9 @@
-"""What happened, and who did it, in plain words: the one table of events for every page that shows them.
+"""Events in plain words: the texts for every page that shows events.
 
-A page takes events from ``keywright.browsing``, finds the names that they need, and tells them:
+A page reads events from ``keywright.search``, finds the names that they refer to, and describes them:
 
-    names = request.ask(lambda tx: happenings.find_names(tx, [one.event for one in page.events]))
-    told = [happenings.tell(one, names) for one in page.events]
-
-The macros of templates/happenings.html show what was told.
+    names = request.ask(lambda tx: event_text.find_names(tx, [one.event for one in page.events]))
+    views = [event_text.to_view(one, names, request.user) for one in page.events]
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +12,7 @@ from typing import Any, NamedTuple
 
 from keywright.db import ReadTransaction
 from keywright.events.model import Event
-from keywright.http.admin.event_changes import Difference, differences
+from keywright.http.admin.event_changes import FieldChange, list_changes
 from keywright.identity import rights
 from keywright.identity.model import User
 from keywright.identity.rights import Right
@@ -23,7 +21,7 @@ from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
 from keywright.search.store import EventRecord
 
-#: What each event is called, with the facts that its details hold; after the noun that it is about.
+#: The text of each event, with its details in braces, by the noun that it is about.
 EVENTS: dict[str, dict[str, str]] = {
     "Licenses": {
         "license.created": "License created",
@@ -79,8 +77,8 @@ EVENTS: dict[str, dict[str, str]] = {
 }
 
 _WORDS = {name: words for named in EVENTS.values() for name, words in named.items()}
-#: What is said where an event does not tell a fact.
-_MISSING = {
+#: The text for a detail that an event does not have.
+_DEFAULTS = {
     "user": "an unknown name",
     "kind": "Number",
     "key": "",
@@ -97,25 +95,26 @@ _PERMISSIONS = {
     "read_write": "may read and write",
     "client": "for programs of customers",
 }
-#: How the names of events begin, and who acts in events, that tell of those who work with the pages.
-_ABOUT_USERS, _USERS = "user.", ("user:", "visitor")
-#: How a fact is written that is not its own word.
-_WRITE: dict[str, Callable[[Any], str]] = {
+#: The prefix of events about users, and the prefixes of actors that are people who use the pages.
+_ABOUT_USERS, _PEOPLE = "user.", ("user:", "visitor")
+#: Texts for the values of some details.
+_VALUE_TEXTS: dict[str, Callable[[Any], str]] = {
     "permissions": lambda value: _PERMISSIONS.get(value, str(value)),
+    # Events of older versions say "user".
     "kind": lambda value: {"product": "Product", "customer": "Customer", "user": "Customer"}.get(
         value, str(value)
     ),
 }
-#: Who acts without being anybody in the database.
+#: Actors that are neither users nor API keys.
 _ACTORS = {
     "program": "a program",
     "keywright": "Keywright itself",
-    "visitor": "somebody not signed in",
+    "visitor": "a visitor not signed in",
 }
 
 
-class Names(NamedTuple):
-    """What numbers in events are called, as far as anybody knows."""
+class EventNames(NamedTuple):
+    """The names of what events refer to, by number."""
 
     users: Mapping[int, str] = {}
     api_keys: Mapping[int, str] = {}
@@ -123,46 +122,49 @@ class Names(NamedTuple):
     customers: Mapping[int, str] = {}
 
 
-class Told(NamedTuple):
-    """An event for a page: ``text`` says what happened, ``differences`` what was before and after it;
-    ``license_id`` is None where it is not about a license.
-    """
+_NO_NAMES = EventNames()
+
+
+class EventView(NamedTuple):
+    """An event as a page shows it; ``license_id`` is None if it is not about a license."""
 
     id: int
     occurred_at: datetime
     name: str
     text: str
-    differences: tuple[Difference, ...]
+    changes: tuple[FieldChange, ...]
     actor: str
     address: str
     license_id: int | None
     details: Mapping[str, Any]
 
 
-def in_words(event: Event, names: Names = Names()) -> str:  # noqa: B008
-    """What happened, in a few words: ``License activated``. What nobody knows by words as its name."""
+def describe(event: Event, names: EventNames = _NO_NAMES) -> str:
+    """An event in a few words: ``License activated``; an unknown event by its name."""
     words = _WORDS.get(event.name)
     if words is None:
         return event.name
     details = dict(event.details or {})
     if "others" in details:
-        return f"{words}: {details['others']:,} places more"
+        return f"{words}: {details['others']:,} more places"
     if "api_key_id" in details:
         details.setdefault("api_key", names.api_keys.get(details["api_key_id"], details["api_key_id"]))
     if "job_id" in details:
         details["job"] = _JOBS.get(str(details.pop("kind", "")), "long work")
-    written = {name: _WRITE[name](value) if name in _WRITE else value for name, value in details.items()}
-    return words.format_map(_Facts(written)).rstrip(": ").replace("  ", " ")
+    written = {
+        name: _VALUE_TEXTS[name](value) if name in _VALUE_TEXTS else value for name, value in details.items()
+    }
+    return words.format_map(_Details(written)).rstrip(": ").replace("  ", " ")
 
 
-def in_general(name: str) -> str:
-    """What happens in events of this name, without their facts: ``License activated``."""
-    words = _WORDS[name].format_map(_Unknown(kind="Product or customer"))
+def describe_kind(name: str) -> str:
+    """Events of this name in a few words, without details: ``License activated``."""
+    words = _WORDS[name].format_map(_OnlyGiven(kind="Product or customer"))
     return " ".join(words.split()).rstrip(": ")
 
 
-def actor_in_words(actor: str, names: Names = Names()) -> str:  # noqa: B008
-    """Who did it: ``ada``, ``API key shop``, ``root at the terminal``, ``a program``."""
+def describe_actor(actor: str, names: EventNames = _NO_NAMES) -> str:
+    """An actor in words: ``ada``, ``API key shop``, ``root at the terminal``, ``a program``."""
     kind, _, who = actor.partition(":")
     number = int(who) if who.isascii() and who.isdigit() else None
     if kind == "user" and number is not None:
@@ -174,39 +176,37 @@ def actor_in_words(actor: str, names: Names = Names()) -> str:  # noqa: B008
     return _ACTORS.get(actor, actor)
 
 
-def hidden_from(reader: User) -> str | None:
-    """How the names of events begin that are not for them: who signs in, and who may, is what administrators
-    look at. None where there are none.
+def hidden_prefix(reader: User) -> str | None:
+    """The prefix of events that this user may not see: only administrators see sign-ins and changes of users.
+    None if the user may see all events.
     """
     return None if rights.may(reader.role, Right.ADMINISTER) else _ABOUT_USERS
 
 
-def tell(record: EventRecord, names: Names = Names(), reader: User | None = None) -> Told:  # noqa: B008
-    """An event as a page shows it; for a ``reader``, without what is not for them: where colleagues are."""
+def to_view(record: EventRecord, names: EventNames = _NO_NAMES, reader: User | None = None) -> EventView:
+    """An event as a page shows it; for a ``reader``, without the addresses of colleagues."""
     event = record.event
-    is_hidden = reader is not None and hidden_from(reader) is not None and event.actor.startswith(_USERS)
-    return Told(
+    is_hidden = reader is not None and hidden_prefix(reader) is not None and event.actor.startswith(_PEOPLE)
+    return EventView(
         id=record.id,
         occurred_at=event.occurred_at,
         name=event.name,
-        text=in_words(event, names),
-        differences=differences(event, names.products, names.customers),
-        actor=actor_in_words(event.actor, names),
+        text=describe(event, names),
+        changes=list_changes(event, names.products, names.customers),
+        actor=describe_actor(event.actor, names),
         address="" if is_hidden else event.ip_address,
         license_id=event.license_id or None,
         details=event.details or {},
     )
 
 
-def find_names(tx: ReadTransaction, events: Iterable[Event]) -> Names:
-    """The names that telling these events needs."""
-    happened = list(events)
-    numbers = {kind: _numbers_of(happened, field) for kind, field in _FIELDS.items()}
-    has_api_keys = any(
-        one.actor.startswith("api_key:") or one.name.startswith("api_key.") for one in happened
-    )
-    has_users = any(one.actor.startswith("user:") for one in happened)
-    return Names(
+def find_names(tx: ReadTransaction, events: Iterable[Event]) -> EventNames:
+    """The names that the descriptions of these events need."""
+    events = list(events)
+    numbers = {kind: _numbers_of(events, field) for kind, field in _FIELDS.items()}
+    has_api_keys = any(one.actor.startswith("api_key:") or one.name.startswith("api_key.") for one in events)
+    has_users = any(one.actor.startswith("user:") for one in events)
+    return EventNames(
         users={one.id: one.name for one in list_users(tx)} if has_users else {},
         api_keys={one.id: one.name for one in list_api_keys(tx)} if has_api_keys else {},
         products=names_of(tx, NameKind.PRODUCT, numbers[NameKind.PRODUCT]),
@@ -228,15 +228,15 @@ def _numbers_of(events: Iterable[Event], field: str) -> set[int]:
     return found
 
 
-class _Unknown(dict[str, str]):
-    """No facts but those that are given."""
+class _OnlyGiven(dict[str, str]):
+    """Details that are given; all others are empty."""
 
     def __missing__(self, name: str) -> str:
         return ""
 
 
-class _Facts(dict[str, Any]):
-    """What an event's words can name."""
+class _Details(dict[str, Any]):
+    """The details of an event, with defaults for those that are missing."""
 
     def __missing__(self, name: str) -> str:
-        return _MISSING.get(name, "?")
+        return _DEFAULTS.get(name, "?")

@@ -37,11 +37,13 @@ log = logging.getLogger(__name__)
 class LazyApp:
     """Answers every request below /admin."""
 
-    def __init__(self, settings: Settings, runner: Runner, intake: BodyReader, tallies: Counters) -> None:
+    def __init__(
+        self, settings: Settings, runner: Runner, body_reader: BodyReader, counters: Counters
+    ) -> None:
         self._settings = settings
         self._runner = runner
-        self._intake = intake
-        self._tallies = tallies
+        self._body_reader = body_reader
+        self._counters = counters
         self._started_at = monotonic()
         self._building: asyncio.Future[ASGIApp] | None = None
 
@@ -89,7 +91,7 @@ class LazyApp:
             from keywright.http.admin.app import build_app
 
             app = build_app(
-                self._settings, self._runner, self._intake, self._tallies, started_at=self._started_at
+                self._settings, self._runner, self._body_reader, self._counters, started_at=self._started_at
             )
             # The pages stay in memory for good.
             gc.freeze()

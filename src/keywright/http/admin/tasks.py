@@ -1,8 +1,7 @@
-"""What child processes do for a page: making a backup, examining the database. One at a time, so that the
-server has no more to do than to wait, and can be asked meanwhile, and afterwards, what has become of it.
+"""Tasks that a page starts in a child process: a backup, or an examination of the database. One at a time.
 
-What is known stands in a file for each kind, so that every server process on this machine can tell it; a
-lock says whether somebody is still there to write it.
+The state of the last task of each kind is in a file, so that every server process on this machine can show
+it; a lock shows whether a process still runs the task.
 """
 
 import logging
@@ -21,54 +20,54 @@ import msgspec
 from filelock import FileLock, Timeout
 from msgspec.structs import replace
 
-#: So many lines are kept of what was said, the first and the last, and so many characters of each.
-_FIRST_LINES, _LONGEST_LINE = 100, 500
-#: How much of a complaint is kept, in bytes.
-_LONGEST_COMPLAINT = 4_000
-#: Somebody may just be looking whether an errand is being run, for so many seconds at most.
-_PATIENCE = 1.0
-#: How much others go before it (see nice(1)).
+#: How many lines of output are kept, and how many characters of each line.
+_MAX_LINES, _MAX_LINE_LENGTH = 100, 500
+#: How much of the error output is kept, in bytes.
+_MAX_ERROR_OUTPUT = 4_000
+#: How long to wait for the lock, in seconds: another process may hold it for a moment to look at it.
+_LOCK_TIMEOUT = 1.0
+#: The priority of child processes, see nice(1).
 _NICENESS = 10
 
 log = logging.getLogger(__name__)
 
 
 class State(StrEnum):
-    """How an errand stands. ``LOST``: the server ended before it, and nobody knows."""
+    """The state of a task. ``LOST``: the server ended before the task did, so its outcome is unknown."""
 
     RUNNING = "running"
     ENDED = "ended"
     LOST = "lost"
 
 
-class Errand(msgspec.Struct, frozen=True):
-    """What a child process was sent for, and what it has said: ``lines`` of its output, how many more are
-    ``unkept``, the ``verdict`` that was its last, and its ``complaint``. ``status`` is its exit status.
+class Task(msgspec.Struct, frozen=True):
+    """A task and its output: the first ``lines``, how many more there were, and the last one. ``status`` is
+    the exit status of the child process.
     """
 
     kind: str
     state: State
-    began_at: datetime
+    started_at: datetime
     ended_at: datetime | None = None
     status: int | None = None
     lines: tuple[str, ...] = ()
-    unkept: int = 0
-    verdict: str = ""
-    complaint: str = ""
+    omitted_lines: int = 0
+    last_line: str = ""
+    error_output: str = ""
 
 
-#: Is told, in another thread, what has become of an errand.
-WhenEnded = Callable[[Errand], None]
+#: Called in another thread when a task has ended.
+OnEnd = Callable[[Task], None]
 
 
-class Errands:
-    """The errands of an installation; ``folder`` is made when it is needed."""
+class TaskRunner:
+    """Runs the tasks of an installation, and keeps their state in ``folder``."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def is_busy(self) -> bool:
-        """Whether somebody is on an errand."""
+        """Whether a task is running."""
         if not self._folder.exists():
             return False
         lock = self._lock()
@@ -79,36 +78,29 @@ class Errands:
         lock.release()
         return False
 
-    def find(self, kind: str) -> Errand | None:
-        """The last errand of this kind, None when there was none."""
-        # In this order: whoever runs an errand writes how it ended before anybody can think it is lost.
+    def find(self, kind: str) -> Task | None:
+        """The last task of this kind."""
+        # In this order: a process saves the end of its task before it releases the lock.
         is_busy = self.is_busy()
         try:
-            errand = msgspec.json.decode(self._file(kind).read_bytes(), type=Errand)
+            task = msgspec.json.decode(self._file(kind).read_bytes(), type=Task)
         except (FileNotFoundError, msgspec.MsgspecError):
             return None
-        is_lost = errand.state is State.RUNNING and not is_busy
-        return replace(errand, state=State.LOST) if is_lost else errand
+        is_lost = task.state is State.RUNNING and not is_busy
+        return replace(task, state=State.LOST) if is_lost else task
 
-    def begin(
-        self, kind: str, command: Sequence[str], environment: Mapping[str, str], when_ended: WhenEnded
-    ) -> bool:
-        """Send a child process with this command; False, and nothing happens, while one is away.
-
-        Raises ``OSError`` when that cannot be.
-        """
+    def start(self, kind: str, command: Sequence[str], environment: Mapping[str, str], on_end: OnEnd) -> bool:
+        """Start a child process with this command. False if a task is already running. Raises ``OSError``."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = self._lock()
         try:
-            lock.acquire(timeout=_PATIENCE)
+            lock.acquire(timeout=_LOCK_TIMEOUT)
         except Timeout:
             return False
         try:
-            errand = Errand(kind, State.RUNNING, _now())
-            self._save(errand)
-            Thread(
-                target=self._run, args=(lock, errand, command, environment, when_ended), daemon=True
-            ).start()
+            task = Task(kind, State.RUNNING, _now())
+            self._save(task)
+            Thread(target=self._run, args=(lock, task, command, environment, on_end), daemon=True).start()
         except BaseException:
             lock.release()
             raise
@@ -117,43 +109,43 @@ class Errands:
     def _run(
         self,
         lock: FileLock,
-        errand: Errand,
+        task: Task,
         command: Sequence[str],
         environment: Mapping[str, str],
-        when_ended: WhenEnded,
+        on_end: OnEnd,
     ) -> None:
         try:
-            ended = _ended(errand, command, environment)
+            ended = _run_child(task, command, environment)
             self._save(ended)
         except Exception as problem:
-            log.exception("an errand met an error that should not be", exc_info=problem)
+            log.exception("a task raised an unexpected error", exc_info=problem)
             return
         finally:
             lock.release()
-        when_ended(ended)
+        on_end(ended)
 
     def _lock(self) -> FileLock:
-        # Another thread gives it back.
+        # It is released in another thread.
         return FileLock(self._folder / "lock", thread_local=False)
 
     def _file(self, kind: str) -> Path:
         return self._folder / f"{kind}.json"
 
-    def _save(self, errand: Errand) -> None:
-        draft = self._folder / f"{errand.kind}.new"
-        draft.write_bytes(msgspec.json.encode(errand))
-        draft.replace(self._file(errand.kind))
+    def _save(self, task: Task) -> None:
+        draft = self._folder / f"{task.kind}.new"
+        draft.write_bytes(msgspec.json.encode(task))
+        draft.replace(self._file(task.kind))
 
 
-def _ended(errand: Errand, command: Sequence[str], environment: Mapping[str, str]) -> Errand:
+def _run_child(task: Task, command: Sequence[str], environment: Mapping[str, str]) -> Task:
     """Run the child process to its end."""
-    with TemporaryFile() as complaint:
+    with TemporaryFile() as error_output:
         try:
             process = subprocess.Popen(  # noqa: S603
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=complaint,
+                stderr=error_output,
                 env={**environment, "PYTHONUTF8": "1"},
                 text=True,
                 encoding="utf-8",
@@ -161,40 +153,40 @@ def _ended(errand: Errand, command: Sequence[str], environment: Mapping[str, str
             )
         except OSError as problem:
             return replace(
-                errand, state=State.ENDED, ended_at=_now(), status=1, complaint=str(problem.strerror)
+                task, state=State.ENDED, ended_at=_now(), status=1, error_output=str(problem.strerror)
             )
         with process:
             with suppress(OSError):
-                # The calls that the server answers come first.
+                # API calls come first.
                 os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
             assert process.stdout is not None  # noqa: S101
-            lines, unkept, verdict = _read(process.stdout)
-        complaint.seek(0)
+            lines, omitted_lines, last_line = _read_lines(process.stdout)
+        error_output.seek(0)
         return replace(
-            errand,
+            task,
             state=State.ENDED,
             ended_at=_now(),
             status=process.returncode,
             lines=lines,
-            unkept=unkept,
-            verdict=verdict,
-            complaint=complaint.read(_LONGEST_COMPLAINT).decode(errors="replace").strip(),
+            omitted_lines=omitted_lines,
+            last_line=last_line,
+            error_output=error_output.read(_MAX_ERROR_OUTPUT).decode(errors="replace").strip(),
         )
 
 
-def _read(output: IO[str]) -> tuple[tuple[str, ...], int, str]:
-    """The first lines, how many more there were, and the last of all."""
+def _read_lines(output: IO[str]) -> tuple[tuple[str, ...], int, str]:
+    """The first lines, how many more there were, and the last line."""
     lines: list[str] = []
-    unkept, verdict = 0, ""
-    while line := output.readline(_LONGEST_LINE):
+    omitted_lines, last_line = 0, ""
+    while line := output.readline(_MAX_LINE_LENGTH):
         if not line.strip():
             continue
-        verdict = line.strip()
-        if len(lines) < _FIRST_LINES:
-            lines.append(verdict)
+        last_line = line.strip()
+        if len(lines) < _MAX_LINES:
+            lines.append(last_line)
         else:
-            unkept += 1
-    return tuple(lines), unkept, verdict
+            omitted_lines += 1
+    return tuple(lines), omitted_lines, last_line
 
 
 def _now() -> datetime:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from starlette.types import Receive
 
 from keywright.core.errors import QueueFull
-from keywright.http.middleware.thread_pool import Room
+from keywright.http.middleware.thread_pool import ThreadPool
 from keywright.http.v2.parameters import read_body
 
 #: The longest body of a caller without an API key that may read or write, in bytes.
@@ -28,7 +28,7 @@ class BodyReader:
     """The place where bodies are read and parsed."""
 
     def __init__(self) -> None:
-        self._lane = Room(1, _MOST_WAITING, "parsing")
+        self._lane = ThreadPool(1, _MOST_WAITING, "parsing")
         self._bytes = 0
 
     async def take(
@@ -58,11 +58,11 @@ class BodyReader:
         try:
             body = await read_body(headers, receive, limit, hold)
             if len(body) > LARGE:
-                return await self._lane.run(partial(parse, body), spare=spare)
+                return await self._lane.run(partial(parse, body), reserved=spare)
             return parse(body)
         finally:
             self._bytes -= held
 
     def close(self) -> None:
         """End the lane's thread."""
-        self._lane.threads.shutdown(wait=False, cancel_futures=True)
+        self._lane.executor.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Threads beside the event loop, and a bound on how many may wait for them."""
+"""A thread pool with a bound on how many callers may wait for it."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,22 +10,22 @@ from keywright.core.errors import QueueFull
 Result = TypeVar("Result")
 
 
-class Room:
-    """Some threads, and how many may wait for them."""
+class ThreadPool:
+    """Threads beside the event loop, with a bound on the queue."""
 
-    def __init__(self, threads: int, most_waiting: int, name: str) -> None:
-        self.threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        self._most_waiting = most_waiting
+    def __init__(self, threads: int, max_waiting: int, name: str) -> None:
+        self.executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._max_waiting = max_waiting
         self._waiting = 0
 
-    async def run(self, work: Callable[[], Result], *, is_begun: bool = False, spare: int = 0) -> Result:
-        """Run ``work`` in one of the threads. Raises ``QueueFull`` when too many wait for that, or
-        fewer than ``spare`` places are left for others; but not for the rest of what ``is_begun``.
+    async def run(self, work: Callable[[], Result], *, is_started: bool = False, reserved: int = 0) -> Result:
+        """Run ``work`` in a thread. Raises ``QueueFull`` when too many wait, or when fewer than ``reserved``
+        places would be left for others; but not for the rest of an answer that ``is_started``.
         """
-        if self._waiting + spare >= self._most_waiting and not is_begun:
+        if self._waiting + reserved >= self._max_waiting and not is_started:
             raise QueueFull
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self.threads, work)
+            return await asyncio.get_running_loop().run_in_executor(self.executor, work)
         finally:
             self._waiting -= 1

@@ -1,4 +1,4 @@
-"""How often a password may be wrong."""
+"""Limits on wrong passwords and codes."""
 
 from collections.abc import Mapping
 from threading import Lock
@@ -7,25 +7,25 @@ from time import monotonic
 from keywright.core.errors import RateLimited
 from keywright.http.middleware.rate_limits import RateLimit, site_of, source_of
 
-#: How many attempts to sign in may fail in a minute: from one address, from the network around it, and under
-#: one name; of browsers that are known for a user, this many instead. And how many codes of one user.
-AT_SIGN_IN = {"address": 10, "site": 30, "name": 20, "known": 10, "code": 10}
+#: How many sign-ins may fail in a minute: from one address, from the network around it, and for one name.
+#: From a browser that is known for a user, ``known`` replaces these. ``code`` is for the codes of one user.
+SIGN_IN_LIMITS = {"address": 10, "site": 30, "name": 20, "known": 10, "code": 10}
 
 
 def sources_of(address: str, name: str) -> dict[str, str]:
-    """The sources for which a stranger's attempt to sign in is counted."""
+    """The sources for which a sign-in from an unknown browser is counted."""
     return {"address": source_of(address), "site": site_of(address), "name": name.casefold()}
 
 
 class Attempts:
-    """Wrong passwords in a minute for each kind of source (``address``, ``name``). Threads may share it."""
+    """Counts attempts per minute for each kind of source (``address``, ``name``). It is thread-safe."""
 
-    def __init__(self, **most: int) -> None:
-        self._limits = {kind: RateLimit(per_minute) for kind, per_minute in most.items()}
+    def __init__(self, **limits: int) -> None:
+        self._limits = {kind: RateLimit(per_minute) for kind, per_minute in limits.items()}
         self._lock = Lock()
 
     def begin(self, sources: Mapping[str, str]) -> None:
-        """Take what a wrong password costs; raises ``RateLimited`` when one of these sources has to wait."""
+        """Count an attempt; raises ``RateLimited`` when one of these sources must wait."""
         taken: dict[str, str] = {}
         try:
             for kind, source in sources.items():
@@ -33,11 +33,11 @@ class Attempts:
                     self._limits[kind].take(monotonic(), source)
                 taken[kind] = source
         except RateLimited:
-            self.give_back(taken)
+            self.undo(taken)
             raise
 
-    def give_back(self, sources: Mapping[str, str]) -> None:
-        """The password was right."""
+    def undo(self, sources: Mapping[str, str]) -> None:
+        """Do not count the attempt: it was right."""
         with self._lock:
             for kind, source in sources.items():
                 self._limits[kind].give_back(monotonic(), source)

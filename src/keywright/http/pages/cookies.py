@@ -1,17 +1,17 @@
-"""The cookies of a request, read by our own few lines.
+"""Parse the cookies of a request.
 
-``http.cookies``, which Starlette's ``request.cookies`` stands on, takes quadratic time for backslashes in
-some versions of Python (CVE-2024-7592); and our own cookies never need quotes.
+Starlette's ``request.cookies`` uses ``http.cookies``, which takes quadratic time for backslashes in some
+versions of Python (CVE-2024-7592). The cookies of the pages never need quotes.
 """
 
 from collections.abc import Iterable
 
-#: The longest ``Cookie`` header that is read, in bytes; ours take a few hundred.
+#: The longest ``Cookie`` header that is read, in bytes; those of the pages take a few hundred.
 MAX_LENGTH = 4096
 
 
 def parse_cookies(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """The cookies by name, each value exactly as it came; of a doubled one the first counts.
+    """The cookies by name, with their values as sent. The first of two cookies with one name counts.
 
     A ``Cookie`` header of more than ``MAX_LENGTH`` bytes is ignored.
     """

@@ -34,6 +34,6 @@ def message_for(error: e.KeywrightError) -> Message:
     return Message(error.status, heading, error.say(error.sentence))
 
 
-def counted(amount: int, thing: str) -> str:
+def count_text(amount: int, thing: str) -> str:
     """An amount with its noun: ``1 place``, ``2,000 places``."""
     return f"{amount:,} {thing}" if amount == 1 else f"{amount:,} {thing}s"

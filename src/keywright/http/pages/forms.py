@@ -47,7 +47,7 @@ def parse_query(request: Request) -> Form:
     return Form(_parse(request.scope["query_string"]))
 
 
-async def read_form(request: Request, intake: BodyReader, limit: int, *, is_stranger: bool) -> Form:
+async def read_form(request: Request, body_reader: BodyReader, limit: int, *, is_anonymous: bool) -> Form:
     """The form in a body of at most ``limit`` bytes.
 
     Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete``, ``RequestTooSlow``, ``QueueFull`` or
@@ -61,7 +61,7 @@ async def read_form(request: Request, intake: BodyReader, limit: int, *, is_stra
         return _parse(body)
 
     headers = dict(request.scope["headers"])
-    return Form(await intake.take(headers, request.receive, limit, parse, is_stranger=is_stranger))
+    return Form(await body_reader.take(headers, request.receive, limit, parse, is_stranger=is_anonymous))
 
 
 def _parse(encoded: bytes) -> list[tuple[str, str]]:

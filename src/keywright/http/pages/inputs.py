@@ -1,4 +1,4 @@
-"""What people type into forms, as values; and what is wrong with it, to be said beside the field."""
+"""Read values from forms, and collect an error message for each field that is wrong."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -16,14 +16,14 @@ _MISSING = "This is needed."
 
 
 class Inputs:
-    """Reads a form. ``errors`` holds a sentence for each field that cannot be used."""
+    """Reads the fields of a form. ``errors`` has a sentence for each field that is wrong."""
 
     def __init__(self, form: Form) -> None:
         self._form = form
         self.errors: dict[str, str] = {}
 
     def read(self, name: str, parse: Callable[[str], Value], *, is_trimmed: bool = True) -> Value | None:
-        """The field's value; None for an empty one, and for one that ``parse`` refuses."""
+        """The value of a field; None if it is empty, or if ``parse`` refuses it."""
         text = self._form.get(name, "") if is_trimmed else self._form.raw(name)
         if not text:
             return None
@@ -35,28 +35,28 @@ class Inputs:
             self.errors[name] = message_for(error).sentence
         return None
 
-    def need(
+    def require(
         self,
         name: str,
         parse: Callable[[str], Value | None],
-        instead: Value,
+        default: Value,
         *,
         is_trimmed: bool = True,
     ) -> Value:
-        """The same for a field that must not be empty; ``instead`` where there is an error."""
+        """The value of a field that must not be empty; ``default`` where there is an error."""
         value = self.read(name, parse, is_trimmed=is_trimmed)
         if value is None:
             self.errors.setdefault(name, _MISSING)
-            return instead
+            return default
         return value
 
-    def ticked(self, name: str) -> bool:
-        """Whether a box was ticked."""
+    def is_checked(self, name: str) -> bool:
+        """Whether a checkbox is checked."""
         return name in self._form
 
 
-def one_of(kind: type[Choice]) -> Callable[[str], Choice]:
-    """Reads the value of one of these."""
+def parse_choice(kind: type[Choice]) -> Callable[[str], Choice]:
+    """A parser for the values of this enumeration."""
 
     def parse(text: str) -> Choice:
         try:
@@ -67,8 +67,13 @@ def one_of(kind: type[Choice]) -> Callable[[str], Choice]:
     return parse
 
 
-def number_of(value: int) -> int:
-    """A number from an address that a database can hold. Raises ``NoSuchAddress`` for any other."""
+def parse_number(text: str) -> int | None:
+    """A number in a query; None if the text is not one."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+def require_id(value: int) -> int:
+    """A number from a path, if a database can hold it; otherwise raises ``NoSuchAddress``."""
     if not 0 <= value <= MAX_ID:
         raise NoSuchAddress
     return value

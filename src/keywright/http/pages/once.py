@@ -1,8 +1,8 @@
-"""Forms that have one effect, however often they are sent: by two clicks, or again because nobody knows what
-became of them.
+"""Forms that take effect once, however often they are sent: by a double click, or again after an error that
+left it open whether they took effect.
 
-Such a form has a value of its own, made when it is shown (``templates/once.html``). What came of it is kept
-like the answer to a call with an ``Idempotency-Key`` (docs/decisions/004), and by the same means.
+Such a form contains a random value (``templates/once.html``). Its outcome is stored like the answer to a call
+with an ``Idempotency-Key`` (docs/decisions/004), and by the same means.
 """
 
 from collections.abc import Callable
@@ -19,59 +19,61 @@ from keywright.core.errors import IdempotencyKeyBusy, KeywrightError
 from keywright.engine.idempotency import IdempotencyRecord
 from keywright.http.pages.request import PageRequest
 
-#: The field with the form's own value.
+#: The field with the form's random value.
 FIELD = "once"
-#: How long a form waits for what comes of the same one, sent a moment before; and between two looks; in
+#: How long a form waits while the same form, sent a moment before, is in progress; and how often it looks; in
 #: seconds.
-_PATIENCE, _PAUSE = 90.0, 0.02
+_TIMEOUT, _INTERVAL = 90.0, 0.02
 _DONE, _REFUSED = 303, 409
 
 
-class Landing(NamedTuple):
-    """Where the browser is sent, below the pages' own address, and the sentence that is said there."""
+class Redirect(NamedTuple):
+    """The page that the browser is sent to, and the message that it shows."""
 
     path: str
-    said: str = ""
+    message: str = ""
 
 
-Lands = Callable[[Any], Landing]
+#: Makes the redirect for the outcome of a command.
+ToRedirect = Callable[[Any], Redirect]
 
 
-def change_once(request: PageRequest, command: Command, lands: Lands) -> Response:
-    """Have the command decided, and send the browser where its outcome ``lands``; if this form was sent
-    before, with the same texts in it, to where it was sent then. Raises what the command meets.
+def change_once(request: PageRequest, command: Command, to_redirect: ToRedirect) -> Response:
+    """Submit the command, and redirect. If this form was sent before with the same fields, redirect as then.
+    Raises what the command raises.
     """
     if not request.form.get(FIELD, ""):
-        return request.redirect(*lands(request.change(command)))
+        return request.redirect(*to_redirect(request.change(command)))
     attempt = 0
     while True:
-        scope = _scope(request, attempt)
-        call = IdempotentCall(scope, scope, partial(_written, lands))
-        outcome = _decided(request, msgspec.structs.replace(command, idempotency=call))
+        digest = _digest(request, attempt)
+        call = IdempotentCall(digest, digest, partial(_encode, to_redirect))
+        outcome = _change(request, msgspec.structs.replace(command, idempotency=call))
         if not isinstance(outcome, IdempotencyRecord):
-            return request.redirect(*lands(outcome))
+            return request.redirect(*to_redirect(outcome))
         if outcome.status == _DONE:
-            return request.redirect(*msgspec.json.decode(outcome.body, type=Landing))
-        # It was refused, so nothing was done that could be done twice; and it may be possible now.
+            return request.redirect(*msgspec.json.decode(outcome.body, type=Redirect))
+        # The first attempt was refused, so nothing can happen twice; and the command may be possible now.
         attempt += 1
 
 
-def _scope(request: PageRequest, attempt: int) -> bytes:
-    """The name of the form with what is in it; the user's own, whoever else knows the value."""
-    texts = sorted((name, request.form.all(name)) for name in request.form if name != "csrf_token")
-    said = ["form", request.user.id, request.http.url.path, attempt, texts]
-    return sha256(msgspec.json.encode(said)).digest()
+def _digest(request: PageRequest, attempt: int) -> bytes:
+    """The identity of the form: its fields, its page, and the user who sends it."""
+    fields = sorted((name, request.form.all(name)) for name in request.form if name != "csrf_token")
+    identity = ["form", request.user.id, request.http.url.path, attempt, fields]
+    return sha256(msgspec.json.encode(identity)).digest()
 
 
-def _written(lands: Lands, outcome: Any) -> tuple[int, bytes]:
+def _encode(to_redirect: ToRedirect, outcome: Any) -> tuple[int, bytes]:
+    """The status and body to store for an outcome."""
     if isinstance(outcome, KeywrightError):
         return _REFUSED, b""
-    return _DONE, msgspec.json.encode(lands(outcome))
+    return _DONE, msgspec.json.encode(to_redirect(outcome))
 
 
-def _decided(request: PageRequest, command: Command) -> Any:
-    """The outcome, or what was kept of it. While the same form is being decided, that is waited for."""
-    end = monotonic() + _PATIENCE
+def _change(request: PageRequest, command: Command) -> Any:
+    """The outcome, or the stored record of it; waits while the same form is in progress."""
+    end = monotonic() + _TIMEOUT
     while True:
         try:
             return request.change(command)
@@ -79,4 +81,4 @@ def _decided(request: PageRequest, command: Command) -> Any:
             if monotonic() > end:
                 raise
         with request.unlocked():
-            sleep(_PAUSE)
+            sleep(_INTERVAL)

@@ -31,7 +31,7 @@ _FOREIGN_FORM = Message(
 _UNEXPECTED = Message(
     500,
     "Something went wrong",
-    "This is a fault of ours. Look whether what you wanted was done; the server's log says more.",
+    "This is a fault of the server. Check whether what you wanted was done; the log says more.",
 )
 
 #: The attribute of a marked method: a function that makes its ``Page`` for a section.
@@ -178,7 +178,7 @@ async def _read_form(site: Site, page: Page, http: Request) -> Form:
     if page.right == EVERYBODY:
         limit = min(limit, _MAX_PUBLIC_FORM)
     is_anonymous = http.state.browser.signed_in is None
-    return await forms.read_form(http, site.intake, limit, is_stranger=is_anonymous)
+    return await forms.read_form(http, site.body_reader, limit, is_anonymous=is_anonymous)
 
 
 def _run(section: Section, page: Page, request: PageRequest) -> Response:

@@ -1,4 +1,4 @@
-"""Passwords, as forms bring them."""
+"""Passwords in forms."""
 
 from collections.abc import MutableMapping
 from threading import Lock
@@ -9,24 +9,24 @@ from keywright.identity import passwords
 from keywright.identity.model import User
 from keywright.identity.passwords import MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH
 
-#: Hashing takes 64 MiB and a processor, on purpose: a crowd at the door must not slow the calls down.
-_ONE_AT_A_TIME = Lock()
+#: Hashing takes 64 MiB and a processor on purpose: a flood of sign-ins must not slow down API calls.
+_HASHING = Lock()
 
 
-def is_right(request: PageRequest, user: User | None, password: str) -> bool:
-    """Whether the user may sign in with this password; as much work for nobody."""
-    with request.unlocked(), _ONE_AT_A_TIME:
+def check_password(request: PageRequest, user: User | None, password: str) -> bool:
+    """Whether the user may sign in with this password. Takes as long for an unknown user."""
+    with request.unlocked(), _HASHING:
         return passwords.check_password(user, password)
 
 
-def hashed(request: PageRequest, password: str) -> str:
-    """What is kept of a password."""
-    with request.unlocked(), _ONE_AT_A_TIME:
+def hash_password(request: PageRequest, password: str) -> str:
+    """The hash of a password, to be stored."""
+    with request.unlocked(), _HASHING:
         return passwords.hash_password(password)
 
 
-def new_password(form: Form, errors: MutableMapping[str, str]) -> str:
-    """The form's ``new_password``; what is wrong with it or with ``repeated`` goes into ``errors``."""
+def read_new_password(form: Form, errors: MutableMapping[str, str]) -> str:
+    """The field ``new_password``; messages about it or about ``repeated`` are added to ``errors``."""
     password = form.raw("new_password")
     if len(password) < MIN_PASSWORD_LENGTH:
         errors["new_password"] = f"A password has at least {MIN_PASSWORD_LENGTH} characters."

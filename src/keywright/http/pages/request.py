@@ -35,7 +35,7 @@ from keywright.identity.rights import Right
 _NEEDS_CHUNKS = Message(
     505,
     "This file is sent in pieces",
-    "HTTP/1.0 knows no pieces. Ask for it with HTTP/1.1; of nginx: proxy_http_version 1.1.",
+    "HTTP/1.0 has no chunked transfer. Request it with HTTP/1.1; for nginx: proxy_http_version 1.1.",
 )
 _EMPTY = Form()
 

@@ -17,7 +17,7 @@ from keywright.core.command import Command
 from keywright.core.errors import FateUnknown, KeywrightError, Unavailable
 from keywright.db import ReadTransaction, Storage, run_read
 from keywright.engine.desk import Desk
-from keywright.http.middleware.thread_pool import Room
+from keywright.http.middleware.thread_pool import ThreadPool
 from keywright.http.pages.page_lock import PageLock
 from keywright.jobs.commands import StartJob
 
@@ -55,9 +55,9 @@ class Runner:
         self._desk = desk
         self._wake_jobs = wake_jobs
         self._loop = asyncio.get_running_loop()
-        self._pages = Room(_THREADS, _MAX_WAITING, "pages")
-        self._sign_ins = Room(1, _MAX_SIGN_INS, "sign-ins")
-        self._known_sign_ins = Room(1, _MAX_KNOWN_SIGN_INS, "known-sign-ins")
+        self._pages = ThreadPool(_THREADS, _MAX_WAITING, "pages")
+        self._sign_ins = ThreadPool(1, _MAX_SIGN_INS, "sign-ins")
+        self._known_sign_ins = ThreadPool(1, _MAX_KNOWN_SIGN_INS, "known-sign-ins")
         self._local = threading.local()
         self._opened: list[Storage] = []
         self.lock = PageLock(count_calls)
@@ -71,14 +71,14 @@ class Runner:
         """Run ``work`` in a thread. Raises ``QueueFull`` when too many requests wait, but not for the rest of
         an answer that ``is_started``.
         """
-        return await self._pages.run(partial(self._run_locked, work), is_begun=is_started)
+        return await self._pages.run(partial(self._run_locked, work), is_started=is_started)
 
     async def run_sign_in(self, work: Callable[[], Result], *, is_known: bool = False) -> Result:
         """Run ``work`` in the thread for sign-ins, or in the one for browsers that are known. Raises
         ``QueueFull``.
         """
-        threads = self._known_sign_ins if is_known else self._sign_ins
-        return await threads.run(partial(self._run_locked, work))
+        pool = self._known_sign_ins if is_known else self._sign_ins
+        return await pool.run(partial(self._run_locked, work))
 
     def ask(self, question: Callable[[ReadTransaction], Result]) -> Result:
         """Read from one snapshot of the database. Only in a thread."""
@@ -101,7 +101,7 @@ class Runner:
 
         # The pool refuses work after close().
         with suppress(RuntimeError):
-            self._pages.threads.submit(read)
+            self._pages.executor.submit(read)
 
     def change(self, command: Command) -> Any:
         """Submit the command to the desk and wait for its durable outcome; raises its refusal or fault. Only
@@ -132,7 +132,7 @@ class Runner:
         """Wait for the pages in progress, then close their database connections."""
         # Pages may still need the desk, so the event loop must go on.
         for pool in (self._pages, self._sign_ins, self._known_sign_ins):
-            await asyncio.to_thread(pool.threads.shutdown, cancel_futures=True)
+            await asyncio.to_thread(pool.executor.shutdown, cancel_futures=True)
         for storage in self._opened:
             storage.close()
 

@@ -31,10 +31,10 @@ class Site:
     runner: Runner
     templates: Environment
     menu: tuple[MenuItem, ...]
-    #: Reads the bodies of forms.
-    intake: BodyReader
-    #: Counts API calls.
-    tallies: Counters
+    #: Reads forms.
+    body_reader: BodyReader
+    #: Has the number of API calls.
+    counters: Counters
     figures: RecentFigures
     #: When this server process started, by ``monotonic``.
     started_at: float

@@ -1,4 +1,4 @@
-"""API keys: who may use the interface. Their secrets are shown in one answer, and nowhere else."""
+"""API keys. The secrets of a new key are shown once, in the answer that creates it."""
 
 from shlex import quote
 
@@ -10,7 +10,7 @@ from keywright.core import parsing
 from keywright.core.errors import UnknownApiKey
 from keywright.core.parsing import write_time
 from keywright.http.admin.name_suggestions import suggest_names
-from keywright.http.pages.inputs import Inputs, number_of, one_of
+from keywright.http.pages.inputs import Inputs, parse_choice, require_id
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity import api_keys as access
@@ -21,29 +21,29 @@ from keywright.identity.store import list_api_keys
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
 
-#: What each permission lets its bearer do, in a few words and in a sentence.
+#: Each permission in a few words, and in a sentence.
 PERMISSIONS: dict[Permissions, tuple[str, str]] = {
     Permissions.READ_WRITE: (
         "Read and change",
-        "Look at licenses and generators, and change them: this is what a shop needs.",
+        "Read and change licenses and generators: this is what a shop needs.",
     ),
-    Permissions.READ: ("Read", "Look at licenses and generators, and change nothing."),
-    Permissions.WRITE: ("Change", "Change licenses and generators, and look at none."),
+    Permissions.READ: ("Read", "Read licenses and generators, and change nothing."),
+    Permissions.WRITE: ("Change", "Change licenses and generators, and read none."),
     Permissions.CLIENT: (
         "Customers' programs",
-        "Nothing but activate, deactivate and validate: this one may be inside a program that you give away.",
+        "Activate, deactivate and validate only: this key may be part of a program that you ship.",
     ),
 }
 
-#: What is tried, and with which options, where not everything may be looked at.
-_CALLS = {
+#: The options and the path of the example call, for keys that may not list licenses.
+_EXAMPLES = {
     Permissions.CLIENT: ("", "licenses/validate/LICENSE-KEY"),
     Permissions.WRITE: ("-d license_key=A-NEW-KEY -d status=active ", "licenses"),
 }
 
 
 class ApiKeys(Section):
-    """Who may use the interface, and since when not any more."""
+    """The API keys, also those that are revoked."""
 
     label = "API keys"
     path = "/api-keys"
@@ -51,8 +51,8 @@ class ApiKeys(Section):
     right = Right.ADMINISTER
 
     @page("")
-    def browse(self, request: PageRequest) -> Response:
-        """Every API key, those in force first, the newest first."""
+    def list_all(self, request: PageRequest) -> Response:
+        """All API keys: active ones first, then the newest."""
         api_keys = request.ask(list_api_keys)
         api_keys.sort(key=lambda one: (one.revoked_at is not None, -one.id))
         numbers = {one.product_id for one in api_keys if one.product_id is not None}
@@ -63,16 +63,16 @@ class ApiKeys(Section):
 
     @page("/new", methods=("GET", "POST"))
     def create(self, request: PageRequest) -> Response:
-        """Make one, and show its secrets: now, and never again."""
+        """Create an API key, and show its secrets."""
         inputs = Inputs(request.form)
         if request.is_post:
-            name = inputs.need("name", parsing.parse_name, "")
-            permissions = inputs.need("permissions", one_of(Permissions), Permissions.READ)
+            name = inputs.require("name", parsing.parse_name, "")
+            permissions = inputs.require("permissions", parse_choice(Permissions), Permissions.READ)
             product_id = inputs.read("product_id", parsing.parse_integer)
             if product_id is not None and permissions is not Permissions.CLIENT:
                 inputs.errors["product_id"] = "Only an API key for customers' programs has a product."
             if not inputs.errors:
-                return _issued(request, name, permissions, product_id)
+                return _issue(request, name, permissions, product_id)
         return request.render(
             "api_keys/new.html",
             status=422 if inputs.errors else 200,
@@ -83,23 +83,23 @@ class ApiKeys(Section):
 
     @page("/{id:number}/revoke", methods=("GET", "POST"))
     def revoke(self, request: PageRequest) -> Response:
-        """End one, at once and for good."""
-        api_key = _get(request, number_of(request.path_params["id"]))
+        """Revoke an API key for good."""
+        api_key = _get(request, require_id(request.path_params["id"]))
         if request.is_post:
             request.change(RevokeApiKey(context=request.context, api_key_id=api_key.id))
             return request.redirect("/api-keys", f"The API key {api_key.name} is revoked.")
         return request.confirm(
             f"Revoke the API key {api_key.name}?",
             [
-                _last_use(api_key),
-                "Whoever uses it is refused from then on. It cannot be made good again; its licenses stay.",
+                _last_use_text(api_key),
+                "Callers that use it are refused from then on. This cannot be undone; its licenses stay.",
             ],
             button="Revoke it",
             back="/api-keys",
         )
 
 
-def _issued(request: PageRequest, name: str, permissions: Permissions, product_id: int | None) -> Response:
+def _issue(request: PageRequest, name: str, permissions: Permissions, product_id: int | None) -> Response:
     secrets = access.new_secrets()
     issue = IssueApiKey(
         context=request.context,
@@ -109,35 +109,35 @@ def _issued(request: PageRequest, name: str, permissions: Permissions, product_i
         **secrets.hashed(),
     )
     api_key: ApiKey = request.change(issue)
-    # In this answer and nowhere else: no redirect, no cookie, no log.
+    # The secrets are in this answer only: no redirect, no cookie, no log.
     return request.render(
         "api_keys/issued.html",
         api_key=api_key,
         secrets=secrets,
-        curl=_curl(request.http, request.browser.is_secure, request.site.settings, api_key, secrets),
+        curl=_curl_command(request.http, request.browser.is_secure, request.site.settings, api_key, secrets),
         permissions=PERMISSIONS,
     )
 
 
 def _get(request: PageRequest, number: int) -> ApiKey:
-    """The API key in force with this number. Raises ``UnknownApiKey``."""
+    """The active API key with this number. Raises ``UnknownApiKey``."""
     for one in request.ask(list_api_keys):
         if one.id == number and one.revoked_at is None:
             return one
     raise UnknownApiKey
 
 
-def _last_use(api_key: ApiKey) -> str:
+def _last_use_text(api_key: ApiKey) -> str:
     if api_key.last_used_at is None:
         return "It was never used."
     return f"It was last used on {write_time(api_key.last_used_at)} (UTC)."
 
 
-def _curl(
+def _curl_command(
     request: Request, is_secure: bool, settings: Settings, api_key: ApiKey, secrets: access.Secrets
 ) -> str:
-    """A call to try."""
+    """The command line of an example call."""
     scheme, host = "https" if is_secure else "http", request.headers.get("host", "")
-    options, call = _CALLS.get(api_key.permissions, ("", "licenses"))
+    options, call = _EXAMPLES.get(api_key.permissions, ("", "licenses"))
     address = f"{scheme}://{host}/{settings.api_root}/{settings.namespace}/v2/{call}"
     return f"curl -sS -u {secrets.consumer_key}:{secrets.consumer_secret} {options}{quote(address)}; echo"

@@ -1,7 +1,7 @@
-"""Generators: recipes for license keys, with keys that show what each makes.
+"""Generators: recipes for license keys, with example keys.
 
-Everybody may look. Who may change licenses may have a generator make some; the recipes themselves are an
-administrator's, because a weak one makes keys that can be guessed.
+Every user may see them. Users who may change licenses may generate licenses; only administrators may change a
+generator, because a weak one makes keys that can be guessed.
 """
 
 from datetime import datetime
@@ -12,9 +12,9 @@ from starlette.responses import Response
 from keywright.core import parsing
 from keywright.core.errors import GeneratorTooWeak, InvalidParameters
 from keywright.http.admin.name_suggestions import suggest_names
-from keywright.http.pages.error_messages import counted, message_for
-from keywright.http.pages.inputs import Inputs, number_of
-from keywright.http.pages.once import Landing, change_once
+from keywright.http.pages.error_messages import count_text, message_for
+from keywright.http.pages.inputs import Inputs, require_id
+from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
@@ -31,10 +31,10 @@ from keywright.provisioning.generators.model import Generator
 
 _EXAMPLES = 5
 _MAX_TEXT = 255
-#: Above this many bits, keys are called very good.
+#: From this many bits, keys are called very good.
 _VERY_GOOD_BITS = 128.0
-#: What a new generator begins as: keys of 150 bits.
-_FIRST: dict[str, Any] = {
+#: The values of a new generator: keys of 150 bits.
+_DEFAULTS: dict[str, Any] = {
     "name": "",
     "charset": keys.UNAMBIGUOUS,
     "chunks": 6,
@@ -45,9 +45,9 @@ _FIRST: dict[str, Any] = {
     "times_activated_max": None,
     "expires_in_days": None,
 }
-#: Characters that are offered; all others may be typed.
+#: Sets of characters that the form suggests.
 CHARSETS = {
-    keys.UNAMBIGUOUS: "letters and digits that cannot be taken for one another",
+    keys.UNAMBIGUOUS: "letters and digits that do not look alike",
     "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789": "all capital letters and digits",
     "0123456789ABCDEF": "hexadecimal digits",
     "0123456789": "digits",
@@ -55,7 +55,7 @@ CHARSETS = {
 
 
 class Strength(NamedTuple):
-    """How hard keys are to guess: ``bits``, a ``word`` for that, and the ``tone`` it is shown in."""
+    """How hard keys are to guess: ``bits``, a word, and the tone in which the page shows it."""
 
     bits: float
     word: str
@@ -63,14 +63,14 @@ class Strength(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What a generator makes."""
+    """Example keys of a generator."""
 
     keys: tuple[str, ...]
     strength: Strength
 
 
 class Generators(Section):
-    """Recipes for license keys, and making licenses with them."""
+    """The generators, and licenses made with them."""
 
     label = "Generators"
     path = "/generators"
@@ -78,52 +78,52 @@ class Generators(Section):
     right = Right.LOOK
 
     @page("")
-    def browse(self, request: PageRequest) -> Response:
-        """Every generator, and what its keys look like."""
-        found = request.ask(generator_store.list_generators)
-        shown = [(one, sample(one, amount=1)) for one in found]
-        return request.render("generators/list.html", generators=shown)
+    def list_all(self, request: PageRequest) -> Response:
+        """All generators, each with an example key."""
+        generators = request.ask(generator_store.list_generators)
+        samples = [(one, make_sample(one, amount=1)) for one in generators]
+        return request.render("generators/list.html", generators=samples)
 
     @page("/new", methods=("GET", "POST"), right=Right.ADMINISTER)
     def create(self, request: PageRequest) -> Response:
-        """Make a generator."""
+        """Create a generator."""
         inputs = Inputs(request.form)
-        values = _read(inputs) if request.is_post else _FIRST
-        drawn = _drawn(inputs, values, request.now)
-        if not _is_to_be_saved(request, inputs, drawn):
-            return _form(request, inputs, values, drawn, None)
-        is_weak_allowed = inputs.ticked("is_weak_allowed")
+        values = _read_values(inputs) if request.is_post else _DEFAULTS
+        sample = _try_recipe(inputs, values, request.now)
+        if not _can_save(request, inputs, sample):
+            return _render_form(request, inputs, values, sample, None)
+        is_weak_allowed = inputs.is_checked("is_weak_allowed")
         command = CreateGenerator(context=request.context, **values, is_weak_allowed=is_weak_allowed)
-        landing = Landing("/generators", f"The generator {values['name']} is made.")
-        return change_once(request, command, lambda _: landing)
+        redirect = Redirect("/generators", f"The generator {values['name']} is created.")
+        return change_once(request, command, lambda _: redirect)
 
     @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.ADMINISTER)
     def edit(self, request: PageRequest) -> Response:
-        """Change a generator; licenses that it has made stay as they are."""
+        """Change a generator; its licenses do not change."""
         generator, inputs = _get(request), Inputs(request.form)
-        before = {name: getattr(generator, name) for name in _FIRST}
-        values = _read(inputs) if request.is_post else before
-        drawn = _drawn(inputs, values, request.now)
-        if not _is_to_be_saved(request, inputs, drawn):
-            return _form(request, inputs, values, drawn, generator)
+        before = {name: getattr(generator, name) for name in _DEFAULTS}
+        values = _read_values(inputs) if request.is_post else before
+        sample = _try_recipe(inputs, values, request.now)
+        if not _can_save(request, inputs, sample):
+            return _render_form(request, inputs, values, sample, generator)
         changes = {name: value for name, value in values.items() if value != before[name]}
         if not changes:
-            return request.redirect("/generators", f"The generator {generator.name} is as it was.")
+            return request.redirect("/generators", f"The generator {generator.name} is unchanged.")
         change = UpdateGenerator(
             context=request.context,
             generator_id=generator.id,
             changes=changes,
-            is_weak_allowed=inputs.ticked("is_weak_allowed"),
+            is_weak_allowed=inputs.is_checked("is_weak_allowed"),
         )
         request.change(change)
         return request.redirect("/generators", f"The generator {values['name']} is changed.")
 
     @page("/preview", methods=("POST",), right=Right.ADMINISTER)
     def preview(self, request: PageRequest) -> Response:
-        """Keys as the form would have them made, for the program in the browser."""
+        """Example keys for the values in the form; requested by admin.js."""
         inputs = Inputs(request.form)
-        drawn = _drawn(inputs, _read(inputs), request.now)
-        return request.render("generators/preview.html", drawn=drawn)
+        sample = _try_recipe(inputs, _read_values(inputs), request.now)
+        return request.render("generators/preview.html", sample=sample)
 
     @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.ADMINISTER)
     def delete(self, request: PageRequest) -> Response:
@@ -134,42 +134,42 @@ class Generators(Section):
             return request.redirect("/generators", f"The generator {generator.name} is deleted.")
         return request.confirm(
             f"Delete the generator {generator.name}?",
-            ["The licenses that it has made stay, and stay good.", "A job that still uses it will fail."],
+            ["Licenses that it has made stay valid.", "A job that still uses it will fail."],
             button="Delete",
             back="/generators",
         )
 
     @page("/{id:number}/generate", methods=("GET", "POST"), right=Right.CHANGE)
     def generate(self, request: PageRequest) -> Response:
-        """Have licenses made, however many: a job does it."""
+        """Start a job that makes licenses."""
         generator, inputs = _get(request), Inputs(request.form)
         if request.is_post:
-            order = _order(inputs, generator)
+            order = _read_order(inputs, generator)
             if not inputs.errors:
                 verb = "is" if order.amount == 1 else "are"
-                said = f"{counted(order.amount, 'license')} {verb} being made."
+                message = f"{count_text(order.amount, 'license')} {verb} being made."
                 command = orders.start_command(order, context=request.context)
-                return change_once(request, command, lambda job: Landing(f"/jobs/{job.id}", said))
+                return change_once(request, command, lambda job: Redirect(f"/jobs/{job.id}", message))
         return request.render(
             "generators/generate.html",
             status=422 if inputs.errors else 200,
             generator=generator,
-            drawn=sample(generator, amount=1),
+            sample=make_sample(generator, amount=1),
             errors=inputs.errors,
             statuses=[(one.name.lower(), one.name.capitalize()) for one in Status],
-            most=MAX_GENERATED,
+            max_amount=MAX_GENERATED,
             products=request.ask(lambda tx: suggest_names(tx, NameKind.PRODUCT)),
             customers=request.ask(lambda tx: suggest_names(tx, NameKind.CUSTOMER)),
         )
 
 
-def sample(generator: Generator, *, amount: int) -> Sample:
-    """So many keys of a generator, and how hard they are to guess."""
-    drawn = tuple(rules.generate_key(generator) for _ in range(amount))
-    return Sample(drawn, strength_of(generator))
+def make_sample(generator: Generator, *, amount: int) -> Sample:
+    """Example keys of a generator, and their strength."""
+    keys = tuple(rules.generate_key(generator) for _ in range(amount))
+    return Sample(keys, measure_strength(generator))
 
 
-def strength_of(generator: Generator) -> Strength:
+def measure_strength(generator: Generator) -> Strength:
     """How hard a generator's keys are to guess."""
     bits = rules.entropy_bits(generator.charset, generator.chunks, generator.chunk_length)
     if bits < rules.MIN_ENTROPY_BITS:
@@ -180,16 +180,16 @@ def strength_of(generator: Generator) -> Strength:
 
 
 def _get(request: PageRequest) -> Generator:
-    """The generator that the address names. Raises ``UnknownGenerator``."""
-    number = number_of(request.path_params["id"])
+    """The generator in the address. Raises ``UnknownGenerator``."""
+    number = require_id(request.path_params["id"])
     return request.ask(lambda tx: generating.get_generator(tx, number))
 
 
-def _text(text: str) -> str | None:
+def _parse_text(text: str) -> str | None:
     return parsing.parse_text(text, _MAX_TEXT)
 
 
-def _count(text: str) -> int | None:
+def _parse_count(text: str) -> int | None:
     try:
         number = parsing.parse_integer(text, parsing.MAX_COUNT)
     except ValueError:
@@ -199,21 +199,24 @@ def _count(text: str) -> int | None:
     return number
 
 
-def _read(inputs: Inputs) -> dict[str, Any]:
-    """The form's fields, by the names they have in ``Generator``."""
+def _read_values(inputs: Inputs) -> dict[str, Any]:
+    """The values in the form, by the names of the fields of ``Generator``."""
     return {
-        "name": inputs.need("name", _text, ""),
-        "charset": inputs.need("charset", _text, "", is_trimmed=False),
-        "chunks": inputs.need("chunks", _count, 0),
-        "chunk_length": inputs.need("chunk_length", _count, 0),
-        **{name: inputs.read(name, _text, is_trimmed=False) for name in ("separator", "prefix", "suffix")},
+        "name": inputs.require("name", _parse_text, ""),
+        "charset": inputs.require("charset", _parse_text, "", is_trimmed=False),
+        "chunks": inputs.require("chunks", _parse_count, 0),
+        "chunk_length": inputs.require("chunk_length", _parse_count, 0),
+        **{
+            name: inputs.read(name, _parse_text, is_trimmed=False)
+            for name in ("separator", "prefix", "suffix")
+        },
         "times_activated_max": inputs.read("times_activated_max", parsing.parse_limit),
         "expires_in_days": inputs.read("expires_in_days", parsing.parse_days),
     }
 
 
-def _drawn(inputs: Inputs, values: dict[str, Any], now: datetime) -> Sample | None:
-    """Keys of the recipe, weak or not; None, and why in the errors, where it makes none."""
+def _try_recipe(inputs: Inputs, values: dict[str, Any], now: datetime) -> Sample | None:
+    """Example keys for these values, however weak; None, with messages in the errors, if they make none."""
     if inputs.errors.keys() - {"name"}:
         return None
     recipe = Generator(**values, id=0, created_at=now, created_by=None, updated_at=now, updated_by=None)
@@ -222,54 +225,54 @@ def _drawn(inputs: Inputs, values: dict[str, Any], now: datetime) -> Sample | No
     except InvalidParameters as error:
         inputs.errors |= {name: f"The {reason}." for name, reason in error.reasons.items()}
         return None
-    return sample(recipe, amount=_EXAMPLES)
+    return make_sample(recipe, amount=_EXAMPLES)
 
 
-def _is_to_be_saved(request: PageRequest, inputs: Inputs, drawn: Sample | None) -> bool:
-    """Whether the form is to be saved as it is. Weak keys have to be wanted."""
+def _can_save(request: PageRequest, inputs: Inputs, sample: Sample | None) -> bool:
+    """Whether to save the form. Weak keys must be confirmed."""
     if not request.is_post:
         return False
     if "preview" in request.form:
         inputs.errors.pop("name", None)
         return False
-    is_weak = drawn is not None and drawn.strength.bits < rules.MIN_ENTROPY_BITS
-    if drawn is not None and is_weak and not inputs.ticked("is_weak_allowed"):
-        inputs.errors["is_weak_allowed"] = message_for(GeneratorTooWeak(drawn.strength.bits)).sentence
+    is_weak = sample is not None and sample.strength.bits < rules.MIN_ENTROPY_BITS
+    if sample is not None and is_weak and not inputs.is_checked("is_weak_allowed"):
+        inputs.errors["is_weak_allowed"] = message_for(GeneratorTooWeak(sample.strength.bits)).sentence
     return not inputs.errors
 
 
-def _form(
+def _render_form(
     request: PageRequest,
     inputs: Inputs,
     values: dict[str, Any],
-    drawn: Sample | None,
+    sample: Sample | None,
     generator: Generator | None,
 ) -> Response:
-    typed = {name: request.form.raw(name) for name in values} if request.is_post else values
+    texts = {name: request.form.raw(name) for name in values} if request.is_post else values
     return request.render(
         "generators/edit.html",
         status=422 if inputs.errors else 200,
         generator=generator,
-        values=typed,
-        is_weak_allowed=inputs.ticked("is_weak_allowed"),
+        values=texts,
+        is_weak_allowed=inputs.is_checked("is_weak_allowed"),
         errors=inputs.errors,
-        drawn=drawn,
+        sample=sample,
         charsets=CHARSETS,
     )
 
 
-def _order(inputs: Inputs, generator: Generator) -> Generate:
+def _read_order(inputs: Inputs, generator: Generator) -> Generate:
     return Generate(
         generator_id=generator.id,
-        amount=inputs.need("amount", _amount, 1),
-        status=inputs.need("status", parse_status, Status.ACTIVE),
+        amount=inputs.require("amount", _parse_amount, 1),
+        status=inputs.require("status", parse_status, Status.ACTIVE),
         order_id=inputs.read("order_id", parsing.parse_integer),
         product_id=inputs.read("product_id", parsing.parse_integer),
         customer_id=inputs.read("customer_id", parsing.parse_integer),
     )
 
 
-def _amount(text: str) -> int | None:
+def _parse_amount(text: str) -> int | None:
     try:
         number = parsing.parse_integer(text.replace(",", ""), MAX_GENERATED)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a vendor calls the products and customers that its shop has numbers for."""
+"""Names for the numbers of products and customers in the vendor's shop."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from keywright.core import parsing
 from keywright.core.errors import NoSuchAddress
-from keywright.http.pages.inputs import Inputs, number_of
+from keywright.http.pages.inputs import Inputs, require_id
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
@@ -14,27 +14,29 @@ from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import list_names, names_of, page_of_names_before
 
-_ON_A_PAGE = 50
+_PAGE_SIZE = 50
 
 
 class Kind(NamedTuple):
-    """What has names."""
+    """A kind of thing that has names."""
 
     kind: NameKind
-    #: Where its page is.
     path: str
+    slug: str
     one: str
     many: str
 
 
 KINDS = {
-    "products": Kind(NameKind.PRODUCT, "/names", "product", "Products"),
-    "customers": Kind(NameKind.CUSTOMER, "/names/customers", "customer", "Customers"),
+    "products": Kind(NameKind.PRODUCT, "/names", "products", "product", "Products"),
+    "customers": Kind(NameKind.CUSTOMER, "/names/customers", "customers", "customer", "Customers"),
 }
 
 
 class Names(Section):
-    """Names for the numbers of the shop. Everybody may look; who may change licenses may change them."""
+    """Names of products and customers. Every user may see them; users who may change licenses may change
+    them.
+    """
 
     label = "Names"
     path = "/names"
@@ -44,100 +46,98 @@ class Names(Section):
     @page("")
     def products(self, request: PageRequest) -> Response:
         """The names of products."""
-        return _list(request, KINDS["products"])
+        return _render_list(request, KINDS["products"])
 
     @page("/customers")
     def customers(self, request: PageRequest) -> Response:
         """The names of customers."""
-        return _list(request, KINDS["customers"])
+        return _render_list(request, KINDS["customers"])
 
     @page("/{kind:str}/new", methods=("GET", "POST"), right=Right.CHANGE)
     def add(self, request: PageRequest) -> Response:
-        """Give a number a name."""
-        kind = _kind(request)
+        """Name a number."""
+        kind = _get_kind(request)
         inputs = Inputs(request.form)
         if request.is_post:
-            number = inputs.need("number", parsing.parse_integer, 0)
-            name = inputs.need("name", parsing.parse_name, "")
+            number = inputs.require("number", parsing.parse_integer, 0)
+            name = inputs.require("name", parsing.parse_name, "")
             if not inputs.errors:
-                return _saved(request, kind, number or 0, name)
-        return _form(request, kind, inputs, None, request.form.get("name", ""))
+                return _save(request, kind, number or 0, name)
+        return _render_form(request, kind, inputs, None, request.form.get("name", ""))
 
     @page("/{kind:str}/{number:number}", methods=("GET", "POST"), right=Right.CHANGE)
     def rename(self, request: PageRequest) -> Response:
-        """Give a number another name."""
-        kind, number = _kind(request), number_of(request.path_params["number"])
-        inputs, name = Inputs(request.form), _name_of(request, kind, number)
+        """Change the name of a number."""
+        kind, number = _get_kind(request), require_id(request.path_params["number"])
+        inputs, name = Inputs(request.form), _get_name(request, kind, number)
         if request.is_post:
-            name = inputs.need("name", parsing.parse_name, "")
+            name = inputs.require("name", parsing.parse_name, "")
             if not inputs.errors:
-                return _saved(request, kind, number, name)
-        return _form(request, kind, inputs, number, name)
+                return _save(request, kind, number, name)
+        return _render_form(request, kind, inputs, number, name)
 
     @page("/{kind:str}/{number:number}/remove", methods=("GET", "POST"), right=Right.CHANGE)
     def remove(self, request: PageRequest) -> Response:
-        """Take the name away; the number stays where it stands."""
-        kind, number = _kind(request), number_of(request.path_params["number"])
-        name = _name_of(request, kind, number)
+        """Remove a name; licenses keep the number."""
+        kind, number = _get_kind(request), require_id(request.path_params["number"])
+        name = _get_name(request, kind, number)
         if request.is_post:
             request.change(SaveName(context=request.context, kind=kind.kind, number=number, name=None))
-            return request.redirect(kind.path, f"The {kind.one} {number} has no name any more.")
+            return request.redirect(kind.path, f"The {kind.one} {number} has no name now.")
         return request.confirm(
-            f"Take the name {name} away?",
-            [f"The {kind.one} {number} is shown by its number then. Licenses do not change."],
-            button="Take it away",
+            f"Remove the name {name}?",
+            [f"The {kind.one} {number} is then shown by its number. Licenses do not change."],
+            button="Remove it",
             back=kind.path,
         )
 
 
-def _kind(request: PageRequest) -> Kind:
+def _get_kind(request: PageRequest) -> Kind:
     kind = KINDS.get(request.path_params["kind"])
     if kind is None:
         raise NoSuchAddress
     return kind
 
 
-def _name_of(request: PageRequest, kind: Kind, number: int) -> str:
-    """The number's name. Raises ``NoSuchAddress`` where it has none."""
+def _get_name(request: PageRequest, kind: Kind, number: int) -> str:
+    """The name of a number. Raises ``NoSuchAddress`` if it has none."""
     name = request.ask(lambda tx: names_of(tx, kind.kind, [number])).get(number)
     if name is None:
         raise NoSuchAddress
     return name
 
 
-def _saved(request: PageRequest, kind: Kind, number: int, name: str) -> Response:
+def _save(request: PageRequest, kind: Kind, number: int, name: str) -> Response:
     request.change(SaveName(context=request.context, kind=kind.kind, number=number, name=name))
-    return request.redirect(kind.path, f"The {kind.one} {number} is called {name} now.")
+    return request.redirect(kind.path, f"The {kind.one} {number} is now called {name}.")
 
 
-def _list(request: PageRequest, kind: Kind) -> Response:
-    after = _number_in(request.query.get("after", ""))
-    names = request.ask(lambda tx: list_names(tx, kind.kind, after=after, limit=_ON_A_PAGE + 1))
-    shown = dict(list(names.items())[:_ON_A_PAGE])
+def _render_list(request: PageRequest, kind: Kind) -> Response:
+    after = _parse_after(request.query.get("after", ""))
+    names = request.ask(lambda tx: list_names(tx, kind.kind, after=after, limit=_PAGE_SIZE + 1))
+    shown = dict(list(names.items())[:_PAGE_SIZE])
     return request.render(
         "names/list.html",
         kind=kind,
         kinds=KINDS,
-        slug=_slug(kind),
         names=shown,
-        has_some=bool(shown) or (after >= 0 and bool(_first(request, kind))),
+        has_names=bool(shown) or (after >= 0 and _has_names(request, kind)),
         is_first=after < 0,
-        previous=None if after < 0 else _before(request, kind, after),
+        previous=None if after < 0 else _previous_page(request, kind, after),
         next=max(shown) if len(names) > len(shown) else None,
     )
 
 
-def _first(request: PageRequest, kind: Kind) -> dict[int, str]:
-    """The name of the smallest number that has one."""
-    return request.ask(lambda tx: list_names(tx, kind.kind, after=-1, limit=1))
+def _has_names(request: PageRequest, kind: Kind) -> bool:
+    return bool(request.ask(lambda tx: list_names(tx, kind.kind, after=-1, limit=1)))
 
 
-def _before(request: PageRequest, kind: Kind, after: int) -> int:
-    """After which number the page begins that comes before this one; -1 is the first page."""
-    return request.ask(lambda tx: page_of_names_before(tx, kind.kind, number=after, limit=_ON_A_PAGE))
+def _previous_page(request: PageRequest, kind: Kind, after: int) -> int:
+    """The number after which the previous page begins; -1 is the first page."""
+    return request.ask(lambda tx: page_of_names_before(tx, kind.kind, number=after, limit=_PAGE_SIZE))
 
 
-def _form(request: PageRequest, kind: Kind, inputs: Inputs, number: int | None, name: str) -> Response:
+def _render_form(request: PageRequest, kind: Kind, inputs: Inputs, number: int | None, name: str) -> Response:
     return request.render(
         "names/edit.html",
         status=422 if inputs.errors else 200,
@@ -148,12 +148,8 @@ def _form(request: PageRequest, kind: Kind, inputs: Inputs, number: int | None, 
     )
 
 
-def _slug(kind: Kind) -> str:
-    return next(slug for slug, one in KINDS.items() if one is kind)
-
-
-def _number_in(text: str) -> int:
-    """The number in the address; -1 for what is none."""
+def _parse_after(text: str) -> int:
+    """The number in the address; -1 if there is none."""
     try:
         number = parsing.parse_integer(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The overview: how many licenses there are, what happens with them, and what to do first."""
+"""The overview: figures about licenses, the latest events, and the first steps of a new installation."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from keywright.db import ReadTransaction
-from keywright.http.admin import event_text as happenings
+from keywright.http.admin import event_text
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
@@ -18,22 +18,22 @@ from keywright.search import store as search_store
 from keywright.search.projector import Lag
 
 
-class Begun(NamedTuple):
-    """What a new installation has already."""
+class FirstSteps(NamedTuple):
+    """The first steps that were taken in a new installation."""
 
     has_generator: bool
     has_api_key: bool
 
 
-class Shown(NamedTuple):
-    """What is on the page."""
+class OverviewData(NamedTuple):
+    """What the page shows."""
 
     overview: statistics.Overview
-    names: happenings.Names
-    #: The licenses that events tell of, and that are still there.
-    there: Collection[int]
+    names: event_text.EventNames
+    #: The licenses in the latest events that still exist.
+    existing_ids: Collection[int]
     lag: Lag
-    begun: Begun | None
+    first_steps: FirstSteps | None
 
 
 class Start(Section):
@@ -50,7 +50,7 @@ class Start(Section):
 
 
 class Overview(Section):
-    """What is first to see."""
+    """The first page that users see."""
 
     label = "Overview"
     path = "/overview"
@@ -59,35 +59,38 @@ class Overview(Section):
 
     @page("")
     def show(self, request: PageRequest) -> Response:
-        """The figures, two charts, and what happened lately; before the first license, what to do next."""
-        shown = request.ask(lambda tx: _look(tx, request))
-        found = shown.overview
+        """Figures, two charts and the latest events; before the first license, the first steps."""
+        data = request.ask(lambda tx: _read(tx, request))
+        overview = data.overview
+        is_old = overview.as_of != request.now
         return request.render(
             "overview/overview.html",
-            overview=found,
-            lag=shown.lag,
-            begun=shown.begun,
-            there=shown.there,
-            told=[happenings.tell(one, shown.names, request.user) for one in found.latest_events],
-            by_status=[(one.name.lower(), found.by_status.get(one, 0)) for one in Status],
-            is_old=found.as_of != request.now,
-            is_counting=not request.site.figures.are_recent(request.now) and found.as_of != request.now,
+            overview=overview,
+            lag=data.lag,
+            first_steps=data.first_steps,
+            existing_ids=data.existing_ids,
+            events=[event_text.to_view(one, data.names, request.user) for one in overview.latest_events],
+            by_status=[(one.name.lower(), overview.by_status.get(one, 0)) for one in Status],
+            is_old=is_old,
+            is_counting=is_old and not self.site.figures.are_recent(request.now),
         )
 
     @page("/counted")
-    def counted(self, request: PageRequest) -> Response:
-        """Whether the figures were counted since; asked by pages whose own are old."""
-        return request.render("overview/counted.html", is_over=request.site.figures.are_recent(request.now))
+    def is_counted(self, request: PageRequest) -> Response:
+        """Whether the figures have been counted since; polled by pages with old figures."""
+        return request.render("overview/counted.html", is_over=self.site.figures.are_recent(request.now))
 
 
-def _look(tx: ReadTransaction, request: PageRequest) -> Shown:
-    hidden = happenings.hidden_from(request.user)
-    found = statistics.overview(tx, request.now, request.site.figures, without=hidden)
-    events = [one.event for one in found.latest_events]
-    names = happenings.find_names(tx, events)
-    there = search_store.find_existing_ids(tx, {one.license_id for one in events} - {0})
-    begun = None
-    if not found.total:
-        in_force = any(one.revoked_at is None for one in list_api_keys(tx))
-        begun = Begun(bool(generator_store.list_generators(tx)), in_force)
-    return Shown(found, names, there, projector.lag(tx), begun)
+def _read(tx: ReadTransaction, request: PageRequest) -> OverviewData:
+    hidden = event_text.hidden_prefix(request.user)
+    overview = statistics.overview(tx, request.now, request.site.figures, without=hidden)
+    events = [one.event for one in overview.latest_events]
+    names = event_text.find_names(tx, events)
+    existing_ids = search_store.find_existing_ids(tx, {one.license_id for one in events} - {0})
+    first_steps = None if overview.total else _first_steps(tx)
+    return OverviewData(overview, names, existing_ids, projector.lag(tx), first_steps)
+
+
+def _first_steps(tx: ReadTransaction) -> FirstSteps:
+    has_api_key = any(one.revoked_at is None for one in list_api_keys(tx))
+    return FirstSteps(bool(generator_store.list_generators(tx)), has_api_key)

@@ -1,4 +1,4 @@
-"""One's own second factor: setting it up with an app, recovery codes, and turning it off."""
+"""The second factor of the user who is signed in: set-up with an app, recovery codes, and turning it off."""
 
 from typing import Any
 
@@ -8,15 +8,15 @@ from starlette.responses import Response
 from keywright.http.admin.codes import WRONG_CODE, wrong_code_message
 from keywright.http.pages.attempts import Attempts
 from keywright.http.pages.page import Section, page
-from keywright.http.pages.passwords import is_right
+from keywright.http.pages.passwords import check_password
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.site import Site
 from keywright.identity import second_factors, sessions
 from keywright.identity.commands import DisableSecondFactor, EnableSecondFactor, RenewRecoveryCodes
 from keywright.identity.rights import Right
 
-#: How often a user's own password or code may be wrong in a minute.
-_MOST_ATTEMPTS = 10
+#: How many wrong passwords and codes a user may send in a minute.
+_MAX_ATTEMPTS = 10
 _PATH = "/account/second-factor"
 
 
@@ -31,58 +31,59 @@ class SecondFactors(Section):
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
-        self._attempts = Attempts(user=_MOST_ATTEMPTS)
+        self._attempts = Attempts(user=_MAX_ATTEMPTS)
 
     @page("")
     def show(self, request: PageRequest) -> Response:
-        """Its state, and what can be done."""
-        return _page(request)
+        """The second factor, or how to set it up."""
+        return _render(request)
 
     @page("/enable", methods=("POST",))
     def enable(self, request: PageRequest) -> Response:
-        """Begin to ask for codes, once the app shows the right one."""
+        """Turn the second factor on, after the app has shown a right code."""
         secret = request.form.get("secret", "")
         if _has_factor(request) or not second_factors.is_secret(secret):
             return request.redirect(_PATH)
         codes = second_factors.new_recovery_codes()
         command = EnableSecondFactor(
-            **self._change(request),
+            **self._begin_change(request),
             secret=secret,
-            code_hashes=_hashes(codes),
-            **_new_session(request, token := sessions.new_session_token()),
+            code_hashes=_hash_codes(codes),
+            **_session_fields(request, token := sessions.new_session_token()),
         )
         if not request.change(command):
-            return _page(request, {"code": WRONG_CODE}, secret)
-        self._is_right(request)
-        _go_on(request, token)
-        return _codes_page(request, codes, "Your second factor is set up")
+            return _render(request, {"code": WRONG_CODE}, secret)
+        self._end_change(request)
+        _replace_token(request, token)
+        return _render_codes(request, codes, "Your second factor is set up")
 
     @page("/codes", methods=("POST",))
     def renew_codes(self, request: PageRequest) -> Response:
-        """Other recovery codes; those there were are good no more."""
+        """Replace the recovery codes."""
         codes = second_factors.new_recovery_codes()
-        if not request.change(RenewRecoveryCodes(**self._change(request), code_hashes=_hashes(codes))):
-            return _page(request, {"renewing_code": wrong_code_message(request, request.user)})
-        self._is_right(request)
-        return _codes_page(request, codes, "Your new recovery codes")
+        command = RenewRecoveryCodes(**self._begin_change(request), code_hashes=_hash_codes(codes))
+        if not request.change(command):
+            return _render(request, {"renewing_code": wrong_code_message(request, request.user)})
+        self._end_change(request)
+        return _render_codes(request, codes, "Your new recovery codes")
 
     @page("/disable", methods=("POST",))
     def disable(self, request: PageRequest) -> Response:
-        """Ask for no more codes."""
-        change = self._change(request)
-        if not is_right(request, request.user, request.form.raw("password")):
-            return _page(request, {"password": "This is not your password."})
+        """Turn the second factor off."""
+        fields = self._begin_change(request)
+        if not check_password(request, request.user, request.form.raw("password")):
+            return _render(request, {"password": "This is not your password."})
         token = sessions.new_session_token()
-        if not request.change(DisableSecondFactor(**change, **_new_session(request, token))):
-            return _page(request, {"disabling_code": wrong_code_message(request, request.user)})
-        self._is_right(request)
-        _go_on(request, token)
+        if not request.change(DisableSecondFactor(**fields, **_session_fields(request, token))):
+            return _render(request, {"disabling_code": wrong_code_message(request, request.user)})
+        self._end_change(request)
+        _replace_token(request, token)
         return request.redirect(
             "/account", "Your second factor is turned off. You are signed out everywhere else."
         )
 
-    def _change(self, request: PageRequest) -> dict[str, Any]:
-        """The fields that every change has; counts the attempt. Raises ``RateLimited``."""
+    def _begin_change(self, request: PageRequest) -> dict[str, Any]:
+        """Count an attempt; returns the fields that every command here has. Raises ``RateLimited``."""
         self._attempts.begin({"user": str(request.user.id)})
         return {
             "context": request.context,
@@ -90,8 +91,9 @@ class SecondFactors(Section):
             "code": request.form.get("code", ""),
         }
 
-    def _is_right(self, request: PageRequest) -> None:
-        self._attempts.give_back({"user": str(request.user.id)})
+    def _end_change(self, request: PageRequest) -> None:
+        """Do not count the attempt: password and code were right."""
+        self._attempts.undo({"user": str(request.user.id)})
 
 
 def redirect_to_enrollment(request: PageRequest) -> Response:
@@ -105,26 +107,26 @@ def _has_factor(request: PageRequest) -> bool:
     return request.ask(lambda tx: second_factors.has_factor(tx, request.user.id))
 
 
-def _hashes(codes: list[str]) -> tuple[bytes, ...]:
+def _hash_codes(codes: list[str]) -> tuple[bytes, ...]:
     return tuple(map(second_factors.hash_recovery_code, codes))
 
 
-def _new_session(request: PageRequest, token: str) -> dict[str, Any]:
-    """That the session goes on with this token."""
+def _session_fields(request: PageRequest, token: str) -> dict[str, Any]:
+    """The fields of a command that ends all sessions of the user but continues this one with a new token."""
     return {"session": request.session.token_hash, "new_session": sessions.hash_session_token(token)}
 
 
-def _go_on(request: PageRequest, token: str) -> None:
+def _replace_token(request: PageRequest, token: str) -> None:
     request.browser.set_token(token)
     request.browser.find_user(request.site.runner)
 
 
-def _codes_page(request: PageRequest, codes: list[str], title: str) -> Response:
-    # In this answer and nowhere else: no redirect, no cookie, no log.
+def _render_codes(request: PageRequest, codes: list[str], title: str) -> Response:
+    # The codes are in this answer only: no redirect, no cookie, no log.
     return request.render("second_factor/codes.html", title=title, codes=codes)
 
 
-def _page(request: PageRequest, errors: dict[str, str] | None = None, secret: str = "") -> Response:
+def _render(request: PageRequest, errors: dict[str, str] | None = None, secret: str = "") -> Response:
     status = 422 if errors else 200
     user = request.user
     factor = request.ask(lambda tx: second_factors.find_factor(tx, user.id))
@@ -140,9 +142,9 @@ def _page(request: PageRequest, errors: dict[str, str] | None = None, secret: st
         status=status,
         secret=secret,
         uri=uri,
-        picture=_picture(uri),
+        picture=_draw_qr_code(uri),
         errors=errors or {},
-        is_demanded=request.browser.must_enroll,
+        is_required=request.browser.must_enroll,
     )
 
 
@@ -151,11 +153,11 @@ def _issuer(request: PageRequest) -> str:
     return f"Keywright {request.http.url.hostname or ''}".strip()
 
 
-def _picture(text: str) -> Markup:
-    """A QR code, dark on light whatever the page's colors are: cameras want it so."""
+def _draw_qr_code(text: str) -> Markup:
+    """A QR code, dark on light in every theme: cameras need that."""
     import segno
 
-    drawn = segno.make(text, error="m", micro=False).svg_inline(
+    svg = segno.make(text, error="m", micro=False).svg_inline(
         border=4, dark="#000", light="#fff", svgclass=None, lineclass=None, omitsize=True
     )
-    return Markup(drawn)  # noqa: S704
+    return Markup(svg)  # noqa: S704

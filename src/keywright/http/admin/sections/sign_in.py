@@ -1,4 +1,4 @@
-"""Coming and going: signing in and out, and making the first administrator."""
+"""Sign in, sign out, and create the first administrator."""
 
 import hmac
 import re
@@ -12,10 +12,10 @@ from keywright.core.errors import SetupOver, UnknownUser
 from keywright.core.parsing import MAX_NAME_LENGTH, parse_name
 from keywright.db import ReadTransaction
 from keywright.http.admin.codes import is_recovery_code, wrong_code_message
-from keywright.http.pages.attempts import AT_SIGN_IN, Attempts, sources_of
-from keywright.http.pages.error_messages import counted
+from keywright.http.pages.attempts import SIGN_IN_LIMITS, Attempts, sources_of
+from keywright.http.pages.error_messages import count_text
 from keywright.http.pages.page import Section, page
-from keywright.http.pages.passwords import hashed, is_right, new_password
+from keywright.http.pages.passwords import check_password, hash_password, read_new_password
 from keywright.http.pages.render import save_theme
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.rights import EVERYBODY
@@ -27,31 +27,31 @@ from keywright.identity.model import Role, User
 from keywright.identity.passwords import MIN_PASSWORD_LENGTH
 from keywright.identity.store import find_user, has_users
 
-#: How long nobody else's password is looked at after a wrong one, in seconds: strangers shall not have a
-#: processor all the time.
-_REST = 0.1
-#: Where one may be sent after signing in: a page of ours. Dots could lead elsewhere.
-_PAGE_OF_OURS = re.compile(rf"{BASE}(/[A-Za-z0-9_~-]+)*/?(\?[A-Za-z0-9_.~%&=+:,-]*)?")
+#: How long the thread for sign-ins pauses after a wrong password, in seconds: unknown browsers must not
+#: occupy a processor all the time.
+_PAUSE = 0.1
+#: The addresses that a sign-in may lead to: pages below /admin. Dots could lead elsewhere.
+_OWN_PAGE = re.compile(rf"{BASE}(/[A-Za-z0-9_~-]+)*/?(\?[A-Za-z0-9_.~%&=+:,-]*)?")
 _WRONG = "The name or the password is wrong."
 _TOO_LATE = "That took too long, or your password was changed meanwhile. Sign in again."
-_OVER = "You were signed out, because nothing happened for a while. What you sent was not done."
+_SESSION_OVER = "Your session ended after a while without activity. What you sent was not done."
 
 
 def redirect_to_sign_in(request: PageRequest) -> Response:
-    """Send whoever is not signed in to where that is done, and back afterwards."""
+    """Redirect to the sign-in, which leads back afterwards."""
     if request.is_from_script:
         return request.text("You are not signed in any more.", status=401)
     if request.is_post:
-        return request.redirect("/sign-in", _OVER, is_error=True)
+        return request.redirect("/sign-in", _SESSION_OVER, is_error=True)
     address = request.http.url.path
     if request.http.url.query:
         address += f"?{request.http.url.query}"
-    is_wish = address.rstrip("/") != BASE and _PAGE_OF_OURS.fullmatch(address)
-    return request.redirect(f"/sign-in?{urlencode({'next': address})}" if is_wish else "/sign-in")
+    can_return = address.rstrip("/") != BASE and _OWN_PAGE.fullmatch(address)
+    return request.redirect(f"/sign-in?{urlencode({'next': address})}" if can_return else "/sign-in")
 
 
 class SignIn(Section):
-    """Signing in and out, the first administrator, and the choice between light and dark."""
+    """The pages that need no user."""
 
     label = "Sign in"
     path = ""
@@ -59,7 +59,7 @@ class SignIn(Section):
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
-        self._attempts = Attempts(**AT_SIGN_IN)
+        self._attempts = Attempts(**SIGN_IN_LIMITS)
 
     def is_known_browser(self, request: PageRequest) -> bool:
         """Whether the user named in the form has signed in with this browser before."""
@@ -67,46 +67,48 @@ class SignIn(Section):
 
     @page("/sign-in", methods=("GET", "POST"), right=EVERYBODY, checks_passwords=True)
     def sign_in(self, request: PageRequest) -> Response:
-        """Ask for name and password."""
-        wish = request.form.get("next", request.query.get("next", ""))
+        """Sign in with name and password."""
+        target = request.form.get("next", request.query.get("next", ""))
         if request.browser.signed_in is not None:
-            return request.redirect(_way_to(wish))
+            return request.redirect(_path_after_sign_in(target))
         if not request.is_post:
-            return _form(request, wish)
+            return _render_form(request, target)
         name, password = _name(request), request.form.raw("password")
         user, mark = request.ask(lambda tx: _find(tx, name))
-        # What strangers do, at the same address too, does not concern a browser that is known.
+        # A known browser is not affected by what others do, not even from the same address.
         sources = {"known": mark} if _is_known(request, mark) else sources_of(request.browser.address, name)
         self._attempts.begin(sources)
-        is_known = is_right(request, user, password)
-        if is_known and user is not None and request.ask(lambda tx: second_factors.has_factor(tx, user.id)):
-            self._attempts.give_back(sources)
-            return _code_form(request, user, wish)
-        if not is_known or not _is_signed_in(request, user):
+        is_right = check_password(request, user, password)
+        if is_right and user is not None and request.ask(lambda tx: second_factors.has_factor(tx, user.id)):
+            self._attempts.undo(sources)
+            return _render_code_form(request, user, target)
+        if not is_right or not _start_session(request, user):
             request.change(RefuseSignIn(context=Context(request.now, request.browser.origin), name=name))
             with request.unlocked():
-                sleep(_REST)
-            return _form(request, wish, name=name, error=_WRONG, status=403)
-        self._attempts.give_back(sources)
-        return request.redirect(_way_to(wish))
+                sleep(_PAUSE)
+            return _render_form(request, target, name=name, error=_WRONG, status=403)
+        self._attempts.undo(sources)
+        return request.redirect(_path_after_sign_in(target))
 
     @page("/sign-in/code", methods=("POST",), right=EVERYBODY)
     def enter_code(self, request: PageRequest) -> Response:
-        """Take the code of the second factor, for a user whose password was right."""
-        wish, code = request.form.get("next", ""), request.form.get("code", "")
+        """Sign in with the code of the second factor, after the right password."""
+        target, code = request.form.get("next", ""), request.form.get("code", "")
         ticket, browser = request.form.get("ticket", ""), request.browser.form_token
         user = request.ask(lambda tx: second_factors.find_ticket_user(tx, ticket, browser, request.now))
         if user is None:
             return request.redirect("/sign-in", _TOO_LATE, is_error=True)
-        # The user here knows the password: what others do at the same address does not concern them.
+        # This user knows the password, so other attempts from the same address do not count.
         sources = {"code": str(user.id)}
         self._attempts.begin(sources)
-        if not _is_signed_in(request, user, code):
+        if not _start_session(request, user, code):
             with request.unlocked():
-                sleep(_REST)
-            return _code_form(request, user, wish, is_wrong=True)
-        self._attempts.give_back(sources)
-        return request.redirect(_way_to(wish), _codes_left(request, user) if is_recovery_code(code) else "")
+                sleep(_PAUSE)
+            return _render_code_form(request, user, target, is_wrong=True)
+        self._attempts.undo(sources)
+        return request.redirect(
+            _path_after_sign_in(target), _codes_left_message(request, user) if is_recovery_code(code) else ""
+        )
 
     @page("/sign-out", methods=("POST",), right=EVERYBODY)
     def sign_out(self, request: PageRequest) -> Response:
@@ -118,20 +120,20 @@ class SignIn(Section):
 
     @page("/setup", methods=("GET", "POST"), right=EVERYBODY)
     def setup(self, request: PageRequest) -> Response:
-        """Make the first administrator, and sign in as that."""
+        """Create the first administrator, and sign in."""
         token = request.form.get("token", request.query.get("token", ""))
         if not request.ask(lambda tx: sessions.is_setup_token(tx, token, request.now)):
-            return self._no_setup(request)
+            return self._refuse_setup(request)
         errors: dict[str, str] = {}
         name = request.form.get("name", "")
         if request.is_post:
-            password = new_password(request.form, errors)
+            password = read_new_password(request.form, errors)
             try:
                 name = parse_name(name)
             except ValueError as reason:
                 errors["name"] = f"It {reason}."
             if not errors:
-                return _first_user(request, name, password)
+                return _create_first_user(request, name, password)
         request.browser.ensure_token()
         return request.render(
             "setup.html",
@@ -144,12 +146,12 @@ class SignIn(Section):
 
     @page("/theme", methods=("POST",), right=EVERYBODY)
     def theme(self, request: PageRequest) -> Response:
-        """Light, dark, or what the system has; without a program in the browser."""
-        response = request.redirect(_way_to(request.form.get("next", "")))
+        """Choose light, dark, or the system's theme; works without JavaScript."""
+        response = request.redirect(_path_after_sign_in(request.form.get("next", "")))
         save_theme(response, request.form.get("theme", ""), is_secure=request.browser.is_secure)
         return response
 
-    def _no_setup(self, request: PageRequest) -> Response:
+    def _refuse_setup(self, request: PageRequest) -> Response:
         if request.ask(has_users):
             return request.redirect(
                 "/sign-in", "Keywright is set up already. Sign in instead.", is_error=True
@@ -158,7 +160,7 @@ class SignIn(Section):
 
 
 def _find(tx: ReadTransaction, name: str) -> tuple[User | None, str]:
-    """The user of this name, and what a browser shows in which they have signed in."""
+    """The user of this name, and the mark of browsers in which this user has signed in."""
     user = find_user(tx, name)
     return user, "" if user is None else sessions.device_mark(tx, user)
 
@@ -168,43 +170,45 @@ def _name(request: PageRequest) -> str:
 
 
 def _is_known(request: PageRequest, mark: str) -> bool:
-    """Whether the browser shows the mark of a user, which is "" where there is no such user."""
+    """Whether the browser has this mark of a user; the mark is "" if there is no such user."""
     return bool(mark) and hmac.compare_digest(mark.encode(), request.browser.device_mark.encode())
 
 
-def _form(request: PageRequest, wish: str, *, name: str = "", error: str = "", status: int = 200) -> Response:
+def _render_form(
+    request: PageRequest, target: str, *, name: str = "", error: str = "", status: int = 200
+) -> Response:
     request.browser.ensure_token()
     return request.render(
         "sign_in.html",
         status=status,
-        wish=wish,
+        target=target,
         name=name,
         error=error,
         has_users=request.ask(has_users),
     )
 
 
-def _code_form(request: PageRequest, user: User, wish: str, *, is_wrong: bool = False) -> Response:
-    """Ask for the code of a user whose password was right."""
+def _render_code_form(request: PageRequest, user: User, target: str, *, is_wrong: bool = False) -> Response:
+    """Ask a user whose password was right for the code of the second factor."""
     request.browser.ensure_token()
     browser = request.browser.form_token
     return request.render(
         "code.html",
         status=403 if is_wrong else 200,
-        wish=wish,
+        target=target,
         ticket=request.ask(lambda tx: second_factors.new_ticket(tx, user, browser, request.now)),
         error=wrong_code_message(request, user) if is_wrong else "",
     )
 
 
-def _codes_left(request: PageRequest, user: User) -> str:
-    left = request.ask(lambda tx: second_factors.count_codes(tx, user.id))
-    return f"You have signed in with a recovery code. {counted(left, 'code')} left: see “My account”."
+def _codes_left_message(request: PageRequest, user: User) -> str:
+    count = request.ask(lambda tx: second_factors.count_codes(tx, user.id))
+    return f"You have signed in with a recovery code. {count_text(count, 'code')} left: see “My account”."
 
 
-def _is_signed_in(request: PageRequest, user: User | None, code: str | None = None) -> bool:
-    """Start a session under a new token; False for a wrong code, and when the user was disabled, or got
-    another password, at this very moment.
+def _start_session(request: PageRequest, user: User | None, code: str | None = None) -> bool:
+    """Start a session with a new token. False if the code is wrong, or if the user has just been disabled or
+    got another password.
     """
     if user is None:
         return False
@@ -226,26 +230,26 @@ def _is_signed_in(request: PageRequest, user: User | None, code: str | None = No
     return True
 
 
-def _first_user(request: PageRequest, name: str, password: str) -> Response:
+def _create_first_user(request: PageRequest, name: str, password: str) -> Response:
     create = CreateUser(
         context=Context(request.now, request.browser.origin),
         name=name,
         role=Role.ADMINISTRATOR,
-        password_hash=hashed(request, password),
+        password_hash=hash_password(request, password),
         only_first=True,
     )
     try:
         user = request.change(create)
     except SetupOver:
         return request.redirect(
-            "/sign-in", "Somebody else has set Keywright up. Sign in instead.", is_error=True
+            "/sign-in", "Another user has just set Keywright up. Sign in instead.", is_error=True
         )
-    _is_signed_in(request, user)
+    _start_session(request, user)
     return request.redirect("/", f"Welcome, {name}. You are the first administrator.")
 
 
-def _way_to(wish: str) -> str:
-    """Where to go after signing in: where one wanted to, if that is here."""
-    if _PAGE_OF_OURS.fullmatch(wish) is None or wish.startswith((f"{BASE}/sign-", f"{BASE}/setup")):
+def _path_after_sign_in(target: str) -> str:
+    """The page to open after the sign-in: the target, if it is one of these pages."""
+    if _OWN_PAGE.fullmatch(target) is None or target.startswith((f"{BASE}/sign-", f"{BASE}/setup")):
         return "/"
-    return wish.removeprefix(BASE) or "/"
+    return target.removeprefix(BASE) or "/"

@@ -1,4 +1,4 @@
-"""What is typed into forms about a license, and the license that a page is about."""
+"""Forms about a license."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
@@ -15,7 +15,7 @@ from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.provisioning.catalog.model import NameKind
 from keywright.search import license_details
 
-#: The fields of a form, by the names they have in ``License``.
+#: The fields of a form, by their names in ``License``.
 FIELDS = (
     "key",
     "status",
@@ -27,10 +27,10 @@ FIELDS = (
     "order_id",
 )
 _BEFORE: Final = "before_"
-_NEEDED = {"key": "A license needs a key.", "status": "A license needs a status."}
-_TWO_ENDS = "Leave this empty where there is a date."
+_REQUIRED = {"key": "A license needs a key.", "status": "A license needs a status."}
+_TWO_EXPIRIES = "Leave this empty where there is a date."
 
-_PARSE: dict[str, Callable[[ReadTransaction, str], Any]] = {
+_PARSERS: dict[str, Callable[[ReadTransaction, str], Any]] = {
     "key": lambda _tx, text: keys.normalize_key(text),
     "status": lambda _tx, text: parse_status(text),
     "times_activated_max": lambda _tx, text: parsing.parse_limit(text),
@@ -43,7 +43,7 @@ _PARSE: dict[str, Callable[[ReadTransaction, str], Any]] = {
 
 
 def get_license(request: PageRequest) -> License:
-    """The license that the page is about, by the number in its path. Raises ``UnknownLicense``."""
+    """The license in the address. Raises ``UnknownLicense``."""
     license_id = request.path_params["id"]
     found = request.ask(lambda tx: license_details.get_license(tx, license_id))
     if found is None:
@@ -52,54 +52,54 @@ def get_license(request: PageRequest) -> License:
 
 
 def new_texts(key: str) -> dict[str, str]:
-    """What a form for a new license shows first."""
+    """The texts in the form for a new license."""
     return {name: "" for name in FIELDS} | {"key": key, "status": "active"}
 
 
 def texts_of(license: License) -> dict[str, str]:
-    """What a form shows of a license; of its key, nothing."""
-    texts = {name: _written(getattr(license, name)) for name in FIELDS}
+    """The texts in the form for a license; its key is not shown."""
+    texts = {name: _to_text(getattr(license, name)) for name in FIELDS}
     texts |= {"key": "", "status": Status(license.status).name.lower()}
     if license.expires_at is not None:
-        # Once there is an end, days after the first activation say nothing.
+        # Once the expiry is known, days from the first activation have no meaning.
         texts["valid_for_days"] = ""
     return texts
 
 
 def sent_texts(form: Form) -> dict[str, str]:
-    """What was typed."""
+    """The texts that were sent."""
     return {name: form.get(name, "") for name in FIELDS}
 
 
 def changed_names(form: Form) -> set[str]:
-    """Which fields are not as they were shown: only these are changed, for somebody else may have changed the
-    others meanwhile.
+    """The fields that differ from what the form showed. Only these are changed: another user may have changed
+    the others meanwhile.
     """
     return {name for name in FIELDS if form.get(name, "") != form.get(_BEFORE + name, "")}
 
 
 def parse(
-    tx: ReadTransaction, texts: Mapping[str, str], *, needed: Collection[str] = ()
+    tx: ReadTransaction, texts: Mapping[str, str], *, required: Collection[str] = ()
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The values of the fields, and what is wrong with those that have none, by name; ``needed`` must not be
+    """The values of the fields, and messages about wrong ones, by name; fields in ``required`` must not be
     empty.
     """
     values: dict[str, Any] = {}
-    errors = {name: _NEEDED[name] for name in needed if not texts[name]}
+    errors = {name: _REQUIRED[name] for name in required if not texts[name]}
     for name, text in texts.items():
         try:
-            values[name] = _PARSE[name](tx, text) if text else None
+            values[name] = _PARSERS[name](tx, text) if text else None
         except Refusal as refusal:
             errors[name] = message_for(refusal).sentence
         except ValueError as reason:
             errors[name] = f"It {reason}."
     if values.get("expires_at") is not None and values.get("valid_for_days") is not None:
-        errors["valid_for_days"] = _TWO_ENDS
+        errors["valid_for_days"] = _TWO_EXPIRIES
     return values, errors
 
 
 def parse_positive(text: str) -> int:
-    """A number of days or places, from 1. Raises ``ValueError``."""
+    """A positive number of days or places. Raises ``ValueError``."""
     number = parsing.parse_limit(text) if text else None
     if number is None:
         raise ValueError(f"must be an integer from 1 to {parsing.MAX_COUNT}")
@@ -107,8 +107,8 @@ def parse_positive(text: str) -> int:
 
 
 def changes_of(values: Mapping[str, Any], changed: set[str]) -> dict[str, Any]:
-    """What an update is to change: the fields that are not as they were shown. A new end takes the days after
-    the first activation away, and an empty key is the old one.
+    """The values to update. A new expiry removes the days from the first activation; an empty key is not
+    changed.
     """
     changes = {name: values[name] for name in changed if name != "key" or values["key"] is not None}
     if "expires_at" in changes:
@@ -116,7 +116,7 @@ def changes_of(values: Mapping[str, Any], changed: set[str]) -> dict[str, Any]:
     return changes
 
 
-def _written(value: object) -> str:
+def _to_text(value: object) -> str:
     if value is None:
         return ""
     return str(value)[:19]

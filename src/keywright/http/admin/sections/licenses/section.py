@@ -1,4 +1,4 @@
-"""Licenses: the list, what somebody looks for in it, and the page of one license with its history."""
+"""Licenses: the list and its search, and the page of one license with its history."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -7,12 +7,13 @@ from starlette.responses import Response
 
 from keywright.core.errors import UnknownLicense
 from keywright.db import ReadTransaction
-from keywright.http.admin import event_text as happenings
-from keywright.http.admin.sections.licenses import filter as licenses_filter
-from keywright.http.admin.sections.licenses.bulk import OFFERED, Bulk
+from keywright.http.admin import event_text
+from keywright.http.admin.sections.licenses import filter as license_filter
+from keywright.http.admin.sections.licenses.bulk import OPERATIONS, Bulk
 from keywright.http.admin.sections.licenses.changes import Changes
-from keywright.http.admin.sections.licenses.filter import USUAL_DAYS, Filter, Names
+from keywright.http.admin.sections.licenses.filter import EXPIRY_DAYS, Filter, Names
 from keywright.http.admin.sections.licenses.forms import get_license
+from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
@@ -25,23 +26,23 @@ from keywright.search.license_pages import Page
 from keywright.search.projector import Lag
 from keywright.search.query_parser import Interpretation
 
-#: How many licenses, events, and licenses of something that was looked for are on a page.
-_PER_PAGE = 50
-_MOST_POSSIBLE = 5
+_PAGE_SIZE = 50
+#: How many licenses are shown for each interpretation of a search text.
+_MAX_MATCHES = 5
 
 
-class Listed(NamedTuple):
-    """A page of the list, and what is said around it."""
+class LicenseList(NamedTuple):
+    """A page of the list."""
 
-    asked: Filter
+    filter: Filter
     page: Page
     names: Names
-    offered: Names
+    suggestions: Names
     lag: Lag
 
 
-class Possible(NamedTuple):
-    """What a typed text may mean: its first licenses, and where all of them are."""
+class Matches(NamedTuple):
+    """The first licenses for one interpretation of a search text, and the filter that shows all of them."""
 
     kind: str
     licenses: tuple[License, ...]
@@ -50,7 +51,7 @@ class Possible(NamedTuple):
 
 
 class Licenses(Bulk, Changes, Section):
-    """The licenses, and all that can be done with them."""
+    """The licenses, and everything that can be done with them."""
 
     label = "Licenses"
     path = "/licenses"
@@ -58,43 +59,43 @@ class Licenses(Bulk, Changes, Section):
     right = Right.LOOK
 
     @page("")
-    def browse(self, request: PageRequest) -> Response:
-        """The list, narrowed to what the address asks for."""
-        listed = request.ask(lambda tx: _list(tx, request))
+    def list_page(self, request: PageRequest) -> Response:
+        """The list, with the filter in the address."""
+        data = request.ask(lambda tx: _read_list(tx, request))
         return request.render(
             "licenses/list.html",
-            status=422 if listed.asked.errors else 200,
-            **listed._asdict(),
-            chips=listed.asked.chips(listed.names),
+            status=422 if data.filter.errors else 200,
+            **data._asdict(),
+            chips=data.filter.chips(data.names),
             status_options=[(one.name.lower(), one.name.capitalize()) for one in Status],
-            expiring_options=_expiring_options(listed.asked),
-            chosen=_chosen(listed.asked),
-            whats_offered=OFFERED,
+            expiring_options=_expiring_options(data.filter),
+            chosen=_chosen_options(data.filter),
+            operations=OPERATIONS,
         )
 
     @page("/search", methods=("POST",))
     def search(self, request: PageRequest) -> Response:
-        """Go to the license, or to the list, that somebody looks for."""
+        """Go to the license, or to the list, that matches the text."""
         text = request.form.get("text", "")
         if not text:
             return request.redirect("/licenses")
-        possible, names, lag = request.ask(lambda tx: _look_for(tx, request, request.form.raw("text")))
-        numbers = {license.id for one in possible for license in one.licenses}
-        if len(numbers) == 1 and not any(one.has_more for one in possible):
-            return request.redirect(f"/licenses/{numbers.pop()}")
-        if len(possible) == 1:
-            return request.redirect(licenses_filter.path_of(possible[0].texts))
-        return request.render("licenses/found.html", text=text, possible=possible, names=names, lag=lag)
+        matches, names, lag = request.ask(lambda tx: _find_matches(tx, request, request.form.raw("text")))
+        ids = {license.id for one in matches for license in one.licenses}
+        if len(ids) == 1 and not any(one.has_more for one in matches):
+            return request.redirect(f"/licenses/{ids.pop()}")
+        if len(matches) == 1:
+            return request.redirect(license_filter.path_of(matches[0].texts))
+        return request.render("licenses/found.html", text=text, matches=matches, names=names, lag=lag)
 
     @page("/{id:number}")
     def show(self, request: PageRequest) -> Response:
         """A license with its activations."""
-        found, names = request.ask(lambda tx: _details(tx, request.path_params["id"]))
-        return request.render("licenses/show.html", license=found.license, found=found, names=names)
+        details, names = request.ask(lambda tx: _get_details(tx, request.path_params["id"]))
+        return request.render("licenses/show.html", license=details.license, details=details, names=names)
 
     @page("/{id:number}/key", methods=("POST",), right=Right.CHANGE)
     def show_key(self, request: PageRequest) -> Response:
-        """The whole key; that somebody looked at it is an event."""
+        """The whole key, after the event is recorded."""
         license = get_license(request)
         shown: License = request.change(ShowKey(context=request.context, license=license.id))
         if request.is_from_script:
@@ -103,57 +104,56 @@ class Licenses(Bulk, Changes, Section):
 
     @page("/{id:number}/history")
     def history(self, request: PageRequest) -> Response:
-        """What happened to a license, latest first."""
-        told = request.ask(lambda tx: _tell_history(tx, request))
-        return request.render("licenses/history.html", is_later=_number_before(request) is not None, **told)
+        """The events of a license, newest first."""
+        return request.render("licenses/history.html", **request.ask(lambda tx: _read_history(tx, request)))
 
 
-def _number_before(request: PageRequest) -> int | None:
-    """Before which event a page of the history begins."""
-    text = request.query.get("before", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
-
-
-def _tell_history(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
-    details, _ = _details(tx, request.path_params["id"])
-    page = event_pages.list_events(
-        tx, license_id=details.license.id, before_id=_number_before(request), limit=_PER_PAGE
+def _read_history(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
+    details, _ = _get_details(tx, request.path_params["id"])
+    before_id = parse_number(request.query.get("before", ""))
+    records = event_pages.list_events(
+        tx, license_id=details.license.id, before_id=before_id, limit=_PAGE_SIZE
     )
-    names = happenings.find_names(tx, [one.event for one in page.events])
+    names = event_text.find_names(tx, [one.event for one in records.events])
     labels = {one.id: one.label or f"{one.token[:8]}…" for one in details.activations}
-    told = [
-        (happenings.tell(one, names, request.user), labels.get(one.event.activation_id or 0, ""))
-        for one in page.events
+    events = [
+        (event_text.to_view(one, names, request.user), labels.get(one.event.activation_id or 0, ""))
+        for one in records.events
     ]
-    return {"license": details.license, "told": told, "before_id": page.before_id}
+    return {
+        "license": details.license,
+        "events": events,
+        "is_first": before_id is None,
+        "before_id": records.before_id,
+    }
 
 
-def _list(tx: ReadTransaction, request: PageRequest) -> Listed:
-    asked = licenses_filter.read(tx, request.query)
-    if asked.errors:
+def _read_list(tx: ReadTransaction, request: PageRequest) -> LicenseList:
+    filter_ = license_filter.read(tx, request.query)
+    if filter_.errors:
         found = Page((), None, None, None, total_is_least=False, is_incomplete=False)
     else:
         found = license_pages.find_page(
             tx,
-            asked.search,
+            filter_.search,
             cursor=request.query.get("cursor"),
-            limit=_PER_PAGE,
+            limit=_PAGE_SIZE,
             now=request.now,
-            by_status=_by_status(tx, request, asked.search),
+            by_status=_by_status(tx, request, filter_.search),
         )
-    names = licenses_filter.names_of(tx, found.licenses, asked.search)
-    return Listed(asked, found, names, licenses_filter.offered_names(tx), projector.lag(tx))
+    names = license_filter.find_names(tx, found.licenses, filter_.search)
+    return LicenseList(filter_, found, names, license_filter.suggest(tx), projector.lag(tx))
 
 
-def _expiring_options(asked: Filter) -> list[tuple[str, str]]:
-    within = asked.search.expiring_within_days
-    days = sorted({*USUAL_DAYS} if within is None else {*USUAL_DAYS, within})
-    return [("", "Any"), *((str(one), licenses_filter.in_days(one)) for one in days)]
+def _expiring_options(filter_: Filter) -> list[tuple[str, str]]:
+    within = filter_.search.expiring_within_days
+    days = sorted({*EXPIRY_DAYS} if within is None else {*EXPIRY_DAYS, within})
+    return [("", "Any"), *((str(one), license_filter.days_text(one)) for one in days)]
 
 
-def _chosen(asked: Filter) -> Mapping[str, str]:
-    """The texts of the filter as the choices have them, however the address says it: ``3`` is ``active``."""
-    search, chosen = asked.search, dict(asked.texts)
+def _chosen_options(filter_: Filter) -> Mapping[str, str]:
+    """The texts of the filter as its choices spell them: ``active`` where the address says ``3``."""
+    search, chosen = filter_.search, dict(filter_.texts)
     if search.status is not None:
         chosen["status"] = Status(search.status).name.lower()
     if search.expiring_within_days is not None:
@@ -162,27 +162,33 @@ def _chosen(asked: Filter) -> Mapping[str, str]:
 
 
 def _by_status(tx: ReadTransaction, request: PageRequest, search: Search) -> Mapping[int, int] | None:
-    """Counts of all licenses, where they can be a total."""
-    rest = (search.product_id, search.order_id, search.customer_id, search.expiring_within_days, search.term)
-    if any(one is not None for one in rest) or search.is_full or search.is_unused:
+    """The counts of all licenses, if nothing but the status is filtered."""
+    others = (
+        search.product_id,
+        search.order_id,
+        search.customer_id,
+        search.expiring_within_days,
+        search.term,
+    )
+    if any(one is not None for one in others) or search.is_full or search.is_unused:
         return None
     return request.site.figures.get(tx, request.now).by_status
 
 
-def _look_for(tx: ReadTransaction, request: PageRequest, text: str) -> tuple[list[Possible], Names, Lag]:
-    possible = [_possible(tx, request, one) for one in query_parser.interpret(tx, text)]
-    licenses = [license for one in possible for license in one.licenses]
-    return possible, licenses_filter.names_of(tx, licenses), projector.lag(tx)
+def _find_matches(tx: ReadTransaction, request: PageRequest, text: str) -> tuple[list[Matches], Names, Lag]:
+    matches = [_match(tx, request, one) for one in query_parser.interpret(tx, text)]
+    licenses = [license for one in matches for license in one.licenses]
+    return matches, license_filter.find_names(tx, licenses), projector.lag(tx)
 
 
-def _possible(tx: ReadTransaction, request: PageRequest, meant: Interpretation) -> Possible:
-    found = license_pages.find_page(tx, meant.search, cursor=None, limit=_MOST_POSSIBLE, now=request.now)
-    texts = licenses_filter.texts_of(tx, meant) if meant.search.license_id is None else {}
-    return Possible(meant.kind, found.licenses, found.next is not None, texts)
+def _match(tx: ReadTransaction, request: PageRequest, meaning: Interpretation) -> Matches:
+    found = license_pages.find_page(tx, meaning.search, cursor=None, limit=_MAX_MATCHES, now=request.now)
+    texts = license_filter.texts_of(tx, meaning) if meaning.search.license_id is None else {}
+    return Matches(meaning.kind, found.licenses, found.next is not None, texts)
 
 
-def _details(tx: ReadTransaction, license_id: int) -> tuple[LicenseDetails, Names]:
-    found = license_details.get_license(tx, license_id)
-    if found is None:
+def _get_details(tx: ReadTransaction, license_id: int) -> tuple[LicenseDetails, Names]:
+    details = license_details.get_license(tx, license_id)
+    if details is None:
         raise UnknownLicense(str(license_id))
-    return found, licenses_filter.names_of(tx, [found.license])
+    return details, license_filter.find_names(tx, [details.license])

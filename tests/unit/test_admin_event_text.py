@@ -7,32 +7,33 @@ from pathlib import Path
 import pytest
 
 import keywright
-from keywright.http.admin.event_changes import Difference
-from keywright.http.admin.event_text import EVENTS, Names, _numbers_of, actor_in_words, in_words, tell
+from keywright.http.admin.event_changes import FieldChange
+from keywright.http.admin.event_text import EVENTS, EventNames, _numbers_of, describe, describe_actor, to_view
 from keywright.identity.model import Role
 from keywright.jobs.model import JobState
 from keywright.search.store import EventRecord
 from tests.makers import a_user, an_event
 
-NAMES = Names(users={1: "ada"}, api_keys={3: "shop"}, products={7: "Lumen"}, customers={8: "Larch Street"})
-_WRITTEN = re.compile(
-    r'(?:record_event|record_license_event|Event|_note|RecordEvent)\([^)]*?"([a-z_]+\.[a-z_]+)"', re.DOTALL
+NAMES = EventNames(
+    users={1: "ada"}, api_keys={3: "shop"}, products={7: "Lumen"}, customers={8: "Larch Street"}
+)
+_RECORDED = re.compile(
+    r'(?:record_event|record_license_event|Event|_record)\([^)]*?"([a-z_]+\.[a-z_]+)"', re.DOTALL
 )
 _KNOWN = {name for named in EVENTS.values() for name in named}
 
 
-def test_everything_that_is_written_down_has_words() -> None:
-    """Wherever in the program it is."""
+def test_every_event_of_the_program_has_a_text() -> None:
     sources = Path(keywright.__file__).parent.rglob("*.py")
-    found = {name for path in sources for name in _WRITTEN.findall(path.read_text(encoding="utf-8"))}
+    found = {name for path in sources for name in _RECORDED.findall(path.read_text(encoding="utf-8"))}
     assert {"license.created", "user.signed_in", "backup.made", "license.recounted"} <= found
     ends = {f"job.{state}" for state in JobState} - {"job.waiting", "job.running"}
     assert (found | ends) <= _KNOWN
 
 
 @pytest.mark.parametrize("name", sorted(_KNOWN))
-def test_words_are_whole_without_details(name: str) -> None:
-    words = in_words(an_event(name=name))
+def test_a_text_is_complete_without_details(name: str) -> None:
+    words = describe(an_event(name=name))
     assert words[0].isupper()
     assert not words.endswith((":", " "))
     assert "{" not in words
@@ -42,7 +43,7 @@ def test_words_are_whole_without_details(name: str) -> None:
     ("name", "details", "words"),
     [
         ("license.activated", None, "License activated"),
-        ("license.deactivated", {"others": 1500}, "License deactivated: 1,500 places more"),
+        ("license.deactivated", {"others": 1500}, "License deactivated: 1,500 more places"),
         ("license.deleted", {"key": "…WXYZ", "times_activated": 2}, "License …WXYZ deleted"),
         ("user.created", {"user_id": 2, "user": "bob", "role": "support"}, "User bob created: support"),
         ("user.sign_in_refused", None, "Sign-in refused: an unknown name"),
@@ -61,8 +62,10 @@ def test_words_are_whole_without_details(name: str) -> None:
         ("of.tomorrow", {"x": 1}, "of.tomorrow"),
     ],
 )
-def test_an_event_is_said_in_a_few_words(name: str, details: dict[str, object] | None, words: str) -> None:
-    assert in_words(an_event(name=name, details=details), NAMES) == words
+def test_an_event_is_described_in_a_few_words(
+    name: str, details: dict[str, object] | None, words: str
+) -> None:
+    assert describe(an_event(name=name, details=details), NAMES) == words
 
 
 @pytest.mark.parametrize(
@@ -75,16 +78,16 @@ def test_an_event_is_said_in_a_few_words(name: str, details: dict[str, object] |
         ("cli:root", "root at the terminal"),
         ("program", "a program"),
         ("keywright", "Keywright itself"),
-        ("visitor", "somebody not signed in"),
+        ("visitor", "a visitor not signed in"),
         ("user:x", "user:x"),
         ("", ""),
     ],
 )
-def test_it_is_said_who_did_it(actor: str, words: str) -> None:
-    assert actor_in_words(actor, NAMES) == words
+def test_an_actor_is_described_by_name(actor: str, words: str) -> None:
+    assert describe_actor(actor, NAMES) == words
 
 
-def test_what_changed_is_shown_as_it_was_and_as_it_is() -> None:
+def test_a_change_is_shown_with_the_values_before_and_after() -> None:
     details = {
         "status": [3, 5],
         "times_activated_max": [None, 1000],
@@ -94,28 +97,28 @@ def test_what_changed_is_shown_as_it_was_and_as_it_is() -> None:
         "order_id": [1, None],
         "something_new": ["a", "b"],
     }
-    told = tell(EventRecord(4, an_event(name="license.updated", details=details)), NAMES)
-    assert told.differences == (
-        Difference("Status", "active", "disabled"),
-        Difference("Limit", "no limit", "1,000"),
-        Difference("Expires", "never", datetime(2026, 1, 15, 12, 30, 45, tzinfo=UTC)),
-        Difference("Product", "none", "Lumen (7)"),
-        Difference("Customer", "Larch Street (8)", "9"),
-        Difference("Order", "1", "none"),
-        Difference("Something new", "a", "b"),
+    view = to_view(EventRecord(4, an_event(name="license.updated", details=details)), NAMES)
+    assert view.changes == (
+        FieldChange("Status", "active", "disabled"),
+        FieldChange("Limit", "no limit", "1,000"),
+        FieldChange("Expires", "never", datetime(2026, 1, 15, 12, 30, 45, tzinfo=UTC)),
+        FieldChange("Product", "none", "Lumen (7)"),
+        FieldChange("Customer", "Larch Street (8)", "9"),
+        FieldChange("Order", "1", "none"),
+        FieldChange("Something new", "a", "b"),
     )
-    assert (told.id, told.license_id, told.text) == (4, 1, "License changed")
+    assert (view.id, view.license_id, view.text) == (4, 1, "License changed")
 
 
-def test_the_number_nought_may_have_a_name_like_any_other() -> None:
+def test_the_number_0_can_have_a_name() -> None:
     details = {"product_id": [0, 7], "customer_id": [None, 0]}
     event = an_event(name="license.updated", details=details)
     assert _numbers_of([event], "product_id") == {0, 7}
     assert _numbers_of([event], "customer_id") == {0}
-    told = tell(EventRecord(4, event), Names(products={0: "The first"}, customers={0: "Ourselves"}))
-    assert told.differences == (
-        Difference("Product", "The first (0)", "7"),
-        Difference("Customer", "none", "Ourselves (0)"),
+    view = to_view(EventRecord(4, event), EventNames(products={0: "The first"}, customers={0: "Ourselves"}))
+    assert view.changes == (
+        FieldChange("Product", "The first (0)", "7"),
+        FieldChange("Customer", "none", "Ourselves (0)"),
     )
 
 
@@ -124,22 +127,22 @@ def test_the_number_nought_may_have_a_name_like_any_other() -> None:
     ("actor", "is_colleague"),
     [("user:2", True), ("visitor", True), ("program", False), ("api_key:3", False), ("cli:root", False)],
 )
-def test_where_colleagues_are_is_told_to_administrators_only(
+def test_only_administrators_see_the_addresses_of_colleagues(
     role: Role, actor: str, *, is_colleague: bool
 ) -> None:
     record = EventRecord(4, an_event(actor=actor, ip_address="192.0.2.1"))
-    told = tell(record, NAMES, a_user(role=role))
+    view = to_view(record, NAMES, a_user(role=role))
     is_hidden = is_colleague and role is not Role.ADMINISTRATOR
-    assert told.address == ("" if is_hidden else "192.0.2.1")
-    assert told.actor == actor_in_words(actor, NAMES)
-    assert tell(record, NAMES).address == "192.0.2.1"
+    assert view.address == ("" if is_hidden else "192.0.2.1")
+    assert view.actor == describe_actor(actor, NAMES)
+    assert to_view(record, NAMES).address == "192.0.2.1"
 
 
-def test_of_a_password_is_said_only_that_it_is_new() -> None:
+def test_a_password_change_shows_no_password() -> None:
     details = {"user_id": 2, "user": "bob", "is_disabled": [False, True], "is_password_new": True}
-    told = tell(EventRecord(4, an_event(name="user.changed", license_id=0, details=details)))
-    assert told.differences == (
-        Difference("Disabled", "no", "yes"),
-        Difference("Password", "the old one", "a new one"),
+    view = to_view(EventRecord(4, an_event(name="user.changed", license_id=0, details=details)))
+    assert view.changes == (
+        FieldChange("Disabled", "no", "yes"),
+        FieldChange("Password", "the old one", "a new one"),
     )
-    assert told.license_id is None
+    assert view.license_id is None

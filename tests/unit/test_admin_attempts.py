@@ -1,15 +1,15 @@
-"""Attempts to sign in are counted for the address, for the network around it, and for the name."""
+"""Sign-ins are counted for the address, for the network around it, and for the name."""
 
 from collections.abc import Iterable
 
 import pytest
 
 from keywright.core.errors import RateLimited
-from keywright.http.pages.attempts import AT_SIGN_IN, Attempts, sources_of
+from keywright.http.pages.attempts import SIGN_IN_LIMITS, Attempts, sources_of
 
 
-def wrong(attempts: Attempts, sources: Iterable[dict[str, str]]) -> int:
-    """How many of these wrong passwords are looked at."""
+def count_allowed(attempts: Attempts, sources: Iterable[dict[str, str]]) -> int:
+    """How many of these wrong passwords are checked."""
     allowed = 0
     for one in sources:
         try:
@@ -36,23 +36,23 @@ def wrong(attempts: Attempts, sources: Iterable[dict[str, str]]) -> int:
 )
 def test_changing_the_address_within_a_network_does_not_help(address: str, allowed: int) -> None:
     sources = [sources_of(address.format(n=number), f"name {number}") for number in range(100)]
-    assert wrong(Attempts(**AT_SIGN_IN), sources) == allowed
+    assert count_allowed(Attempts(**SIGN_IN_LIMITS), sources) == allowed
 
 
-def test_a_name_counts_whatever_its_case_and_wherever_it_is_tried() -> None:
+def test_a_name_counts_in_any_case_and_from_any_address() -> None:
     sources = [sources_of(f"192.0.{number}.1", ("ADA", "ada")[number % 2]) for number in range(100)]
-    assert wrong(Attempts(**AT_SIGN_IN), sources) == 20
+    assert count_allowed(Attempts(**SIGN_IN_LIMITS), sources) == 20
 
 
 def test_an_attempt_that_one_limit_refuses_costs_nothing_elsewhere() -> None:
-    attempts = Attempts(**AT_SIGN_IN)
-    wrong(attempts, [sources_of(f"192.0.{number}.1", "ada") for number in range(20)])
-    assert wrong(attempts, [sources_of("198.51.100.1", "ada")] * 50) == 0
-    assert wrong(attempts, [sources_of("198.51.100.1", "bob")] * 50) == 10
+    attempts = Attempts(**SIGN_IN_LIMITS)
+    count_allowed(attempts, [sources_of(f"192.0.{number}.1", "ada") for number in range(20)])
+    assert count_allowed(attempts, [sources_of("198.51.100.1", "ada")] * 50) == 0
+    assert count_allowed(attempts, [sources_of("198.51.100.1", "bob")] * 50) == 10
 
 
 def test_a_right_password_costs_nothing() -> None:
-    attempts, source = Attempts(**AT_SIGN_IN), sources_of("192.0.2.1", "ada")
+    attempts, source = Attempts(**SIGN_IN_LIMITS), sources_of("192.0.2.1", "ada")
     for _ in range(100):
         attempts.begin(source)
-        attempts.give_back(source)
+        attempts.undo(source)

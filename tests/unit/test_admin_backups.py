@@ -1,0 +1,74 @@
+"""Backups are the files with their names in the folder of backups, and no others."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from keywright.core.errors import NoSuchAddress
+from keywright.http.admin.backups import Backups, read_chunks
+from tests.makers import NOW
+
+
+def test_backups_are_the_files_of_their_names(tmp_path: Path) -> None:
+    backups = Backups(tmp_path / "backups")
+    assert backups.all() == []
+    assert backups.unfinished_size() == 0
+    path = backups.prepare(NOW)
+    assert path == tmp_path / "backups" / "keywright-20260115-123045.tar"
+    path.write_bytes(b"x" * 3_000_000)
+    os.utime(path, (NOW.timestamp(), NOW.timestamp()))
+    (tmp_path / "backups" / "keywright-20250101-000000.tar").write_bytes(b"older")
+    (tmp_path / "backups" / "keywright-copy.tar").write_bytes(b"")
+    (tmp_path / "backups" / ".keywright-1").mkdir()
+    (tmp_path / "backups" / ".keywright-1" / "payload").write_bytes(b"12345")
+    assert [one.name for one in backups.all()] == [path.name, "keywright-20250101-000000.tar"]
+    assert backups.all()[0][1:] == (3_000_000, NOW, None)
+    assert backups.unfinished_size() == 5
+    assert backups.find(path.name) == path
+    assert [len(one) for one in read_chunks(path)] == [1 << 20, 1 << 20, 3_000_000 - (2 << 20)]
+
+
+def test_copies_of_the_database_are_the_files_of_their_names(tmp_path: Path) -> None:
+    database = tmp_path / "our.data" / "a.b (1).db"
+    copies = Backups(tmp_path / "backups", database)
+    assert copies.all() == []
+    folder = copies.folder_of_copies
+    assert folder == database.parent / "backups"
+    folder.mkdir(parents=True)
+    names = [f"a.b (1)-schema-{one}-2026011{one[-1]}T000000Z.db" for one in ("0001", "0002")]
+    for name in [*names, "a.b (1)-schema-0003.db", "aXb (1)-schema-0001-20260111T000000Z.db", "a.b (1).db"]:
+        (folder / name).write_bytes(b"x")
+    (folder / "a.b (1)-schema-0003-20260113T000000Z.db").mkdir()
+    assert [(one.name, one.schema) for one in copies.all()] == [(names[1], "0002"), (names[0], "0001")]
+    assert copies.find(names[0]) == folder / names[0]
+    for name in ("a.b (1).db", "../a.b (1).db", "a.b (1)-schema-0003-20260113T000000Z.db"):
+        with pytest.raises(NoSuchAddress):
+            copies.find(name)
+    # The database may be anywhere, and not all there is beside it is ours.
+    assert Backups(tmp_path / "backups").all() == []
+
+
+def test_backups_and_copies_are_listed_by_when_they_were_made(tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    names = [
+        "keywright-20260301-000000.tar",
+        "keywright-schema-0002-20260201T000000Z.db",
+        "keywright-20260101-000000.tar",
+    ]
+    for name in names:
+        (folder / name).touch()
+    assert [one.name for one in Backups(folder, tmp_path / "keywright.db").all()] == names
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", "../secret", "keywright-copy.tar", "keywright-20260101-000000.tar"]
+)
+def test_nothing_else_is_a_backup(tmp_path: Path, name: str) -> None:
+    (tmp_path / "secret").write_text("mine")
+    backups = Backups(tmp_path / "backups")
+    backups.prepare(NOW)
+    (tmp_path / "backups" / "keywright-copy.tar").write_bytes(b"")
+    with pytest.raises(NoSuchAddress):
+        backups.find(name)
