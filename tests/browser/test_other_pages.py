@@ -123,7 +123,7 @@ def test_licenses_are_made_and_the_page_can_be_left(signed_in: SignedIn, generat
     page = signed_in("bob").page
     page.goto("/admin/generators")
     expect(page.get_by_role("link", name="New generator")).to_have_count(0)
-    page.get_by_role("link", name=f"Make licenses with {generator}").first.click()
+    page.get_by_role("link", name=f"Generate licenses with {generator}").first.click()
     page.get_by_label("Number of licenses").fill("120")
     page.get_by_label("Order").fill("8812")
     page.get_by_role("button", name="Generate", exact=True).click()
@@ -166,7 +166,7 @@ def test_numbers_get_names(signed_in: SignedIn, axe: Axe) -> None:
     page = signed_in("bob").page
     page.goto("/admin/names")
     page.get_by_role("navigation", name="Views").get_by_role("link", name="Customers").click()
-    page.get_by_role("link", name="Name a customer").click()
+    page.get_by_role("link", name="Add name").click()
     page.get_by_label("Number").fill("4711")
     page.get_by_label("Name").fill("Larch Street Clinic")
     page.get_by_role("button", name="Save").click()

@@ -40,7 +40,7 @@ def a_license(server: RunningServer, key: str) -> None:
 
 
 def wait_for_old_figures(page: Page) -> None:
-    while page.get_by_text("are being counted anew").count() == 0:
+    while page.get_by_text("a new count is running").count() == 0:
         page.goto("/admin/overview")
 
 
@@ -67,4 +67,4 @@ def test_old_figures_become_new_ones_without_a_word_until_then(
         expect(page.locator("#content [aria-live], #content [role=status]")).to_have_count(0)
         may_count.touch()
         expect(total).to_contain_text("2")
-        expect(page.get_by_text("are being counted anew")).to_have_count(0)
+        expect(page.get_by_text("a new count is running")).to_have_count(0)

