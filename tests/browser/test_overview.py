@@ -27,7 +27,7 @@ _WATCH = """() => {
 @pytest.fixture
 def slow(tmp_path: Path) -> Iterator[RunningServer]:
     """A server that counts while there is a file for it."""
-    program = admin_altered.altered(admin_altered.counts_when_told)
+    program = admin_altered.altered(admin_altered.count_when_told)
     (tmp_path / admin_altered.MAY_COUNT).touch()
     with running(tmp_path / "data", program=program) as server:
         make_users(server)

@@ -1,5 +1,5 @@
-"""Keywright with something altered, so that a test can meet what is rare otherwise: run as a program, it
-takes the name of what is altered, and then what ``keywright`` takes.
+"""Keywright with one part altered, for tests of what is rare otherwise. As a program, it takes the name of an
+alteration and then the arguments of ``keywright``.
 """
 
 import sys
@@ -21,34 +21,35 @@ from keywright.search import license_pages, projector, scan, statistics
 
 MAY_COUNT = "may-count"
 
-# What is altered in them is theirs alone to know.
-_figures: Any = statistics
-_finding: Any = license_pages
-_following: Any = projector
-_hunting: Any = scan
-_path: Any = Path
-_runner: Any = Runner
+
+def _replace(owner: object, name: str, value: object) -> None:
+    """Replace an attribute; raises ``AttributeError`` if it does not exist."""
+    getattr(owner, name)
+    setattr(owner, name, value)
 
 
-def looks_once() -> None:
-    """A search is over after its first step, which is so short that a few licenses are enough for that."""
-    _hunting.MAX_COUNTED, _hunting._SHORTEST_STEP = 0, 5
-    _finding.find_page.__kwdefaults__["budget"] = 0.0
+def search_in_one_step() -> None:
+    """A search ends after its first step, which is so short that a few licenses are too many for it."""
+    _replace(scan, "MAX_COUNTED", 0)
+    _replace(scan, "_SHORTEST_STEP", 5)
+    defaults: Any = license_pages.find_page.__kwdefaults__
+    assert "budget" in defaults
+    defaults["budget"] = 0.0
 
 
-def never_begins_to_follow() -> None:
-    """Nothing of what there is can be searched for."""
-    _following._begin = lambda *_: 0
+def never_begin_to_project() -> None:
+    """No license and no activation gets search terms."""
+    _replace(projector, "_begin", lambda *_: 0)
 
 
-def follows_nothing_new() -> None:
-    """What happens cannot be searched for."""
-    _following._follow_events = lambda *_: 0
+def project_no_new_events() -> None:
+    """Search terms are not updated."""
+    _replace(projector, "_project_next_events", lambda *_: 0)
 
 
-def counts_when_told() -> None:
-    """Figures are old after five seconds, as few as they are; they are counted while there is a file
-    ``may-count`` where the server runs.
+def count_when_told() -> None:
+    """Figures are old after five seconds, and counted only while there is a file ``may-count`` in the
+    working directory of the server.
     """
     count, init = statistics.count_figures, statistics.RecentFigures.__init__
 
@@ -57,42 +58,42 @@ def counts_when_told() -> None:
             sleep(0.01)
         return count(tx, now)
 
-    def old_soon(self: statistics.RecentFigures, *_: Any, enqueue: Any, **__: Any) -> None:
+    def init_short_lived(self: statistics.RecentFigures, *_: Any, enqueue: Any, **__: Any) -> None:
         init(self, timedelta(seconds=5), few=-1, many=-1, enqueue=enqueue)
 
-    _figures.count_figures = count_figures
-    _figures.RecentFigures.__init__ = old_soon
+    _replace(statistics, "count_figures", count_figures)
+    _replace(statistics.RecentFigures, "__init__", init_short_lived)
 
 
-def writes_nothing_down() -> None:
-    """As if the database were gone whenever a page wants something written down."""
-    right = Runner.change
+def record_no_events() -> None:
+    """The database is unavailable whenever a page records an event."""
+    original = Runner.change
 
     def change(self: Runner, command: Command) -> Any:
         if isinstance(command, RecordEvent):
             raise StoreUnavailable("it is gone")
-        return right(self, command)
+        return original(self, command)
 
-    _runner.change = change
+    _replace(Runner, "change", change)
 
 
-def may_not_touch_backups() -> None:
-    """As if they were somebody else's."""
+def deny_access_to_backups() -> None:
+    """Backups belong to another user of the machine."""
     for name in ("open", "unlink"):
-        setattr(_path, name, _refusing(getattr(_path, name)))
+        _replace(Path, name, _deny(getattr(Path, name)))
 
 
-def _refusing(right: Callable[..., Any]) -> Callable[..., Any]:
+def _deny(original: Callable[..., Any]) -> Callable[..., Any]:
     def method(path: Path, *arguments: Any, **named: Any) -> Any:
         if path.suffix == ".tar":
             raise PermissionError(EACCES, strerror(EACCES), str(path))
-        return right(path, *arguments, **named)
+        return original(path, *arguments, **named)
 
     return method
 
 
 def altered(alteration: Callable[[], None]) -> list[str]:
-    """What to run in place of the command ``keywright``."""
+    """The program to run in place of ``keywright``."""
     return [sys.executable, "-P", __file__, alteration.__name__]
 
 

@@ -36,7 +36,7 @@ def hurried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
     """Bob where a search is over after one step. Two licenses of product 1 that are sold are older than all
     others of it, and one is newer; of product 2, the oldest is sold. Many others are sold, too.
     """
-    program = admin_altered.altered(admin_altered.looks_once)
+    program = admin_altered.altered(admin_altered.search_in_one_step)
     with running(tmp_path_factory.mktemp("hurried") / "data", program=program) as server:
         make_users(server)
         decide(server, *(_a_license(product, Status.SOLD) for product in (2, 1, 1)))
@@ -95,7 +95,7 @@ def test_only_a_search_that_has_come_to_its_end_says_that_nothing_matches(hurrie
 
 
 def test_a_list_says_since_when_it_does_not_know_what_happened(tmp_path: Path) -> None:
-    program = admin_altered.altered(admin_altered.follows_nothing_new)
+    program = admin_altered.altered(admin_altered.project_no_new_events)
     with running(tmp_path / "data", program=program) as server:
         follow(server)
         since = asked()["context"].now - timedelta(hours=1)
@@ -113,7 +113,7 @@ def test_a_list_says_since_when_it_does_not_know_what_happened(tmp_path: Path) -
 
 
 def test_a_list_says_how_much_of_the_past_can_be_searched(tmp_path: Path) -> None:
-    program = admin_altered.altered(admin_altered.never_begins_to_follow)
+    program = admin_altered.altered(admin_altered.never_begin_to_project)
     with running(tmp_path / "data", program=program) as server:
         make_users(server)
         make(server)

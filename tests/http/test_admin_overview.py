@@ -103,7 +103,7 @@ def test_who_was_refused_at_the_limit_is_shown(server: RunningServer, visitors: 
 
 
 def test_old_figures_say_of_when_they_are_until_others_are_counted(tmp_path: Path) -> None:
-    program, may_count = admin_altered.altered(admin_altered.counts_when_told), tmp_path / MAY_COUNT
+    program, may_count = admin_altered.altered(admin_altered.count_when_told), tmp_path / MAY_COUNT
     may_count.touch()
     with running(tmp_path / "data", program=program) as server, Visitor(server) as carol:
         make_users(server)

@@ -251,14 +251,14 @@ def ada_at_an_altered_server(
 
 
 def test_no_backup_is_gone_or_given_out_without_a_trace(tmp_path: Path) -> None:
-    with ada_at_an_altered_server(tmp_path / "data", admin_altered.writes_nothing_down) as (ada, file):
+    with ada_at_an_altered_server(tmp_path / "data", admin_altered.record_no_events) as (ada, file):
         for path in ("fetch", "delete"):
             assert ada.post(f"/system/backups/{file.name}/{path}").status_code == 503
         assert file.exists()
 
 
 def test_a_backup_that_cannot_be_read_or_deleted_is_said_and_stays(tmp_path: Path) -> None:
-    with ada_at_an_altered_server(tmp_path / "data", admin_altered.may_not_touch_backups) as (ada, file):
+    with ada_at_an_altered_server(tmp_path / "data", admin_altered.deny_access_to_backups) as (ada, file):
         name = file.name
         for path, words in (("fetch", "read"), ("delete", "deleted")):
             assert ada.post(f"/system/backups/{name}/{path}").headers["location"] == "/admin/system"
