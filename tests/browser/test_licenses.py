@@ -65,7 +65,7 @@ def test_a_license_is_made_shown_changed_and_deleted(
     page.get_by_label("Expires (UTC)").fill("2031-12-31")
     page.get_by_label("Product").fill("7")
     page.get_by_role("button", name="Create license").click()
-    expect(page.get_by_role("status").first).to_contain_text("The license is made")
+    expect(page.get_by_role("status").first).to_contain_text("The license is created")
     expect(page.get_by_text("Never activated")).to_be_visible()
     expect(page.get_by_text(_KEY)).to_have_count(0)
     check(page, axe, camera, "new")

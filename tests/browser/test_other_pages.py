@@ -97,9 +97,9 @@ def test_keys_are_shown_while_a_generator_is_described(signed_in: SignedIn, axe:
     expect(page.get_by_text("they have 50 bits, and need at least 64")).to_be_visible()
     axe.check(page)
     camera.take(page, "generator-weak")
-    page.get_by_label("Allow keys that could be guessed").check()
+    page.get_by_label("Allow keys that are easy to guess").check()
     page.get_by_role("button", name="Save").click()
-    said(page, "The generator A trial is made.")
+    said(page, "The generator A trial is created.")
     assert re.search(r"A trial\s+TRIAL-\w{5}-\w{5}\s+weak 50 bits", row(page, "A trial"))
     page.get_by_role("link", name="Edit A trial").click()
     page.get_by_label("Name").fill("Another trial")
@@ -170,13 +170,13 @@ def test_numbers_get_names(signed_in: SignedIn, axe: Axe) -> None:
     page.get_by_label("Number").fill("4711")
     page.get_by_label("Name").fill("Larch Street Clinic")
     page.get_by_role("button", name="Save").click()
-    said(page, "The customer 4711 is called Larch Street Clinic now.")
+    said(page, "The customer 4711 is now called Larch Street Clinic.")
     axe.check(page)
     page.get_by_role("link", name="Rename Larch Street Clinic").click()
     page.get_by_label("Name").fill("Larch Street Hospital")
     page.get_by_role("button", name="Save").click()
     page.get_by_role("link", name="Remove the name Larch Street Hospital").click()
-    page.get_by_role("button", name="Take it away").click()
+    page.get_by_role("button", name="Remove it").click()
     said(page, "The customer 4711 has no name now.")
 
 
@@ -197,7 +197,7 @@ def test_a_user_is_made_changed_and_disabled(
     for label in ("Password", "Repeat the password"):
         page.get_by_label(label, exact=True).fill(PASSWORD)
     page.get_by_role("button", name="Create user").click()
-    said(page, "The user erin is made.")
+    said(page, "The user erin is created.")
     sign_in(visitor.page, "erin")
     choose(page, "Support")
     page.get_by_role("button", name="Change role").click()
@@ -301,11 +301,11 @@ def test_what_the_doctor_finds_can_be_read(
     quoted = ",".join(f'"{one}"' for one in [*lines, verdict])
     (folder / "examination.json").write_text(
         '{"kind":"examination","state":"ended","started_at":"2026-01-15T12:30:45Z","status":1,'
-        f'"ended_at":"2026-01-15T12:30:46Z","lines":[{quoted}],"verdict":"{verdict}"}}'
+        f'"ended_at":"2026-01-15T12:30:46Z","lines":[{quoted}],"last_line":"{verdict}"}}'
     )
     (folder / "backup.json").write_text(
         '{"kind":"backup","state":"ended","started_at":"2026-01-15T12:30:45Z","status":1,'
-        '"ended_at":"2026-01-15T12:30:46Z","complaint":"there is not enough space in /var/lib/keywright."}'
+        '"ended_at":"2026-01-15T12:30:46Z","error_output":"there is not enough space in /var/lib/keywright."}'
     )
     ada.goto("/admin/system")
     expect(ada.locator("#repair")).to_contain_text("keywright doctor --repair --data-dir")
