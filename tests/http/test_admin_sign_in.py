@@ -177,7 +177,7 @@ def test_a_session_ends_when_nothing_happens(visitor: Visitor) -> None:
     assert not visitor.is_signed_in()
     answer = visitor.post("/account/password", password="x")
     assert answer.headers["location"] == "/admin/sign-in"
-    assert "What you sent was not done." in said(visitor.get("/sign-in"))
+    assert "Your session has expired" in said(visitor.get("/sign-in"))
 
 
 def test_a_session_ends_after_half_a_day_however_busy_it_is(visitor: Visitor) -> None:

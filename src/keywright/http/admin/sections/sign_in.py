@@ -34,7 +34,7 @@ _PAUSE = 0.1
 _OWN_PAGE = re.compile(rf"{BASE}(/[A-Za-z0-9_~-]+)*/?(\?[A-Za-z0-9_.~%&=+:,-]*)?")
 _WRONG = "The name or the password is wrong."
 _TOO_LATE = "That took too long, or your password was changed meanwhile. Sign in again."
-_SESSION_OVER = "Your session ended after a while without activity. What you sent was not done."
+_SESSION_OVER = "Your session has expired, so nothing was changed. Sign in, and send the form again."
 
 
 def redirect_to_sign_in(request: PageRequest) -> Response:
