@@ -10,12 +10,12 @@ from pathlib import Path
 
 from playwright.sync_api import Page, ViewportSize
 
+from keywright.cli.demo_data import fill
 from tests.browser.chromium import a_browser
 from tests.browser.people import make_users, opened, sign_in
 from tests.browser.watching import a_visitor
 from tests.server import running
 from tools.palette import with_palette
-from tools.plausible import fill
 
 OVERVIEW = Path(__file__).parent.parent / "docs" / "images" / "overview.png"
 #: The largest size of a picture in the documents, in bytes.

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
+from keywright.cli.demo_data import fill
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
 from tests.browser.chromium import a_browser
 from tests.browser.people import make_users, opened, sign_in
 from tests.browser.watching import Visitor, a_visitor
 from tests.server import RunningServer, running
-from tools.plausible import fill
 
 #: The folder for the pictures; without it, they are in the temporary folder of the test run.
 PICTURES = "TESTS_PICTURES"

@@ -93,7 +93,7 @@ def got(url: str) -> Any:
 
 
 def test_the_lines_that_the_demo_prints_can_be_pasted(nowhere: Keywright) -> None:
-    with serving(nowhere.data_dir, "--demo") as server:
+    with serving(nowhere.data_dir, "--demo=one") as server:
         activated, validated, deactivated, reactivated, listed = pasted(server.lines_to_type)
         status, log = server.stop()
     answers = (activated, validated, deactivated, reactivated, listed)
@@ -112,11 +112,11 @@ def test_the_lines_that_the_demo_prints_can_be_pasted(nowhere: Keywright) -> Non
 
 
 def test_the_demo_adds_its_data_once_and_finds_its_license_again(nowhere: Keywright) -> None:
-    with serving(nowhere.data_dir, "--demo") as server:
+    with serving(nowhere.data_dir, "--demo=one") as server:
         first = server.lines_to_type
         assert "cs_" in server.said
         server.stop()
-    with serving(nowhere.data_dir, "--demo") as server:
+    with serving(nowhere.data_dir, "--demo=one") as server:
         again = server.lines_to_type
         assert "cs_" not in server.said
         assert "was shown when it was made" in server.said
@@ -130,11 +130,31 @@ def test_the_demo_adds_its_data_once_and_finds_its_license_again(nowhere: Keywri
     assert len(nowhere.json("license", "list")) == 1
 
 
+def test_the_full_demo_sells_for_a_made_up_vendor_once(nowhere: Keywright) -> None:
+    def counts() -> list[int]:
+        return [len(nowhere.json(kind, "list")) for kind in ("license", "generator", "apikey")]
+
+    with serving(nowhere.data_dir, "--demo") as server:
+        (key,) = {
+            line.split("/validate/")[1].split("'")[0] for line in server.lines_to_type if "/validate/" in line
+        }
+        made = counts()
+        assert got(f"{server.api_url}/licenses/validate/{key}")["timesActivatedMax"] == 3
+        server.stop()
+    assert made[0] > 300
+    assert made[1:] == [5, 1]
+    nowhere("doctor")
+    with serving(nowhere.data_dir, "--demo") as server:
+        assert key in server.said
+        server.stop()
+    assert counts() == made
+
+
 def test_the_demo_adds_nothing_to_data_that_are_there_and_shows_no_other_license(
     keywright: Keywright,
 ) -> None:
     keywright("license", "create", "--key", "A-CUSTOMER-S-KEY")
-    with serving(keywright.data_dir, "--demo") as server:
+    with serving(keywright.data_dir, "--demo=one") as server:
         assert "A-CUSTOMER-S-KEY" not in server.said
         assert "What to type next" in server.said
         server.stop()
@@ -161,7 +181,7 @@ def test_without_demo_nothing_is_added_and_the_next_steps_work(nowhere: Keywrigh
 def test_the_lines_bring_an_api_key_where_one_is_required(nowhere: Keywright) -> None:
     nowhere("init")
     Path("strict.toml").write_text("require_api_key = true\n")
-    with serving(nowhere.data_dir, "--demo", "--config", "strict.toml") as server:
+    with serving(nowhere.data_dir, "--demo=one", "--config", "strict.toml") as server:
         assert [one["success"] for one in pasted(server.lines_to_type)] == [True] * 5
         server.stop()
 
@@ -201,7 +221,7 @@ def test_commands_and_server_work_on_the_same_data_until_control_c(keywright: Ke
 def test_a_taken_port_is_said_in_one_sentence_and_leaves_no_demo(nowhere: Keywright) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        done = run("serve", "--port", port, "--demo", "--data-dir", str(nowhere.data_dir))
+        done = run("serve", "--port", port, "--demo=one", "--data-dir", str(nowhere.data_dir))
     assert (done.status, done.out) == (1, "")
     assert done.err.startswith(f"Error: 127.0.0.1:{port} cannot be listened on: ")
     assert done.err.count("\n") == 1

@@ -6,8 +6,9 @@ from urllib.parse import quote
 
 from msgspec import structs
 
-from keywright.cli import output
+from keywright.cli import demo_data, output
 from keywright.cli.installation import Installation
+from keywright.cli.options import DemoKind
 from keywright.config import Settings, open_installation
 from keywright.db import run_read
 from keywright.identity.api_keys import new_secrets
@@ -38,8 +39,9 @@ class Demo:
     credentials: str | None = None
 
 
-def prepare(settings: Settings) -> Demo | None:
-    """Add an API key, a generator and a license to a database that has no licenses and no API keys.
+def prepare(settings: Settings, kind: DemoKind) -> Demo | None:
+    """Add an API key, a generator and a license to a database that has no licenses and no API keys, and,
+    for a full demo, the sales of a made-up vendor.
 
     In one that has, find the license that was added then; None when it is gone.
     """
@@ -48,7 +50,12 @@ def prepare(settings: Settings) -> Demo | None:
     try:
         here = Installation(storage, settings)
         first, api_keys = _first_license(here), run_read(storage, list_api_keys)
-        return _fill(here) if first is None and not api_keys else _find(first, api_keys)
+        if first is not None or api_keys:
+            return _find(first, api_keys)
+        demo = _make(here)
+        if kind is DemoKind.FULL:
+            demo_data.fill(storage, here.now)
+        return demo
     finally:
         storage.close()
 
@@ -96,7 +103,7 @@ def _first_license(here: Installation) -> LicenseRecord | None:
     return found[0] if found else None
 
 
-def _fill(here: Installation) -> Demo:
+def _make(here: Installation) -> Demo:
     new = new_secrets()
     api_key: ApiKey = here.change(
         IssueApiKey(

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 from rich.markup import escape
+from typer.core import TyperCommand
 
 from keywright.cli.installation import opened
 from keywright.core import parsing
@@ -47,12 +49,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 
 
 def command(
-    app: typer.Typer, *examples: str, name: str | None = None
+    app: typer.Typer, *examples: str, name: str | None = None, cls: type[TyperCommand] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add a function to the program: its docstring is the command's help, the examples end it."""
 
     def add(function: Callable[..., None]) -> Callable[..., None]:
-        add_as = app.command(name, help=paragraphs(function.__doc__ or ""), epilog=epilog(*examples))
+        add_as = app.command(name, cls=cls, help=paragraphs(function.__doc__ or ""), epilog=epilog(*examples))
         return add_as(function)
 
     return add
@@ -67,6 +69,13 @@ def epilog(*examples: str) -> str | None:
     """The examples that end a command's help."""
     lines = "\n".join(f"[dim]$[/dim] {escape(one)}" for one in examples)
     return f"[bold]Examples[/bold]\n\n{lines}" if examples else None
+
+
+class DemoKind(StrEnum):
+    """The data that ``serve --demo`` adds to an empty database."""
+
+    FULL = "full"
+    ONE = "one"
 
 
 class WrongUsage(typer.TyperException):

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.core import TyperCommand
 
 from keywright import __version__
 from keywright.cli import output
-from keywright.cli.options import AsJson, ConfigFile, DatabaseUrl, DataDir, command
+from keywright.cli.options import AsJson, ConfigFile, DatabaseUrl, DataDir, DemoKind, command
 from keywright.core.errors import ConfigurationError, SetupOver, Unavailable
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def add_to(app: typer.Typer) -> None:
         "keywright serve",
         "keywright serve --demo --data-dir /tmp/keywright",
         "keywright serve --host 0.0.0.0 --port 80",
+        cls=_Serve,
     )(serve)
     command(app)(init)
     command(app, "keywright copy 'postgresql://keywright@db.example/keywright?sslmode=verify-full'")(copy)
@@ -56,10 +58,22 @@ _Workers = Annotated[
         help="The number of server processes, on PostgreSQL; the setting workers.",
     ),
 ]
-_IsDemo = Annotated[
-    bool,
-    typer.Option("--demo", help="Make a license to try in an empty database, and print the calls for it."),
+_Demo = Annotated[
+    DemoKind | None,
+    typer.Option(
+        "--demo",
+        metavar="[=one]",
+        help="Fill an empty database with the sales of a made-up vendor (with =one, only with a license to "
+        "try), and print the calls for that license.",
+    ),
 ]
+
+
+class _Serve(TyperCommand):
+    """The command; ``--demo`` alone means ``--demo=full``."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        return super().parse_args(ctx, ["--demo=full" if one == "--demo" else one for one in args])
 
 
 def serve(
@@ -67,7 +81,7 @@ def serve(
     host: _Host = None,
     port: _Port = None,
     workers: _Workers = None,
-    is_demo: _IsDemo = False,
+    demo: _Demo = None,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
     config: ConfigFile = None,
@@ -84,7 +98,7 @@ def serve(
     given = {"host": host, "port": port, "workers": workers}
     settings = read_settings(given | {"data_dir": data_dir, "database_url": database_url}, config)
     logs.configure(level=settings.log_level, is_json=settings.is_log_json(is_terminal=sys.stderr.isatty()))
-    say_ready = partial(print_ready, settings, _line_for(data_dir, database_url, config), is_demo=is_demo)
+    say_ready = partial(print_ready, settings, _line_for(data_dir, database_url, config), demo)
     with closing(open_installation(settings)) as storage:
         for risk in risks(settings):
             log.warning("%s", risk)
@@ -196,7 +210,11 @@ def version() -> None:
 
 
 def print_ready(
-    settings: "Settings", line: Callable[[str], str], base_url: str, admin_url: str, *, is_demo: bool
+    settings: "Settings",
+    line: Callable[[str], str],
+    demo_kind: DemoKind | None,
+    base_url: str,
+    admin_url: str,
 ) -> None:
     """Say where the server is, where its data are, and what to type next; ``line`` makes the whole line
     of a command.
@@ -205,7 +223,7 @@ def print_ready(
     from keywright.config import without_password
 
     # Not before the server listens: the credentials that are made here are shown once.
-    demo = prepare(settings) if is_demo else None
+    demo = prepare(settings, demo_kind) if demo_kind else None
     token = _setup_token(settings) if settings.admin else None
     api_url = f"{base_url}/{settings.api_root}/{settings.namespace}/v2"
     output.print_heading(f"Keywright {__version__} is ready at {base_url}")
