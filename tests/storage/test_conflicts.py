@@ -270,8 +270,8 @@ def failing(url: str) -> Iterator[Failing]:
         yield failing
 
 
-#: Serialization failure, deadlock, unique violation, server going away, and how often each is repeated.
-REPEATED = [("40001", 5), ("40P01", 5), ("23505", 5), ("57P01", 5)]
+#: Serialization failure, deadlock, unique violation, server going away, and how often each is retried.
+REPEATED = [("40001", 9), ("40P01", 9), ("23505", 9), ("57P01", 9)]
 
 
 @pytest.mark.parametrize(("state", "times"), REPEATED)
@@ -308,8 +308,8 @@ def test_after_a_lock_timeout_it_is_looked_who_holds_the_lock_and_tried_again_tw
     assert failing.tried == transactions
 
 
-def test_nothing_is_repeated_more_than_five_times() -> None:
-    assert max(times for _, times in REPEATED) == MAX_RETRIES == 5
+def test_nothing_is_repeated_more_than_nine_times() -> None:
+    assert max(times for _, times in REPEATED) == MAX_RETRIES == 9
 
 
 @pytest.mark.parametrize("state", ["22003", "23514", "23502", "42501"])

@@ -10,8 +10,8 @@ from keywright.core.errors import LockTimeout, StoreConflict
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 
 #: How often a transaction is retried before its error is raised.
-MAX_RETRIES = 5
-_FIRST_PAUSE = 0.005
+MAX_RETRIES = 9
+_FIRST_PAUSE, _MAX_PAUSE = 0.005, 0.16
 
 Result = TypeVar("Result")
 
@@ -31,11 +31,11 @@ class Transactions(Protocol):
 
 
 def with_retries(transact: Callable[[], Result]) -> Result:
-    """Return what ``transact`` returns. After a ``StoreConflict`` it is called again, at most five times; not
-    after a ``LockTimeout``, which has waited already.
+    """Return what ``transact`` returns. After a ``StoreConflict`` it is called again, at most nine times;
+    not after a ``LockTimeout``, which has waited already.
 
     Pauses are of random length, so that transactions that collided do not collide again: at most 5 ms, and
-    twice as long each time.
+    twice as long each time, up to 160 ms.
     """
     for attempt in range(MAX_RETRIES):
         try:
@@ -43,7 +43,7 @@ def with_retries(transact: Callable[[], Result]) -> Result:
         except LockTimeout:
             raise
         except StoreConflict:
-            time.sleep(random.uniform(0, _FIRST_PAUSE * 2**attempt))  # noqa: S311
+            time.sleep(random.uniform(0, min(_FIRST_PAUSE * 2**attempt, _MAX_PAUSE)))  # noqa: S311
     return transact()
 
 
