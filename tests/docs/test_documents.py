@@ -61,18 +61,30 @@ def test_the_tutorial_ends_with_a_licensed_program(server: RunningServer) -> Non
     tutorial = ROOT / "docs" / "tutorial" / "first-licensed-program.md"
     (program,) = blocks(tutorial, "python")
     lines = [line for line in program.splitlines() if line.strip()]
-    assert len(lines) <= 20
+    assert len(lines) <= 40
     (server.data_dir.parent / "hello.py").write_text(
         program.replace("http://127.0.0.1:8000", server.base_url)
     )
     commands = [one for one in blocks(tutorial, "sh") if "make " not in one]
-    _sell, first, again, show, full, freed = (run(server, one) for one in commands)
+    *online, offline = commands
+    _sell, first, again, show, full, freed, expired = (run(server, one) for one in online)
     assert first.startswith("Hello! This copy is licensed until 20")
     assert again == first
     assert "hello" in show
     assert "License Key: ALICE-0001 reached maximum activation count." in full
     assert "as it should be" in full
     assert "Hello!" in freed
+    said = [line for line in expired.splitlines() if line.startswith(("as it", "Hello", "This license"))]
+    assert [line.split(" at ")[0] for line in sorted(said)] == [
+        "Hello! This copy is licensed until 2035-01-31 00:00:00.",
+        "This license expired",
+        "This license is disabled.",
+        "as it should be",
+        "as it should be",
+    ]
+    server.stop()
+    assert "cannot be reached" in (away := run(server, offline))
+    assert "Hello!" in away
 
 
 def test_the_settings_in_the_documents_can_be_read(tmp_path: Path) -> None:
