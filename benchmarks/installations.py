@@ -85,7 +85,7 @@ def fill(folder: Path, database: Database, licenses: int, say: Callable[[str], N
             context=Context(now, _ORIGIN),
             name="benchmark",
             permissions=Permissions.READ_WRITE,
-            **issued.hashed(),
+            **issued.hash_fields(),
         )
         open_executor(storage).execute([issue])
         for start in range(0, licenses, _LICENSES_PER_TRANSACTION):

@@ -342,7 +342,9 @@ def issue_api_key(
     storage: Storage, name: str, permissions: Permissions, now: datetime = NOW, **fields: Any
 ) -> IssuedApiKey:
     new = new_secrets()
-    command = IssueApiKey(**_asked(now=now, name=name, permissions=permissions, **fields), **new.hashed())
+    command = IssueApiKey(
+        **_asked(now=now, name=name, permissions=permissions, **fields), **new.hash_fields()
+    )
     [api_key] = open_executor(storage).execute([command])
     return IssuedApiKey(api_key, new.consumer_key, new.consumer_secret)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from keywright.config import read_settings
-from keywright.db import unverified_hosts
+from keywright.db import find_unverified_hosts
 from tests.server import KEYWRIGHT, RunningServer, environment, running
 from tools import reference
 
@@ -101,7 +101,7 @@ def test_every_database_in_the_documents_and_in_deploy_is_reached_with_verified_
     found = [url for file in files for url in DATABASE.findall(file.read_text())]
     assert found
     # "postgres" is in a network inside the machine, and its page says so.
-    assert [url for url in found if unverified_hosts(url) not in ([], ["postgres"])] == []
+    assert [url for url in found if find_unverified_hosts(url) not in ([], ["postgres"])] == []
 
 
 def test_every_link_between_documents_leads_to_a_file_and_a_heading() -> None:

@@ -78,7 +78,7 @@ def test_who_gave_and_ended_access_is_known_and_no_secret_is(storage: Storage) -
 def test_the_commands_do_the_same(storage: Storage) -> None:
     secrets = api_keys.new_secrets()
     fields: dict[str, Any] = {"context": Context(NOW, an_origin()), "name": "shop"}
-    issue = IssueApiKey(**fields, permissions=Permissions.READ, **secrets.hashed())
+    issue = IssueApiKey(**fields, permissions=Permissions.READ, **secrets.hash_fields())
     (api_key,) = open_executor(storage).execute([issue])
     assert caller_with(storage, secrets.consumer_key, secrets.consumer_secret).api_key_id == api_key.id
     revoke = RevokeApiKey(context=Context(LATER, an_origin()), api_key_id=api_key.id)

@@ -91,7 +91,7 @@ def test_every_field_of_a_license_is_stored_when_it_changes_alone(filled: Storag
     after = replace(BEFORE, **{name: LICENSE_FIELDS[name]})
     with filled.write() as tx:
         work = LicenseWork(tx, [show_key()], RecordLimits())
-        work.put_license(after)
+        work.set_license(after)
         work.save()
     with filled.read() as tx:
         assert license_store.find_licenses(tx, [after.key]) == {after.key: after}
@@ -102,7 +102,7 @@ def test_every_field_of_an_activation_is_stored_when_it_changes_alone(filled: St
     after = replace(TAKEN, **{name: ACTIVATION_FIELDS[name]})
     with filled.write() as tx:
         work = LicenseWork(tx, [deactivate(TOKEN)], RecordLimits())
-        work.put_activation(after)
+        work.set_activation(after)
         work.save()
     with filled.read() as tx:
         assert activation_store.list_activations(tx, [BEFORE.id]) == {BEFORE.id: [after]}

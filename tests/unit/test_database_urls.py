@@ -3,7 +3,7 @@
 import pytest
 
 from keywright.core.errors import ConfigurationError
-from keywright.db import unverified_hosts
+from keywright.db import find_unverified_hosts
 from keywright.db.session import Session
 
 
@@ -51,12 +51,12 @@ def test_a_server_over_a_network_without_verified_tls_is_known(
 ) -> None:
     for name in ("PGHOST", "PGHOSTADDR", "PGSSLMODE", "PGSSLROOTCERT"):
         monkeypatch.delenv(name, raising=False)
-    assert unverified_hosts(url) == hosts
+    assert find_unverified_hosts(url) == hosts
 
 
 def test_libpqs_environment_counts_where_the_url_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGHOST", "db.example")
-    assert unverified_hosts("postgresql:///k") == ["db.example"]
+    assert find_unverified_hosts("postgresql:///k") == ["db.example"]
     monkeypatch.setenv("PGSSLMODE", "verify-full")
-    assert unverified_hosts("postgresql:///k") == []
-    assert unverified_hosts("postgresql:///k?sslmode=require") == ["db.example"]
+    assert find_unverified_hosts("postgresql:///k") == []
+    assert find_unverified_hosts("postgresql:///k?sslmode=require") == ["db.example"]

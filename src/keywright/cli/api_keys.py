@@ -53,7 +53,11 @@ def create(
     new = new_secrets()
     api_key: ApiKey = here.change(
         IssueApiKey(
-            context=here.context, name=name, permissions=permissions, product_id=product_id, **new.hashed()
+            context=here.context,
+            name=name,
+            permissions=permissions,
+            product_id=product_id,
+            **new.hash_fields(),
         )
     )
     secrets = {"consumer_key": new.consumer_key, "consumer_secret": new.consumer_secret}

@@ -13,7 +13,7 @@ import typer
 from keywright import __version__
 from keywright.cli import output
 from keywright.cli.doctor import doctor
-from keywright.cli.installation import opened
+from keywright.cli.installation import open_here
 from keywright.cli.options import ConfigFile, DatabaseUrl, DataDir, WrongUsage, command
 from keywright.core.errors import ConfigurationError
 from keywright.core.parsing import write_time
@@ -268,7 +268,7 @@ def _secret_to_use(backup: "Backup", settings: "Settings") -> str:
 
 def _examine(options: dict[str, object], config: Path | None) -> None:
     try:
-        with opened(options, config, is_made=False) as here:
+        with open_here(options, config, is_made=False) as here:
             doctor(here)
     except KeyboardInterrupt:
         _print_error("The backup is restored, but not all of it was checked: run `keywright doctor`.")

@@ -107,7 +107,7 @@ def _make(here: Installation) -> Demo:
     new = new_secrets()
     api_key: ApiKey = here.change(
         IssueApiKey(
-            context=here.context, name=_API_KEY_NAME, permissions=Permissions.READ_WRITE, **new.hashed()
+            context=here.context, name=_API_KEY_NAME, permissions=Permissions.READ_WRITE, **new.hash_fields()
         )
     )
     by_api_key = structs.replace(here.context, by=api_key.id)

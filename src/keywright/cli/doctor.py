@@ -67,8 +67,8 @@ def doctor(
         output.print_json(_json(findings, examined, warnings, is_well=is_well))
     else:
         verdict = "everything is as it has to be" if is_well else "something is wrong, see above"
-        licenses = output.counted(examined.licenses, "license")
-        looked_at = f"{licenses} and {output.counted(examined.activations, 'activation')}"
+        licenses = output.format_count(examined.licenses, "license")
+        looked_at = f"{licenses} and {output.format_count(examined.activations, 'activation')}"
         output.print_line(f"Looked at {looked_at} in {monotonic() - began:.1f} s: {verdict}.")
     if not is_well:
         raise typer.Exit(1)

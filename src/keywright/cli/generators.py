@@ -31,7 +31,7 @@ from keywright.provisioning.generators.model import Generator
 
 app = typer.Typer(name="generator", no_args_is_help=True, help="Make many licenses, with keys from a recipe.")
 
-_MOST_AT_ONCE = 10_000
+_MAX_AMOUNT = 10_000
 _MAX_TEXT = 255
 
 Id = Annotated[int, typer.Argument(metavar="ID", min=1, help="The generator's number.")]
@@ -163,7 +163,7 @@ def generate(
     *,
     amount: Annotated[
         int,
-        typer.Option(metavar="N", min=1, max=_MOST_AT_ONCE, help="The number of licenses, at most 10,000."),
+        typer.Option(metavar="N", min=1, max=_MAX_AMOUNT, help="The number of licenses, at most 10,000."),
     ],
     status: NewStatus = Status.ACTIVE,
     product_id: ProductId = None,

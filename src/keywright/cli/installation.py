@@ -1,4 +1,4 @@
-"""One installation, as the commands see it: what they ask of it and what they change in it."""
+"""One open installation, to which the commands give their commands and queries."""
 
 import logging
 import os
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Installation:
-    """An open database. Whatever could not be done is raised."""
+    """An open database. Refusals and faults are raised."""
 
     def __init__(self, storage: "Storage", settings: "Settings") -> None:
         # Imported here, like everything slow, so that --help and completion need not wait for it.
@@ -42,19 +42,19 @@ class Installation:
 
     @property
     def context(self) -> Context:
-        """Where the commands of this installation come from."""
+        """The context of a command given now at the terminal."""
         return Context(self.now, self.origin)
 
     def change(self, command: Command) -> Any:
-        """Decide a command; what it changed is durable then."""
+        """Decide a command; its changes are then durable."""
         return _value(self._executor.execute([command]))
 
     def ask(self, query: Query) -> Any:
-        """The answer to a question."""
+        """Answer a query."""
         return _value(self._executor.query([query]))
 
     def repair(self, finding: "Finding") -> None:
-        """Repair what the doctor found."""
+        """Repair a finding of the doctor."""
         from keywright.maintenance.doctor import repair
 
         repair(self.storage, finding, self.now, self.origin)
@@ -66,11 +66,11 @@ class Installation:
 
 
 @contextmanager
-def opened(
+def open_here(
     options: Mapping[str, object], config_file: Path | None, *, is_made: bool
 ) -> Iterator[Installation]:
-    """The installation that these options name. Where there is none, it is made if ``is_made`` says so,
-    else ``ConfigurationError`` is raised: whoever asks for a list has named the wrong place.
+    """Open the installation that these options name. A missing one is made with ``is_made``; without it,
+    ``ConfigurationError`` is raised: a command that only reads was given the wrong place.
     """
     from keywright.config import (
         has_database,
@@ -106,7 +106,7 @@ def _value(outcomes: list[Any]) -> Any:
 
 
 def _actor() -> str:
-    """Who is at the keyboard, for the events."""
+    """The actor in events: the user of the operating system."""
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -115,7 +115,7 @@ def _actor() -> str:
 
 
 class _Warnings(logging.Handler):
-    """Says warnings to the person at the terminal. Errors reach them as the outcome of their command."""
+    """Prints warnings on the terminal. Errors are the outcome of the command."""
 
     is_debugging = False
 

@@ -297,7 +297,7 @@ def activate(
     else:
         record = here.change(Reactivate(context=here.context, license=key, token=token))
     if as_json:
-        output.print_json(output.activated_json(record))
+        output.print_json(output.activation_json(record))
         return
     output.print_heading("Activated" if token is None else "Reactivated")
     activation = record.activations[0]
@@ -332,7 +332,7 @@ def deactivate(
     else:
         record = here.change(Deactivate(context=here.context, license=key, token=token))
     if as_json:
-        output.print_json(output.activated_json(record, is_many=is_all))
+        output.print_json(output.activation_json(record, is_many=is_all))
         return
     given_up = "every place" if is_all else "1"
     output.print_line(f"Given up: {given_up}. Activations now: {output.places(record.license)}.")

@@ -1,4 +1,4 @@
-"""What the commands' options have in common: how they are read, and which every command takes."""
+"""Options that several commands have, and the parsers of options."""
 
 import inspect
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperCommand
 
-from keywright.cli.installation import opened
+from keywright.cli.installation import open_here
 from keywright.core import parsing
 from keywright.core.errors import InvalidLicenseKey, InvalidStatus
 from keywright.licensing.licenses import model as licenses_model
@@ -95,7 +95,7 @@ def with_installation(command: Callable[..., None], *, is_made: bool = False) ->
         *, data_dir: str | None, database_url: str | None, config: Path | None, **given: Any
     ) -> None:
         options = {"data_dir": data_dir, "database_url": database_url}
-        with opened(options, config, is_made=is_made) as here:
+        with open_here(options, config, is_made=is_made) as here:
             command(here, **given)
 
     own = list(inspect.signature(command).parameters.values())[1:]
@@ -143,12 +143,12 @@ def parse_status(text: str) -> Status:
 
 
 def parse_label(text: str) -> str | None:
-    """What a place is called."""
+    """The label of an activation."""
     return parsing.parse_text(text, parsing.MAX_LABEL_LENGTH)
 
 
 def parse_name(text: str) -> str:
-    """What a person calls an API key, a generator or a user."""
+    """The name of an API key, a generator or a user."""
     return parsing.parse_name(text)
 
 

@@ -1,4 +1,4 @@
-"""How the commands print: JSON under the names of the v2 interface, tables and lines for people."""
+"""Print JSON with the field names of the v2 interface, and tables and lines for people."""
 
 import json
 import sys
@@ -37,7 +37,7 @@ def print_json_array(values: Iterable[object]) -> None:
     print("[]" if separator == "[\n" else "\n]")
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """``1 license``, ``2,000 licenses``."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
@@ -52,13 +52,13 @@ def record_json(record: LicenseRecord) -> Json:
     return _data(wire.license_with_activations(record))
 
 
-def activated_json(record: LicenseRecord, *, is_many: bool = False) -> Json:
-    """What activating and deactivating answer: ``is_many`` says that every place was given up."""
+def activation_json(record: LicenseRecord, *, is_many: bool = False) -> Json:
+    """The answer to an activation or, with ``is_many``, to giving up every place."""
     return _data(wire.many_activations(record) if is_many else wire.one_activation(record))
 
 
 def report_json(record: LicenseRecord, events: Iterable[Event]) -> Json:
-    """Everything that is known of a license."""
+    """A license with its activations and its latest events."""
     return _data(wire.validation(record)) | {"events": [_event_json(one) for one in events]}
 
 
@@ -105,7 +105,7 @@ def user_json(user: User) -> Json:
 
 
 def print_setup_link(base_url: str, token: str) -> None:
-    """Where the first administrator is made."""
+    """Print the link that makes the first administrator."""
     print_line(f"\nMake the first administrator (30 minutes):\n  {base_url}/admin/setup?token={token}")
 
 
@@ -150,7 +150,7 @@ def printable(value: object) -> str:
 
 
 def license_fields(license: License, now: datetime) -> list[tuple[str, object]]:
-    """What a person wants to know of a license; the numbers of the shop only where there are any."""
+    """The fields of a license for people, with those numbers of the shop that it has."""
     of_shop = {"order": license.order_id, "product": license.product_id, "customer": license.customer_id}
     return [
         ("license key", license.key),
@@ -169,13 +169,13 @@ def status_name(license: License) -> str:
 
 
 def places(license: License) -> str:
-    """How many places are taken, of how many."""
+    """``2 of 3``: the places that are taken, and the limit."""
     limit = license.times_activated_max
     return f"{license.times_activated} of {'any number' if limit is None else limit}"
 
 
 def expiry(license: License, now: datetime) -> str:
-    """When it ends, as far as that is known."""
+    """The end of the license, or the days that it will be valid for."""
     if license.expires_at is None:
         days = license.valid_for_days
         return "never" if days is None else f"{days} days after the next activation"

@@ -1,4 +1,4 @@
-"""The program: its commands put together, and what it says when something could not be done."""
+"""The program: all commands, and the messages about those that fail."""
 
 import sys
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def keywright(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """What holds for every command; the help is given above."""
+    """Take the options of the program itself; ``app`` has its help."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -68,11 +68,11 @@ def _run(arguments: Sequence[str] | None) -> int:
     except typer.TyperException as problem:
         return _wrong_usage(problem)
     except typer.Abort:
-        return _failed("nothing was done.")
+        return _report_failure("nothing was done.")
     except (KeywrightError, OSError) as problem:
-        return _failed(sentence(problem))
+        return _report_failure(sentence(problem))
     except Exception as problem:
-        return _unexpected(problem)
+        return _report_unexpected(problem)
 
 
 def _wrong_usage(problem: typer.TyperException) -> int:
@@ -82,7 +82,7 @@ def _wrong_usage(problem: typer.TyperException) -> int:
     if message:
         command = context.command_path if context else _command_of(sys.argv)
         end = "" if message.endswith("?") else "."
-        _failed(f"{message.rstrip('.')}{end} See `{command} --help`.")
+        _report_failure(f"{message.rstrip('.')}{end} See `{command} --help`.")
     return problem.exit_code
 
 
@@ -98,17 +98,17 @@ def _command_of(words: Sequence[str]) -> str:
     return " ".join(path)
 
 
-def _unexpected(problem: Exception) -> int:
+def _report_unexpected(problem: Exception) -> int:
     from keywright.config import is_debugging
 
     if is_debugging():
         raise problem
-    return _failed(
+    return _report_failure(
         f"something unexpected happened ({type(problem).__name__}: {problem}); "
         "run with KEYWRIGHT_DEBUG=1 for the details."
     )
 
 
-def _failed(message: str) -> int:
+def _report_failure(message: str) -> int:
     typer.echo(f"{typer.style('Error:', fg='red', bold=True)} {message}", err=True)
     return 1

@@ -95,7 +95,7 @@ def _reseal(settings: "Settings") -> None:
                 "needed. Run `keywright doctor`, repair or delete the licenses it names, and try again."
             )
         finish(storage, key_ring)
-    values = output.counted(resealed.changed, "value")
+    values = output.format_count(resealed.changed, "value")
     output.print_line(f"{values} of {resealed.read:,} resealed in {monotonic() - began:.1f} s.")
 
 

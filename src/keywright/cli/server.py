@@ -261,7 +261,7 @@ def _print_next_steps(api_url: str, line: Callable[[str], str], curl: str) -> No
 
 
 def _setup_token(settings: "Settings") -> str | None:
-    """What the link for the first administrator ends with; None when there are users."""
+    """The token in the link for the first administrator; None when there are users."""
     from keywright.config import open_installation
     from keywright.db import run_read
     from keywright.identity import sessions
@@ -274,7 +274,7 @@ def _setup_token(settings: "Settings") -> str | None:
 
 
 def _line_for(data_dir: str | None, database_url: str | None, config: Path | None) -> Callable[[str], str]:
-    """What to type to run another command on the same installation."""
+    """Return a function that makes the whole line of another command on the same installation."""
     program = "keywright" if shutil.which("keywright") else sys.argv[0]
     given = {"--data-dir": data_dir, "--database-url": database_url, "--config": config}
     options = "".join(f" {name} {shlex.quote(str(value))}" for name, value in given.items() if value)

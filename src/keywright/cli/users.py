@@ -183,7 +183,6 @@ def _ask_password() -> str:
 
 
 def _base_url(host: str, port: int) -> str:
-    """Where the server is, as far as the settings tell."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port or 'PORT'}"
 
 

@@ -3,7 +3,7 @@
 import ipaddress
 
 from keywright.config.settings import Settings
-from keywright.db import database_path, unverified_hosts
+from keywright.db import database_path, find_unverified_hosts
 
 
 def risks(settings: Settings) -> list[str]:
@@ -11,7 +11,7 @@ def risks(settings: Settings) -> list[str]:
     risks = []
     for name in ("database_url", "read_database_url"):
         url: str | None = getattr(settings, name)
-        if url is not None and database_path(url) is None and (hosts := unverified_hosts(url)):
+        if url is not None and database_path(url) is None and (hosts := find_unverified_hosts(url)):
             risks.append(
                 f"the connection to {', '.join(hosts)} ({name}) is not protected by verified TLS: anyone on "
                 "the network between can read and change what goes over it. Add sslmode=verify-full and "

@@ -53,7 +53,7 @@ def parse_url_path(value: object) -> str:
     return text
 
 
-def _split(value: object) -> list[str]:
+def _parse_list(value: object) -> list[str]:
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, Iterable):
         raise ValueError
@@ -63,12 +63,12 @@ def _split(value: object) -> list[str]:
 
 def parse_networks(value: object) -> tuple[Network, ...]:
     """Parse addresses or ranges, from a list or comma-separated."""
-    return tuple(ipaddress.ip_network(text) for text in _split(value))
+    return tuple(ipaddress.ip_network(text) for text in _parse_list(value))
 
 
 def parse_origins(value: object) -> tuple[str, ...]:
     """Parse origins of web sites, from a list or comma-separated, into lower case."""
-    origins = tuple(text.lower() for text in _split(value))
+    origins = tuple(text.lower() for text in _parse_list(value))
     if not all(_ORIGIN.fullmatch(origin) for origin in origins):
         raise ValueError
     return origins

@@ -15,7 +15,7 @@ from keywright.db.migrate import migrate_postgres, migrate_sqlite, read_state
 from keywright.db.retry import run_read, run_write
 from keywright.db.sqlite import SqliteStorage, refuse_network_file_system
 from keywright.db.transaction import ReadTransaction, WriteTransaction
-from keywright.db.urls import unverified_hosts, without_password
+from keywright.db.urls import find_unverified_hosts, without_password
 
 if TYPE_CHECKING:
     from keywright.db.postgres import PostgresStorage
@@ -25,11 +25,11 @@ __all__ = [
     "Storage",
     "WriteTransaction",
     "database_path",
+    "find_unverified_hosts",
     "has_database",
     "open_storage",
     "run_read",
     "run_write",
-    "unverified_hosts",
     "without_password",
 ]
 

@@ -69,7 +69,7 @@ class Lookup:
         if is_postgres(connection):
             return select_by_arrays(connection, self._for_postgres, keys)
         found: list[Any] = []
-        for chunk in _split(keys, MAX_KEYS):
+        for chunk in _chunks(keys, MAX_KEYS):
             size = 1 << (len(chunk) - 1).bit_length()
             padded = [*chunk, *[chunk[0]] * (size - len(chunk))]
             flat = (value for key in padded for value in key)
@@ -103,7 +103,7 @@ def select_by_arrays(
 ) -> list[Any]:
     """Return the rows of a query with an ``array_table``, on PostgreSQL."""
     found: list[Any] = []
-    for chunk in _split(keys, MAX_ROWS):
+    for chunk in _chunks(keys, MAX_ROWS):
         arrays = {f"v{i}": _array_literal(values) for i, values in enumerate(zip(*chunk, strict=True))}
         found += connection.execute(query, arrays).all()
     return found
@@ -132,7 +132,7 @@ def _parameter_names(amount: int) -> tuple[str, ...]:
     return tuple(f"v{i}" for i in range(amount))
 
 
-def _split(values: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+def _chunks(values: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
     if len(values) <= size:
         if values:
             yield values
@@ -161,7 +161,7 @@ class BulkWrite:
         if not is_postgres(connection):
             connection.execute(self._for_row, rows)
             return
-        for chunk in _split(rows, MAX_ROWS):
+        for chunk in _chunks(rows, MAX_ROWS):
             connection.execute(self._for_rows, {"rows": json_text([self._to_json(row) for row in chunk])})
 
     def _to_json(self, row: Values) -> Values:

@@ -19,7 +19,7 @@ def without_password(url: str) -> str:
     return f"{scheme}{separator}{shown}"
 
 
-def unverified_hosts(url: str) -> list[str]:
+def find_unverified_hosts(url: str) -> list[str]:
     """List the servers of a PostgreSQL URL that are reached over a network without verified TLS.
 
     The URL is read as libpq reads it, with the environment (``PGSSLMODE``, ``PGHOST``) as defaults. Without
@@ -32,13 +32,13 @@ def unverified_hosts(url: str) -> list[str]:
     values |= {one.keyword: one.val for one in Conninfo.parse(url.encode()) if one.val is not None}
     if values[b"sslmode"] in (b"verify-ca", b"verify-full") or values.get(b"sslrootcert") == b"system":
         return []
-    names, addresses = (_split(values[keyword]) for keyword in (b"host", b"hostaddr"))
+    names, addresses = (_parse_list(values[keyword]) for keyword in (b"host", b"hostaddr"))
     shown = names if any(names) else addresses
     reached = addresses if any(addresses) else names
     return [name for name, host in zip(shown, reached, strict=False) if not _is_local(host)]
 
 
-def _split(value: bytes | None) -> list[str]:
+def _parse_list(value: bytes | None) -> list[str]:
     return (value or b"").decode(errors="replace").split(",")
 
 

@@ -20,12 +20,12 @@ _NO_SECRET = bytes(32)
 
 
 class Secrets(msgspec.Struct, frozen=True):
-    """The secrets of a new API key; they are shown once, and only what ``hashed`` gives is kept."""
+    """The secrets of a new API key; they are shown once, and only what ``hash_fields`` gives is kept."""
 
     consumer_key: str
     consumer_secret: str
 
-    def hashed(self) -> dict[str, Any]:
+    def hash_fields(self) -> dict[str, Any]:
         """The fields of ``IssueApiKey`` that these secrets say."""
         return {
             "consumer_key_hash": crypto.hash_consumer_key(self.consumer_key),

@@ -61,7 +61,7 @@ def change_user(work: UnitOfWork, command: ChangeUser) -> User:
     user = locked.pop(command.user_id, None)
     if user is None:
         raise UnknownUser
-    changed = _changed(user, command)
+    changed = _apply_changes(user, command)
     if _administers(user) and not _administers(changed) and not locked:
         raise LastAdministrator
     save_user(work.tx, changed)
@@ -126,7 +126,7 @@ def refuse_sign_in(work: UnitOfWork, command: RefuseSignIn) -> None:
     work.record_event("user.sign_in_refused", command, None if user is None else _of(user))
 
 
-def _changed(user: User, command: ChangeUser) -> User:
+def _apply_changes(user: User, command: ChangeUser) -> User:
     changes: dict[str, Any] = {}
     if command.role is not None:
         changes["role"] = command.role

@@ -120,7 +120,7 @@ class LicenseWork(UnitOfWork):
         known = self._activations.get(license.id, {}).values()
         return sorted((one for one in known if one.deactivated_at is None), key=rules.by_age)
 
-    def put_license(self, license: License) -> None:
+    def set_license(self, license: License) -> None:
         """A new license, or one in its new state."""
         before = self._licenses.get(license.id)
         if before is not None and before.key != license.key:
@@ -135,7 +135,7 @@ class LicenseWork(UnitOfWork):
         self._activations.pop(license.id, None)
         self._deleted.add(license.id)
 
-    def put_activation(self, activation: Activation) -> None:
+    def set_activation(self, activation: Activation) -> None:
         """A new activation, or one in its new state."""
         self._activations.setdefault(activation.license_id, {})[activation.token] = activation
 
@@ -146,7 +146,7 @@ class LicenseWork(UnitOfWork):
         self._emptied.setdefault(license.id, now)
         self._licenses[license.id] = license
         for one in ended:
-            self.put_activation(one)
+            self.set_activation(one)
             if (one.license_id, one.token) in self._stored:
                 # The database ends all of them at once.
                 self._stored[one.license_id, one.token] = one

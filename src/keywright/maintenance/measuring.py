@@ -1,4 +1,4 @@
-"""What a database says of itself: which it is, how large, and who is signed in."""
+"""Facts about the database: its kind, version and size, and the sessions."""
 
 from datetime import datetime
 
@@ -30,7 +30,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def measure(tx: ReadTransaction) -> Measured:
-    """What the database is."""
+    """Read the kind, version, revision and size of the database."""
     kind = tx.connection.dialect.name
     size, version, revision = (
         tx.connection.execute(query).scalar_one() for query in (_SIZE[kind], _VERSION[kind], _REVISION)
@@ -39,7 +39,7 @@ def measure(tx: ReadTransaction) -> Measured:
 
 
 def count_sessions(tx: ReadTransaction, *, seen_after: datetime, created_after: datetime) -> int:
-    """How many sessions were used and begun after these moments."""
+    """The number of sessions that were last used, and begun, after these moments."""
     query = (
         select(func.count())
         .select_from(sessions)

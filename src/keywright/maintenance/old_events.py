@@ -37,7 +37,7 @@ OWN = ("license.activated", "license.reactivated", "license.deactivated")
 #: licenses with too many were looked for.
 _BEFORE, _LOOKED_AT = "events_deleted_before", "events_looked_at"
 #: The most events of one license that are deleted at once.
-_MOST_AT_ONCE = 5_000
+_MAX_DELETED = 5_000
 
 _CLIENTS = select(literal("api_key:") + cast(api_keys.c.id, Text)).where(
     api_keys.c.permissions == Permissions.CLIENT
@@ -123,7 +123,7 @@ def delete_too_many(tx: WriteTransaction, license_id: int) -> int:
     returns how many.
     """
     values = {"where_id": license_id, "until": _last_followed_id(tx), "day": MAX_PER_DAY, "all": MAX_TOTAL}
-    return tx.connection.execute(_DELETE_TOO_MANY, values | {"most": _MOST_AT_ONCE}).rowcount
+    return tx.connection.execute(_DELETE_TOO_MANY, values | {"most": _MAX_DELETED}).rowcount
 
 
 def are_all_kept(names: Iterable[tuple[str, int]]) -> bool:

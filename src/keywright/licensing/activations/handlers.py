@@ -33,8 +33,8 @@ def activate(work: LicenseWork, command: Activate) -> LicenseRecord:
         updated_at=None,
         deactivated_at=None,
     )
-    work.put_license(license)
-    work.put_activation(activation)
+    work.set_license(license)
+    work.set_activation(activation)
     work.record_license_event("license.activated", license, command, activation)
     return LicenseRecord(license, (activation,))
 
@@ -45,8 +45,8 @@ def reactivate(work: LicenseWork, command: Reactivate) -> LicenseRecord:
     license_rules.require_usable(license, command.context.now)
     activation = work.get_activation(license, command.token)
     license, activation = activation_rules.reactivate(license, activation, command.context.now)
-    work.put_license(license)
-    work.put_activation(activation)
+    work.set_license(license)
+    work.set_activation(activation)
     work.record_license_event("license.reactivated", license, command, activation)
     return LicenseRecord(license, (activation,))
 
@@ -59,8 +59,8 @@ def deactivate(work: LicenseWork, command: Deactivate) -> LicenseRecord:
     except UnknownToken:
         raise TokenNotActive(command.token) from None
     license, activation = activation_rules.deactivate(license, activation, command.context.now)
-    work.put_license(license)
-    work.put_activation(activation)
+    work.set_license(license)
+    work.set_activation(activation)
     work.record_license_event("license.deactivated", license, command, activation)
     return LicenseRecord(license, (activation,))
 

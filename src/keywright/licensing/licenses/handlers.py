@@ -90,7 +90,7 @@ def new_license(
         updated_at=command.context.now,
         updated_by=None,
     )
-    work.put_license(license)
+    work.set_license(license)
     work.record_license_event("license.created", license, command)
     return license
 
@@ -104,7 +104,7 @@ def update(work: LicenseWork, command: UpdateLicense) -> LicenseRecord:
     changed = replace(
         license, **command.changes, updated_at=command.context.now, updated_by=command.context.api_key_id
     )
-    work.put_license(changed)
+    work.set_license(changed)
     details = _differences(license, changed, command.changes)
     work.record_license_event("license.updated", changed, command, details=details)
     return LicenseRecord(changed)

@@ -106,7 +106,7 @@ def _issue(request: PageRequest, name: str, permissions: Permissions, product_id
         name=name,
         permissions=permissions,
         product_id=product_id,
-        **secrets.hashed(),
+        **secrets.hash_fields(),
     )
     api_key: ApiKey = request.change(issue)
     # The secrets are in this answer only: no redirect, no cookie, no log.
