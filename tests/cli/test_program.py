@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 import typer
 
-from keywright.cli.program import app
-from keywright.cli.sentences import sentence
+from keywright.cli.program import app, sentence
 from keywright.core import errors
 from keywright.db import sqlite
 from keywright.identity import store

@@ -17,7 +17,7 @@ from keywright.config import open_installation, read_settings
 from keywright.db import run_read, run_write
 from keywright.events import store as event_store
 from keywright.events.model import Event
-from keywright.identity import passwords, second_factors, sessions
+from keywright.identity import passwords, second_factor_store, sessions
 from keywright.identity.model import Role, Session, User
 from keywright.identity.store import find_user, save_new_session
 from keywright.registry import open_executor
@@ -270,7 +270,7 @@ def test_a_lost_second_factor_is_turned_off(keywright: Keywright, ada: User) -> 
         open_executor(storage).execute([enable_second_factor(ada.id)])
         said = keywright("user", "reset-second-factor", "ada")
         assert said == "The second factor of ada is turned off, and ada is signed out everywhere.\n"
-        assert not run_read(storage, lambda tx: second_factors.has_factor(tx, ada.id))
+        assert not run_read(storage, lambda tx: second_factor_store.has_factor(tx, ada.id))
     assert not is_signed_in(keywright.data_dir, token)
     assert told(keywright.data_dir)[-1].name == "user.second_factor_disabled"
     keywright("user", "reset-second-factor", "ada")

@@ -143,7 +143,7 @@ def command_options(data: bytes) -> None:
         options.parse_key,
         options.parse_status,
         options.parse_label,
-        options.parse_name,
+        parsing.parse_name,
         options.changing(parsing.parse_time),
         options.changing(parsing.parse_limit),
     ):

@@ -233,8 +233,8 @@ def test_licenses_are_listed_oldest_first_piece_by_piece_and_by_page(storage: St
     with storage.read() as tx:
         assert license_store.list_licenses(tx, ANY, after_id=0, limit=3) == licenses[:3]
         assert license_store.list_licenses(tx, ANY, after_id=6, limit=3) == licenses[6:]
-        assert license_store.list_license_page(tx, ANY, skip=2, limit=2) == licenses[2:4]
-        assert license_store.list_license_page(tx, ANY, skip=7, limit=2) == []
+        assert license_store.list_licenses(tx, ANY, skip=2, limit=2) == licenses[2:4]
+        assert license_store.list_licenses(tx, ANY, skip=7, limit=2) == []
         assert license_store.count_licenses(tx, ANY) == 7
 
 
@@ -246,7 +246,7 @@ def test_a_filter_lets_only_matching_licenses_through(storage: Storage, field: s
         license_store.save_new_licenses(tx, [*others, matching])
     where = LicenseFilter(**{field: 4})
     with storage.read() as tx:
-        assert license_store.list_licenses(tx, where, after_id=0, limit=9) == license_store.list_license_page(
+        assert license_store.list_licenses(tx, where, after_id=0, limit=9) == license_store.list_licenses(
             tx, where, skip=0, limit=9
         )
         assert license_store.list_licenses(tx, where, after_id=0, limit=9) == [matching]

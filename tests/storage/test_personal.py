@@ -16,6 +16,7 @@ from keywright.events.model import Event
 from keywright.licensing.activations.model import Activation
 from keywright.maintenance import personal_data
 from keywright.maintenance.commands import EraseCustomer, PurgeAddresses
+from keywright.maintenance.personal_data_store import find_old_places, has_old_events
 from keywright.provisioning.catalog.model import NameKind
 from tests.jobs import decided, events_of
 from tests.makers import (
@@ -64,15 +65,13 @@ def forget(executor: Executor, storage: Storage, *, after_days: int = 90) -> int
     before, after, steps = NOW + 100 * DAY - after_days * DAY, (0, ""), 0
     while True:
         steps += 1
-        places = run_read(
-            storage, partial(personal_data.find_old_places, before=before, after=after, limit=3)
-        )
+        places = run_read(storage, partial(find_old_places, before=before, after=after, limit=3))
         command = PurgeAddresses(
             context=Context(NOW + 100 * DAY, an_origin()), before=before, places=tuple(places.found)
         )
         looked_at = decided(executor, command)
         if places.after is None and not looked_at:
-            assert not run_read(storage, lambda tx: personal_data.has_old_events(tx, before))
+            assert not run_read(storage, lambda tx: has_old_events(tx, before))
             return steps
         after = places.after or after
 
@@ -140,7 +139,7 @@ def test_a_place_that_was_taken_again_meanwhile_is_left_as_it_is(
     token = activated(executor, "KEY").token
     executor.execute([deactivate(token, "KEY")])
     before = NOW + DAY
-    places = run_read(storage, lambda tx: personal_data.find_old_places(tx, before, after=(0, ""), limit=9))
+    places = run_read(storage, lambda tx: find_old_places(tx, before, after=(0, ""), limit=9))
     assert places.found == [(1, token)]
     executor.execute([reactivate(token, "KEY", now=NOW + 2 * DAY)])
     command = PurgeAddresses(context=Context(before, an_origin()), before=before, places=tuple(places.found))

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from keywright.core import crypto
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import GeneratorTooWeak, InvalidLicenseKey
+from keywright.identity.api_keys import new_secrets
 from keywright.licensing.licenses import keys
 from keywright.provisioning.generators import rules
 from keywright.provisioning.generators.handlers import require_sound
@@ -239,8 +240,8 @@ def test_a_mask_shows_the_end_of_a_key(key: str, masked: str) -> None:
 
 def test_tokens_and_credentials_have_160_random_bits_in_lower_case_hex() -> None:
     assert re.fullmatch("[0-9a-f]{40}", crypto.new_token())
-    assert re.fullmatch("ck_[0-9a-f]{40}", crypto.new_consumer_key())
-    assert re.fullmatch("cs_[0-9a-f]{40}", crypto.new_consumer_secret())
+    assert re.fullmatch("ck_[0-9a-f]{40}", new_secrets().consumer_key)
+    assert re.fullmatch("cs_[0-9a-f]{40}", new_secrets().consumer_secret)
     assert len({crypto.new_token() for _ in range(1000)}) == 1000
 
 

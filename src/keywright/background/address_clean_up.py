@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from keywright.background.loops import ORIGIN
 from keywright.core.command import Command, Context
 from keywright.db import ReadTransaction
-from keywright.maintenance import personal_data
+from keywright.maintenance import personal_data, personal_data_store
 from keywright.maintenance.commands import PurgeAddresses
 
 Answer = TypeVar("Answer")
@@ -19,7 +19,7 @@ _MAX_PIECES = 20
 #: The time between two passes over all activations.
 _INTERVAL = timedelta(hours=12)
 _PAUSE = 0.01
-_FIRST: personal_data.Place = (0, "")
+_FIRST: personal_data_store.Place = (0, "")
 
 
 class Ask(Protocol):
@@ -55,7 +55,7 @@ class AddressCleanUp:
 
     async def _clean_events(self, now: datetime, before: datetime) -> None:
         for _ in range(_MAX_PIECES):
-            if not await self._ask(partial(personal_data.has_old_events, before=before)):
+            if not await self._ask(partial(personal_data_store.has_old_events, before=before)):
                 return
             await self._change(PurgeAddresses(context=Context(now, ORIGIN), before=before))
             await asyncio.sleep(_PAUSE)
@@ -64,7 +64,7 @@ class AddressCleanUp:
         for _ in range(_MAX_PIECES):
             places = await self._ask(
                 partial(
-                    personal_data.find_old_places,
+                    personal_data_store.find_old_places,
                     before=before,
                     after=self._after,
                     limit=personal_data.AT_ONCE,

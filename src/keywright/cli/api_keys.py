@@ -11,11 +11,10 @@ from keywright.cli.options import (
     ProductId,
     WrongUsage,
     command,
-    parse_name,
     with_installation,
     with_installation_made,
 )
-from keywright.core.parsing import write_time
+from keywright.core.parsing import parse_name
 from keywright.identity.commands import IssueApiKey, RevokeApiKey
 from keywright.identity.model import ApiKey, Permissions
 
@@ -97,6 +96,5 @@ def revoke(
 
 
 def _row(one: ApiKey) -> tuple[object, ...]:
-    revoked = None if one.revoked_at is None else write_time(one.revoked_at)
-    created = write_time(one.created_at)
-    return (one.id, one.name, one.permissions.value, one.product_id, one.key_suffix, created, revoked)
+    times = map(output.format_time, (one.created_at, one.revoked_at))
+    return (one.id, one.name, one.permissions.value, one.product_id, one.key_suffix, *times)

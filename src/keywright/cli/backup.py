@@ -13,8 +13,8 @@ import typer
 from keywright import __version__
 from keywright.cli import output
 from keywright.cli.doctor import doctor
-from keywright.cli.installation import open_here
-from keywright.cli.options import ConfigFile, DatabaseUrl, DataDir, WrongUsage, command
+from keywright.cli.installation import InstallationOptions, describe_database, open_here
+from keywright.cli.options import WrongUsage, command, with_options
 from keywright.core.errors import ConfigurationError
 from keywright.core.parsing import write_time
 
@@ -34,18 +34,19 @@ def add_to(app: typer.Typer) -> None:
         app,
         "keywright backup /backup/keywright.tar --overwrite",
         "keywright backup - | gzip > /backup/keywright.tar.gz",
-    )(backup)
+    )(with_options(backup))
     command(
         app,
         "keywright restore /backup/keywright.tar --check",
         "keywright restore /backup/keywright.tar --data-dir /var/lib/keywright",
-    )(restore)
+    )(with_options(restore))
 
 
 _IsOverwriting = Annotated[bool, typer.Option("--overwrite", help="Replace a backup of that name.")]
 
 
 def backup(
+    options: InstallationOptions,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file to make; - is standard output.")],
     *,
     is_overwriting: _IsOverwriting = False,
@@ -57,9 +58,6 @@ def backup(
             "and sign backups.",
         ),
     ] = False,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    config: ConfigFile = None,
 ) -> None:
     """Back up the database as it is at this moment into one file, from which `keywright restore` restores
     everything. The server keeps running.
@@ -71,13 +69,13 @@ def backup(
 
     A PostgreSQL database needs pg_dump, at least of the server's version.
     """
-    from keywright.config import find_secret, has_database, load_key_ring, load_secret, read_settings
+    from keywright.config import find_secret, has_database, load_key_ring, load_secret
     from keywright.maintenance.backup import make_backup
 
     began = monotonic()
-    settings = read_settings({"data_dir": data_dir, "database_url": database_url}, config)
+    settings = options.read_settings()
     if not has_database(settings):
-        raise ConfigurationError(f"there is nothing to back up in {_database(settings)}.")
+        raise ConfigurationError(f"there is nothing to back up in {describe_database(settings)}.")
     secret = load_secret(settings) if is_with_secret else find_secret(settings)
     if file == "-" and sys.stdout.isatty():
         raise WrongUsage("a backup cannot be shown on a terminal: name a file, or pipe it somewhere")
@@ -95,13 +93,14 @@ def backup(
     print_line = output.print_line if file != "-" else _print_error
     name = "this" if file == "-" else file
     print_line(
-        f"{name} is a backup of {_database(settings)} {_summary(new.manifest)}. It has "
+        f"{name} is a backup of {describe_database(settings)} {_summary(new.manifest)}. It has "
         f"{_format_size(new.size)} and took {monotonic() - began:.1f} s."
     )
     print_line(_secret_advice(settings, new.manifest))
 
 
 def restore(
+    options: InstallationOptions,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `keywright backup` made.")],
     *,
     is_checked_only: Annotated[
@@ -122,9 +121,6 @@ def restore(
             "passwords and limits included. On PostgreSQL, such a file can also run any SQL.",
         ),
     ] = False,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    config: ConfigFile = None,
 ) -> None:
     """Restore everything from a backup into the installation that the settings name; then check it, as
     `keywright doctor` does. Stop the server first.
@@ -138,10 +134,10 @@ def restore(
     A PostgreSQL database has to exist; pg_restore is needed, at least of the version of the pg_dump that
     made the backup.
     """
-    from keywright.config import make_data_dir, read_settings
+    from keywright.config import make_data_dir
     from keywright.maintenance import backup as backups
 
-    settings = read_settings({"data_dir": data_dir, "database_url": database_url}, config)
+    settings = options.read_settings()
     url = settings.database_url_in_force
     with _clean_up_after_signals(), closing(backups.Backup(file)) as opened_backup:
         manifest = opened_backup.manifest
@@ -166,13 +162,13 @@ def restore(
                 before_replacing=save_secret,
                 progress=progress,
             )
-        output.print_line(f"{_database(settings)} is restored {_summary(manifest)}.")
+        output.print_line(f"{describe_database(settings)} is restored {_summary(manifest)}.")
         output.print_line("The server can be started.")
         if secret is not None:
             output.print_line(f"The secret, which was in the backup, is in {settings.secret_file}.")
         if kept is not None:
             output.print_line(f"What was there before is kept in {kept}.")
-    _examine({"data_dir": data_dir, "database_url": database_url}, config)
+    _examine(options)
 
 
 def _check(backup: "Backup", settings: "Settings", *, is_unsigned: bool) -> None:
@@ -266,20 +262,13 @@ def _secret_to_use(backup: "Backup", settings: "Settings") -> str:
     )
 
 
-def _examine(options: dict[str, object], config: Path | None) -> None:
+def _examine(options: InstallationOptions) -> None:
     try:
-        with open_here(options, config, is_made=False) as here:
+        with open_here(options, is_made=False) as here:
             doctor(here)
     except KeyboardInterrupt:
         _print_error("The backup is restored, but not all of it was checked: run `keywright doctor`.")
         raise typer.Exit(1) from None
-
-
-def _database(settings: "Settings") -> str:
-    from keywright.db import database_path, without_password
-
-    path = database_path(settings.database_url_in_force)
-    return without_password(settings.database_url_in_force) if path is None else str(path.absolute())
 
 
 def _summary(manifest: "Manifest") -> str:

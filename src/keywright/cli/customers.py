@@ -8,7 +8,7 @@ import typer
 
 from keywright.cli import output
 from keywright.cli.installation import Installation
-from keywright.cli.options import command, with_installation
+from keywright.cli.options import IsSure, command, with_installation
 from keywright.core import parsing
 from keywright.core.parsing import write_time
 from keywright.maintenance.commands import EraseCustomer
@@ -44,7 +44,7 @@ def erase(
     here: Installation,
     customer_id: _Number,
     *,
-    is_sure: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    is_sure: IsSure = False,
 ) -> None:
     """Erase a customer's data: their name, and the IP addresses, user agents, labels and meta data of the
     activations and events of their licenses. Licenses, tokens and counters stay, and programs keep working.

@@ -1,6 +1,5 @@
 """The command ``keywright doctor``."""
 
-import sys
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,9 +11,6 @@ from keywright.cli.options import AsJson, command, with_installation
 
 if TYPE_CHECKING:
     from keywright.maintenance.doctor import Examined, Finding
-
-#: Seconds between two lines about the progress.
-_INTERVAL = 1.0
 
 
 def add_to(app: typer.Typer) -> None:
@@ -45,14 +41,12 @@ def doctor(
     from keywright.maintenance.doctor import Examined, examine
 
     warnings = _warn(here, is_silent=as_json)
-    began, printed_at, examined = monotonic(), monotonic(), Examined()
+    began, examined, print_licenses = monotonic(), Examined(), output.progress_printer("licenses")
 
     def progress(so_far: Examined) -> None:
-        nonlocal printed_at, examined
+        nonlocal examined
         examined = so_far
-        if sys.stderr.isatty() and monotonic() > printed_at + _INTERVAL:
-            printed_at = monotonic()
-            print(f"{so_far.licenses:,} licenses …", file=sys.stderr)
+        print_licenses(so_far.licenses)
 
     findings: list[tuple[Finding, bool]] = []
     for finding in examine(here.storage, progress):

@@ -13,7 +13,6 @@ from keywright.cli.options import (
     OrderId,
     ProductId,
     command,
-    parse_name,
     with_installation,
     with_installation_made,
 )
@@ -57,7 +56,7 @@ def _end(text: str) -> str | None:
     return _text(text)
 
 
-_Name = Annotated[str, typer.Option(metavar="NAME", parser=parse_name, help="The generator's name.")]
+_Name = Annotated[str, typer.Option(metavar="NAME", parser=parsing.parse_name, help="The generator's name.")]
 _Charset = Annotated[
     str, typer.Option(metavar="TEXT", parser=_charset, help="The characters that keys are drawn from.")
 ]

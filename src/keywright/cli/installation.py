@@ -3,12 +3,14 @@
 import logging
 import os
 import pwd
+import shlex
+import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keywright.core.command import Command, Context, Origin, Query
 from keywright.core.errors import ConfigurationError, KeywrightError
@@ -65,23 +67,37 @@ class Installation:
         return record
 
 
+class InstallationOptions(NamedTuple):
+    """The options that name an installation."""
+
+    data_dir: str | None
+    database_url: str | None
+    config: Path | None
+
+    def read_settings(self, **others: object) -> "Settings":
+        """Read the settings, with these and other options. Raises ``ConfigurationError``."""
+        from keywright.config import read_settings
+
+        named = {"data_dir": self.data_dir, "database_url": self.database_url}
+        return read_settings(named | others, self.config)
+
+    def command_line(self, command: str) -> str:
+        """The whole line of another command on the same installation."""
+        program = "keywright" if shutil.which("keywright") else sys.argv[0]
+        given = {f"--{name.replace('_', '-')}": value for name, value in self._asdict().items() if value}
+        return " ".join([program, command, *(f"{name} {shlex.quote(str(given[name]))}" for name in given)])
+
+
 @contextmanager
-def open_here(
-    options: Mapping[str, object], config_file: Path | None, *, is_made: bool
-) -> Iterator[Installation]:
+def open_here(options: InstallationOptions, *, is_made: bool) -> Iterator[Installation]:
     """Open the installation that these options name. A missing one is made with ``is_made``; without it,
     ``ConfigurationError`` is raised: a command that only reads was given the wrong place.
     """
-    from keywright.config import (
-        has_database,
-        is_debugging,
-        open_installation,
-        read_settings,
-        without_password,
-    )
+    from keywright.config import has_database, is_debugging, open_installation, without_password
 
-    _show_warnings(is_debugging=is_debugging())
-    settings = read_settings(options, config_file)
+    _warnings.is_debugging = is_debugging()
+    logging.getLogger("keywright").addHandler(_warnings)
+    settings = options.read_settings()
     if not has_database(settings):
         missing, option = f"there is no installation in {settings.data_dir.absolute()}", "--data-dir"
         if settings.database_url is not None:
@@ -114,6 +130,14 @@ def _actor() -> str:
     return f"cli:{name}"[:_MAX_ACTOR_LENGTH]
 
 
+def describe_database(settings: "Settings") -> str:
+    """The database's file, or its URL without the password."""
+    from keywright.db import database_path, without_password
+
+    path = database_path(settings.database_url_in_force)
+    return without_password(settings.database_url_in_force) if path is None else str(path.absolute())
+
+
 class _Warnings(logging.Handler):
     """Prints warnings on the terminal. Errors are the outcome of the command."""
 
@@ -127,8 +151,3 @@ class _Warnings(logging.Handler):
 
 
 _warnings = _Warnings()
-
-
-def _show_warnings(*, is_debugging: bool) -> None:
-    _warnings.is_debugging = is_debugging
-    logging.getLogger("keywright").addHandler(_warnings)

@@ -13,6 +13,7 @@ from keywright.cli.options import (
     AsJson,
     Change,
     CustomerId,
+    IsSure,
     Key,
     NewStatus,
     OrderId,
@@ -39,13 +40,14 @@ from keywright.licensing.activations.commands import (
 from keywright.licensing.activations.model import Activation, LicensePage, LicenseRecord
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, UpdateLicense
-from keywright.licensing.licenses.model import LicenseFilter, Status
+from keywright.licensing.licenses.model import License, LicenseFilter, Status
 
 app = typer.Typer(name="license", no_args_is_help=True, help="Make, show, change and activate licenses.")
 
 _LATEST_EVENTS = 10
 _ROWS_OF_A_TABLE = 50
 _PIECE = 500
+_OF_SHOP = ("product", "order", "customer")
 
 _Max = Annotated[
     int | None,
@@ -194,9 +196,11 @@ def list_licenses(
         return
     query = ListLicenses(where=where, page=1, per_page=limit or _ROWS_OF_A_TABLE)
     page: LicensePage = here.ask(query)
-    of_shop = [name for name in _OF_SHOP if any(_number_of(name, one) is not None for one in page.records)]
+    found = [one.license for one in page.records]
+    # The numbers of the shop, where a license has one.
+    of_shop = [name for name in _OF_SHOP if any(getattr(one, f"{name}_id") is not None for one in found)]
     columns = ("id", "license key", "status", "activations", "expires at", *of_shop)
-    rows = [_license_row(here, one, of_shop, show_keys=show_keys) for one in page.records]
+    rows = [_license_row(here, one, of_shop, show_keys=show_keys) for one in found]
     output.print_table(columns, rows)
     more = " (--limit shows more)" if len(page.records) < page.total else ""
     output.print_line(f"{len(page.records):,} of {page.total:,} licenses{more}")
@@ -256,7 +260,7 @@ def delete(
     here: Installation,
     key: Key,
     *,
-    is_sure: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    is_sure: IsSure = False,
 ) -> None:
     """Delete a license and its activations; the events of both are kept.
 
@@ -363,40 +367,23 @@ def _print_license(here: Installation, record: LicenseRecord, done: str, *, as_j
     output.print_fields(output.license_fields(record.license, here.now))
 
 
-_OF_SHOP = ("product", "order", "customer")
-
-
-def _number_of(name: str, record: LicenseRecord) -> int | None:
-    number: int | None = getattr(record.license, f"{name}_id")
-    return number
-
-
 def _license_row(
-    here: Installation, record: LicenseRecord, of_shop: list[str], *, show_keys: bool
+    here: Installation, one: License, of_shop: list[str], *, show_keys: bool
 ) -> tuple[object, ...]:
-    one = record.license
     key = one.key if show_keys else crypto.mask(one.key)
     state = (output.status_name(one), output.places(one), output.expiry(one, here.now))
-    return (one.id, key, *state, *(_number_of(name, record) for name in of_shop))
+    return (one.id, key, *state, *(getattr(one, f"{name}_id") for name in of_shop))
 
 
 def _activation_row(one: Activation) -> tuple[object, ...]:
     ended = one.deactivated_at
     since = one.updated_at or one.created_at
     state = f"active since {parsing.write_time(since)}"
-    return (
-        one.id,
-        one.token,
-        one.label,
-        state if ended is None else f"given up at {parsing.write_time(ended)}",
-    )
+    if ended is not None:
+        state = f"given up at {parsing.write_time(ended)}"
+    return (one.id, one.token, one.label, state)
 
 
 def _event_row(one: Event) -> tuple[object, ...]:
-    return (
-        parsing.write_time(one.occurred_at),
-        one.name,
-        one.activation_id,
-        one.actor,
-        one.ip_address or None,
-    )
+    at = parsing.write_time(one.occurred_at)
+    return (at, one.name, one.activation_id, one.actor, one.ip_address or None)

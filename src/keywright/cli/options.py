@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperCommand
 
-from keywright.cli.installation import open_here
+from keywright.cli.installation import InstallationOptions, open_here
 from keywright.core import parsing
 from keywright.core.errors import InvalidLicenseKey, InvalidStatus
 from keywright.licensing.licenses import model as licenses_model
@@ -84,19 +84,13 @@ class WrongUsage(typer.TyperException):
     exit_code = 2
 
 
-def with_installation(command: Callable[..., None], *, is_made: bool = False) -> Callable[..., None]:
-    """Give a command the options that say which installation, and that installation, opened, as its
-    first argument; ``is_made`` says whether one is made where there is none.
-    """
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that name an installation, and their values as its first argument."""
     shared = {"data_dir": DataDir, "database_url": DatabaseUrl, "config": ConfigFile}
 
     @wraps(command)
-    def with_options(
-        *, data_dir: str | None, database_url: str | None, config: Path | None, **given: Any
-    ) -> None:
-        options = {"data_dir": data_dir, "database_url": database_url}
-        with open_here(options, config, is_made=is_made) as here:
-            command(here, **given)
+    def run(*, data_dir: str | None, database_url: str | None, config: Path | None, **given: Any) -> None:
+        command(InstallationOptions(data_dir, database_url, config), **given)
 
     own = list(inspect.signature(command).parameters.values())[1:]
     added = [
@@ -104,9 +98,22 @@ def with_installation(command: Callable[..., None], *, is_made: bool = False) ->
         for name, annotation in shared.items()
     ]
     # typer reads these two.
-    with_options.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
-    with_options.__annotations__ = {one.name: one.annotation for one in [*own, *added]}
-    return with_options
+    run.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in [*own, *added]}
+    return run
+
+
+def with_installation(command: Callable[..., None], *, is_made: bool = False) -> Callable[..., None]:
+    """Give a command the same options, and the open installation as its first argument; with ``is_made``, one
+    is made where there is none.
+    """
+
+    @wraps(command)
+    def run(options: InstallationOptions, **given: Any) -> None:
+        with open_here(options, is_made=is_made) as here:
+            command(here, **given)
+
+    return with_options(run)
 
 
 def with_installation_made(command: Callable[..., None]) -> Callable[..., None]:
@@ -147,17 +154,13 @@ def parse_label(text: str) -> str | None:
     return parsing.parse_text(text, parsing.MAX_LABEL_LENGTH)
 
 
-def parse_name(text: str) -> str:
-    """The name of an API key, a generator or a user."""
-    return parsing.parse_name(text)
-
-
 Key = Annotated[str, typer.Argument(metavar="KEY", parser=parse_key, help="The license key.")]
 _STATUS = typer.Option(
     "--status", metavar="STATUS", parser=parse_status, help=STATUS_HELP, show_default=False
 )
 NewStatus = Annotated[Status, _STATUS]
 StatusOption = Annotated[Status | None, _STATUS]
+IsSure = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 OrderId = Annotated[
     int | None,
     typer.Option(metavar="ID", parser=parsing.parse_integer, help="The order's number in your shop."),

@@ -2,8 +2,9 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from keywright.core.parsing import write_time
@@ -59,18 +60,8 @@ def activation_json(record: LicenseRecord, *, is_many: bool = False) -> Json:
 
 def report_json(record: LicenseRecord, events: Iterable[Event]) -> Json:
     """A license with its activations and its latest events."""
-    return _data(wire.validation(record)) | {"events": [_event_json(one) for one in events]}
-
-
-def _event_json(event: Event) -> Json:
-    return {
-        "occurred_at": _time(event.occurred_at),
-        "name": event.name,
-        "activation_id": event.activation_id,
-        "actor": event.actor,
-        "ip_address": event.ip_address,
-        "details": event.details,
-    }
+    names = "occurred_at name activation_id actor ip_address details".split()
+    return _data(wire.validation(record)) | {"events": [_fields_json(one, names) for one in events]}
 
 
 def generator_json(generator: Generator) -> Json:
@@ -80,28 +71,19 @@ def generator_json(generator: Generator) -> Json:
 
 def api_key_json(api_key: ApiKey) -> Json:
     """An API key, without its secrets."""
-    return {
-        "id": api_key.id,
-        "name": api_key.name,
-        "permissions": api_key.permissions.value,
-        "product_id": api_key.product_id,
-        "key_suffix": api_key.key_suffix,
-        "created_at": _time(api_key.created_at),
-        "revoked_at": _time(api_key.revoked_at),
-        "last_used_at": _time(api_key.last_used_at),
-    }
+    return _fields_json(
+        api_key, "id name permissions product_id key_suffix created_at revoked_at last_used_at".split()
+    )
 
 
 def user_json(user: User) -> Json:
     """A user, without the password's hash."""
-    return {
-        "id": user.id,
-        "name": user.name,
-        "role": user.role.value,
-        "created_at": _time(user.created_at),
-        "last_signed_in_at": _time(user.last_signed_in_at),
-        "disabled_at": _time(user.disabled_at),
-    }
+    return _fields_json(user, "id name role created_at last_signed_in_at disabled_at".split())
+
+
+def _fields_json(struct: Event | ApiKey | User, names: Iterable[str]) -> Json:
+    fields = {name: getattr(struct, name) for name in names}
+    return {name: write_time(one) if isinstance(one, datetime) else one for name, one in fields.items()}
 
 
 def print_setup_link(base_url: str, token: str) -> None:
@@ -158,8 +140,8 @@ def license_fields(license: License, now: datetime) -> list[tuple[str, object]]:
         ("activations", places(license)),
         ("expires at", expiry(license, now)),
         *((name, number) for name, number in of_shop.items() if number is not None),
-        ("created at", _time(license.created_at)),
-        ("updated at", _time(license.updated_at)),
+        ("created at", format_time(license.created_at)),
+        ("updated at", format_time(license.updated_at)),
     ]
 
 
@@ -183,12 +165,26 @@ def expiry(license: License, now: datetime) -> str:
     return f"{write_time(license.expires_at)}{past}"
 
 
+def progress_printer(noun: str) -> Callable[[int], None]:
+    """Return a function that prints an amount on a terminal, at most once a second."""
+    printed_at = monotonic()
+
+    def print_amount(amount: int) -> None:
+        nonlocal printed_at
+        if sys.stderr.isatty() and monotonic() > printed_at + 1:
+            printed_at = monotonic()
+            print(f"{amount:,} {noun} …", file=sys.stderr)
+
+    return print_amount
+
+
 def _data(answer: bytes) -> Json:
     data: Json = json.loads(answer)["data"]
     return data
 
 
-def _time(moment: datetime | None) -> str | None:
+def format_time(moment: datetime | None) -> str | None:
+    """The time in the format of the wire; None for None."""
     return None if moment is None else write_time(moment)
 
 

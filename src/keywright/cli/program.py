@@ -9,7 +9,6 @@ import typer.main
 
 from keywright.cli import api_keys, backup, customers, doctor, generators, licenses, secret, server, users
 from keywright.cli.options import epilog, paragraphs
-from keywright.cli.sentences import sentence
 from keywright.core.errors import KeywrightError
 
 app = typer.Typer(
@@ -107,6 +106,15 @@ def _report_unexpected(problem: Exception) -> int:
         f"something unexpected happened ({type(problem).__name__}: {problem}); "
         "run with KEYWRIGHT_DEBUG=1 for the details."
     )
+
+
+def sentence(problem: KeywrightError | OSError) -> str:
+    """The sentence about this problem: what is wrong, and what to do."""
+    if isinstance(problem, OSError):
+        where = f"{problem.filename}: " if problem.filename else ""
+        return f"{where}{problem.strerror or problem}."
+    text = problem.say(problem.hint or problem.sentence)
+    return text if problem.hint else text[:1].lower() + text[1:]
 
 
 def _report_failure(message: str) -> int:

@@ -1,6 +1,5 @@
 """The commands ``keywright secret …``."""
 
-import sys
 from contextlib import closing
 from functools import partial
 from time import monotonic
@@ -9,30 +8,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from keywright.cli import output
-from keywright.cli.options import ConfigFile, DatabaseUrl, DataDir, command
+from keywright.cli.installation import InstallationOptions
+from keywright.cli.options import command, with_options
 from keywright.core.errors import ConfigurationError, StoreError
 
 if TYPE_CHECKING:
     from keywright.config import Settings
-    from keywright.maintenance.resealing import Resealed
     from keywright.maintenance.rotation import Progress
 
 app = typer.Typer(name="secret", no_args_is_help=True, help="Change the secret.")
 
-#: Seconds between two lines about the progress.
-_INTERVAL = 1.0
-
 
 @command(app, "keywright secret rotate", "keywright secret rotate --begin-only")
+@with_options
 def rotate(
+    options: InstallationOptions,
     *,
     is_begun_only: Annotated[
         bool,
         typer.Option("--begin-only", help="Begin only; another run reseals the existing rows."),
     ] = False,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    config: ConfigFile = None,
 ) -> None:
     """Replace the secret, and reseal everything with the new one. License keys stay as they are, and are
     found all the time. Run it again if it was interrupted: it continues.
@@ -43,10 +38,10 @@ def rotate(
 
     Backups from before need the previous secret: it is kept beside the new one until you delete it.
     """
-    from keywright.config import has_database, load_key_ring, read_settings, take_new_secret
+    from keywright.config import has_database, load_key_ring, take_new_secret
     from keywright.maintenance import rotation
 
-    settings = read_settings({"data_dir": data_dir, "database_url": database_url}, config)
+    settings = options.read_settings()
     if not has_database(settings):
         raise ConfigurationError(f"there is no installation in {settings.data_dir.absolute()}.")
     progress = _find_progress(settings)
@@ -78,17 +73,10 @@ def _reseal(settings: "Settings") -> None:
     from keywright.maintenance.resealing import reseal
     from keywright.maintenance.rotation import finish
 
-    began = printed_at = monotonic()
-
-    def progress(so_far: "Resealed") -> None:
-        nonlocal printed_at
-        if sys.stderr.isatty() and monotonic() > printed_at + _INTERVAL:
-            printed_at = monotonic()
-            print(f"{so_far.read:,} values …", file=sys.stderr)
-
+    began, print_values = monotonic(), output.progress_printer("values")
     key_ring = load_key_ring(settings)
     with closing(open_storage(settings.database_url_in_force, key_ring)) as storage:
-        resealed = reseal(storage, progress)
+        resealed = reseal(storage, lambda so_far: print_values(so_far.read))
         if resealed.unreadable:
             raise StoreError(
                 f"{resealed.unreadable:,} sealed values cannot be read with either secret, so both are "

@@ -1,14 +1,11 @@
 """``keywright serve``, ``init``, ``config`` and ``version``."""
 
 import logging
-import shlex
-import shutil
 import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +13,8 @@ from typer.core import TyperCommand
 
 from keywright import __version__
 from keywright.cli import output
-from keywright.cli.options import AsJson, ConfigFile, DatabaseUrl, DataDir, DemoKind, command
+from keywright.cli.installation import InstallationOptions, describe_database
+from keywright.cli.options import AsJson, DemoKind, command, with_options
 from keywright.core.errors import ConfigurationError, SetupOver, Unavailable
 
 if TYPE_CHECKING:
@@ -35,10 +33,12 @@ def add_to(app: typer.Typer) -> None:
         "keywright serve --demo --data-dir /tmp/keywright",
         "keywright serve --host 0.0.0.0 --port 80",
         cls=_Serve,
-    )(serve)
-    command(app)(init)
-    command(app, "keywright copy 'postgresql://keywright@db.example/keywright?sslmode=verify-full'")(copy)
-    command(app, "keywright config", "KEYWRIGHT_PORT=9000 keywright config --json")(config)
+    )(with_options(serve))
+    command(app)(with_options(init))
+    command(app, "keywright copy 'postgresql://keywright@db.example/keywright?sslmode=verify-full'")(
+        with_options(copy)
+    )
+    command(app, "keywright config", "KEYWRIGHT_PORT=9000 keywright config --json")(with_options(config))
     command(app)(version)
 
 
@@ -77,28 +77,25 @@ class _Serve(TyperCommand):
 
 
 def serve(
+    options: InstallationOptions,
     *,
     host: _Host = None,
     port: _Port = None,
     workers: _Workers = None,
     demo: _Demo = None,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    config: ConfigFile = None,
 ) -> None:
     """Start the server; Ctrl-C or SIGTERM stops it, after it has answered what it has accepted.
 
     It makes what is missing: the data directory, the secret, the database. After an update, it brings
     the database up to date, and keeps a copy of what was there. Logs go to standard error.
     """
-    from keywright.config import logs, open_installation, read_settings, risks
+    from keywright.config import logs, open_installation, risks
     from keywright.http.server.run import serve as serve_until_stopped
     from keywright.http.server.run import serve_with_workers
 
-    given = {"host": host, "port": port, "workers": workers}
-    settings = read_settings(given | {"data_dir": data_dir, "database_url": database_url}, config)
+    settings = options.read_settings(host=host, port=port, workers=workers)
     logs.configure(level=settings.log_level, is_json=settings.is_log_json(is_terminal=sys.stderr.isatty()))
-    say_ready = partial(print_ready, settings, _line_for(data_dir, database_url, config), demo)
+    say_ready = partial(print_ready, settings, options.command_line, demo)
     with closing(open_installation(settings)) as storage:
         for risk in risks(settings):
             log.warning("%s", risk)
@@ -115,21 +112,15 @@ def serve(
     output.print_line("Keywright has stopped.")
 
 
-def init(*, data_dir: DataDir = None, database_url: DatabaseUrl = None, config: ConfigFile = None) -> None:
+def init(options: InstallationOptions) -> None:
     """Make the data directory, the secret and the database, and say what was made.
 
     Nothing that exists is changed, except that the database is brought up to date. `keywright serve` does the
     same by itself.
     """
-    from keywright.config import (
-        has_database,
-        load_secret,
-        make_data_dir,
-        open_installation,
-        read_settings,
-    )
+    from keywright.config import has_database, load_secret, make_data_dir, open_installation
 
-    settings = read_settings({"data_dir": data_dir, "database_url": database_url}, config)
+    settings = options.read_settings()
     make_data_dir(settings)
     said = {True: "was there already", False: "is made"}
     has_secret, was_made = settings.secret_file.exists(), said[has_database(settings)]
@@ -142,21 +133,18 @@ def init(*, data_dir: DataDir = None, database_url: DatabaseUrl = None, config: 
         [
             ("data directory", settings.data_dir.absolute()),
             ("secret", secret),
-            ("database", f"{_database_in_words(settings)}  {was_made}"),
+            ("database", f"{describe_database(settings)}  {was_made}"),
         ]
     )
     output.print_line("\nKeep a copy of the secret in a safe place: the database cannot be read without it.")
-    output.print_line(f"Start the server:  {_line_for(data_dir, database_url, config)('serve')}")
+    output.print_line(f"Start the server:  {options.command_line('serve')}")
 
 
 def copy(
+    options: InstallationOptions,
     to: Annotated[
         str, typer.Argument(metavar="URL", help="The other database, which must be empty: postgresql://…")
     ],
-    *,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    config: ConfigFile = None,
 ) -> None:
     """Copy everything into another database: from SQLite to PostgreSQL, when one file is not enough.
 
@@ -166,12 +154,12 @@ def copy(
 
     Stop the server first: what changes afterwards is not in the copy.
     """
-    from keywright.config import has_database, open_copy, open_installation, read_settings, without_password
+    from keywright.config import has_database, open_copy, open_installation, without_password
     from keywright.maintenance.copy import copy as copy_database
 
-    settings = read_settings({"data_dir": data_dir, "database_url": database_url}, config)
+    settings = options.read_settings()
     if not has_database(settings):
-        raise ConfigurationError(f"there is nothing to copy in {_database_in_words(settings)}.")
+        raise ConfigurationError(f"there is nothing to copy in {describe_database(settings)}.")
     copied: list[tuple[str, object]] = []
     with closing(open_installation(settings)) as source, closing(open_copy(settings, to)) as target:
         copy_database(
@@ -182,21 +170,15 @@ def copy(
     output.print_line("From now on, start with that as database_url, and with the same secret.")
 
 
-def config(
-    *,
-    as_json: AsJson = False,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    config: ConfigFile = None,
-) -> None:
+def config(options: InstallationOptions, *, as_json: AsJson = False) -> None:
     """Show every setting in force, and where its value came from; secrets are masked.
 
     Of several values, the last of these counts: the default, keywright.toml, the environment variable
     (KEYWRIGHT_ and the name in capitals), the option.
     """
-    from keywright.config import list_settings, read_settings
+    from keywright.config import list_settings
 
-    settings = list_settings(read_settings({"data_dir": data_dir, "database_url": database_url}, config))
+    settings = list_settings(options.read_settings())
     if as_json:
         output.print_json({one.name: {"value": one.value, "source": one.source} for one in settings})
         return
@@ -271,21 +253,6 @@ def _setup_token(settings: "Settings") -> str | None:
     with suppress(SetupOver, Unavailable), closing(open_installation(settings)) as storage:
         return run_read(storage, lambda tx: sessions.setup_token(tx, now))
     return None
-
-
-def _line_for(data_dir: str | None, database_url: str | None, config: Path | None) -> Callable[[str], str]:
-    """Return a function that makes the whole line of another command on the same installation."""
-    program = "keywright" if shutil.which("keywright") else sys.argv[0]
-    given = {"--data-dir": data_dir, "--database-url": database_url, "--config": config}
-    options = "".join(f" {name} {shlex.quote(str(value))}" for name, value in given.items() if value)
-    return lambda command: f"{program} {command}{options}"
-
-
-def _database_in_words(settings: "Settings") -> str:
-    from keywright.db import database_path, without_password
-
-    path = database_path(settings.database_url_in_force)
-    return without_password(settings.database_url_in_force) if path is None else str(path.absolute())
 
 
 def _in_words(value: str | int | bool | list[str] | None) -> str | None:

@@ -11,12 +11,11 @@ from keywright.cli.options import (
     AsJson,
     WrongUsage,
     command,
-    parse_name,
     with_installation,
     with_installation_made,
 )
 from keywright.core.errors import UnknownUser
-from keywright.core.parsing import write_time
+from keywright.core.parsing import parse_name
 from keywright.identity.commands import ChangeUser, CreateUser, DisableSecondFactor
 from keywright.identity.model import Role, User
 
@@ -159,7 +158,7 @@ def _change(here: Installation, user: User, **changes: Any) -> None:
 def _new_password_hash(*, is_from_stdin: bool) -> str:
     from keywright.identity import passwords
 
-    password = _read_password() if is_from_stdin else _ask_password()
+    password = sys.stdin.readline().rstrip("\r\n") if is_from_stdin else _ask_password()
     if len(password) < passwords.MIN_PASSWORD_LENGTH:
         raise WrongUsage(
             f"A password has at least {passwords.MIN_PASSWORD_LENGTH} characters; this one has fewer"
@@ -169,10 +168,6 @@ def _new_password_hash(*, is_from_stdin: bool) -> str:
             f"A password has at most {passwords.MAX_PASSWORD_LENGTH:,} characters; this one has more"
         )
     return passwords.hash_password(password)
-
-
-def _read_password() -> str:
-    return sys.stdin.readline().rstrip("\r\n")
 
 
 def _ask_password() -> str:
@@ -187,7 +182,5 @@ def _base_url(host: str, port: int) -> str:
 
 
 def _row(one: User) -> tuple[object, ...]:
-    signed_in, disabled = (
-        None if at is None else write_time(at) for at in (one.last_signed_in_at, one.disabled_at)
-    )
-    return (one.id, one.name, one.role.value, write_time(one.created_at), signed_in, disabled)
+    times = map(output.format_time, (one.created_at, one.last_signed_in_at, one.disabled_at))
+    return (one.id, one.name, one.role.value, *times)

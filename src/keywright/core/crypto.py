@@ -96,16 +96,6 @@ def new_token() -> str:
     return secrets.token_hex(20)
 
 
-def new_consumer_key() -> str:
-    """A new consumer key: ``ck_`` and 160 random bits in hex."""
-    return f"ck_{secrets.token_hex(20)}"
-
-
-def new_consumer_secret() -> str:
-    """A new consumer secret: ``cs_`` and 160 random bits in hex."""
-    return f"cs_{secrets.token_hex(20)}"
-
-
 def hash_consumer_key(consumer_key: str) -> str:
     """Hex HMAC-SHA-256 under the text ``wc-api``: how WooCommerce and its plugins store consumer keys,
     so that keys which are already inside shipped programs can be taken over.

@@ -44,8 +44,8 @@ def to_columns(struct: msgspec.Struct) -> Values:
 
 
 def with_datetimes(row: Row[Any]) -> Values:
-    """A row by column, with datetimes in the columns that end in ``_at``."""
+    """A row by column, with datetimes in the columns that end in ``_at`` or ``_until``."""
     return {
-        name: to_datetime(value) if name.endswith("_at") and value is not None else value
+        name: to_datetime(value) if name.endswith(("_at", "_until")) and value is not None else value
         for name, value in row._mapping.items()
     }

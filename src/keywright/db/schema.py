@@ -36,9 +36,8 @@ metadata = MetaData(
 )
 
 
-def _index_of_set(name: str) -> Index:
-    is_set = text(f"{name} IS NOT NULL")
-    return Index(f"ix_licenses_{name}", name, "id", sqlite_where=is_set, postgresql_where=is_set)
+def _partial_index(name: str, *columns: str, where: str) -> Index:
+    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
 
 
 licenses = Table(
@@ -69,7 +68,10 @@ licenses = Table(
     # For the pages. No index may have a column that an activation writes (times_activated, updated_at): on
     # PostgreSQL, every activation would then write to every index.
     Index("ix_licenses_status", "status", "id"),
-    *map(_index_of_set, ("product_id", "order_id", "customer_id", "expires_at")),
+    *(
+        _partial_index(f"ix_licenses_{name}", name, "id", where=f"{name} IS NOT NULL")
+        for name in ("product_id", "order_id", "customer_id", "expires_at")
+    ),
 )
 
 activations = Table(
@@ -88,13 +90,8 @@ activations = Table(
     Column("deactivated_at", BigInteger),
     PrimaryKeyConstraint("license_id", "token"),
     # The oldest deactivated activations are deleted first. Activating does not write to this index.
-    Index(
-        "ix_activations_deactivated",
-        "license_id",
-        "deactivated_at",
-        "id",
-        sqlite_where=text("deactivated_at IS NOT NULL"),
-        postgresql_where=text("deactivated_at IS NOT NULL"),
+    _partial_index(
+        "ix_activations_deactivated", "license_id", "deactivated_at", "id", where="deactivated_at IS NOT NULL"
     ),
     sqlite_with_rowid=False,
 )
@@ -306,12 +303,7 @@ jobs = Table(
     Column("claimed_by", String(40)),
     Column("claimed_until", BigInteger),
     # Only of unfinished jobs: every server process looks for work every second.
-    Index(
-        "ix_jobs_unfinished",
-        "id",
-        sqlite_where=text("finished_at IS NULL"),
-        postgresql_where=text("finished_at IS NULL"),
-    ),
+    _partial_index("ix_jobs_unfinished", "id", where="finished_at IS NULL"),
     sqlite_autoincrement=True,
 )
 

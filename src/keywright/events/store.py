@@ -4,26 +4,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import (
-    Row,
-    Select,
-    Text,
-    cast,
-    func,
-    select,
-)
+from sqlalchemy import Text, cast, func, select
 
-from keywright.db import schema
-from keywright.db.bulk import Values, bulk_insert
-from keywright.db.rows import to_json, to_seconds, with_datetimes
-from keywright.db.schema import events
+from keywright.db.bulk import Values, bulk_insert, bulk_upsert
+from keywright.db.rows import to_datetime, to_json, to_seconds
+from keywright.db.schema import checkpoints, events
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.events.model import Event
 
 
 def list_events(tx: ReadTransaction, license_id: int, *, limit: int) -> list[Event]:
     """The latest ``limit`` events of a license, latest first."""
-    query = latest_events(license_id, limit)
+    query = select(*EVENT).where(events.c.license_id == license_id).order_by(events.c.id.desc()).limit(limit)
     return [event_of(row) for row in tx.connection.execute(query)]
 
 
@@ -35,14 +27,14 @@ def save_events(tx: WriteTransaction, happened: Sequence[Event]) -> None:
     INSERT_EVENTS.execute(tx.connection, [event_values(one) for one in happened])
 
 
-EVENT = [schema.events.c[name] for name in Event.__struct_fields__]
+EVENT = [events.c[name] for name in Event.__struct_fields__]
 
 
-def event_of(row: Row[Any]) -> Event:
+def event_of(row: Sequence[Any]) -> Event:
     """The event of a row of ``EVENT``."""
-    values = with_datetimes(row)
-    details = values["details"]
-    return Event(**values | {"details": None if details is None else msgspec.json.decode(details)})
+    at, name, license_id, activation_id, actor, address, details = row
+    decoded = None if details is None else msgspec.json.decode(details)
+    return Event(to_datetime(at), name, license_id, activation_id, actor, address, decoded)
 
 
 def event_values(event: Event) -> Values:
@@ -58,12 +50,18 @@ def event_values(event: Event) -> Values:
     }
 
 
+def find_checkpoint(tx: ReadTransaction, name: str) -> int:
+    """The last row that the process of this name has read; 0 before the first."""
+    query = select(checkpoints.c.last_id).where(checkpoints.c.name == name)
+    return tx.connection.execute(query).scalar() or 0
+
+
+def advance_checkpoint(tx: WriteTransaction, name: str, last_id: int) -> None:
+    """Move a checkpoint forward, never back."""
+    _ADVANCE.execute(tx.connection, [{"name": name, "last_id": last_id}])
+
+
+_ADVANCE = bulk_upsert(checkpoints, ["name"], largest=["last_id"])
 INSERT_EVENTS = bulk_insert(events, without="id")
 #: Gives the transaction its number, which it gets with its first change otherwise. Only for PostgreSQL.
 BEGIN_TO_WRITE = select(cast(func.pg_current_xact_id(), Text))
-
-
-def latest_events(license_id: int, limit: int) -> Select[Any]:
-    """The latest events of a license, latest first."""
-    query = select(*EVENT).where(events.c.license_id == license_id)
-    return query.order_by(events.c.id.desc()).limit(limit)

@@ -24,34 +24,7 @@ from keywright.events.unit_of_work import UnitOfWork
 from keywright.identity import second_factor_store
 from keywright.identity.commands import DisableSecondFactor, EnableSecondFactor, RenewRecoveryCodes
 from keywright.identity.model import SecondFactor, User
-from keywright.identity.second_factor_store import (
-    count_codes,
-    find_factor,
-    forget_failures,
-    has_factor,
-    list_users_with_factor,
-)
 from keywright.identity.store import find_user_by_id, lock_user, renew_session
-
-__all__ = [
-    "HANDLERS",
-    "MAX_FAILURES",
-    "RECOVERY_CODES",
-    "TICKET_TIME",
-    "count_codes",
-    "find_factor",
-    "find_ticket_user",
-    "forget_failures",
-    "has_factor",
-    "hash_recovery_code",
-    "is_secret",
-    "list_users_with_factor",
-    "new_recovery_codes",
-    "new_secret",
-    "new_ticket",
-    "provisioning_uri",
-    "take",
-]
 
 #: How many recovery codes a user gets at once.
 RECOVERY_CODES = 10

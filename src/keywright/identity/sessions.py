@@ -10,7 +10,7 @@ import msgspec
 
 from keywright.core.errors import SetupOver
 from keywright.db import ReadTransaction
-from keywright.identity import second_factors
+from keywright.identity import second_factor_store
 from keywright.identity import store as identity_store
 from keywright.identity.model import Session, User
 from keywright.identity.store import find_session, find_user_by_id, has_users
@@ -89,7 +89,7 @@ def find_signed_in(tx: ReadTransaction, token: str, now: datetime) -> SignedIn |
     user = find_user_by_id(tx, session.user_id)
     if user is None or user.disabled_at is not None:
         return None
-    return SignedIn(user, session, second_factors.has_factor(tx, user.id))
+    return SignedIn(user, session, second_factor_store.has_factor(tx, user.id))
 
 
 def list_sessions(tx: ReadTransaction, user_id: int, now: datetime) -> list[Session]:

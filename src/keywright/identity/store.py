@@ -1,28 +1,18 @@
-"""SQL of api_keys."""
+"""API keys, users and sessions in the database."""
 
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    Row,
-    and_,
-    bindparam,
-    delete,
-    exists,
-    insert,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Row, Select, and_, bindparam, delete, exists, insert, or_, select, update
 
-from keywright.db import rows, schema
+from keywright.db import rows
 from keywright.db.rows import with_datetimes
 from keywright.db.schema import api_keys, installation, sessions, users
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.identity.model import ApiKey, Permissions, Role, Session, User
 
-API_KEY = [schema.api_keys.c[name] for name in ApiKey.__struct_fields__]
-USER = [schema.users.c[name] for name in User.__struct_fields__]
+API_KEY = [api_keys.c[name] for name in ApiKey.__struct_fields__]
+USER = [users.c[name] for name in User.__struct_fields__]
 
 
 def api_key_of(row: Row[Any]) -> ApiKey:
@@ -44,8 +34,7 @@ API_KEY_IN_FORCE = select(*API_KEY).where(
 
 def find_api_key(tx: ReadTransaction, consumer_key_hash: str) -> ApiKey | None:
     """The API key in force with this hashed consumer key."""
-    values = {"key_hash": consumer_key_hash}
-    row = tx.connection.execute(API_KEY_IN_FORCE, values).first()
+    row = tx.connection.execute(API_KEY_IN_FORCE, {"key_hash": consumer_key_hash}).first()
     return None if row is None else api_key_of(row)
 
 
@@ -81,13 +70,12 @@ def list_users(tx: ReadTransaction) -> list[User]:
 def find_user(tx: ReadTransaction, name: str) -> User | None:
     """The user with exactly this name."""
     # No database needs to be asked for a text that none can hold.
-    return _find_user(tx, name) if name.isprintable() else None
+    return _first_user(tx, select(*USER).where(users.c.name == name)) if name.isprintable() else None
 
 
 def find_user_by_id(tx: ReadTransaction, user_id: int) -> User | None:
     """The user with this number."""
-    row = tx.connection.execute(select(*USER).where(users.c.id == user_id)).first()
-    return None if row is None else user_of(row)
+    return _first_user(tx, select(*USER).where(users.c.id == user_id))
 
 
 def has_users(tx: ReadTransaction) -> bool:
@@ -105,16 +93,12 @@ def hold_users(tx: WriteTransaction) -> None:
 
 def lock_user(tx: WriteTransaction, user_id: int) -> User | None:
     """The user with this number, locked until the end."""
-    query = select(*USER).where(users.c.id == user_id).with_for_update()
-    row = tx.connection.execute(query).first()
-    return None if row is None else user_of(row)
+    return _first_user(tx, select(*USER).where(users.c.id == user_id).with_for_update())
 
 
 def share_user(tx: WriteTransaction, user_id: int) -> User | None:
     """The user with this number, whom no other transaction changes until the end."""
-    query = select(*USER).where(users.c.id == user_id).with_for_update(read=True)
-    row = tx.connection.execute(query).first()
-    return None if row is None else user_of(row)
+    return _first_user(tx, select(*USER).where(users.c.id == user_id).with_for_update(read=True))
 
 
 def lock_user_and_administrators(tx: WriteTransaction, user_id: int) -> dict[int, User]:
@@ -129,9 +113,8 @@ def save_user(tx: WriteTransaction, user: User) -> None:
     tx.connection.execute(update(users).where(users.c.id == user.id).values(rows.to_columns(user)))
 
 
-def _find_user(tx: ReadTransaction, name: str) -> User | None:
-    """The user with this name."""
-    row = tx.connection.execute(select(*USER).where(users.c.name == name)).first()
+def _first_user(tx: ReadTransaction, query: Select[Any]) -> User | None:
+    row = tx.connection.execute(query).first()
     return None if row is None else user_of(row)
 
 
@@ -146,20 +129,18 @@ def save_new_user(tx: WriteTransaction, user: User) -> int:
 def find_session(tx: ReadTransaction, token_hash: bytes) -> Session | None:
     """The session with this token."""
     row = tx.connection.execute(select(*_SESSION).where(sessions.c.token_hash == token_hash)).first()
-    return None if row is None else _session_of(row)
+    return None if row is None else Session(**with_datetimes(row))
 
 
 def list_sessions(tx: ReadTransaction, user_id: int) -> list[Session]:
     """Every session of the user, over or not, the newest first."""
     query = select(*_SESSION).where(sessions.c.user_id == user_id).order_by(sessions.c.created_at.desc())
-    return [_session_of(row) for row in tx.connection.execute(query)]
+    return [Session(**with_datetimes(row)) for row in tx.connection.execute(query)]
 
 
 def save_new_session(tx: WriteTransaction, session: Session) -> None:
     """Insert."""
-    values = {name: getattr(session, name) for name in Session.__struct_fields__}
-    moments = {name: rows.to_seconds(values[name]) for name in ("created_at", "last_seen_at")}
-    tx.connection.execute(insert(sessions).values(values | moments))
+    tx.connection.execute(insert(sessions).values(rows.to_columns(session)))
 
 
 def save_seen(tx: WriteTransaction, token_hash: bytes, now: datetime) -> None:
@@ -194,8 +175,3 @@ def delete_old_sessions(tx: WriteTransaction, *, seen_before: datetime, created_
         sessions.c.created_at <= rows.to_seconds(created_before),
     )
     tx.connection.execute(delete(sessions).where(is_old))
-
-
-def _session_of(row: Row[tuple[object, ...]]) -> Session:
-    moments = {name: rows.to_datetime(row._mapping[name]) for name in ("created_at", "last_seen_at")}
-    return Session(**dict(row._mapping) | moments)

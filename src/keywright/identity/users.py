@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from keywright.core.command import Command
 from keywright.core.errors import LastAdministrator, SetupOver, UnknownUser, UserExists
 from keywright.events.unit_of_work import UnitOfWork
-from keywright.identity import second_factors
+from keywright.identity import second_factor_store, second_factors
 from keywright.identity.commands import (
     ChangeUser,
     CreateUser,
@@ -68,7 +68,7 @@ def change_user(work: UnitOfWork, command: ChangeUser) -> User:
     if command.is_disabled or command.password_hash is not None:
         delete_sessions_of(work.tx, user.id, but=command.but_session)
     if command.password_hash is not None:
-        second_factors.forget_failures(work.tx, user.id)
+        second_factor_store.forget_failures(work.tx, user.id)
     if changed != user:
         work.record_event("user.changed", command, _of(user) | _differences(user, changed))
     return changed
@@ -85,7 +85,7 @@ def start_session(work: UnitOfWork, command: StartSession) -> Session | None:
     if command.password_hash not in (None, user.password_hash):
         raise UnknownUser
     details = _of(user)
-    if second_factors.has_factor(tx, user.id):
+    if second_factor_store.has_factor(tx, user.id):
         # It is not known before that it is them.
         attempt = replace(command, context=replace(command.context, origin=replace(origin, actor="visitor")))
         if (taken := second_factors.take(work, attempt, user, command.code or "")) is None:

@@ -59,6 +59,7 @@ from keywright.licensing.licenses.commands import (
 from keywright.licensing.licenses.handlers import delete, extend, raise_limit, update
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.generators import handlers as generator_handlers
+from keywright.search.terms_store import newest_license
 
 #: The most jobs that may wait or run.
 MAX_UNFINISHED = 100
@@ -92,7 +93,7 @@ def start_job(work: LicenseWork, command: StartJob) -> Job:
         generator_handlers.get_generator(work.tx, order.generator_id)
     if job_store.count_unfinished_jobs(work.tx) >= MAX_UNFINISHED:
         raise TooManyJobs
-    origin, last_id = command.context.origin, job_store.last_license_id(work.tx)
+    origin, last_id = command.context.origin, newest_license(work.tx)
     parameters = orders.Parameters(dict(command.parameters), origin.actor, origin.ip_address, last_id)
     job = Job(
         id=0,

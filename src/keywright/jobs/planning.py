@@ -10,7 +10,6 @@ from keywright.jobs import files, matching, orders
 from keywright.jobs.commands import ChangeStep, ExportStep, GenerateStep, JobStep
 from keywright.jobs.model import Job
 from keywright.jobs.orders import Change, Export, Generate, What
-from keywright.jobs.store import find_licenses_by_id
 from keywright.licensing.activations.commands import DeactivateAll
 from keywright.licensing.licenses.commands import (
     DeleteLicense,
@@ -20,6 +19,7 @@ from keywright.licensing.licenses.commands import (
     UpdateLicense,
 )
 from keywright.licensing.licenses.model import Status
+from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.provisioning.generators.commands import GenerateLicenses
 from keywright.search.license_pages import find_matching_ids
 

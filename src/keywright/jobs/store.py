@@ -27,13 +27,11 @@ from sqlalchemy import (
 )
 
 from keywright.db import rows
-from keywright.db.bulk import Lookup, Values
-from keywright.db.schema import job_file_chunks, jobs, licenses
+from keywright.db.bulk import Values
+from keywright.db.schema import job_file_chunks, jobs
 from keywright.db.sealed_columns import chunk_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.jobs.model import Claim, Job, JobState
-from keywright.licensing.licenses.model import License
-from keywright.licensing.licenses.store import LICENSE, license_of
 
 _JOB = [jobs.c[name] for name in Job.__struct_fields__]
 _IS_UNFINISHED = jobs.c.finished_at.is_(None)
@@ -46,13 +44,11 @@ _WITH_PIECES = select(jobs.c.id, jobs.c.state, jobs.c.finished_at).where(
 )
 #: The number of oldest jobs among which old ones are searched: more than can be unfinished.
 _MAX_OLDEST = 250
-_BY_ID = Lookup(select(*LICENSE, licenses.c.sealed_key), licenses.c.id)
 
 
 def save_new_job(tx: WriteTransaction, job: Job) -> int:
     """Insert a job; returns its id."""
-    result = tx.connection.execute(insert(jobs).values(_values_of(job)))
-    return int(result.inserted_primary_key[0])  # type: ignore[index]
+    return tx.insert(jobs, _values_of(job))
 
 
 def save_job(tx: WriteTransaction, job: Job) -> None:
@@ -114,20 +110,6 @@ def lock_free_job(tx: WriteTransaction, over: Collection[Claim], now: datetime) 
     query = select(*_JOB).where(_IS_UNFINISHED, has_one).order_by(left_alone_since, jobs.c.id).limit(1)
     row = tx.connection.execute(query.with_for_update(skip_locked=True)).first()
     return None if row is None else _job_of(row)
-
-
-def last_license_id(tx: ReadTransaction) -> int:
-    """The largest id of a license; 0 when there is none."""
-    return int(tx.connection.execute(select(func.max(licenses.c.id))).scalar_one() or 0)
-
-
-def find_licenses_by_id(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, License]:
-    """The licenses with these ids, by id."""
-    unseal = tx.key_ring.unseal_key
-    return {
-        row.id: license_of(row[:-1], unseal(row.sealed_key, row.id))
-        for row in _BY_ID.find_rows(tx.connection, [(number,) for number in license_ids])
-    }
 
 
 def save_chunk(tx: WriteTransaction, job_id: int, number: int, plain: bytes) -> None:
@@ -208,18 +190,11 @@ def _is_claimed(claim: Claim) -> ColumnElement[bool]:
 
 
 def _job_of(row: Row[Any]) -> Job:
-    values = dict(row._mapping)
-    for name in ("created_at", "started_at", "finished_at", "claimed_until"):
-        values[name] = None if values[name] is None else rows.to_datetime(values[name])
+    values = rows.with_datetimes(row)
     parameters = msgspec.json.decode(values["parameters"])
     return Job(**values | {"state": JobState(values["state"]), "parameters": parameters})
 
 
 def _values_of(job: Job) -> Values:
     """Every column but the id."""
-    values = {
-        name: rows.to_seconds(value) if isinstance(value, datetime) else value
-        for name, value in msgspec.structs.asdict(job).items()
-        if name != "id"
-    }
-    return values | {"parameters": rows.to_json(job.parameters)}
+    return rows.to_columns(job) | {"parameters": rows.to_json(job.parameters)}

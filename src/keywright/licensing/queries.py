@@ -73,7 +73,7 @@ class Pages:
         if skip > MAX_EXACT:
             known = (one for one in self._facts(where).places if one.skip <= skip and one.known_until > now)
             start = max((start, *known))
-        found = license_store.list_license_page(
+        found = license_store.list_licenses(
             tx, where, after_id=start.after_id, skip=skip - start.skip, limit=limit
         )
         if found and skip + len(found) > MAX_EXACT:

@@ -22,9 +22,10 @@ from sqlalchemy import (
 )
 
 from keywright.db import rows
-from keywright.db.bulk import Lookup, bulk_upsert
-from keywright.db.schema import api_keys, checkpoints, events
+from keywright.db.bulk import Lookup
+from keywright.db.schema import api_keys, events
 from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.events.store import advance_checkpoint, find_checkpoint
 from keywright.identity.model import Permissions
 from keywright.search.terms_store import Checkpoints, find_checkpoints
 
@@ -79,7 +80,6 @@ _TOO_MANY = (
     .limit(bindparam("most"))
 )
 _DELETE_TOO_MANY = delete(events).where(events.c.id.in_(_TOO_MANY))
-_MOVE = bulk_upsert(checkpoints, ["name"], largest=["last_id"])
 
 
 def find_newest_moment(tx: ReadTransaction) -> datetime | None:
@@ -90,7 +90,7 @@ def find_newest_moment(tx: ReadTransaction) -> datetime | None:
 
 def find_deletion_moment(tx: ReadTransaction) -> int:
     """The moment (in seconds) up to which events may be gone because they were old."""
-    return _checkpoint(tx, _BEFORE)
+    return find_checkpoint(tx, _BEFORE)
 
 
 def delete_old(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
@@ -100,7 +100,7 @@ def delete_old(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
     old = [one.id for one in first if one.occurred_at < moment]
     if not old:
         return 0
-    _MOVE.execute(tx.connection, [{"name": _BEFORE, "last_id": moment}])
+    advance_checkpoint(tx, _BEFORE, moment)
     return tx.connection.execute(_DELETE_OLD, {"until": old[-1], "moment": moment}).rowcount
 
 
@@ -108,11 +108,11 @@ def find_crowded(tx: WriteTransaction, *, limit: int) -> tuple[int, list[int]]:
     """Look at the next ``limit`` events; returns how many there were, and the licenses of those that may have
     too many.
     """
-    values = {"after": _checkpoint(tx, _LOOKED_AT), "until": _last_followed_id(tx), "most": limit}
+    values = {"after": find_checkpoint(tx, _LOOKED_AT), "until": _last_followed_id(tx), "most": limit}
     found = tx.connection.execute(_NEXT, values).all()
     if not found:
         return 0, []
-    _MOVE.execute(tx.connection, [{"name": _LOOKED_AT, "last_id": found[-1].id}])
+    advance_checkpoint(tx, _LOOKED_AT, found[-1].id)
     named = {one.license_id for one in found if one.license_id}
     counted = _COUNTED.find_rows(tx.connection, [(number,) for number in sorted(named)])
     return len(found), sorted({one.license_id for one in counted if one.amount > MAX_PER_DAY})
@@ -135,9 +135,3 @@ def _last_followed_id(tx: ReadTransaction) -> int:
     """The last event that has been followed, and counted."""
     at = find_checkpoints(tx) or Checkpoints()
     return at.events if 0 <= at.past_until <= at.past_events else max(0, at.past_events)
-
-
-def _checkpoint(tx: ReadTransaction, name: str) -> int:
-    return (
-        tx.connection.execute(select(checkpoints.c.last_id).where(checkpoints.c.name == name)).scalar() or 0
-    )

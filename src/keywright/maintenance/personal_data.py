@@ -10,24 +10,12 @@ from keywright.db import ReadTransaction
 from keywright.events.model import Event
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.activations.model import Activation
-from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.model import License, LicenseFilter
+from keywright.licensing.licenses.store import list_licenses
 from keywright.maintenance import personal_data_store
 from keywright.maintenance.commands import EraseCustomer, PurgeAddresses
-from keywright.maintenance.personal_data_store import Place, Places, find_old_places, has_old_events
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
-
-__all__ = [
-    "AT_ONCE",
-    "HANDLERS",
-    "CustomerData",
-    "LicenseData",
-    "Place",
-    "Places",
-    "find_customer_data",
-    "find_old_places",
-    "has_old_events",
-]
 
 #: How many activations, and how many events, are looked at, forgotten or erased in one transaction.
 AT_ONCE = 250
@@ -54,9 +42,8 @@ def find_customer_data(tx: ReadTransaction, customer_id: int) -> CustomerData:
     """Everything stored about the customer with this number."""
     found: list[LicenseData] = []
     after_id = 0
-    while some := personal_data_store.list_licenses_of(
-        tx, customer_id, after_id=after_id, limit=_LICENSES_AT_ONCE
-    ):
+    own = LicenseFilter(customer_id=customer_id)
+    while some := list_licenses(tx, own, after_id=after_id, limit=_LICENSES_AT_ONCE):
         found += [
             LicenseData(
                 one,

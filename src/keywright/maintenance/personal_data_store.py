@@ -12,15 +12,13 @@ import msgspec
 from sqlalchemy import ColumnElement, Row, and_, or_, select, tuple_, update
 
 from keywright.db import rows
-from keywright.db.bulk import Lookup, Values, bulk_delete, bulk_update, bulk_upsert
-from keywright.db.schema import activations, checkpoints, events, licenses, search_terms
+from keywright.db.bulk import Lookup, Values, bulk_delete, bulk_update
+from keywright.db.schema import activations, events, licenses, search_terms
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.events.model import Event
-from keywright.events.store import EVENT, event_of
+from keywright.events.store import EVENT, advance_checkpoint, event_of, find_checkpoint
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import ACTIVATION, activation_of
-from keywright.licensing.licenses.model import License
-from keywright.licensing.licenses.store import LICENSE, license_of
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import save_name
 from keywright.search.terms_store import address_term, label_term, lock_projection
@@ -41,7 +39,6 @@ _LOCKED = Lookup(select(licenses.c.id).order_by(licenses.c.id).with_for_update()
 _FORGET = bulk_update(activations, ["license_id", "token"], list(_OLD))
 _ERASE = bulk_update(activations, ["license_id", "token"], list(OF_ACTIVATIONS))
 _DELETE_TERMS = bulk_delete(search_terms, "term", "license_id", "activation_id")
-_MOVE = bulk_upsert(checkpoints, ["name"], largest=["last_id"])
 _CLEAR_EVENTS = bulk_update(events, ["id"], ["ip_address"])
 _TELL_EVENTS = bulk_update(events, ["id"], ["details"])
 _NAMINGS = (
@@ -85,7 +82,8 @@ def forget_places(tx: WriteTransaction, places: Sequence[Place], before: datetim
 
 def has_old_events(tx: ReadTransaction, before: datetime) -> bool:
     """Whether there is an event before this moment whose address is not forgotten."""
-    query = select(events.c.occurred_at).where(events.c.id > _checkpoint(tx)).order_by(events.c.id).limit(1)
+    is_left = events.c.id > find_checkpoint(tx, _CHECKPOINT)
+    query = select(events.c.occurred_at).where(is_left).order_by(events.c.id).limit(1)
     at = tx.connection.execute(query).scalar()
     return at is not None and at < rows.to_seconds(before)
 
@@ -94,7 +92,7 @@ def purge_events(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
     """Forget the addresses of the next events up to the last one before this moment, of ``limit`` that are
     looked at; returns how many events those are.
     """
-    last_id = _checkpoint(tx)
+    last_id = find_checkpoint(tx, _CHECKPOINT)
     query = (
         select(events.c.id, events.c.occurred_at)
         .where(events.c.id > last_id)
@@ -108,13 +106,8 @@ def purge_events(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
         return 0
     some = and_(events.c.id > last_id, events.c.id <= found[last].id, events.c.ip_address != "")
     tx.connection.execute(update(events).where(some).values(ip_address=""))
-    _MOVE.execute(tx.connection, [{"name": _CHECKPOINT, "last_id": found[last].id}])
+    advance_checkpoint(tx, _CHECKPOINT, found[last].id)
     return last + 1
-
-
-def _checkpoint(tx: ReadTransaction) -> int:
-    query = select(checkpoints.c.last_id).where(checkpoints.c.name == _CHECKPOINT)
-    return tx.connection.execute(query).scalar() or 0
 
 
 def _is_old(place: Row[Any], before: datetime) -> bool:
@@ -123,15 +116,6 @@ def _is_old(place: Row[Any], before: datetime) -> bool:
 
 
 # --- a customer -----------------------------------------------------------------------------------
-
-
-def list_licenses_of(tx: ReadTransaction, customer_id: int, *, after_id: int, limit: int) -> list[License]:
-    """The customer's next licenses, by number."""
-    query = select(*LICENSE, licenses.c.sealed_key).where(
-        licenses.c.customer_id == customer_id, licenses.c.id > after_id
-    )
-    found = tx.connection.execute(query.order_by(licenses.c.id).limit(limit))
-    return [license_of(row[:-1], tx.key_ring.unseal_key(row[-1], row.id)) for row in found]
 
 
 def list_activations_of(tx: ReadTransaction, license_id: int) -> list[Activation]:

@@ -5,9 +5,9 @@ import msgspec
 from keywright.core.parsing import MAX_ID
 from keywright.db import ReadTransaction
 from keywright.licensing.activations import records, rules
-from keywright.licensing.activations.model import Activation, LicenseRecord
+from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.model import License
-from keywright.search import scan_store
+from keywright.licensing.licenses.store import find_licenses_by_id
 
 #: The most activations of a license that are shown.
 MAX_ACTIVATIONS = 200
@@ -28,14 +28,10 @@ def get_license(tx: ReadTransaction, license_id: int) -> LicenseDetails | None:
     """The license with this id and at most 200 of its activations; None when there is none."""
     if not 0 <= license_id <= MAX_ID:
         return None
-    for license in scan_store.list_licenses_by_id(tx, [license_id]):
-        found = records.find_some(tx, license, _MAX_READ, rules.MAX_LISTED_BYTES)
-        if found is not None:
-            return _details(found)
-    return None
-
-
-def _details(record: LicenseRecord) -> LicenseDetails:
+    found = find_licenses_by_id(tx, [license_id]).get(license_id)
+    record = None if found is None else records.find_some(tx, found, _MAX_READ, rules.MAX_LISTED_BYTES)
+    if record is None:
+        return None
     license = record.license
     latest = sorted(record.activations, key=rules.by_age, reverse=True)
     shown = sorted(latest, key=lambda one: one.deactivated_at is not None)[:MAX_ACTIVATIONS]

@@ -11,7 +11,7 @@ import msgspec
 from keywright.core.parsing import MAX_ID
 from keywright.db import ReadTransaction
 from keywright.licensing.licenses.model import License
-from keywright.search import scan_store
+from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.search.filters import NEVER, Order, Search
 from keywright.search.scan import Scan
 from keywright.search.scan_store import Position
@@ -76,7 +76,7 @@ def find_page(
     in_order = shown[::-1] if is_backward else shown
     total, is_least = scan.total(by_status)
     return Page(
-        licenses=tuple(scan_store.list_licenses_by_id(tx, [number for _, number in in_order])),
+        licenses=tuple(find_licenses_by_id(tx, [number for _, number in in_order]).values()),
         next=behind if is_backward else beyond,
         previous=beyond if is_backward else behind,
         total=total,

@@ -2,8 +2,7 @@
 
 Everything that a search asks for has an index (a ``Source``). One source drives: its licenses are read in the
 order of the list, some thousand at a time, and filtered by the other sources. So no statement reads more than
-that, however rare the matches are. The statements return ids and positions; ``list_licenses_by_id`` reads the
-licenses themselves.
+that, however rare the matches are. The statements return ids and positions.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -12,11 +11,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Select, Subquery, exists, func, literal, not_, select, text, tuple_
 
 from keywright.db import rows
-from keywright.db.bulk import Lookup
 from keywright.db.schema import licenses, search_terms
 from keywright.db.transaction import ReadTransaction
-from keywright.licensing.licenses.model import License
-from keywright.licensing.licenses.store import LICENSE, license_of
 from keywright.search.filters import (
     BY_EXPIRY,
     BY_ID,
@@ -37,7 +33,6 @@ _CANDIDATE = [
         "id status product_id order_id customer_id expires_at times_activated times_activated_max"
     ).split()
 ]
-_LICENSES_BY_ID = Lookup(select(*LICENSE, licenses.c.sealed_key), licenses.c.id)
 #: Candidates must come from the chosen index: plan with the actual values, and join by nested loops.
 _PLANNER_OPTIONS = text(
     "SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true), "
@@ -64,16 +59,6 @@ def set_planner_options(tx: ReadTransaction) -> None:
     """Set the planner options that this module needs; call it first in a transaction."""
     if tx.is_postgres:
         tx.connection.execute(_PLANNER_OPTIONS)
-
-
-def list_licenses_by_id(tx: ReadTransaction, numbers: Iterable[int]) -> list[License]:
-    """The licenses with these ids, in the same order."""
-    wanted = list(numbers)
-    found = {}
-    for row in _LICENSES_BY_ID.find_rows(tx.connection, [(number,) for number in wanted]):
-        key = tx.key_ring.unseal_key(row.sealed_key, row.id)
-        found[row.id] = license_of(row[:-1], key)
-    return [found[number] for number in wanted if number in found]
 
 
 # --- counting -------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Statements for statistics and pages of events."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -12,9 +12,9 @@ from keywright.db import rows
 from keywright.db.schema import daily_counts, events, licenses, limit_refusals, search_terms
 from keywright.db.transaction import ReadTransaction
 from keywright.events.model import Event
-from keywright.events.store import EVENT
+from keywright.events.store import EVENT, event_of
 from keywright.licensing.licenses.model import License
-from keywright.search import scan_store
+from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.search.filters import expiring
 
 
@@ -85,7 +85,7 @@ def list_refused(tx: ReadTransaction, *, limit: int) -> list[Refused]:
     found = tx.connection.execute(
         query.order_by(columns.last_refused_at.desc(), columns.license_id).limit(limit)
     ).all()
-    known = {one.id: one for one in scan_store.list_licenses_by_id(tx, [row.license_id for row in found])}
+    known = find_licenses_by_id(tx, [row.license_id for row in found])
     return [
         Refused(known[row.license_id], row.refusals, rows.to_datetime(row.last_refused_at))
         for row in found
@@ -109,7 +109,8 @@ def list_events(
     order = _sort_key(tx, where).desc()
     some = select(events.c.id, *EVENT).where(*span).order_by(order).limit(size).subquery()
     query = select(some).where(*_conditions(some.c, where))
-    found = [_record_of(row) for row in tx.connection.execute(query.order_by(some.c.id.desc()).limit(limit))]
+    latest = tx.connection.execute(query.order_by(some.c.id.desc()).limit(limit))
+    found = [EventRecord(row.id, event_of(row[1:])) for row in latest]
     if len(found) == limit:
         return found, found[-1].id
     last = select(events.c.id).where(*span).order_by(order).offset(size - 1).limit(1)
@@ -163,10 +164,3 @@ def _conditions(
         yield columns.occurred_at >= rows.to_seconds(where.since)
     if where.until is not None:
         yield columns.occurred_at < rows.to_seconds(where.until)
-
-
-def _record_of(row: Sequence[Any]) -> EventRecord:
-    number, at, name, license_id, activation_id, actor, address, details = row
-    decoded = None if details is None else msgspec.json.decode(details)
-    event = Event(rows.to_datetime(at), name, license_id, activation_id, actor, address, decoded)
-    return EventRecord(number, event)

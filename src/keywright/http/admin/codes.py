@@ -1,7 +1,7 @@
 """Codes of second factors, as users type them."""
 
 from keywright.http.pages.request import PageRequest
-from keywright.identity import second_factors
+from keywright.identity import second_factor_store
 from keywright.identity.model import User
 from keywright.identity.second_factors import MAX_FAILURES
 
@@ -18,5 +18,5 @@ def is_recovery_code(code: str) -> bool:
 
 def wrong_code_message(request: PageRequest, user: User) -> str:
     """The message about a wrong code."""
-    factor = request.ask(lambda tx: second_factors.find_factor(tx, user.id))
+    factor = request.ask(lambda tx: second_factor_store.find_factor(tx, user.id))
     return _ONLY_RECOVERY if factor is not None and factor.failed_attempts >= MAX_FAILURES else WRONG_CODE

@@ -17,7 +17,6 @@ from sqlalchemy import (
     update,
 )
 
-from keywright.db import rows, schema
 from keywright.db.bulk import Lookup, Values, array_table, bulk_delete, bulk_insert, bulk_update
 from keywright.db.rows import to_datetime, to_json, to_optional_seconds, to_seconds
 from keywright.db.schema import activations, licenses
@@ -86,8 +85,7 @@ def delete_licenses(tx: WriteTransaction, license_ids: Collection[int]) -> None:
 
 def save_new_activations(tx: WriteTransaction, new: Sequence[Activation]) -> None:
     """Insert."""
-    values = [activation_values(one) for one in new]
-    INSERT_ACTIVATIONS.execute(tx.connection, values)
+    INSERT_ACTIVATIONS.execute(tx.connection, [activation_values(one) for one in new])
 
 
 def save_activations(tx: WriteTransaction, changed: Iterable[tuple[Activation, Activation]]) -> None:
@@ -100,11 +98,10 @@ def save_activations(tx: WriteTransaction, changed: Iterable[tuple[Activation, A
         key = {"where_license_id": after.license_id, "where_token": after.token}
         same = replace(after, updated_at=before.updated_at, deactivated_at=before.deactivated_at)
         if same == before:
-            updated_at, deactivated_at = (
-                to_optional_seconds(after.updated_at),
-                to_optional_seconds(after.deactivated_at),
-            )
-            ended.append(key | {"updated_at": updated_at, "deactivated_at": deactivated_at})
+            times = {
+                name: to_optional_seconds(getattr(after, name)) for name in ("updated_at", "deactivated_at")
+            }
+            ended.append(key | times)
         else:
             rewritten.append(activation_values(after) | key)
     UPDATE_ACTIVATIONS.execute(tx.connection, ended)
@@ -113,11 +110,11 @@ def save_activations(tx: WriteTransaction, changed: Iterable[tuple[Activation, A
 
 def deactivate_all(tx: WriteTransaction, license_id: int, now: datetime) -> None:
     """Give up every place of a license, in one statement however many there are."""
-    values = {"where_id": license_id, "moment": rows.to_seconds(now)}
+    values = {"where_id": license_id, "moment": to_seconds(now)}
     tx.connection.execute(DEACTIVATE_ACTIVATIONS, values)
 
 
-ACTIVATION = [schema.activations.c[name] for name in Activation.__struct_fields__]
+ACTIVATION = [activations.c[name] for name in Activation.__struct_fields__]
 
 
 def activation_of(row: Sequence[Any]) -> Activation:
@@ -148,7 +145,7 @@ def activation_values(activation: Activation) -> Values:
         "source": activation.source,
         "ip_address": activation.ip_address,
         "user_agent": activation.user_agent,
-        "meta_data": None if activation.meta_data is None else to_json(activation.meta_data),
+        "meta_data": to_json(activation.meta_data),
         "created_at": to_seconds(activation.created_at),
         "updated_at": to_optional_seconds(activation.updated_at),
         "deactivated_at": to_optional_seconds(activation.deactivated_at),

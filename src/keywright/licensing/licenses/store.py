@@ -1,12 +1,12 @@
 """Licenses in the database: functions over a transaction."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 from sqlalchemy import (
     ColumnElement,
-    Select,
+    Row,
     Text,
     cast,
     column,
@@ -18,7 +18,6 @@ from sqlalchemy import (
 )
 
 from keywright.core.errors import StoreConflict
-from keywright.db import schema
 from keywright.db.bulk import BulkWrite, Lookup, Values, bulk_delete, bulk_insert, bulk_update
 from keywright.db.rows import to_datetime, to_optional_seconds, to_seconds
 from keywright.db.schema import licenses
@@ -28,41 +27,40 @@ from keywright.licensing.licenses.model import License, LicenseFilter
 
 def find_licenses(tx: ReadTransaction, keys: Iterable[str]) -> dict[str, License]:
     """The licenses that have these keys, by key."""
-    return _licenses_by_key(tx, keys, LICENSES_WITH)
+    key_of = tx.key_ring.blind_indexes(keys)
+    return {key_of[row[0]]: license_of(row, key_of[row[0]]) for row in find_rows(tx, LICENSES_WITH, key_of)}
 
 
-def list_licenses(tx: ReadTransaction, where: LicenseFilter, *, after_id: int, limit: int) -> list[License]:
-    """At most ``limit`` matching licenses with larger numbers than ``after_id``, oldest first."""
-    query = _select_matching(where)
-    return _list_unsealed(tx, query.where(query.selected_columns.id > after_id).limit(limit))
+def find_licenses_by_id(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, License]:
+    """The licenses with these ids, by id, in the order of these ids."""
+    found = {row.id: _unseal(tx, row) for row in find_rows(tx, _LICENSES_BY_ID, license_ids)}
+    return {number: found[number] for number in license_ids if number in found}
 
 
-def list_license_page(
-    tx: ReadTransaction, where: LicenseFilter, *, skip: int, limit: int, after_id: int = 0
+def list_licenses(
+    tx: ReadTransaction, where: LicenseFilter, *, after_id: int = 0, skip: int = 0, limit: int
 ) -> list[License]:
-    """At most ``limit`` matching licenses after the first ``skip`` of those with larger numbers than
-    ``after_id``, oldest first.
+    """At most ``limit`` matching licenses with larger ids than ``after_id``, without the first ``skip`` of
+    them, oldest first.
     """
-    return _list_unsealed(tx, _select_page(where, after_id=after_id, skip=skip).limit(limit))
+    conditions, is_after = _conditions(where), licenses.c.id > after_id
+    if skip:
+        # Skipped as ids, which an index has, and not as whole rows.
+        ids = select(licenses.c.id).where(is_after, *conditions).order_by(licenses.c.id)
+        is_after = licenses.c.id >= ids.offset(skip).limit(1).scalar_subquery()
+    query = select(*_SEALED).where(is_after, *conditions).order_by(licenses.c.id).limit(limit)
+    return [_unseal(tx, row) for row in tx.connection.execute(query)]
 
 
 def count_licenses(tx: ReadTransaction, where: LicenseFilter, *, most: int | None = None) -> int:
     """The number of matching licenses; no more than ``most`` are counted."""
-    return int(tx.connection.execute(_count_matching(where, most)).scalar_one())
+    some = select(licenses.c.id).where(*_conditions(where)).limit(most).subquery()
+    return int(tx.connection.execute(select(func.count()).select_from(some)).scalar_one())
 
 
-def _licenses_by_key(tx: ReadTransaction, keys: Iterable[str], query: Lookup) -> dict[str, License]:
-    key_of = tx.key_ring.blind_indexes(keys)
-    found = {}
-    for row in find_rows(tx, query, key_of):
-        key = key_of[row[0]]
-        found[key] = license_of(row, key)
-    return found
-
-
-def _list_unsealed(tx: ReadTransaction, query: Select[Any]) -> list[License]:
-    unseal = tx.key_ring.unseal_key
-    return [license_of(row[:-1], unseal(row.sealed_key, row.id)) for row in tx.connection.execute(query)]
+def _unseal(tx: ReadTransaction, row: Row[Any]) -> License:
+    """The license of a row of ``_SEALED``."""
+    return license_of(row[:-1], tx.key_ring.unseal_key(row.sealed_key, row.id))
 
 
 def lock_licenses(tx: WriteTransaction, names: Iterable[str | int]) -> list[License]:
@@ -172,14 +170,15 @@ def _license_values(tx: WriteTransaction, license: License, before: License | No
     }
 
 
-# What is read for each noun, in the order of its fields (see the functions below).
+#: The columns that ``license_of`` reads.
 LICENSE = [
-    schema.licenses.c[name]
+    licenses.c[name]
     for name in (
         "key_hmac id order_id product_id customer_id expires_at valid_for_days source status "
         "times_activated times_activated_max created_at created_by updated_at updated_by deactivated_count"
     ).split()
 ]
+_SEALED = [*LICENSE, licenses.c.sealed_key]
 
 
 def license_of(row: Sequence[Any], key: str) -> License:
@@ -253,9 +252,8 @@ def places(after: License, before: License | None) -> int | None:
 LICENSES_WITH = Lookup(select(*LICENSE), licenses.c.key_hmac)
 #: In id order, so that two batches cannot lock crosswise.
 LICENSES_LOCKED = Lookup(select(*LICENSE).order_by(licenses.c.id).with_for_update(), licenses.c.key_hmac)
-LICENSES_LOCKED_BY_ID = Lookup(
-    select(*LICENSE, licenses.c.sealed_key).order_by(licenses.c.id).with_for_update(), licenses.c.id
-)
+LICENSES_LOCKED_BY_ID = Lookup(select(*_SEALED).order_by(licenses.c.id).with_for_update(), licenses.c.id)
+_LICENSES_BY_ID = Lookup(select(*_SEALED), licenses.c.id)
 
 _LOCKER: ColumnElement[Any] = literal_column("licenses.xmax")
 _HELD, _WANTED = (
@@ -287,31 +285,6 @@ UPDATE_COUNTERS_AND_RECORDS = bulk_update(licenses, ["id"], (*_COUNTER, "deactiv
 UPDATE_COUNTERS_AND_EXPIRY = bulk_update(licenses, ["id"], (*_COUNTER, "deactivated_count", "expires_at"))
 UPDATE_COUNTERS_AND_PLACES = bulk_update(licenses, ["id"], (*_COUNTER, "deactivated_count", "places"))
 DELETE_LICENSES = bulk_delete(licenses, "id")
-
-
-def _select_matching(where: LicenseFilter) -> Select[Any]:
-    """The matching licenses with their sealed keys, oldest first."""
-    query = select(*LICENSE, licenses.c.sealed_key).order_by(licenses.c.id)
-    return query.where(*_conditions(where))
-
-
-def _select_page(where: LicenseFilter, *, after_id: int, skip: int) -> Select[Any]:
-    """The matching licenses after the first ``skip`` of those after this number. What is skipped is walked
-    through as numbers, where an index has them, and not as whole rows.
-    """
-    query = _select_matching(where)
-    if not skip:
-        return query.where(licenses.c.id > after_id)
-    numbers = select(licenses.c.id).where(licenses.c.id > after_id, *_conditions(where))
-    return query.where(
-        licenses.c.id >= numbers.order_by(licenses.c.id).offset(skip).limit(1).scalar_subquery()
-    )
-
-
-def _count_matching(where: LicenseFilter, most: int | None = None) -> Select[Any]:
-    """The number of matching licenses, ``most`` at most."""
-    some = select(licenses.c.id).where(*_conditions(where)).limit(most).subquery()
-    return select(func.count()).select_from(some)
 
 
 def _conditions(where: LicenseFilter) -> list[ColumnElement[bool]]:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from sqlalchemy import Row, delete, select, update
+from sqlalchemy import Select, delete, select, update
 
-from keywright.db import rows, schema
+from keywright.db import rows
 from keywright.db.rows import with_datetimes
 from keywright.db.schema import generators
 from keywright.db.transaction import ReadTransaction, WriteTransaction
@@ -13,15 +13,13 @@ from keywright.provisioning.generators.model import Generator
 
 def find_generator(tx: ReadTransaction, generator_id: int) -> Generator | None:
     """The generator with this id."""
-    query = select(*GENERATOR).where(generators.c.id == generator_id)
-    row = tx.connection.execute(query).first()
-    return None if row is None else generator_of(row)
+    return _first(tx, select(*GENERATOR).where(generators.c.id == generator_id))
 
 
 def list_generators(tx: ReadTransaction) -> list[Generator]:
     """Every generator, oldest first."""
     query = select(*GENERATOR).order_by(generators.c.id)
-    return [generator_of(row) for row in tx.connection.execute(query)]
+    return [Generator(**with_datetimes(row)) for row in tx.connection.execute(query)]
 
 
 def save_new_generator(tx: WriteTransaction, generator: Generator) -> int:
@@ -31,9 +29,7 @@ def save_new_generator(tx: WriteTransaction, generator: Generator) -> int:
 
 def lock_generator(tx: WriteTransaction, generator_id: int) -> Generator | None:
     """The generator with this id, locked until the end of the transaction."""
-    query = select(*GENERATOR).where(generators.c.id == generator_id).with_for_update()
-    row = tx.connection.execute(query).first()
-    return None if row is None else generator_of(row)
+    return _first(tx, select(*GENERATOR).where(generators.c.id == generator_id).with_for_update())
 
 
 def save_generator(tx: WriteTransaction, generator: Generator) -> None:
@@ -47,9 +43,9 @@ def delete_generator(tx: WriteTransaction, generator_id: int) -> None:
     tx.connection.execute(delete(generators).where(generators.c.id == generator_id))
 
 
-GENERATOR = [schema.generators.c[name] for name in Generator.__struct_fields__]
+GENERATOR = [generators.c[name] for name in Generator.__struct_fields__]
 
 
-def generator_of(row: Row[Any]) -> Generator:
-    """The generator of a row of ``GENERATOR``."""
-    return Generator(**with_datetimes(row))
+def _first(tx: ReadTransaction, query: Select[Any]) -> Generator | None:
+    row = tx.connection.execute(query).first()
+    return None if row is None else Generator(**with_datetimes(row))

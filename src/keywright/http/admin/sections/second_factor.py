@@ -11,7 +11,7 @@ from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import check_password
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.site import Site
-from keywright.identity import second_factors, sessions
+from keywright.identity import second_factor_store, second_factors, sessions
 from keywright.identity.commands import DisableSecondFactor, EnableSecondFactor, RenewRecoveryCodes
 from keywright.identity.rights import Right
 
@@ -104,7 +104,7 @@ def redirect_to_enrollment(request: PageRequest) -> Response:
 
 
 def _has_factor(request: PageRequest) -> bool:
-    return request.ask(lambda tx: second_factors.has_factor(tx, request.user.id))
+    return request.ask(lambda tx: second_factor_store.has_factor(tx, request.user.id))
 
 
 def _hash_codes(codes: list[str]) -> tuple[bytes, ...]:
@@ -129,9 +129,9 @@ def _render_codes(request: PageRequest, codes: list[str], title: str) -> Respons
 def _render(request: PageRequest, errors: dict[str, str] | None = None, secret: str = "") -> Response:
     status = 422 if errors else 200
     user = request.user
-    factor = request.ask(lambda tx: second_factors.find_factor(tx, user.id))
+    factor = request.ask(lambda tx: second_factor_store.find_factor(tx, user.id))
     if factor is not None:
-        left = request.ask(lambda tx: second_factors.count_codes(tx, user.id))
+        left = request.ask(lambda tx: second_factor_store.count_codes(tx, user.id))
         return request.render(
             "second_factor/show.html", status=status, factor=factor, left=left, errors=errors or {}
         )

@@ -25,6 +25,7 @@ from keywright.identity import second_factors, sessions
 from keywright.identity.commands import CreateUser, EndSession, RefuseSignIn, StartSession
 from keywright.identity.model import Role, User
 from keywright.identity.passwords import MIN_PASSWORD_LENGTH
+from keywright.identity.second_factor_store import count_codes, has_factor
 from keywright.identity.store import find_user, has_users
 
 #: How long the thread for sign-ins pauses after a wrong password, in seconds: unknown browsers must not
@@ -79,7 +80,7 @@ class SignIn(Section):
         sources = {"known": mark} if _is_known(request, mark) else sources_of(request.browser.address, name)
         self._attempts.begin(sources)
         is_right = check_password(request, user, password)
-        if is_right and user is not None and request.ask(lambda tx: second_factors.has_factor(tx, user.id)):
+        if is_right and user is not None and request.ask(lambda tx: has_factor(tx, user.id)):
             self._attempts.undo(sources)
             return _render_code_form(request, user, target)
         if not is_right or not _start_session(request, user):
@@ -202,7 +203,7 @@ def _render_code_form(request: PageRequest, user: User, target: str, *, is_wrong
 
 
 def _codes_left_message(request: PageRequest, user: User) -> str:
-    count = request.ask(lambda tx: second_factors.count_codes(tx, user.id))
+    count = request.ask(lambda tx: count_codes(tx, user.id))
     return f"You have signed in with a recovery code. {count_text(count, 'code')} left: see “My account”."
 
 

@@ -10,7 +10,7 @@ from keywright.http.pages.inputs import Inputs, parse_choice, require_id
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import hash_password, read_new_password
 from keywright.http.pages.request import PageRequest
-from keywright.identity import rights, second_factors, sessions
+from keywright.identity import rights, second_factor_store, sessions
 from keywright.identity.commands import ChangeUser, CreateUser, DisableSecondFactor, EndSession
 from keywright.identity.model import Role, User
 from keywright.identity.passwords import MIN_PASSWORD_LENGTH
@@ -43,7 +43,7 @@ class Users(Section):
         """All users; disabled ones come last."""
         users = request.ask(list_users)
         users.sort(key=lambda one: (one.disabled_at is not None, one.name.casefold()))
-        with_factor = request.ask(second_factors.list_users_with_factor)
+        with_factor = request.ask(second_factor_store.list_users_with_factor)
         return request.render("users/list.html", users=users, with_factor=with_factor)
 
     @page("/new", methods=("GET", "POST"))
@@ -174,7 +174,7 @@ def _render(request: PageRequest, user: User, errors: dict[str, str]) -> Respons
         shown_user=user,
         sessions=request.ask(lambda tx: sessions.list_sessions(tx, user.id, request.now)),
         current_session=request.session.token_hash,
-        has_factor=request.ask(lambda tx: second_factors.has_factor(tx, user.id)),
+        has_factor=request.ask(lambda tx: second_factor_store.has_factor(tx, user.id)),
         errors=errors,
         roles=ROLE_TEXTS,
         min_length=MIN_PASSWORD_LENGTH,
