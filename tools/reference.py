@@ -97,8 +97,9 @@ def settings() -> str:
         "# Settings",
         _DO_NOT_EDIT,
         "A setting comes from the first of these that has it: an option of the command, the environment, "
-        "the file `keywright.toml` (in the current directory, or the one that `--config` or "
-        "`KEYWRIGHT_CONFIG` names), the default. `keywright config` shows each value and where it came from.",
+        "the file `keywright.toml` (in the current directory, else in `/etc/keywright`; or the one that "
+        "`--config` or `KEYWRIGHT_CONFIG` names), the default. `keywright config` shows each value and where "
+        "it came from.",
         '```toml\n# keywright.toml\nport = 8080\ntrusted_proxies = ["10.0.0.0/8"]\n```',
         "\n".join(["| name in the file | in the environment | default | |", "|---|---|---|---|", *rows]),
         "`KEYWRIGHT_DEBUG=1` shows the details of an unexpected error of a command.",

@@ -262,6 +262,8 @@ def test_the_link_says_where_the_server_is_as_far_as_that_is_known(
     monkeypatch.setenv("KEYWRIGHT_HOST", host)
     monkeypatch.setenv("KEYWRIGHT_PORT", port)
     assert f"  {base_url}/admin/setup?token=" in keywright("user", "link")
+    monkeypatch.setenv("KEYWRIGHT_PUBLIC_URL", "https://licenses.example.com")
+    assert "  https://licenses.example.com/admin/setup?token=" in keywright("user", "link")
 
 
 def test_a_lost_second_factor_is_turned_off(keywright: Keywright, ada: User) -> None:

@@ -14,6 +14,7 @@ from keywright.config import (
     load_secret,
     read_settings,
     risks,
+    sources,
     without_password,
 )
 from keywright.core.errors import ConfigurationError
@@ -27,6 +28,7 @@ BAD_VALUES = {
     "read_lag_limit": "-1",
     "host": " ",
     "port": "99999",
+    "public_url": "https://shop.example/path",
     "api_root": "a//b",
     "namespace": "../up",
     "require_api_key": "perhaps",
@@ -98,12 +100,12 @@ def test_options_win_over_the_environment_and_that_over_the_file(
     monkeypatch.setenv("KEYWRIGHT_HOST", "0.0.0.0")  # noqa: S104
     settings = read_settings({"port": 3, "host": None})
     assert (settings.port, settings.host, settings.namespace) == (3, "0.0.0.0", "shop")  # noqa: S104
-    sources = {one.name: one.source for one in list_settings(settings)}
-    assert sources["port"] == "--port"
-    assert sources["host"] == "KEYWRIGHT_HOST"
-    assert sources["namespace"] == "keywright.toml"
-    assert sources["api_root"] == "default"
-    assert set(sources) == set(Settings.model_fields)
+    source_of = {one.name: one.source for one in list_settings(settings)}
+    assert source_of["port"] == "--port"
+    assert source_of["host"] == "KEYWRIGHT_HOST"
+    assert source_of["namespace"] == "keywright.toml"
+    assert source_of["api_root"] == "default"
+    assert set(source_of) == set(Settings.model_fields)
 
 
 def test_made_directly_settings_read_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,6 +204,26 @@ def test_what_kubernetes_says_about_a_service_of_our_name_is_no_setting(
     monkeypatch.setenv("KEYWRIGHT_PORT_8000_TCP_ADDR", "10.0.0.7")
     monkeypatch.setenv("KEYWRIGHT_PORT", "tcp://10.0.0.7:8000")
     assert read_settings().port == 8000
+
+
+def test_the_system_s_file_is_read_where_there_is_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = tmp_path / "system.toml"
+    monkeypatch.setattr(sources, "DEFAULT_FILES", (*sources.DEFAULT_FILES[:1], system))
+    assert read_settings().port == 8000
+    system.write_text("port = 1\n")
+    assert (read_settings().port, read_settings().source_of("port")) == (1, str(system))
+    Path("keywright.toml").write_text("port = 2\n")
+    assert read_settings().port == 2
+
+
+def test_links_begin_with_the_public_address_or_one_that_this_machine_reaches() -> None:
+    assert Settings().web_address("0.0.0.0", 8001) == "http://127.0.0.1:8001"  # noqa: S104
+    assert Settings().web_address("::", 8001) == "http://[::1]:8001"
+    assert Settings().web_address("10.0.0.1", 80) == "http://10.0.0.1:80"
+    public = Settings(public_url="https://licenses.example.com/")
+    assert public.web_address("10.0.0.1", 80) == "https://licenses.example.com"
 
 
 def test_another_file_can_be_named_and_then_has_to_exist(monkeypatch: pytest.MonkeyPatch) -> None:

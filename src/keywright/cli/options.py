@@ -42,7 +42,9 @@ DatabaseUrl = Annotated[
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="The settings file. Without it: ./keywright.toml.", rich_help_panel=_PANEL
+        metavar="FILE",
+        help="The settings file. Without it: ./keywright.toml, else /etc/keywright/keywright.toml.",
+        rich_help_panel=_PANEL,
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

@@ -132,13 +132,15 @@ def link(here: Installation) -> None:
 
     It is good for 30 minutes, and as long as there is no user.
     """
+    from keywright.config import web_address
     from keywright.db import run_read
     from keywright.identity import sessions
 
     token = run_read(here.storage, lambda tx: sessions.setup_token(tx, here.now))
     settings = here.settings
-    host, port = settings.admin_host_and_port or (settings.host, settings.port)
-    output.print_setup_link(_base_url(host, port), token)
+    admin = settings.admin_host_and_port
+    here_url = settings.web_address(settings.host, settings.port or "PORT")
+    output.print_setup_link(here_url if admin is None else web_address(*admin), token)
 
 
 def _get_user(here: Installation, name: str) -> User:
@@ -175,10 +177,6 @@ def _ask_password() -> str:
         raise WrongUsage("There is no terminal to ask for the password at: use --password-stdin")
     asked: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     return asked
-
-
-def _base_url(host: str, port: int) -> str:
-    return f"http://{f'[{host}]' if ':' in host else host}:{port or 'PORT'}"
 
 
 def _row(one: User) -> tuple[object, ...]:

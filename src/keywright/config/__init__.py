@@ -14,7 +14,7 @@ from keywright.config.installation import (
 )
 from keywright.config.risks import risks
 from keywright.config.rotation import path_of_retired_secret, retire_previous_secret, take_new_secret
-from keywright.config.settings import Settings
+from keywright.config.settings import Settings, web_address
 from keywright.config.sources import (
     Setting,
     child_environment,
@@ -44,5 +44,6 @@ __all__ = [
     "retire_previous_secret",
     "risks",
     "take_new_secret",
+    "web_address",
     "without_password",
 ]

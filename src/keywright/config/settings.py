@@ -17,6 +17,7 @@ from keywright.config.values import (
     parse_origins,
     parse_path,
     parse_url,
+    parse_web_address,
     trim,
 )
 from keywright.core.parsing import IpAddresses
@@ -25,6 +26,14 @@ from keywright.licensing.activations.model import RecordLimits
 PREFIX = "KEYWRIGHT_"
 MIN_SECRET_LENGTH = 32
 _DATABASE_NAME = "keywright.db"
+
+
+def web_address(host: str, port: int | str) -> str:
+    """The address of a server, for links. One that listens at every address of this machine is reached from
+    this machine at its own.
+    """
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 # Each ``allowed`` completes the sentence "it must be …".
@@ -86,6 +95,15 @@ class Settings(BaseSettings):
         description="The port to listen on; 0 is any free one.",
         json_schema_extra={"allowed": "an integer from 0 to 65535"},
         le=65535,
+    )
+    public_url: Annotated[str | None, BeforeValidator(parse_web_address)] = Field(
+        default=None,
+        description=(
+            "The address at which programs and browsers reach this server, such as that of the proxy in "
+            "front of it. It begins the links and command lines that Keywright prints or shows. Default: the "
+            "address that the server listens on, or that the browser asked for."
+        ),
+        json_schema_extra={"allowed": "an address such as https://licenses.example.com, without a path"},
     )
     admin: bool = Field(
         default=True,
@@ -339,6 +357,12 @@ class Settings(BaseSettings):
             return None
         host, _, port = self.admin_address.rpartition(":")
         return host.strip("[]"), int(port)
+
+    def web_address(self, host: str, port: int | str) -> str:
+        """The address of the server that listens at ``host`` and ``port``, for links: ``public_url`` if it is
+        set.
+        """
+        return self.public_url or web_address(host, port)
 
     @property
     def record_limits(self) -> RecordLimits:

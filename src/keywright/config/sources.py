@@ -6,6 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,8 +17,8 @@ from keywright.config.settings import PREFIX, Settings
 from keywright.core.errors import ConfigurationError
 from keywright.db import without_password
 
-#: Read from the current directory when no other file is named.
-DEFAULT_FILE = "keywright.toml"
+#: Read when no other file is named: the first of these that exists.
+DEFAULT_FILES = (Path("keywright.toml"), Path("/etc/keywright/keywright.toml"))
 _MASK = "********"
 #: Variables with our prefix that are not settings.
 _OTHER_VARIABLES = ("KEYWRIGHT_CONFIG", "KEYWRIGHT_DEBUG")
@@ -104,33 +105,35 @@ def _from_environment() -> _Values:
 
 
 def _from_file(config_file: Path | None) -> _Values:
-    path, source = _find_file(config_file)
-    values = _read_toml(path or Path(DEFAULT_FILE), source)
+    variable = os.environ.get("KEYWRIGHT_CONFIG")
+    named = config_file or (Path(variable) if variable else None)
+    for path in DEFAULT_FILES if named is None else (named,):
+        with suppress(FileNotFoundError):
+            return _values_of(path, _read_toml(path))
+    if named is None:
+        return {}
+    source = "KEYWRIGHT_CONFIG" if config_file is None else "--config"
+    raise ConfigurationError(f"there is no settings file {named} (from {source}). Make it, or name another.")
+
+
+def _values_of(path: Path, values: Mapping[str, object]) -> _Values:
     for name in values:
         if name not in Settings.model_fields:
             raise ConfigurationError(
-                f"{name!r} in {path or DEFAULT_FILE} is not a setting of Keywright. "
-                f"{_hint(name, Settings.model_fields)}"
+                f"{name!r} in {path} is not a setting of Keywright. {_hint(name, Settings.model_fields)}"
             )
-    return {name: (value, str(path or DEFAULT_FILE)) for name, value in values.items()}
+    return {name: (value, str(path)) for name, value in values.items()}
 
 
-def _find_file(config_file: Path | None) -> tuple[Path | None, str]:
-    """Return the file that was named, and where it was named; None without a name."""
-    if config_file is not None:
-        return config_file, "--config"
-    variable = os.environ.get("KEYWRIGHT_CONFIG")
-    return (Path(variable), "KEYWRIGHT_CONFIG") if variable else (None, "")
-
-
-def _read_toml(path: Path, source: str) -> dict[str, object]:
+def _read_toml(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        if not source:
-            return {}
+        raise
+    except PermissionError:
         raise ConfigurationError(
-            f"there is no settings file {path} (from {source}). Make it, or name another."
+            f"you may not read the settings file {path}. Run this as the user of the server (such as "
+            "`sudo -u keywright`), or name another file with --config."
         ) from None
     except OSError as problem:
         raise ConfigurationError(f"the settings file {path} cannot be read: {problem.strerror}.") from problem

@@ -84,6 +84,16 @@ def parse_url(value: object) -> str | None:
     return text
 
 
+def parse_web_address(value: object) -> str | None:
+    """Parse ``http://HOST`` or ``https://HOST:PORT``, without a path, or None."""
+    if value is None:
+        return None
+    text = value.strip().rstrip("/").lower() if isinstance(value, str) else ""
+    if not _ORIGIN.fullmatch(text) or not text.startswith(("http://", "https://")):
+        raise ValueError
+    return text
+
+
 def parse_address(value: object) -> str | None:
     """Parse ``HOST:PORT``, with an IPv6 address in brackets, or None."""
     if value is None:

@@ -33,9 +33,11 @@ async def landing(request: Request) -> Response:
 
 async def reference(request: Request) -> Response:
     """Answer with the API reference."""
+    settings: Settings = request.app.state.settings
     host = request.headers.get("host", "")
     base = f"{request.url.scheme}://{host}" if _HOST.fullmatch(host) else "http://127.0.0.1:8000"
-    page = await asyncio.to_thread(_reference, request.app.state.settings)
+    base = settings.public_url or base
+    page = await asyncio.to_thread(_reference, settings)
     return _html(page.replace(_BASE, base.encode()))
 
 

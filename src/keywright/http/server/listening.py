@@ -4,7 +4,7 @@ import socket
 from contextlib import ExitStack
 from typing import Self
 
-from keywright.config import Settings
+from keywright.config import Settings, web_address
 from keywright.core import errors as e
 
 #: The most connections that wait to be accepted.
@@ -16,12 +16,12 @@ Address = tuple[str, int]
 class ListeningSockets:
     """The open sockets of one server, shared by its workers."""
 
-    def __init__(self, public: socket.socket, admin: socket.socket | None) -> None:
+    def __init__(self, settings: Settings, public: socket.socket, admin: socket.socket | None) -> None:
         self.sockets = [public] if admin is None else [public, admin]
         #: Where the server is.
-        self.url = _url_of(public)
+        self.url = settings.web_address(*_address_of(public))
         #: Where the administration pages are, if they are served.
-        self.admin_url = self.url if admin is None else _url_of(admin)
+        self.admin_url = self.url if admin is None else web_address(*_address_of(admin))
         #: The address that alone serves the administration pages; None for no such address.
         self.admin_address = None if admin is None else _address_of(admin)
 
@@ -35,7 +35,7 @@ class ListeningSockets:
             other = None if admin is None else _listen(admin, "Choose another admin_address.")
             # They are open: the caller closes them.
             stack.pop_all()
-        return cls(public, other)
+        return cls(settings, public, other)
 
     def close(self) -> None:
         """Stop listening in this process."""
@@ -51,11 +51,6 @@ def is_at(server: Address | None, address: Address) -> bool:
 def _address_of(listening: socket.socket) -> Address:
     host, port = listening.getsockname()[:2]
     return host, port
-
-
-def _url_of(listening: socket.socket) -> str:
-    host, port = _address_of(listening)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _listen(address: Address, advice: str) -> socket.socket:

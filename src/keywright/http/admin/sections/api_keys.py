@@ -139,5 +139,6 @@ def _curl_command(
     """The command line of an example call."""
     scheme, host = "https" if is_secure else "http", request.headers.get("host", "")
     options, call = _EXAMPLES.get(api_key.permissions, ("", "licenses"))
-    address = f"{scheme}://{host}/{settings.api_root}/{settings.namespace}/v2/{call}"
+    base_url = settings.public_url or f"{scheme}://{host}"
+    address = f"{base_url}/{settings.api_root}/{settings.namespace}/v2/{call}"
     return f"curl -sS -u {secrets.consumer_key}:{secrets.consumer_secret} {options}{quote(address)}; echo"
