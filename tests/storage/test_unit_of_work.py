@@ -55,6 +55,7 @@ LICENSE_FIELDS: dict[str, Any] = {
     "updated_at": LATER,
     "updated_by": 11,
     "deactivated_count": 1,
+    "metadata": '{"plan":"gold"}',
 }
 ACTIVATION_FIELDS: dict[str, Any] = {
     "id": 12,

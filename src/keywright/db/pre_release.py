@@ -62,6 +62,7 @@ _POSTGRES = (
 _STATEMENTS = (
     *(f"ALTER TABLE {old} RENAME TO {new}" for old, new in _TABLES.items()),
     *(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}" for table, old, new in _COLUMNS),
+    "ALTER TABLE licenses ADD COLUMN metadata TEXT",
     *(f"DROP INDEX {name}" for name in _OLD_INDEXES),
     *(f"CREATE INDEX {index}" for index in _NEW_INDEXES),
     "UPDATE catalog_names SET kind = 'customer' WHERE kind = 'user'",

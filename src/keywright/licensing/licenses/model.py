@@ -36,7 +36,7 @@ class License(msgspec.Struct, frozen=True, gc=False):
     """The right to run a program in ``times_activated_max`` places; None is no limit.
 
     ``times_activated`` counts its active records, ``deactivated_count`` those that were given up and are
-    still kept.
+    still kept. ``metadata`` is the text of a JSON object.
     """
 
     id: int
@@ -55,6 +55,7 @@ class License(msgspec.Struct, frozen=True, gc=False):
     updated_at: datetime
     updated_by: int | None
     deactivated_count: int = 0
+    metadata: str | None = None
 
 
 class LicenseFilter(msgspec.Struct, frozen=True):

@@ -89,16 +89,20 @@ def find_holders(tx: WriteTransaction, names: Iterable[str | int]) -> dict[str |
     return found | {row[1]: row[2] for row in find_rows(tx, HOLDERS_BY_ID, ids)}
 
 
-def save_new_licenses(tx: WriteTransaction, new: Sequence[License]) -> None:
-    """Insert; the database rejects a key that is taken."""
-    values = [_license_values(tx, one, None) | {"id": one.id} for one in new]
+def save_new_licenses(
+    tx: WriteTransaction, new: Sequence[License], *, imported: Collection[int] = ()
+) -> None:
+    """Insert; the database rejects a key that is taken. ``imported`` as in ``save_licenses``."""
+    values = [_license_values(tx, one, None) | {"id": one.id} | _room(one, imported) for one in new]
     INSERT_LICENSES.execute(tx.connection, values)
     _refuse_other_fingerprints(tx, new)
 
 
-def save_licenses(tx: WriteTransaction, changed: Iterable[tuple[License, License]]) -> None:
+def save_licenses(
+    tx: WriteTransaction, changed: Iterable[tuple[License, License]], *, imported: Collection[int] = ()
+) -> None:
     """Update licenses, each given as it was loaded and as it is now; the database rejects a key that is
-    taken, and a counter above the limit that it had before.
+    taken, and a counter above the limit that it had before, but of the ``imported`` licenses (ids).
 
     Taking and giving up places, which is most of what happens, writes few columns; any other change writes
     every column.
@@ -106,7 +110,7 @@ def save_licenses(tx: WriteTransaction, changed: Iterable[tuple[License, License
     values: dict[BulkWrite, list[Values]] = {}
     rewritten = []
     for before, after in changed:
-        if _with_places_of(before, after) != before:
+        if after.id in imported or _with_places_of(before, after) != before:
             rewritten.append((before, after))
             continue
         change, row = UPDATE_COUNTERS, counter_values(after)
@@ -124,7 +128,7 @@ def save_licenses(tx: WriteTransaction, changed: Iterable[tuple[License, License
             row["deactivated_count"] = after.deactivated_count
         values.setdefault(change, []).append(row)
     if rewritten:
-        _rewrite(tx, rewritten)
+        _rewrite(tx, rewritten, imported)
     for change, rows in values.items():
         change.execute(tx.connection, rows)
 
@@ -143,8 +147,13 @@ def _with_places_of(before: License, after: License) -> License:
     )
 
 
-def _rewrite(tx: WriteTransaction, changed: Sequence[tuple[License, License]]) -> None:
-    values = [_license_values(tx, after, before) | {"where_id": after.id} for before, after in changed]
+def _rewrite(
+    tx: WriteTransaction, changed: Sequence[tuple[License, License]], imported: Collection[int]
+) -> None:
+    values = [
+        _license_values(tx, after, before) | {"where_id": after.id} | _room(after, imported)
+        for before, after in changed
+    ]
     UPDATE_LICENSES.execute(tx.connection, values)
     _refuse_other_fingerprints(tx, [after for _, after in changed])
 
@@ -162,6 +171,14 @@ def _refuse_other_fingerprints(tx: WriteTransaction, written: Sequence[License])
         raise StoreConflict("a license key is taken, and still sealed with the other secret")
 
 
+def _room(license: License, imported: Collection[int]) -> Values:
+    """The places of a license that was imported: those that it brings, where they are more than its limit."""
+    limit = license.times_activated_max
+    if limit is None or license.id not in imported:
+        return {}
+    return {"places": max(limit, license.times_activated)}
+
+
 def _license_values(tx: WriteTransaction, license: License, before: License | None) -> Values:
     return license_values(license) | {
         "places": places(license, before),
@@ -175,7 +192,8 @@ LICENSE = [
     licenses.c[name]
     for name in (
         "key_hmac id order_id product_id customer_id expires_at valid_for_days source status "
-        "times_activated times_activated_max created_at created_by updated_at updated_by deactivated_count"
+        "times_activated times_activated_max created_at created_by updated_at updated_by deactivated_count "
+        "metadata"
     ).split()
 ]
 _SEALED = [*LICENSE, licenses.c.sealed_key]
@@ -184,7 +202,7 @@ _SEALED = [*LICENSE, licenses.c.sealed_key]
 def license_of(row: Sequence[Any], key: str) -> License:
     """The license of a row of ``LICENSE``, whose key is known already."""
     (_, id, order, product, user, expires_at, days, source, status, taken, limit, *rest) = row
-    created_at, created_by, updated_at, updated_by, deactivated_count = rest
+    created_at, created_by, updated_at, updated_by, deactivated_count, metadata = rest
     return License(
         id,
         key,
@@ -202,6 +220,7 @@ def license_of(row: Sequence[Any], key: str) -> License:
         to_datetime(updated_at),
         updated_by,
         deactivated_count,
+        metadata,
     )
 
 
@@ -222,6 +241,7 @@ def license_values(license: License) -> Values:
         "updated_at": to_seconds(license.updated_at),
         "updated_by": license.updated_by,
         "deactivated_count": license.deactivated_count,
+        "metadata": license.metadata,
     }
 
 

@@ -53,6 +53,7 @@ def _create_licenses() -> None:
         sa.Column("updated_at", sa.BigInteger, nullable=False),
         sa.Column("updated_by", sa.BigInteger),
         sa.Column("deactivated_count", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+        sa.Column("metadata", sa.Text),
         sa.PrimaryKeyConstraint("id", name="pk_licenses"),
         sa.UniqueConstraint("key_hmac", name="uq_licenses_key_hmac"),
         sa.CheckConstraint(
