@@ -30,6 +30,7 @@ from keywright.provisioning.catalog import handlers as catalog
 from keywright.provisioning.generators import handlers as generators
 from keywright.provisioning.generators import queries as generator_queries
 from keywright.provisioning.generators.commands import GetGenerator, ListGenerators
+from keywright.provisioning.importers import handlers as importers
 from keywright.search import projector
 
 HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
@@ -37,6 +38,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | activations.HANDLERS
     | generators.HANDLERS
     | catalog.HANDLERS
+    | importers.HANDLERS
     | api_keys.HANDLERS
     | users.HANDLERS
     | second_factors.HANDLERS

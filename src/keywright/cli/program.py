@@ -7,7 +7,18 @@ from typing import Annotated, Any, NoReturn
 import typer
 import typer.main
 
-from keywright.cli import api_keys, backup, customers, doctor, generators, licenses, secret, server, users
+from keywright.cli import (
+    api_keys,
+    backup,
+    customers,
+    doctor,
+    generators,
+    imports,
+    licenses,
+    secret,
+    server,
+    users,
+)
 from keywright.cli.options import epilog, paragraphs
 from keywright.core.errors import KeywrightError
 
@@ -33,7 +44,7 @@ app = typer.Typer(
 server.add_to(app)
 backup.add_to(app)
 doctor.add_to(app)
-for group in (licenses.app, generators.app, customers.app, api_keys.app, users.app, secret.app):
+for group in (licenses.app, generators.app, imports.app, customers.app, api_keys.app, users.app, secret.app):
     app.add_typer(group)
 
 

@@ -322,10 +322,18 @@ class _IdGenerator:
         self._saved: dict[str, int] = {}
 
     def next(self, kind: str) -> int:
+        self._last[kind] = self._find_last(kind) + 1
+        return self._last[kind]
+
+    def skip(self, kind: str, until: int) -> int:
+        last = self._find_last(kind)
+        self._last[kind] = max(last, until)
+        return last
+
+    def _find_last(self, kind: str) -> int:
         if kind not in self._last:
             last = self._connection.execute(_LAST_ID, {"name": kind}).scalar_one()
             self._last[kind] = self._saved[kind] = last
-        self._last[kind] += 1
         return self._last[kind]
 
     def save(self) -> None:

@@ -22,6 +22,9 @@ class IdGenerator(Protocol):
     def next(self, kind: str) -> int:
         """Return the ID of a new ``license`` or ``activation``; none is returned twice."""
 
+    def skip(self, kind: str, until: int) -> int:
+        """Return no ID up to ``until`` from now on; returns the last one that was given before."""
+
     def save(self) -> None:
         """Save the last IDs."""
 
@@ -59,6 +62,10 @@ class WriteTransaction(ReadTransaction):
     def next_id(self, kind: str) -> int:
         """Return the ID of a new ``license`` or ``activation``; none is returned twice."""
         return self._ids.next(kind)
+
+    def skip_ids(self, kind: str, until: int) -> int:
+        """Let ``next_id`` return no ID up to ``until`` from now on; returns the last one given before."""
+        return self._ids.skip(kind, until)
 
     def save_ids(self) -> None:
         """Save the last IDs that ``next_id`` returned."""

@@ -41,6 +41,8 @@ class LicenseWork(UnitOfWork):
         self._activations: dict[int, dict[str, Activation]] = {}
         self._stored: dict[tuple[int, str], Activation] = {}
         self._deleted: set[int] = set()
+        #: Licenses that an import brought: with more places taken than their limit, if need be.
+        self._imported: set[int] = set()
         #: Licenses all of whose places were given up, and when.
         self._emptied: dict[int, datetime] = {}
         self._load([part for one in commands for part in one.parts])
@@ -94,11 +96,15 @@ class LicenseWork(UnitOfWork):
     def get_license(self, command: LicenseCommand) -> License:
         """The license that the command is about. Raises ``UnknownLicense``."""
         name = command.license
-        license = self._licenses.get(self._ids.get(name, 0) if isinstance(name, str) else name)
+        license = self.find_license(name)
         only = command.only_product_id
         if license is None or (only is not None and license.product_id != only):
             raise UnknownLicense(str(name))
         return license
+
+    def find_license(self, name: str | int) -> License | None:
+        """The license with this key or id, as far as this batch knows; only names that a command locks."""
+        return self._licenses.get(self._ids.get(name, 0) if isinstance(name, str) else name)
 
     def has_license(self, key: str) -> bool:
         """Whether a license with this key exists now, as far as this batch knows: only for keys that a
@@ -112,6 +118,14 @@ class LicenseWork(UnitOfWork):
         if found is None:
             raise UnknownToken(token)
         return found
+
+    def load_activations(self, tokens: Iterable[tuple[int, str]]) -> None:
+        """Load the activations with these licenses and tokens; for an import, which names very many."""
+        self._remember(activation_store.find_activations(self.tx, tokens))
+
+    def known_activations(self, license: License) -> Mapping[str, Activation]:
+        """The license's activations that are known here, by token."""
+        return self._activations.get(license.id, {})
 
     def list_active(self, license: License) -> list[Activation]:
         """The license's active activations that are known here, oldest first: those that a command of this
@@ -128,6 +142,11 @@ class LicenseWork(UnitOfWork):
             del self._ids[before.key], self._licenses[license.id]
         self._licenses[license.id] = license
         self._ids[license.key] = license.id
+
+    def set_imported(self, license: License) -> None:
+        """A license as an import brings it: more places may be taken than its limit allows."""
+        self._imported.add(license.id)
+        self.set_license(license)
 
     def delete_license(self, license: License) -> None:
         """Delete a license, with its activations."""
@@ -199,9 +218,9 @@ class LicenseWork(UnitOfWork):
             elif license is not before:
                 changed.append((before, license))
         if changed:
-            license_store.save_licenses(self.tx, changed)
+            license_store.save_licenses(self.tx, changed, imported=self._imported)
         if new:
-            license_store.save_new_licenses(self.tx, new)
+            license_store.save_new_licenses(self.tx, new, imported=self._imported)
 
     def _save_activations(self) -> None:
         new, changed = [], []

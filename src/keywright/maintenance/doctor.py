@@ -131,6 +131,9 @@ def _check_license(license: Inspected) -> Iterator[Finding]:
 def _check_events(license: Inspected) -> Iterator[Finding]:
     times = license.events
     created, activated = times.get("license.created", 0), times.get("license.activated", 0)
+    if "license.imported" in times and created <= 1:
+        # The rest of its story was told elsewhere.
+        return
     active = activated + times.get("license.reactivated", 0) - times.get("license.deactivated", 0)
     # Old records are deleted, and of very many places given up together, not each has an event of its own.
     is_complete = activated >= license.records and (active == license.active or OTHERS in times)

@@ -121,7 +121,7 @@ def find_kinds_behind(tx: ReadTransaction) -> list[str]:
 def last_number(tx: ReadTransaction, kind: str) -> int:
     """Return the last number that was given to a ``license`` or an ``activation``; 0 before the first."""
     if tx.is_postgres:
-        words = f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {kind}_id_seq"  # noqa: S608
+        words = f"SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM {kind}_id_seq"  # noqa: S608
         return int(tx.connection.execute(text(words)).scalar_one())
     query = select(sequences.c.last_id).where(sequences.c.name == kind)
     return int(tx.connection.execute(query).scalar_one())

@@ -126,6 +126,7 @@ def _project_next_events(tx: WriteTransaction, at: Checkpoints, limit: int, newe
 
 def _project(tx: WriteTransaction, events: list[Any]) -> None:
     touched = {event.license_id for event in events if event.license_id}
+    imported = {event.license_id for event in events if event.name == "license.imported"}
     activated: dict[int, list[int]] = defaultdict(list)
     for event in events:
         if event.name == "license.activated" and event.activation_id is not None:
@@ -134,6 +135,8 @@ def _project(tx: WriteTransaction, events: list[Any]) -> None:
     terms_store.delete_terms_of_licenses(tx, touched - states.keys())
     terms_store.save_state_terms(tx, states.values())
     terms_store.save_activation_terms(tx, terms_store.list_activations_by_id(tx, activated))
+    for some in terms_store.list_activations_of(tx, imported):
+        terms_store.save_activation_terms(tx, some)
     terms_store.save_counts(
         tx, Counter((terms_store.day_of(event.occurred_at), event.name) for event in events)
     )

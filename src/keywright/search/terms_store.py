@@ -2,7 +2,7 @@
 events.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -88,6 +88,9 @@ _ACTIVATIONS_BY_ID = _ACTIVATIONS.where(
     activations.c.license_id.in_(bindparam("licenses", expanding=True)),
     activations.c.id.in_(bindparam("numbers", expanding=True)),
 )
+_ACTIVATIONS_OF = _ACTIVATIONS.where(
+    activations.c.license_id.in_(bindparam("licenses", expanding=True))
+).execution_options(yield_per=1_000)
 _NEXT_ACTIVATIONS = (
     _ACTIVATIONS.where(activations.c.license_id > bindparam("after"))
     .order_by(activations.c.license_id, activations.c.token)
@@ -291,6 +294,13 @@ def list_activations_by_id(tx: ReadTransaction, numbers: Mapping[int, Collection
         values = {"licenses": some, "numbers": sorted(one for each in some for one in numbers[each])}
         found += list[Row[Any]](tx.connection.execute(_ACTIVATIONS_BY_ID, values))
     return found
+
+
+def list_activations_of(tx: ReadTransaction, license_ids: Collection[int]) -> Iterator[Sequence[Any]]:
+    """All activations of these licenses, some at a time: license_id, id, token, label, ip_address."""
+    if license_ids:
+        found = tx.connection.execute(_ACTIVATIONS_OF, {"licenses": sorted(license_ids)})
+        yield from found.partitions()
 
 
 def list_next_activations(tx: ReadTransaction, *, after_id: int, limit: int) -> list[Row[Any]]:

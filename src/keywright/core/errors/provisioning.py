@@ -75,3 +75,18 @@ class GeneratorTooWeak(Refusal):
     def __init__(self, bits: float) -> None:
         super().__init__(bits)
         self.bits = bits
+
+
+class SourceUnusable(Refusal):
+    """The file cannot be imported; the text says why, and in which line."""
+
+    code = "import.source_unusable"
+    status = 422
+    sentence = "The file cannot be imported: {detail}"
+    hint = "{detail}"
+    v2 = None
+    example = ("dump.sql, line 1: this is no database dump. Nothing was imported.",)
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem

@@ -25,6 +25,7 @@ from keywright.search.store import EventRecord
 EVENTS: dict[str, dict[str, str]] = {
     "Licenses": {
         "license.created": "License created",
+        "license.imported": "License imported",
         "license.updated": "License changed",
         "license.deleted": "License {key} deleted",
         "license.activated": "License activated",

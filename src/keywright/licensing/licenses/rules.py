@@ -31,6 +31,12 @@ def require_free_place(license: License) -> None:
         raise LimitReached(license.key)
 
 
+def is_over_limit(license: License) -> bool:
+    """Whether more places are taken than the limit allows: it was lowered, or the license was imported so."""
+    limit = license.times_activated_max
+    return limit is not None and license.times_activated > limit
+
+
 def remaining_activations(license: License) -> int | None:
     """Free places, or None without a limit; negative after the limit was lowered below what is taken."""
     limit = license.times_activated_max

@@ -1,0 +1,146 @@
+"""``keywright import …``"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from keywright.cli import output
+from keywright.cli.installation import Installation
+from keywright.cli.options import AsJson, command, with_installation_made
+from keywright.core import parsing
+from keywright.core.errors import SourceUnusable
+
+if TYPE_CHECKING:
+    from keywright.provisioning.importers.lmfwc_dump import LmfwcDump
+    from keywright.provisioning.importers.report import Report
+
+app = typer.Typer(name="import", no_args_is_help=True, help="Bring licenses from other systems.")
+
+_MAX_SECRET_BYTES = 1_000
+_MISSING = (
+    "The plugin's two secrets are needed: its license keys are sealed with them. Copy defuse.txt and "
+    "secret.txt from wp-content/uploads/lmfwc-files/ of the shop, and give them as --defuse FILE --secret "
+    "FILE; or the texts of the constants LMFWC_PLUGIN_DEFUSE and LMFWC_PLUGIN_SECRET of wp-config.php"
+)
+
+Progress = Callable[[int], None]
+
+
+@command(
+    app,
+    "mysqldump --single-transaction --result-file=shop.sql shop",
+    "keywright import lmfwc shop.sql --defuse defuse.txt --secret secret.txt --dry-run",
+    "keywright import lmfwc shop.sql.gz --defuse defuse.txt --secret secret.txt",
+)
+@with_installation_made
+def lmfwc(
+    here: Installation,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What mysqldump wrote; also as .gz or .zst.")],
+    *,
+    defuse: Annotated[
+        str | None, typer.Option(metavar="FILE|TEXT", help="The plugin's defuse.txt, or its text.")
+    ] = None,
+    secret: Annotated[
+        str | None, typer.Option(metavar="FILE|TEXT", help="The plugin's secret.txt, or its text.")
+    ] = None,
+    prefix: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="The prefix of the shop's tables, if the file has several shops."),
+    ] = None,
+    is_dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring a shop's licenses from License Manager for WooCommerce: a dump of its database.
+
+    Licenses come with their numbers, keys, dates, limits and activations, generators, and API keys, whose
+    consumer keys and secrets then work here; products and customers get the names that the dump has. Programs
+    go on with their tokens. Activation counts become the number of active activations.
+
+    The whole file is read and checked before anything is changed. The server may run meanwhile. Run it again
+    after it was broken off, or for what is new: a license or an activation that is here, too, becomes the one
+    that was changed last.
+    """
+    from keywright.provisioning.importers.defuse import Secrets
+    from keywright.provisioning.importers.lmfwc_dump import LmfwcDump
+    from keywright.provisioning.importers.report import Report
+
+    if defuse is None or secret is None:
+        raise SourceUnusable(f"{_MISSING}.")
+    secrets, report = Secrets(_read(defuse), _read(secret)), Report()
+    keep = _keep_address(here)
+    with closing(LmfwcDump(file, secrets, report, now=here.now, prefix=prefix, keep_address=keep)) as source:
+        with _progress("Reading the file", None) as progress:
+            source.load(progress)
+        _bring(here, source, report, is_dry_run=is_dry_run)
+    if as_json:
+        output.print_json({"is_dry_run": is_dry_run} | report.as_json())
+        return
+    output.print_line("This would be brought:" if is_dry_run else "Brought:")
+    for line in report.lines():
+        output.print_line(output.printable(line))
+
+
+def _bring(here: Installation, source: "LmfwcDump", report: "Report", *, is_dry_run: bool) -> None:
+    from keywright.db import run_read
+    from keywright.provisioning.importers.run import reserve_ids, run_import
+    from keywright.provisioning.importers.store import list_activation_ids
+
+    if not is_dry_run:
+        license_id, activation_id = source.largest_ids()
+        after, until = reserve_ids(
+            here.change, here.context, license_id=license_id, activation_id=activation_id
+        )
+        run_read(
+            here.storage, lambda tx: source.keep_ids(after, until, list_activation_ids(tx, after, until))
+        )
+    with _progress("Licenses", source.total) as progress:
+        run_import(source, here.change, here.context, report, is_dry_run=is_dry_run, progress=progress)
+
+
+def _read(text: str) -> str:
+    """The text of a file, or the text itself where there is no such file."""
+    try:
+        path = Path(text)
+        if not path.is_file():
+            return text
+        with path.open("rb") as file:
+            return file.read(_MAX_SECRET_BYTES).decode(errors="replace")
+    except (OSError, ValueError):
+        # Too long for the name of a file.
+        return text
+
+
+def _keep_address(here: Installation) -> Callable[[str, datetime], str]:
+    """How much of an address that came at a moment the settings let Keywright store."""
+    settings = here.settings
+    days = settings.keep_addresses_days
+    oldest = here.now - timedelta(days=days) if days else None
+
+    def keep(address: str, came_at: datetime) -> str:
+        if oldest is not None and came_at < oldest:
+            return ""
+        return parsing.keep_address(address, settings.ip_addresses)
+
+    return keep
+
+
+@contextmanager
+def _progress(what: str, total: int | None) -> Iterator[Progress]:
+    """A bar on a terminal; without one, nothing is shown."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)

@@ -1,0 +1,1 @@
+"""Importers: licenses from other systems."""

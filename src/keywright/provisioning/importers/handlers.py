@@ -1,0 +1,178 @@
+"""Decide the commands of imports; see ``rules`` for what is done with each license."""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import asdict, replace
+
+from keywright.core.command import Command
+from keywright.identity.api_keys import issue
+from keywright.identity.commands import IssueApiKey
+from keywright.identity.model import Permissions
+from keywright.licensing.unit_of_work import LicenseWork
+from keywright.provisioning.catalog import handlers as catalog
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import names_of
+from keywright.provisioning.generators import store as generator_store
+from keywright.provisioning.generators.model import Generator
+from keywright.provisioning.importers import store
+from keywright.provisioning.importers.commands import (
+    Import,
+    ImportApiKeys,
+    ImportGenerators,
+    ImportLicenses,
+    ImportNames,
+    ReserveIds,
+)
+from keywright.provisioning.importers.model import (
+    Imported,
+    ImportedGenerator,
+    ImportedLicense,
+    Notice,
+    Outcome,
+    Verdict,
+)
+from keywright.provisioning.importers.rules import Merged, merge
+
+#: The event of a license that was brought, or changed by what was brought.
+IMPORTED = "license.imported"
+
+
+def import_licenses(work: LicenseWork, command: ImportLicenses) -> Imported:
+    """Bring licenses and their activations, or merge them with those that are here."""
+    here = {one.key: work.find_license(one.key) for one in command.licenses}
+    work.load_activations(
+        (license.id, activation.token)
+        for one in command.licenses
+        if (license := here[one.key]) is not None
+        for activation in one.activations
+    )
+    unknown = {one.id for one in command.licenses if here[one.key] is None and one.id is not None}
+    past = store.list_event_names(work.tx, unknown)
+    if unknown and not command.is_dry_run:
+        work.tx.skip_ids("license", max(unknown))
+    outcomes: list[Outcome] = []
+    notices: list[Notice] = []
+    for one in command.licenses:
+        if work.find_license(one.key) is None and {IMPORTED, "license.deleted"} <= past.get(
+            one.id or 0, set()
+        ):
+            outcomes.append(Outcome("license", Verdict.DELETED_HERE))
+            continue
+        merged = _merge(work, command, one, is_id_used=one.id in past)
+        if not command.is_dry_run:
+            _save(work, command, merged)
+        outcomes += _outcomes(one, merged)
+        notices += merged.notices
+    return Imported(tuple(outcomes), tuple(notices))
+
+
+def _merge(work: LicenseWork, command: ImportLicenses, new: ImportedLicense, *, is_id_used: bool) -> Merged:
+    here = work.find_license(new.key)
+    if here is not None:
+        license_id = here.id
+    elif new.id is not None and not is_id_used and work.find_license(new.id) is None:
+        license_id = new.id
+    else:
+        license_id = 0 if command.is_dry_run else work.tx.next_id("license")
+    return merge(
+        new,
+        here,
+        {} if here is None else work.known_activations(here),
+        license_id=license_id,
+        now=command.context.now,
+        kept_records=work.limits.kept,
+    )
+
+
+def _save(work: LicenseWork, command: ImportLicenses, merged: Merged) -> None:
+    if merged.verdict not in (Verdict.NEW, Verdict.NEWER_THERE):
+        return
+    work.set_imported(merged.license)
+    for _, one in merged.activations:
+        work.set_activation(one if one.id else replace(one, id=work.tx.next_id("activation")))
+    details = {"from": command.source, "activations": len(merged.activations)} | merged.differences
+    work.record_license_event(IMPORTED, merged.license, command, details=details)
+
+
+def _outcomes(new: ImportedLicense, merged: Merged) -> list[Outcome]:
+    added = sum(before is None for before, _ in merged.activations)
+    changed = len(merged.activations) - added
+    same = len(new.activations) - added - changed
+    counted = [(Verdict.NEW, added), (Verdict.NEWER_THERE, changed), (Verdict.SAME, same)]
+    found = [] if new.is_rest else [Outcome("license", merged.verdict)]
+    return found + [Outcome("activation", verdict, amount) for verdict, amount in counted if amount]
+
+
+def import_generators(work: LicenseWork, command: ImportGenerators) -> Imported:
+    """Bring generators. One with the same id and recipe is the same; of its other fields, the newer win."""
+    stored = {one.id: one for one in generator_store.list_generators(work.tx)}
+    verdicts = [_import_generator(work, command, one, stored) for one in command.generators]
+    return Imported(tuple(Outcome("generator", one) for one in verdicts))
+
+
+def _import_generator(
+    work: LicenseWork, command: Import, new: ImportedGenerator, stored: dict[int, Generator]
+) -> Verdict:
+    fields = asdict(new)
+    del fields["place"]
+    one = Generator(**fields | {"id": new.id or 0})
+    here = stored.get(one.id)
+    if here == one or any(replace(other, id=one.id) == one for other in stored.values()):
+        return Verdict.SAME
+    if here is not None and here.created_at == one.created_at:
+        if one.updated_at <= here.updated_at:
+            return Verdict.NEWER_HERE
+        if not command.is_dry_run:
+            generator_store.save_generator(work.tx, one)
+        stored[one.id] = one
+        return Verdict.NEWER_THERE
+    if not command.is_dry_run:
+        number = store.save_generator(work.tx, one if here is None else replace(one, id=0))
+        stored[number] = replace(one, id=number)
+        details = {"generator_id": number, "generator": one.name}
+        work.record_event("generator.created", command, details)
+    return Verdict.NEW
+
+
+def import_api_keys(work: LicenseWork, command: ImportApiKeys) -> Imported:
+    """Bring API keys; one that was revoked here stays revoked."""
+    outcomes = []
+    for one in command.api_keys:
+        is_here = store.has_api_key(work.tx, one.consumer_key_hash)
+        outcomes.append(Outcome("API key", Verdict.SAME if is_here else Verdict.NEW))
+        if not is_here and not command.is_dry_run:
+            fields = asdict(one) | {"permissions": Permissions(one.permissions)}
+            del fields["place"]
+            issue(work, IssueApiKey(context=command.context, **fields))
+    return Imported(tuple(outcomes))
+
+
+def import_names(work: LicenseWork, command: ImportNames) -> Imported:
+    """Bring the names of numbers that have none here."""
+    kind, names = NameKind(command.names.kind), command.names.names
+    known = names_of(work.tx, kind, names)
+    new = {number: name for number, name in names.items() if number not in known}
+    if not command.is_dry_run:
+        for number, name in new.items():
+            save = SaveName(context=command.context, kind=kind, number=number, name=name)
+            catalog.HANDLERS[SaveName](work, save)
+    what = f"name of a {kind}"
+    outcomes = [Outcome(what, Verdict.NEW, len(new)), Outcome(what, Verdict.SAME, len(known))]
+    return Imported(tuple(one for one in outcomes if one.amount))
+
+
+def reserve_ids(work: LicenseWork, command: ReserveIds) -> tuple[int, int]:
+    """Give no new license or activation the ids that an import brings."""
+    return store.reserve_ids(work.tx, command.license_id, command.activation_id)
+
+
+#: Which function decides which command.
+HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
+    ImportLicenses: import_licenses,
+    ImportGenerators: import_generators,
+    ImportApiKeys: import_api_keys,
+    ImportNames: import_names,
+    ReserveIds: reserve_ids,
+}

@@ -1,0 +1,253 @@
+"""The dump of a shop with *License Manager for WooCommerce*, as a source of records."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+from keywright.core import parsing
+from keywright.core.errors import SourceUnusable
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.importers import lmfwc
+from keywright.provisioning.importers.defuse import Secrets
+from keywright.provisioning.importers.model import (
+    ImportedApiKey,
+    ImportedGenerator,
+    ImportedLicense,
+    ImportedNames,
+    Notice,
+    Outcome,
+    Verdict,
+)
+from keywright.provisioning.importers.mysqldump import Row, read_rows
+from keywright.provisioning.importers.report import Report
+from keywright.provisioning.importers.spool import Spool, Values
+
+_LICENSES, _ACTIVATIONS, _META = "lmfwc_licenses", "lmfwc_activations", "lmfwc_licenses_meta"
+_GENERATORS, _API_KEYS = "lmfwc_generators", "lmfwc_api_keys"
+_POSTS, _USERS, _CUSTOMERS = "posts", "users", "wc_customer_lookup"
+_SUFFIXES = (_LICENSES, _ACTIVATIONS, _META, _GENERATORS, _API_KEYS, _POSTS, _USERS, _CUSTOMERS)
+_TABLE = re.compile(rf"(.*?)({'|'.join(_SUFFIXES)})")
+#: Users of all sites of a network are in the tables of the first.
+_SITE = re.compile(r"\d+_$")
+_AT_ONCE = 500
+#: The secrets are tried on this many licenses before anything is imported.
+_TRIED = 100
+
+
+class LmfwcDump:
+    """The records in a dump: ``load`` first, which reads the whole file."""
+
+    name = "lmfwc"
+
+    def __init__(
+        self,
+        path: Path,
+        secrets: Secrets,
+        report: Report,
+        *,
+        now: datetime,
+        prefix: str | None = None,
+        keep_address: Callable[[str, datetime], str] = lambda address, _: address,
+    ) -> None:
+        self._path, self._secrets, self._report, self._prefix = path, secrets, report, prefix
+        self._is_prefix_given = prefix is not None
+        self._plugin = lmfwc.Plugin(secrets, report.note, now=now, keep_address=keep_address)
+        self._spool = Spool()
+        self._tables: Counter[str] = Counter()
+        self._rows = {
+            _LICENSES: self._add_license,
+            _ACTIVATIONS: self._add_activation,
+            _META: self._add_meta,
+            _GENERATORS: self._add_other,
+            _API_KEYS: self._add_other,
+            _POSTS: self._add_post,
+            _USERS: self._add_user,
+            _CUSTOMERS: self._add_customer,
+        }
+
+    def close(self) -> None:
+        """Delete what was read."""
+        self._spool.close()
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def load(self, progress: Callable[[int], None] = lambda _: None) -> None:
+        """Read the file and try the secrets; ``progress`` gets the number of rows so far. Raises
+        ``SourceUnusable`` when anything is wrong with either.
+        """
+        for number, row in enumerate(read_rows(self._path, self._is_wanted)):
+            suffix = _split(row.table)[1]
+            self._tables[suffix] += 1
+            self._rows[suffix](row)
+            if number % 1_000 == 0:
+                progress(number)
+        if not self._tables[_LICENSES]:
+            raise SourceUnusable(
+                f"{self._path.name} has no licenses of License Manager for WooCommerce: no rows of a table "
+                f"{_LICENSES}. Dump the shop's whole database, or its tables with lmfwc in their names."
+            )
+        self._spool.finish()
+        self._try_secrets()
+        self._note_strays()
+
+    def _is_wanted(self, table: str) -> bool:
+        """Whether a table is one of the shop's, whose prefix is that of the first table of the plugin."""
+        prefix, suffix = _split(table)
+        if not suffix.startswith("lmfwc"):
+            known = self._prefix
+            return bool(suffix) and (
+                known in (None, prefix) or (suffix == _USERS and _SITE.sub("", known or "") == prefix)
+            )
+        if self._prefix is None:
+            self._prefix = prefix
+        if prefix != self._prefix and not self._is_prefix_given:
+            raise SourceUnusable(
+                f"{self._path.name} has the licenses of several shops: name one, as --prefix {self._prefix} "
+                f"or --prefix {prefix}."
+            )
+        return prefix == self._prefix
+
+    def _add_license(self, row: Row) -> None:
+        number = _id_of(row.values, "id")
+        if number is None:
+            self._report.note(Notice("number_odd", f"line {row.line}", "id of a license"))
+            self._report.count(Outcome("license", Verdict.LEFT_OUT))
+        else:
+            self._spool.add_license(number, row.line, row.values.get("hash") or f"{number}", row.values)
+
+    def _add_activation(self, row: Row) -> None:
+        license_id, number = _id_of(row.values, "license_id") or 0, _id_of(row.values, "id") or 0
+        self._spool.add_activation(license_id, number, row.line, row.values)
+
+    def _add_meta(self, row: Row) -> None:
+        license_id, name = _id_of(row.values, "license_id"), row.values.get("meta_key")
+        if license_id is not None and name:
+            self._spool.add_meta(license_id, row.line, name, row.values.get("meta_value"))
+
+    def _add_other(self, row: Row) -> None:
+        self._spool.add_other(_split(row.table)[1], row.line, row.values)
+
+    def _add_post(self, row: Row) -> None:
+        if row.values.get("post_type") in ("product", "product_variation"):
+            self._add_name(NameKind.PRODUCT, row.values, "ID", 0, row.values.get("post_title"))
+
+    def _add_user(self, row: Row) -> None:
+        name = row.values.get("display_name") or row.values.get("user_login")
+        self._add_name(NameKind.CUSTOMER, row.values, "ID", 1, name)
+
+    def _add_customer(self, row: Row) -> None:
+        name = f"{row.values.get('first_name') or ''} {row.values.get('last_name') or ''}"
+        self._add_name(NameKind.CUSTOMER, row.values, "user_id", 0, name)
+
+    def _add_name(self, kind: NameKind, values: Values, column: str, rank: int, name: str | None) -> None:
+        number = _id_of(values, column)
+        text = "".join(filter(str.isprintable, name or "")).strip()[: parsing.MAX_NAME_LENGTH]
+        if number and text:
+            self._spool.add_name(kind, number, rank, text)
+
+    # --- checking ---------------------------------------------------------------------------------
+
+    def _try_secrets(self) -> None:
+        tried = [
+            lmfwc.try_secrets(self._secrets, row.values)
+            for _, row in self._spool.licenses(after=0, limit=_TRIED)
+        ]
+        where = "They lie in wp-content/uploads/lmfwc-files/ of the shop that the dump is of."
+        if tried and not any(is_unsealed for is_unsealed, _ in tried):
+            raise SourceUnusable(
+                f"defuse.txt is not that of this dump: no license key can be unsealed. {where}"
+            )
+        if tried and not any(is_found for _, is_found in tried):
+            raise SourceUnusable(f"secret.txt is not that of this dump: no license key has its hash. {where}")
+
+    def _note_strays(self) -> None:
+        if not self._tables[_ACTIVATIONS]:
+            self._report.note(Notice("table_missing", _ACTIVATIONS, "no activations are brought"))
+        for line, number, first in self._spool.joined():
+            self._report.note(
+                Notice("key_duplicate", f"line {line}, license {number}", f"as license {first}")
+            )
+            self._report.count(Outcome("license", Verdict.LEFT_OUT))
+        for line, number in self._spool.strays():
+            self._report.note(Notice("license_missing", f"line {line}, license {number}"))
+            self._report.count(Outcome("activation", Verdict.LEFT_OUT))
+
+    # --- records ----------------------------------------------------------------------------------
+
+    @property
+    def total(self) -> int:
+        """The number of licenses in the dump."""
+        return self._spool.count("licenses")
+
+    def largest_ids(self) -> tuple[int, int]:
+        """The largest ids of licenses and activations that can be kept."""
+        return (
+            self._spool.largest_id("licenses", lmfwc.MAX_KEPT_ID),
+            self._spool.largest_id("activations", lmfwc.MAX_KEPT_ID),
+        )
+
+    def keep_ids(self, after: int, until: int, taken: Iterable[int]) -> None:
+        """Let activations keep their ids in this range, but those that are taken."""
+        self._plugin.kept_ids = range(after + 1, until + 1)
+        self._spool.add_taken(taken)
+
+    def licenses(self) -> Iterator[ImportedLicense]:
+        """The licenses that can be used, in the order of their ids."""
+        last = 0
+        while rows := self._spool.licenses(after=last, limit=_AT_ONCE):
+            first, last = rows[0][0], rows[-1][0]
+            activations, meta = self._spool.activations(first, last), self._spool.meta(first, last)
+            for number, row in rows:
+                one = self._plugin.license(row, activations.get(number, []), meta.get(number, {}))
+                if one is None:
+                    self._report.count(Outcome("license", Verdict.LEFT_OUT))
+                else:
+                    yield one
+        found = lmfwc.find_local_midnight(self._plugin.ends)
+        if found is not None:
+            self._report.note(Notice("expiry_local", f"at {found[0]} UTC"), found[1])
+
+    def generators(self) -> Iterator[ImportedGenerator]:
+        """The generators that make keys."""
+        yield from filter(None, map(self._plugin.generator, self._spool.others(_GENERATORS)))
+
+    def api_keys(self) -> Iterator[ImportedApiKey]:
+        """The API keys that can be used; where the dump has the users of WordPress, those of its users."""
+        users = (
+            {number for number, _ in self._spool.names(NameKind.CUSTOMER)} if self._tables[_USERS] else None
+        )
+        for row in self._spool.others(_API_KEYS):
+            one = self._plugin.api_key(row)
+            if one is not None and users is not None and _id_of(row.values, "user_id") not in users:
+                self._report.note(Notice("api_key_owner", one.place, one.name))
+                self._report.count(Outcome("API key", Verdict.LEFT_OUT))
+            elif one is not None:
+                yield one
+
+    def names(self) -> Iterator[ImportedNames]:
+        """The names of the products and customers that licenses name, some at a time."""
+        for kind in NameKind:
+            names: dict[int, str] = {}
+            for number, name in self._spool.names(kind):
+                if number in self._plugin.named[kind]:
+                    names[number] = name
+                if len(names) == _AT_ONCE:
+                    yield ImportedNames(kind, names)
+                    names = {}
+            if names:
+                yield ImportedNames(kind, names)
+
+
+def _split(table: str) -> tuple[str, str]:
+    """The prefix and the rest of the name of a table; "" where it is no table that is read."""
+    match = _TABLE.fullmatch(table)
+    return (match[1], match[2]) if match else ("", "")
+
+
+def _id_of(values: Values, column: str) -> int | None:
+    try:
+        return parsing.parse_integer(values.get(column) or None)
+    except ValueError:
+        return None

@@ -1,0 +1,202 @@
+"""Decide what an import does with each license. Pure, as all rules are."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from keywright.core.crypto import mask
+from keywright.licensing.activations import rules as activation_rules
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.licenses import rules as license_rules
+from keywright.licensing.licenses.model import License
+from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense, Notice, Verdict
+
+MAX_METADATA_KEYS, MAX_METADATA_BYTES, MAX_METADATA_DEPTH = 64, 16 * 1024, 4
+#: The fields of a license that the newer side decides.
+_FIELDS = (
+    "order_id product_id customer_id expires_at valid_for_days status times_activated_max metadata".split()
+)
+
+
+class Merged(NamedTuple):
+    """A license as it should be; the activations that change, each as it is here (None: new) and as it should
+    be, where id 0 stands for one that is still to be given; and what the report says.
+    """
+
+    verdict: Verdict
+    license: License
+    activations: list[tuple[Activation | None, Activation]]
+    notices: list[Notice]
+    #: The fields of the license that change, as [before, after].
+    differences: dict[str, list[Any]]
+
+
+def merge(
+    new: ImportedLicense,
+    here: License | None,
+    known: Mapping[str, Activation],
+    *,
+    license_id: int,
+    now: datetime,
+    kept_records: int,
+) -> Merged:
+    """Merge a license that comes with the one that has its key here: of the license, and of each token, the
+    one that was updated last wins. ``known`` are the activations here that have tokens of ``new``.
+
+    Where both sides took places, there may be more than the limit: all are kept, and no new one can be taken.
+    """
+    start = here or _to_license(new, license_id)
+    license = start if here is None else _newest(new, here)
+    differences = {name: [getattr(start, name), getattr(license, name)] for name in _FIELDS}
+    differences = {name: pair for name, pair in differences.items() if pair[0] != pair[1]}
+    merged = (_merge_activation(one, known.get(one.token), license.id) for one in new.activations)
+    changes = _drop_surplus([one for one in merged if one is not None], license, now, kept_records)
+    license = _with_counters(license, changes)
+    if here is not None and not differences and not changes:
+        license = here
+    elif changes:
+        latest = max(_stamp(after) for _, after in changes)
+        license = replace(license, updated_at=max(license.updated_at, min(latest, now)))
+    notices = list(_odd(new, start, license))
+    return Merged(_verdict(new, here, license), license, changes, notices, differences)
+
+
+def _verdict(new: ImportedLicense, here: License | None, license: License) -> Verdict:
+    if here is None:
+        return Verdict.NEW
+    if license != here:
+        return Verdict.NEWER_THERE
+    is_different = any(getattr(new, name) != getattr(here, name) for name in _FIELDS)
+    return Verdict.NEWER_HERE if is_different and new.updated_at < here.updated_at else Verdict.SAME
+
+
+def _newest(new: ImportedLicense, here: License) -> License:
+    """The license with the fields of the side that was updated last. A validity in days that has begun here
+    has not begun there, where activations do not begin it.
+    """
+    if new.updated_at <= here.updated_at:
+        return here
+    fields: dict[str, Any] = {name: getattr(new, name) for name in _FIELDS}
+    if fields["expires_at"] is None and fields["valid_for_days"] is not None:
+        fields["expires_at"] = here.expires_at
+    if fields["metadata"] is None:
+        fields["metadata"] = here.metadata
+    if all(getattr(here, name) == value for name, value in fields.items()):
+        return here
+    return replace(here, **fields, updated_at=new.updated_at, updated_by=new.updated_by)
+
+
+def _to_license(new: ImportedLicense, license_id: int) -> License:
+    return License(
+        id=license_id,
+        key=new.key,
+        order_id=new.order_id,
+        product_id=new.product_id,
+        customer_id=new.customer_id,
+        expires_at=new.expires_at,
+        valid_for_days=new.valid_for_days,
+        source=new.source,
+        status=new.status,
+        times_activated=0,
+        times_activated_max=new.times_activated_max,
+        created_at=new.created_at,
+        created_by=new.created_by,
+        updated_at=new.updated_at,
+        updated_by=new.updated_by,
+        metadata=new.metadata,
+    )
+
+
+def _merge_activation(
+    new: ImportedActivation, here: Activation | None, license_id: int
+) -> tuple[Activation | None, Activation] | None:
+    """The activation here and as it should be; None where nothing changes."""
+    after = Activation(
+        id=(new.id or 0) if here is None else here.id,
+        token=new.token,
+        license_id=license_id,
+        label=new.label,
+        source=new.source if here is None else here.source,
+        ip_address=new.ip_address,
+        user_agent=new.user_agent,
+        meta_data=new.meta_data,
+        created_at=new.created_at if here is None else here.created_at,
+        updated_at=new.updated_at,
+        deactivated_at=new.deactivated_at,
+    )
+    if here is not None and (after == here or _stamp(after) <= _stamp(here)):
+        return None
+    return here, after
+
+
+def _stamp(activation: Activation) -> datetime:
+    """When the activation changed last."""
+    times = (activation.created_at, activation.updated_at, activation.deactivated_at)
+    return max(one for one in times if one is not None)
+
+
+def _drop_surplus(
+    changes: list[tuple[Activation | None, Activation]], license: License, now: datetime, kept: int
+) -> list[tuple[Activation | None, Activation]]:
+    """Without the oldest new records of places given up that a license does not keep: they would be deleted
+    at once, and come again with each import.
+    """
+    after = _with_counters(license, changes)
+    at_once, if_old = activation_rules.surplus(after, kept)
+    ended = sorted(
+        (one.deactivated_at, one.token) for before, one in changes if before is None and one.deactivated_at
+    )
+    old = now - activation_rules.KEPT_FOR
+    dropped = ended[:at_once] + [one for one in ended[at_once : at_once + if_old] if one[0] <= old]
+    tokens = {token for _, token in dropped}
+    return [one for one in changes if one[1].token not in tokens] if tokens else changes
+
+
+def _with_counters(license: License, changes: Iterable[tuple[Activation | None, Activation]]) -> License:
+    active, ended = license.times_activated, license.deactivated_count
+    for before, after in changes:
+        if before is not None:
+            active -= before.deactivated_at is None
+            ended -= before.deactivated_at is not None
+        active += after.deactivated_at is None
+        ended += after.deactivated_at is not None
+    return replace(license, times_activated=active, deactivated_count=ended)
+
+
+def _odd(new: ImportedLicense, before: License, after: License) -> Iterable[Notice]:
+    place = f"{new.place}, license {after.id} ({mask(after.key)})".removeprefix(", ")
+    if license_rules.is_over_limit(after) and not license_rules.is_over_limit(before):
+        yield Notice("over_limit", place, f"{after.times_activated} places of {after.times_activated_max}")
+    if new.id not in (None, after.id) and before.id != new.id and not new.is_rest:
+        yield Notice("id_changed", place, f"{new.id} there")
+
+
+def parse_metadata(value: object) -> str | None:
+    """A JSON object of at most 64 keys, 16 KiB and 4 levels, as text; None and empty are None.
+
+    Raises ``ValueError`` for anything else.
+    """
+    if isinstance(value, str) and value:
+        try:
+            value = msgspec.json.decode(value)
+        except (msgspec.DecodeError, RecursionError):
+            raise ValueError("must be a JSON object") from None
+    if not value:
+        return None
+    if not isinstance(value, dict) or len(value) > MAX_METADATA_KEYS:
+        raise ValueError(f"must be a JSON object with at most {MAX_METADATA_KEYS} keys")
+    if _depth(value) > MAX_METADATA_DEPTH:
+        raise ValueError(f"must have at most {MAX_METADATA_DEPTH} levels")
+    text = msgspec.json.encode(value).decode()
+    if len(text.encode()) > MAX_METADATA_BYTES or "\\u0000" in text:
+        raise ValueError(f"must have at most {MAX_METADATA_BYTES // 1024} KiB, and no null characters")
+    return text
+
+
+def _depth(value: object) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(_depth, value.values()), default=0)
+    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0

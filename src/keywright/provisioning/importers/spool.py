@@ -1,0 +1,177 @@
+"""A place beside memory for the rows of a source, where activations find their licenses: a temporary SQLite
+database, which has no name and is gone with its connection.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+_TABLES = """
+PRAGMA synchronous = OFF;
+PRAGMA journal_mode = OFF;
+PRAGMA cache_size = -16384;
+CREATE TABLE licenses (id INTEGER PRIMARY KEY, line INTEGER, hash TEXT, data BLOB);
+CREATE TABLE activations (license_id INTEGER, id INTEGER, line INTEGER, data BLOB);
+CREATE TABLE meta (license_id INTEGER, line INTEGER, name TEXT, value TEXT);
+CREATE TABLE others (kind TEXT, line INTEGER, data BLOB);
+CREATE TABLE names (kind TEXT, number INTEGER, rank INTEGER, name TEXT);
+CREATE TABLE taken (id INTEGER PRIMARY KEY);
+"""
+_INDEXES = """
+CREATE INDEX licenses_hash ON licenses (hash);
+CREATE INDEX activations_license ON activations (license_id, id);
+CREATE INDEX meta_license ON meta (license_id);
+CREATE INDEX names_number ON names (kind, number, rank);
+CREATE TABLE joined (license_id INTEGER PRIMARY KEY, first_id INTEGER);
+INSERT INTO joined SELECT one.id, first.id FROM licenses AS one JOIN
+    (SELECT hash, min(id) AS id FROM licenses GROUP BY hash HAVING count(*) > 1) AS first USING (hash)
+    WHERE one.id <> first.id;
+UPDATE activations SET license_id =
+    (SELECT first_id FROM joined WHERE joined.license_id = activations.license_id)
+    WHERE license_id IN (SELECT license_id FROM joined);
+"""
+_INSERT = {
+    "licenses": "INSERT OR IGNORE INTO licenses VALUES (?, ?, ?, ?)",
+    "activations": "INSERT INTO activations VALUES (?, ?, ?, ?)",
+    "meta": "INSERT INTO meta VALUES (?, ?, ?, ?)",
+    "others": "INSERT INTO others VALUES (?, ?, ?)",
+    "names": "INSERT INTO names VALUES (?, ?, ?, ?)",
+    "taken": "INSERT OR IGNORE INTO taken VALUES (?)",
+}
+_MAX_PENDING = 1_000
+
+Values = dict[str, str | None]
+
+
+class Spooled(NamedTuple):
+    """A row and the line where it stands; an activation that has an id which is taken here has it no more."""
+
+    line: int
+    values: Values
+    is_id_taken: bool = False
+
+
+class Spool:
+    """The rows of one source: first all are added, then ``finish``, then they are read."""
+
+    def __init__(self) -> None:
+        self._connection = sqlite3.connect("", isolation_level=None)
+        self._connection.executescript(_TABLES)
+        self._pending: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _INSERT}
+        self._encode, self._decode = msgspec.msgpack.encode, msgspec.msgpack.Decoder(Values).decode
+
+    def close(self) -> None:
+        """Delete everything."""
+        self._connection.close()
+
+    def add_license(self, number: int, line: int, hash: str, values: Values) -> None:
+        """Add a license; one with the same hash as an earlier one is joined to that."""
+        self._add("licenses", (number, line, hash, self._encode(values)))
+
+    def add_activation(self, license_id: int, number: int, line: int, values: Values) -> None:
+        """Add an activation."""
+        self._add("activations", (license_id, number, line, self._encode(values)))
+
+    def add_meta(self, license_id: int, line: int, name: str, value: str | None) -> None:
+        """Add a name and a value to a license."""
+        self._add("meta", (license_id, line, name, value))
+
+    def add_other(self, kind: str, line: int, values: Values) -> None:
+        """Add a row of a small table."""
+        self._add("others", (kind, line, self._encode(values)))
+
+    def add_name(self, kind: str, number: int, rank: int, name: str) -> None:
+        """Add a name of a product or customer; the one with the lowest rank counts."""
+        self._add("names", (kind, number, rank, name))
+
+    def add_taken(self, numbers: Iterable[int]) -> None:
+        """Add ids that activations must not have."""
+        for number in numbers:
+            self._add("taken", (number,))
+        self._write("taken")
+
+    def finish(self) -> None:
+        """Sort what was added."""
+        for table in _INSERT:
+            self._write(table)
+        self._connection.executescript(_INDEXES)
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def licenses(self, *, after: int, limit: int) -> list[tuple[int, Spooled]]:
+        """The next licenses after this id, without those that are joined to others."""
+        rows = self._connection.execute(
+            "SELECT id, line, data FROM licenses WHERE id > ? AND id NOT IN (SELECT license_id FROM joined) "
+            "ORDER BY id LIMIT ?",
+            (after, limit),
+        )
+        return [(row[0], Spooled(row[1], self._decode(row[2]))) for row in rows]
+
+    def activations(self, first: int, last: int) -> dict[int, list[Spooled]]:
+        """The activations of the licenses from one id to another, by license."""
+        found: dict[int, list[Spooled]] = {}
+        for row in self._connection.execute(
+            "SELECT license_id, line, data, id IN (SELECT id FROM taken) FROM activations "
+            "WHERE license_id BETWEEN ? AND ? ORDER BY license_id, id",
+            (first, last),
+        ):
+            found.setdefault(row[0], []).append(Spooled(row[1], self._decode(row[2]), bool(row[3])))
+        return found
+
+    def meta(self, first: int, last: int) -> dict[int, dict[str, str | None]]:
+        """The names and values of the licenses from one id to another, by license."""
+        found: dict[int, dict[str, str | None]] = {}
+        for license_id, name, value in self._connection.execute(
+            "SELECT license_id, name, value FROM meta WHERE license_id BETWEEN ? AND ? ORDER BY rowid",
+            (first, last),
+        ):
+            found.setdefault(license_id, {})[name] = value
+        return found
+
+    def others(self, kind: str) -> Iterator[Spooled]:
+        """The rows of a small table."""
+        for row in self._connection.execute("SELECT line, data FROM others WHERE kind = ?", (kind,)):
+            yield Spooled(row[0], self._decode(row[1]))
+
+    def names(self, kind: str) -> Iterator[tuple[int, str]]:
+        """The names of this kind, each number once."""
+        yield from self._connection.execute(
+            "SELECT number, name FROM names WHERE kind = ? GROUP BY number HAVING rank = min(rank)", (kind,)
+        )
+
+    def joined(self) -> Iterator[tuple[int, int, int]]:
+        """The licenses that have the same key as an earlier one: line, id, and the earlier one's id."""
+        yield from self._connection.execute(
+            "SELECT line, license_id, first_id FROM joined JOIN licenses ON id = license_id ORDER BY id"
+        )
+
+    def strays(self) -> Iterator[tuple[int, int]]:
+        """The activations of licenses that are not there: line, and the license's id."""
+        yield from self._connection.execute(
+            "SELECT line, license_id FROM activations WHERE license_id NOT IN (SELECT id FROM licenses)"
+        )
+
+    def count(self, table: str) -> int:
+        """The number of rows in ``licenses`` or ``activations``."""
+        return int(self._connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608
+
+    def largest_id(self, table: str, most: int) -> int:
+        """The largest id up to ``most`` in ``licenses`` or ``activations``; 0 where there is none."""
+        statement = f"SELECT coalesce(max(id), 0) FROM {table} WHERE id <= ?"  # noqa: S608
+        return int(self._connection.execute(statement, (most,)).fetchone()[0])
+
+    def _add(self, table: str, row: tuple[Any, ...]) -> None:
+        pending = self._pending[table]
+        pending.append(row)
+        if len(pending) >= _MAX_PENDING:
+            self._write(table)
+
+    def _write(self, table: str) -> None:
+        pending = self._pending[table]
+        if pending:
+            self._connection.execute("BEGIN")
+            self._connection.executemany(_INSERT[table], pending)
+            self._connection.execute("COMMIT")
+            pending.clear()

@@ -1,0 +1,81 @@
+"""Statements of imports."""
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from sqlalchemy import bindparam, func, select, text
+
+from keywright.db.bulk import Lookup, bulk_upsert
+from keywright.db.rows import to_columns
+from keywright.db.schema import activations, api_keys, checkpoints, events, generators, licenses
+from keywright.db.transaction import ReadTransaction, WriteTransaction, find_rows
+from keywright.provisioning.generators.model import Generator
+
+#: Names in ``checkpoints``: imports may give activations the ids after the first, up to the second.
+_AFTER, _UNTIL = "imported_ids_after", "imported_ids_until"
+_RESERVED = select(checkpoints.c.name, checkpoints.c.last_id).where(checkpoints.c.name.in_((_AFTER, _UNTIL)))
+_SAVE = bulk_upsert(checkpoints, ["name"], largest=["last_id"])
+_EVENTS_OF = Lookup(
+    select(events.c.license_id, events.c.name)
+    .where(events.c.license_id != 0)
+    .group_by(events.c.license_id, events.c.name),
+    events.c.license_id,
+)
+_ACTIVATION_IDS = select(activations.c.id).where(
+    activations.c.id > bindparam("after"), activations.c.id <= bindparam("until")
+)
+#: PostgreSQL's own sequence follows only the ids that it gave itself.
+_SKIP_GENERATORS = text(
+    "SELECT setval('generators_id_seq', greatest(:last, (SELECT last_value FROM generators_id_seq)))"
+)
+
+
+def list_event_names(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, set[str]]:
+    """The names of the events of these licenses, also of deleted ones, by license."""
+    found: dict[int, set[str]] = {}
+    for license_id, name in find_rows(tx, _EVENTS_OF, license_ids):
+        found.setdefault(license_id, set()).add(name)
+    return found
+
+
+def reserve_ids(tx: WriteTransaction, license_id: int, activation_id: int) -> tuple[int, int]:
+    """Give no ids up to these to new licenses and activations; returns between which numbers an import may
+    give ids to activations. The same numbers are returned to an import that is run again.
+    """
+    tx.skip_ids("license", license_id)
+    last = tx.skip_ids("activation", activation_id)
+    reserved = {name: number for name, number in tx.connection.execute(_RESERVED)}
+    after, until = reserved.get(_AFTER, last), reserved.get(_UNTIL, last)
+    if last == until:
+        # No server has given one since.
+        until = max(until, activation_id)
+    rows = [{"name": _AFTER, "last_id": after}, {"name": _UNTIL, "last_id": until}]
+    _SAVE.execute(tx.connection, rows)
+    return after, until
+
+
+def list_activation_ids(tx: ReadTransaction, after: int, until: int) -> Iterator[int]:
+    """The ids of activations in this range."""
+    yield from tx.connection.execute(_ACTIVATION_IDS, {"after": after, "until": until}).scalars()
+
+
+def count_licenses(tx: ReadTransaction) -> int:
+    """The number of licenses."""
+    return int(tx.connection.execute(select(func.count()).select_from(licenses)).scalar_one())
+
+
+def has_api_key(tx: ReadTransaction, consumer_key_hash: str) -> bool:
+    """Whether there is an API key with this hash, revoked ones included."""
+    query = select(api_keys.c.id).where(api_keys.c.key_hash == consumer_key_hash)
+    return tx.connection.execute(query).first() is not None
+
+
+def save_generator(tx: WriteTransaction, generator: Generator) -> int:
+    """Insert a generator with its id, or with a new one for id 0; returns the id."""
+    values: dict[str, Any] = to_columns(generator)
+    if not generator.id:
+        return tx.insert(generators, values)
+    tx.insert(generators, values | {"id": generator.id})
+    if tx.is_postgres:
+        tx.connection.execute(_SKIP_GENERATORS, {"last": generator.id})
+    return generator.id

@@ -1,0 +1,68 @@
+"""A shop moves in beside a running server: programs get the answers that the plugin gave, with the counters
+corrected, and its API keys work.
+"""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.http.asking import Client
+from tests.server import KEYWRIGHT, NO_LIMITS, RunningServer, environment, running
+from tests.shop import DEFUSE, DUMP, EXPECTED, SECRET
+
+pytestmark = pytest.mark.smoke
+
+OLD: dict[str, Any] = json.loads(EXPECTED.read_text(encoding="utf-8"))
+READS = ("ck_ro00000000000000000000000000000000000000", "cs_ro00000000000000000000000000000000000000")
+
+
+@pytest.fixture(scope="module")
+def shop(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with running(tmp_path_factory.mktemp("shop") / "data", database, **NO_LIMITS) as server:
+        secrets = ("--defuse", str(DEFUSE), "--secret", str(SECRET))
+        command = [KEYWRIGHT, "import", "lmfwc", str(DUMP), *secrets, "--data-dir", str(server.data_dir)]
+        subprocess.run(command, check=True, capture_output=True, env=environment(**server.settings))
+        yield server
+        server.assert_consistent()
+
+
+def as_here(old: dict[str, Any]) -> dict[str, Any]:
+    """What the plugin answered, as the contract of v2 says it: counters are numbers of active records, and a
+    license that was never changed was updated when it was created.
+    """
+    active = sum(one["deactivated_at"] is None for one in old["activationData"])
+    limit = old["timesActivatedMax"] or None
+    return old | {
+        "timesActivated": active,
+        "timesActivatedMax": limit,
+        "remainingActivations": None if limit is None else limit - active,
+        "updatedAt": old["updatedAt"] or old["createdAt"],
+        "createdBy": old["createdBy"] or 0,
+    }
+
+
+def test_validate_answers_for_every_key_as_the_plugin_did(shop: RunningServer) -> None:
+    with Client(shop) as program:
+        for old in OLD["licenses"]:
+            reply = program.get(f"licenses/validate/{quote(old['licenseKey'], safe='')}")
+            assert reply.data == as_here(old)
+
+
+def test_generators_and_api_keys_work_as_before(shop: RunningServer) -> None:
+    with Client(shop, READS) as vendor:
+        for old, new in zip(OLD["generators"], vendor.get("generators").data, strict=True):
+            empty_as_none = {name: old[name] or None for name in ("suffix", "prefix")}
+            assert new == old | empty_as_none | {"updatedAt": old["updatedAt"] or old["createdAt"]}
+
+
+def test_the_server_goes_on_with_what_came(shop: RunningServer) -> None:
+    with Client(shop) as program:
+        data = program.get("licenses/activate/LIFE-UNLIMITED-0001").data
+        assert data["timesActivated"] == 3
+        assert data["activationData"]["id"] > 34
+        full = program.get("licenses/activate/FULL-TWO-OF-TWO")
+        assert "maximum activation count" in full.message

@@ -1,0 +1,234 @@
+"""Licenses that an import brings are stored whole, are found, and go on as any other."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from keywright.core.command import Command
+from keywright.core.errors import LimitReached
+from keywright.db import Storage
+from keywright.engine.executor import Executor
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import License, LicenseFilter, LicenseSource, Status
+from keywright.maintenance import doctor
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import list_names
+from keywright.provisioning.generators.commands import ListGenerators
+from keywright.provisioning.importers.commands import (
+    ImportGenerators,
+    ImportLicenses,
+    ImportNames,
+    ReserveIds,
+)
+from keywright.provisioning.importers.model import (
+    Imported,
+    ImportedActivation,
+    ImportedGenerator,
+    ImportedLicense,
+    ImportedNames,
+    Verdict,
+)
+from tests.makers import (
+    LATER,
+    NOW,
+    _asked,
+    a_generator,
+    a_license,
+    activate,
+    create,
+    create_generator,
+    deactivate,
+    delete,
+    reactivate,
+    validate,
+)
+from tests.storage.projected import follow_all, found_terms, right_terms
+
+TOKENS = tuple(f"{number:040x}" for number in range(9))
+
+
+def coming(number: int, *tokens: str, **fields: Any) -> ImportedLicense:
+    """License ``number`` with the key K and that number."""
+    places = tuple(ImportedActivation(one, NOW, label="desk", ip_address="192.0.2.1") for one in tokens)
+    defaults: dict[str, Any] = {"status": Status.ACTIVE, "created_at": NOW, "updated_at": NOW}
+    return ImportedLicense(**defaults | fields, id=number, key=f"K{number}", activations=places)
+
+
+def bring(*licenses: ImportedLicense, **fields: Any) -> ImportLicenses:
+    return ImportLicenses(**_asked(now=LATER, source="lmfwc", licenses=licenses, **fields))
+
+
+def verdicts(executor: Executor, command: Command) -> dict[str, int]:
+    """How many licenses met each verdict."""
+    [outcome] = executor.execute([command])
+    assert isinstance(outcome, Imported), outcome
+    found: dict[str, int] = {}
+    for one in outcome.outcomes:
+        if one.kind in ("license", "generator"):
+            found[one.verdict] = found.get(one.verdict, 0) + one.amount
+    return found
+
+
+def licenses_of(storage: Storage) -> Sequence[License]:
+    with storage.read() as tx:
+        return license_store.list_licenses(tx, LicenseFilter(), after_id=0, limit=99)
+
+
+def test_licenses_are_stored_with_their_ids_and_the_next_one_comes_after_them(
+    executor: Executor, storage: Storage
+) -> None:
+    new = coming(7, TOKENS[1], TOKENS[2], times_activated_max=5, metadata='{"plan":"gold"}', created_by=3)
+    assert verdicts(executor, bring(new, coming(9))) == {Verdict.NEW: 2}
+    first, second = licenses_of(storage)
+    assert first == a_license(
+        id=7,
+        key="K7",
+        source=LicenseSource.IMPORT,
+        times_activated=2,
+        times_activated_max=5,
+        created_by=3,
+        metadata='{"plan":"gold"}',
+    )
+    assert second.id == 9
+    [record] = executor.query([validate("K7")])
+    assert [(one.token, one.label) for one in record.activations] == [(one, "desk") for one in TOKENS[1:3]]
+    [created] = executor.execute([create("NEXT")])
+    assert created.license.id > 9
+    assert list(doctor.examine(storage, lambda _: None)) == []
+
+
+def test_an_import_that_runs_again_changes_nothing(executor: Executor, storage: Storage) -> None:
+    command = bring(coming(1, *TOKENS), coming(2))
+    executor.execute([command])
+    before = licenses_of(storage)
+    assert verdicts(executor, command) == {Verdict.SAME: 2}
+    assert licenses_of(storage) == before
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(executor: Executor, storage: Storage) -> None:
+    assert verdicts(executor, bring(coming(1, TOKENS[0]), is_dry_run=True)) == {Verdict.NEW: 1}
+    assert licenses_of(storage) == []
+    [created] = executor.execute([create()])
+    assert created.license.id == 1
+
+
+def test_an_imported_license_takes_and_gives_up_places_as_any_other(
+    executor: Executor, storage: Storage
+) -> None:
+    executor.execute([bring(coming(1, TOKENS[0], times_activated_max=2))])
+    taken, given_up = executor.execute([activate("K1"), deactivate(TOKENS[0], "K1")])
+    again, full = executor.execute([reactivate(TOKENS[0], "K1"), activate("K1")])
+    assert [one.license.times_activated for one in (taken, given_up, again)] == [2, 1, 2]
+    assert isinstance(full, LimitReached)
+    assert list(doctor.examine(storage, lambda _: None)) == []
+
+
+def test_places_beyond_the_limit_are_brought_and_no_new_one_is_taken(
+    executor: Executor, storage: Storage
+) -> None:
+    executor.execute([create("K1", 1)])
+    [mine] = executor.execute([activate("K1")])
+    token = mine.activations[0].token
+    more = coming(1, *TOKENS[:2], times_activated_max=1)
+    assert verdicts(executor, bring(more)) == {Verdict.NEWER_THERE: 1}
+    [record] = executor.query([validate("K1")])
+    assert {one.token for one in record.activations} == {token, *TOKENS[:2]}
+    [refused, _, still] = executor.execute([activate("K1"), deactivate(token, "K1"), activate("K1")])
+    assert isinstance(refused, LimitReached)
+    assert isinstance(still, LimitReached)
+    executor.execute([deactivate(one, "K1") for one in TOKENS[:2]])
+    [taken] = executor.execute([activate("K1")])
+    assert taken.license.times_activated == 1
+    assert list(doctor.examine(storage, lambda _: None)) == []
+
+
+def test_a_new_license_may_come_with_more_places_than_its_limit(executor: Executor, storage: Storage) -> None:
+    executor.execute([bring(coming(1, *TOKENS, times_activated_max=3))])
+    assert licenses_of(storage)[0].times_activated == 9
+    assert list(doctor.examine(storage, lambda _: None)) == []
+
+
+def test_what_changed_last_is_merged(executor: Executor, storage: Storage) -> None:
+    executor.execute([bring(coming(1, TOKENS[0], order_id=1), coming(2, order_id=2))])
+    changed = coming(1, TOKENS[0], TOKENS[1], order_id=8, updated_at=LATER)
+    assert verdicts(executor, bring(changed, coming(2, order_id=9, updated_at=NOW - timedelta(1)))) == {
+        Verdict.NEWER_THERE: 1,
+        Verdict.NEWER_HERE: 1,
+    }
+    first, second = licenses_of(storage)
+    assert (first.order_id, first.times_activated, first.updated_at) == (8, 2, LATER)
+    assert second.order_id == 2
+
+
+def test_an_id_that_another_license_has_or_had_is_not_given_again(
+    executor: Executor, storage: Storage
+) -> None:
+    executor.execute([create("A"), create("B"), delete("B")])
+    [outcome] = executor.execute([bring(coming(1), coming(2), coming(3))])
+    assert [one.code for one in outcome.notices] == ["id_changed"] * 2
+    assert [(one.key, one.id) for one in licenses_of(storage)] == [("A", 1), ("K3", 3), ("K1", 4), ("K2", 5)]
+
+
+def test_a_license_that_was_imported_and_deleted_does_not_come_back(
+    executor: Executor, storage: Storage
+) -> None:
+    executor.execute([bring(coming(1)), delete("K1")])
+    assert verdicts(executor, bring(coming(1))) == {Verdict.DELETED_HERE: 1}
+    assert licenses_of(storage) == []
+
+
+def test_imported_activations_are_found_by_the_search(executor: Executor, storage: Storage) -> None:
+    follow_all(executor)
+    executor.execute([bring(coming(1, *TOKENS[:3], times_activated_max=3), coming(2))])
+    follow_all(executor)
+    assert found_terms(storage) == right_terms(storage)
+    assert len(found_terms(storage)) == 3 * 3 + 2
+
+
+def reserve(number: int) -> ReserveIds:
+    return ReserveIds(**_asked(license_id=0, activation_id=number))
+
+
+def test_ids_of_activations_are_reserved_until_the_server_gives_others(executor: Executor) -> None:
+    executor.execute([create()])
+    [first] = executor.execute([activate()])
+    last = first.activations[0].id
+    [reserved] = executor.execute([reserve(1_000)])
+    assert reserved == (last, 1_000)
+    assert executor.execute([reserve(1_000), reserve(1_500)]) == [(last, 1_000), (last, 1_500)]
+    [mine] = executor.execute([activate()])
+    assert mine.activations[0].id > (1_500 if last == 1 else 1)
+    assert executor.execute([reserve(9_000)]) == [(last, 1_500)]
+
+
+def test_generators_keep_their_ids_where_these_are_free(executor: Executor) -> None:
+    executor.execute([create_generator(name="mine")])
+    fields = {name: getattr(a_generator(), name) for name in a_generator().__struct_fields__}
+    new = [
+        ImportedGenerator(**fields | {"id": number, "name": f"G{number}", "created_at": LATER})
+        for number in (1, 7)
+    ]
+    command = ImportGenerators(**_asked(source="lmfwc", generators=tuple(new)))
+    assert verdicts(executor, command) == {Verdict.NEW: 2}
+    assert verdicts(executor, command) == {Verdict.SAME: 2}
+    executor.execute([create_generator(name="next")])
+    [found] = executor.query([ListGenerators()])
+    names = {one.name: one.id for one in found}
+    assert (names["mine"], names["G7"]) == (1, 7)
+    assert sorted(names.values()) == [1, 2, 7, 8]
+
+
+def test_names_that_numbers_have_here_stay(executor: Executor, storage: Storage) -> None:
+    for names in ({7: "Editor"}, {7: "Editor, renamed", 8: "Viewer"}):
+        command = ImportNames(**_asked(source="lmfwc", names=ImportedNames("product", names)))
+        executor.execute([command])
+    with storage.read() as tx:
+        assert list_names(tx, NameKind.PRODUCT, after=-1, limit=9) == {7: "Editor", 8: "Viewer"}
+
+
+@pytest.mark.databases("sqlite")
+def test_without_an_import_more_places_than_the_limit_are_rejected(storage: Storage) -> None:
+    with pytest.raises(Exception, match="within_places"), storage.write() as tx:
+        license_store.save_new_licenses(tx, [a_license(times_activated=2, times_activated_max=1)])

@@ -1,0 +1,139 @@
+"""A dump is read as the database that wrote it reads it; a file that is no whole dump is refused."""
+
+import gzip
+import sys
+from pathlib import Path
+
+import pytest
+
+from keywright.core.errors import SourceUnusable
+from keywright.provisioning.importers import mysqldump
+from keywright.provisioning.importers.mysqldump import Row, read_rows
+from tests.shop import DUMP
+
+TABLE = (
+    "CREATE TABLE `t` (\n  `a` int(11) NOT NULL COMMENT 'one; two',\n  `b``c` text,\n  KEY `a` (`a`)\n);\n"
+)
+
+
+def read(path: Path) -> list[Row]:
+    return list(read_rows(path, lambda table: table == "t"))
+
+
+def values_of(folder: Path, text: str) -> list[tuple[str | None, ...]]:
+    """The rows of table t in this text, which is put into a file."""
+    path = folder / "dump.sql"
+    path.write_text(text, encoding="utf-8")
+    return [tuple(row.values.values()) for row in read(path)]
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(SourceUnusable) as refused:
+        read(path)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("NULL", None),
+        ("null", None),
+        ("-12.5e3", "-12.5e3"),
+        ("''", ""),
+        ("'NULL'", "NULL"),
+        (r"'it\'s'", "it's"),
+        ("'it''s'", "it's"),
+        ('"a ""b"" \\"c\\""', 'a "b" "c"'),
+        (r"'\0\n\r\t\Z\b\\\"'", '\0\n\r\t\x1a\b\\"'),
+        (r"'100\% a\_b'", r"100\% a\_b"),
+        ("'a\nb'", "a\nb"),
+        ("'),(1,2);-- /*'", "),(1,2);-- /*"),
+        ("'Ключ ☂'", "Ключ ☂"),
+        ("_binary 'abc'", "abc"),
+        ("0x4BC3BC", "Kü"),
+        ("x'4B'", "K"),
+        ("''''", "'"),
+    ],
+)
+def test_a_value_is_read_as_the_database_reads_it(tmp_path: Path, written: str, value: str | None) -> None:
+    assert values_of(tmp_path, f"{TABLE}INSERT INTO `t` VALUES (7,{written}),( 8 , 'x' );") == [  # noqa: S608
+        ("7", value),
+        ("8", "x"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO `t` VALUES (1,'x'),\n(2,'y');",
+        "INSERT INTO `t` VALUES (1,'x');INSERT INTO `t` VALUES (2,'y');",
+        "insert ignore into shop.t (`b``c`, a) values ('x', 1), ('y', 2);",
+        "REPLACE INTO `t` VALUES (1,'x'),(2,'y');",
+        "LOCK TABLES `t` WRITE;\n/*!40000 ALTER TABLE `t` DISABLE KEYS */;\n"
+        "INSERT INTO `t` VALUES (1,'x'),(2,'y');",
+        "DELIMITER ;;\nCREATE TRIGGER x BEGIN INSERT INTO t VALUES (9,';'); END;;\nDELIMITER ;\n"
+        "INSERT INTO t VALUES (1,'x'),(2,'y');",
+        "# a remark\n--\n-- another; with ' and (\nINSERT INTO t VALUES (1,'x'),(2,'y');",
+        "INSERT INTO `other` VALUES (1,'(',NULL);\nINSERT INTO t VALUES (1,'x'),(2,'y')",
+    ],
+)
+def test_rows_are_found_in_every_form_of_a_dump(
+    tmp_path: Path, statement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mysqldump, "_CHUNK", 1)
+    if not statement.endswith(";"):
+        statement += ";"
+    found = [sorted(map(str, row)) for row in values_of(tmp_path, TABLE + statement)]
+    assert found == [["1", "x"], ["2", "y"]]
+
+
+def test_a_row_knows_its_line_and_its_columns(tmp_path: Path) -> None:
+    path = tmp_path / "dump.sql"
+    path.write_text(TABLE + "INSERT INTO `t` VALUES (1,'a\nb'),\n(2,NULL);", encoding="utf-8")  # noqa: S608
+    assert read(path) == [Row("t", 6, {"a": "1", "b`c": "a\nb"}), Row("t", 8, {"a": "2", "b`c": None})]
+
+
+def test_a_compressed_dump_is_read_whatever_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "dump.sql"
+    path.write_bytes(gzip.compress(DUMP.read_bytes()))
+    plain = list(read_rows(DUMP, lambda _: True))
+    assert list(read_rows(path, lambda _: True)) == plain
+    assert len(plain) == 22 + 34 + 2 + 5
+
+
+def test_a_dump_in_zstd_is_named_where_it_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "dump.sql"
+    path.write_bytes(b"\x28\xb5\x2f\xfd rest")
+    for name in ("compression", "backports", "zstandard"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert "zstd -d dump.sql" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'{"licenses": []}', "line 1: this is no database dump"),
+        (b"\x89PNG\r\n\x1a\n", "line 1: this is no database dump"),
+        (b"\n\nid;key\n1;A", "line 3: \u201cID\u201d begins no statement"),
+        (b"\xff\xfe-\x00-\x00", "mysqldump --result-file=FILE"),
+        (b"INSERT INTO t VALUES (1,2);", "line 1: the columns of t are not named"),
+        (TABLE.encode() + b"INSERT INTO t VALUES\n(1,2),\n(1,2,3);", "line 8: a row of t has 3 values"),
+        (TABLE.encode() + b"INSERT INTO t VALUES\n(1,2),\n(1,'", "line 8: a row of t cannot be read"),
+        (TABLE.encode() + b"INSERT INTO t VALUES (1,2)", "line 6: after a row of t"),
+        (TABLE.encode() + b"SET @a = 'b", "line 6: the file ends in the middle of a statement"),
+        (b"-- MySQL dump 10.13\n" + TABLE.encode(), "line 7: the file ends before the dump does"),
+        (gzip.compress(DUMP.read_bytes())[:-500], "damaged or cut off"),
+    ],
+)
+def test_a_file_that_is_no_whole_dump_is_refused_with_the_line(
+    tmp_path: Path, content: bytes, words: str
+) -> None:
+    path = tmp_path / "dump.sql"
+    path.write_bytes(content)
+    assert words in refusal(path)
+
+
+def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
+    assert values_of(tmp_path, "") == []
