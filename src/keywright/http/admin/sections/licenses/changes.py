@@ -102,7 +102,10 @@ class Changes:
     @page("/{id:number}/disable", methods=("POST",), right=Right.CHANGE)
     def disable(self, request: PageRequest) -> Response:
         """Disable a license."""
-        message = "The license is disabled. Programs notice it at their next validation."
+        message = (
+            "The license is disabled: it cannot be activated any more. "
+            "Programs that look at its status notice it at their next validation."
+        )
         return _update(request, get_license(request), {"status": Status.DISABLED}, message)
 
     @page("/{id:number}/enable", methods=("POST",), right=Right.CHANGE)
@@ -148,7 +151,7 @@ class Changes:
             [
                 f"The license {crypto.mask(license.key)} has "
                 f"{count_text(details.active, 'active place')}; all of them become free.",
-                "Programs that use it stop at their next validation; they may take a place again.",
+                "Programs that validate their token notice it at their next validation, and may activate again.",
             ],
             button="Deactivate all",
             back=f"/licenses/{license.id}",
@@ -224,6 +227,6 @@ def _deletion_text(details: LicenseDetails) -> list[str]:
         active = f", {details.active:,} of them active" if details.active else ", none of them active"
         sentences.append(f"{count_text(details.total, 'activation')}{active}, are deleted with it.")
     if details.active:
-        sentences.append("Programs that use it stop at their next validation.")
-    sentences.append("To keep it but stop programs from using it, disable it instead.")
+        sentences.append("Programs notice it at their next validation.")
+    sentences.append("To keep it but refuse new activations, disable it instead.")
     return sentences
