@@ -12,8 +12,9 @@ from playwright.sync_api import Page, ViewportSize
 
 from keywright.cli.demo_data import fill
 from tests.browser.chromium import a_browser
-from tests.browser.people import make_users, opened, sign_in
+from tests.browser.people import sign_in
 from tests.browser.watching import a_visitor
+from tests.http.admin_browser import make_users, opened
 from tests.server import running
 from tools.palette import with_palette
 

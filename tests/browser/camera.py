@@ -45,7 +45,7 @@ class Camera:
 
 
 @contextmanager
-def looked_at(page: Page, size: ViewportSize, scheme: Scheme = "light") -> Iterator[None]:
+def viewport(page: Page, size: ViewportSize, scheme: Scheme = "light") -> Iterator[None]:
     """In a window of this size, by somebody whose system is light or dark; as on a desk again afterwards."""
     page.set_viewport_size(size)
     page.emulate_media(color_scheme=scheme)
@@ -56,7 +56,7 @@ def looked_at(page: Page, size: ViewportSize, scheme: Scheme = "light") -> Itera
 
 def check_fits(page: Page) -> None:
     """Fail if a phone shows a part of the page's width only."""
-    with looked_at(page, PHONE):
+    with viewport(page, PHONE):
         width = page.evaluate("document.documentElement.scrollWidth")
         too_wide = page.evaluate(_TOO_WIDE)
     assert width <= PHONE["width"], f"{page.url} is {width} px wide on a phone:\n" + "\n".join(too_wide)

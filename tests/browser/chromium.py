@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from tests.deploy.programs import give_up
 
 #: In milliseconds, for whatever is waited for: a busy machine is no reason to fail.
-PATIENCE = 30_000.0
+TIMEOUT = 30_000.0
 _FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -29,9 +29,9 @@ def a_browser() -> Iterator[Browser]:
     path = shutil.which("chromium")
     if path is None:
         give_up("chromium", "no Chromium here: apt install chromium")
-    expect.set_options(timeout=PATIENCE)
+    expect.set_options(timeout=TIMEOUT)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=_FLAGS, timeout=2 * PATIENCE)
+        browser = playwright.chromium.launch(executable_path=path, args=_FLAGS, timeout=2 * TIMEOUT)
         try:
             yield browser
         finally:

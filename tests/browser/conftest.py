@@ -13,8 +13,9 @@ from keywright.cli.demo_data import fill
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
 from tests.browser.chromium import a_browser
-from tests.browser.people import make_users, opened, sign_in
+from tests.browser.people import sign_in
 from tests.browser.watching import Visitor, a_visitor
+from tests.http.admin_browser import make_users, opened
 from tests.server import RunningServer, running
 
 #: The folder for the pictures; without it, they are in the temporary folder of the test run.

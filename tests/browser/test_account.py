@@ -9,8 +9,9 @@ from keywright.identity.commands import CreateUser
 from keywright.identity.model import Role
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
-from tests.browser.people import PASSWORD, asked, decide, sign_in
+from tests.browser.people import sign_in
 from tests.browser.watching import Visitor
+from tests.http.admin_browser import PASSWORD, asked, decide
 from tests.makers import a_cheap_hash
 from tests.server import RunningServer
 
@@ -29,7 +30,7 @@ def test_a_new_password_is_the_one_to_sign_in_with(
     visitor: Visitor, signed_in: Callable[[str], Visitor], server: RunningServer
 ) -> None:
     create = CreateUser(**asked(name="dora", role=Role.READER, password_hash=a_cheap_hash(PASSWORD)))
-    decide(server, [create])
+    decide(server, create)
     here, elsewhere = signed_in("dora").page, signed_in("dora").page
     change(here, PASSWORD, _ANOTHER, _ANOTHER)
     expect(here.get_by_role("status")).to_contain_text("Your password is changed")

@@ -6,11 +6,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.axe import Axe
-from tests.browser.camera import DESK, Camera, check_fits, looked_at
+from tests.browser.camera import DESK, Camera, check_fits, viewport
 from tests.browser.checks import Checks
-from tests.browser.people import ROLES
 from tests.browser.walking import kind, menu, name_of, walk
 from tests.browser.watching import Visitor
+from tests.http.admin_browser import ROLES
 from tests.server import RunningServer
 
 SignedIn = Callable[[str], Visitor]
@@ -56,7 +56,7 @@ def test_what_is_not_there_or_not_allowed_is_said_on_a_page(
 
 def check_contrast_in_the_dark(page: Page, axe: Axe) -> None:
     """What is light on dark is checked by its colors only; all else is the same."""
-    with looked_at(page, DESK, "dark"):
+    with viewport(page, DESK, "dark"):
         axe.check(page, only=["color-contrast"])
 
 

@@ -10,9 +10,10 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
 from tests.browser.checks import Checks
-from tests.browser.people import PASSWORD, make_users, sign_in
+from tests.browser.people import sign_in
 from tests.browser.walking import menu, name_of
 from tests.browser.watching import Visitor, a_visitor
+from tests.http.admin_browser import PASSWORD, make_users
 from tests.server import RunningServer, running
 
 _LINK = re.compile(r"^  (http://\S+/admin/setup\?token=\S+)$", re.MULTILINE)

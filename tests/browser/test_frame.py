@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.camera import PHONE, Camera, looked_at
-from tests.browser.people import PASSWORD, sign_in
+from tests.browser.camera import PHONE, Camera, viewport
+from tests.browser.people import sign_in
 from tests.browser.watching import Visitor, a_visitor
+from tests.http.admin_browser import PASSWORD
 from tests.server import RunningServer
 
 SignedIn = Callable[[str], Visitor]
@@ -118,7 +119,7 @@ def test_the_menu_on_a_phone_opens_and_closes(signed_in: SignedIn, camera: Camer
     menu, button = page.get_by_role("navigation", name="Main menu"), page.get_by_role("button", name="Menu")
     expect(menu).to_be_visible()
     expect(button).to_be_hidden()
-    with looked_at(page, PHONE):
+    with viewport(page, PHONE):
         expect(menu).to_be_hidden()
         button.click()
         expect(menu).to_be_visible()
@@ -147,10 +148,10 @@ def test_times_are_in_the_readers_zone_and_in_utc(signed_in: SignedIn) -> None:
 def test_the_pages_are_there_for_browsers_that_run_no_programs(
     browser: Browser, server: RunningServer
 ) -> None:
-    with a_visitor(browser, server.base_url, has_programs=False) as somebody:
+    with a_visitor(browser, server.base_url, has_scripts=False) as somebody:
         page = somebody.page
         sign_in(page, "bob")
-        with looked_at(page, PHONE):
+        with viewport(page, PHONE):
             page.get_by_role("button", name="Menu").click()
             expect(page.get_by_role("navigation", name="Main menu")).to_be_visible()
         page.get_by_role("button", name="Dark colors").click()

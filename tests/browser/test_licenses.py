@@ -13,10 +13,11 @@ from keywright.licensing.licenses.model import Status
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from tests.browser.axe import Axe
-from tests.browser.camera import PHONE, SCHEMES, Camera, Scheme, check_fits, looked_at
+from tests.browser.camera import PHONE, SCHEMES, Camera, Scheme, check_fits, viewport
 from tests.browser.payloads import PAYLOADS, check_untripped, set_tripwire
-from tests.browser.people import asked, decide, sign_in
+from tests.browser.people import sign_in
 from tests.browser.watching import Visitor, a_visitor
+from tests.http.admin_browser import asked, decide
 from tests.server import RunningServer
 
 SignedIn = Callable[[str], Visitor]
@@ -26,7 +27,7 @@ _KEY = "FIRST-LICENSE-OF-ALL"
 
 def activate(server: RunningServer, key: str, label: str) -> None:
     origin = Origin("program", "192.0.2.55", "LumenStudio/4.2 (macOS 15)")
-    decide(server, [Activate(**asked(origin=origin, license=key, label=label))])
+    decide(server, Activate(**asked(origin=origin, license=key, label=label)))
 
 
 def check(page: Page, axe: Axe, camera: Camera, name: str) -> None:
@@ -227,9 +228,9 @@ def test_on_a_phone_a_license_is_a_short_card_that_fingers_can_hit(
     names = [SaveName(**asked(kind=kind, number=77, name=long)) for kind in NameKind]
     numbers = {"product_id": 77, "customer_id": 77, "order_id": 9_000_000_000}
     key = f"A-LONG-NAME-{scheme}".upper()
-    decide(busy_server, [*names, CreateLicense(**asked(key=key, status=Status.ACTIVE, **numbers))])
+    decide(busy_server, *names, CreateLicense(**asked(key=key, status=Status.ACTIVE, **numbers)))
     page.goto("/admin/licenses")
-    with looked_at(page, PHONE, scheme):
+    with viewport(page, PHONE, scheme):
         axe.check(page)
         assert page.evaluate(_SMALL) == []
         card = page.locator("tbody tr").first
@@ -248,7 +249,7 @@ def test_on_a_phone_a_license_is_a_short_card_that_fingers_can_hit(
 def test_everything_works_without_a_program_in_the_browser(
     busy_server: RunningServer, browser: Browser
 ) -> None:
-    with a_visitor(browser, busy_server.base_url, has_programs=False) as bob:
+    with a_visitor(browser, busy_server.base_url, has_scripts=False) as bob:
         page = bob.page
         sign_in(page, "bob")
         page.goto("/admin/licenses?status=active")
@@ -265,10 +266,10 @@ def test_everything_works_without_a_program_in_the_browser(
 
 def test_what_others_have_written_is_shown_as_text(server: RunningServer, signed_in: SignedIn) -> None:
     key = "A-LICENSE-OF-EVIL"
-    decide(server, [CreateLicense(**asked(key=key, status=Status.ACTIVE, product_id=99, order_id=99))])
+    decide(server, CreateLicense(**asked(key=key, status=Status.ACTIVE, product_id=99, order_id=99)))
     for text in PAYLOADS[:40]:
         origin = Origin("program", "192.0.2.1", text)
-        decide(server, [Activate(**asked(origin=origin, license=key, label=text))])
+        decide(server, Activate(**asked(origin=origin, license=key, label=text)))
     bob = signed_in("bob")
     set_tripwire(bob.context)
     page = bob.page

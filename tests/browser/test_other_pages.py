@@ -12,8 +12,9 @@ from keywright.licensing.licenses.keys import UNAMBIGUOUS
 from keywright.provisioning.generators.commands import CreateGenerator
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
-from tests.browser.people import PASSWORD, asked, decide, make_users, sign_in
+from tests.browser.people import sign_in
 from tests.browser.watching import Visitor, a_visitor
+from tests.http.admin_browser import PASSWORD, asked, decide, make_users
 from tests.server import RunningServer, running
 
 SignedIn = Callable[[str], Visitor]
@@ -41,7 +42,7 @@ def plain(browser: Browser, server: RunningServer) -> Iterator[Page]:
 def generator(server: RunningServer) -> str:
     """The name of one."""
     fields = {"charset": UNAMBIGUOUS, "chunks": 4, "chunk_length": 5, "separator": "-", "prefix": "LS-"}
-    decide(server, [CreateGenerator(**asked(name="Studio", times_activated_max=3, **fields))])
+    decide(server, CreateGenerator(**asked(name="Studio", times_activated_max=3, **fields)))
     return "Studio"
 
 
@@ -234,7 +235,7 @@ def test_events_are_searched(ada: Page, axe: Axe, camera: Camera, server: Runnin
             **asked(license="A-LICENSE-WITH-EVENTS", changes={"status": 5, "times_activated_max": None})
         ),
     ]
-    decide(server, changed)
+    decide(server, *changed)
     ada.goto("/admin/events")
     ada.get_by_label("Event").select_option("license.updated")
     ada.get_by_role("button", name="Filter").click()

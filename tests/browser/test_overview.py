@@ -10,9 +10,10 @@ from keywright.licensing.licenses.commands import CreateLicense
 from keywright.licensing.licenses.model import Status
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
-from tests.browser.people import asked, decide, make_users, sign_in
+from tests.browser.people import sign_in
 from tests.browser.watching import a_visitor
 from tests.http import admin_altered
+from tests.http.admin_browser import asked, decide, make_users
 from tests.server import RunningServer, running
 
 #: Counts every change of what somebody could see or hear.
@@ -36,7 +37,7 @@ def slow(tmp_path: Path) -> Iterator[RunningServer]:
 
 
 def a_license(server: RunningServer, key: str) -> None:
-    decide(server, [CreateLicense(**asked(key=key, status=Status.ACTIVE))])
+    decide(server, CreateLicense(**asked(key=key, status=Status.ACTIVE)))
 
 
 def wait_for_old_figures(page: Page) -> None:

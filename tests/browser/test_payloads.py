@@ -21,9 +21,9 @@ from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.generators.commands import CreateGenerator
 from tests.browser.checks import Checks
 from tests.browser.payloads import PAYLOADS, check_untripped, set_tripwire
-from tests.browser.people import asked, decide
 from tests.browser.walking import kind, walk
 from tests.browser.watching import Visitor
+from tests.http.admin_browser import asked, decide
 from tests.server import RunningServer
 
 #: Names may have no control characters in them, as keys may not.
@@ -46,8 +46,8 @@ _KEY = "A-KEY-WITH-MANY-ACTIVATIONS"
 @pytest.fixture(scope="module")
 def hostile_server(server: RunningServer) -> RunningServer:
     """The same server, with every payload in every text that anybody may choose."""
-    decide(server, [*_licenses(), *_names(), *_access()])
-    decide(server, [*_events(), *_sessions(server)])
+    decide(server, *_licenses(), *_names(), *_access())
+    decide(server, *_events(), *_sessions(server))
     return server
 
 

@@ -7,8 +7,8 @@ from pyotp import TOTP
 
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
-from tests.browser.people import PASSWORD
 from tests.browser.watching import Visitor
+from tests.http.admin_browser import PASSWORD
 
 SignedIn = Callable[[str], Visitor]
 

@@ -8,8 +8,9 @@ from playwright.sync_api import expect
 
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
-from tests.browser.people import ROLES, sign_in
+from tests.browser.people import sign_in
 from tests.browser.watching import Visitor
+from tests.http.admin_browser import ROLES
 from tests.server import RunningServer
 
 SignedIn = Callable[[str], Visitor]

@@ -15,7 +15,7 @@ from playwright.sync_api import (
     WebError,
 )
 
-from tests.browser.chromium import PATIENCE
+from tests.browser.chromium import TIMEOUT
 
 #: Not in UTC, so that a time which was not put into the reader's zone is seen.
 ZONE = "Asia/Kolkata"
@@ -91,20 +91,20 @@ class Visitor:
 
 
 @contextmanager
-def a_visitor(browser: Browser, base_url: str, *, has_programs: bool = True) -> Iterator[Visitor]:
-    """Somebody who visits this server; without ``has_programs``, their browser runs none. Fails when the
+def a_visitor(browser: Browser, base_url: str, *, has_scripts: bool = True) -> Iterator[Visitor]:
+    """Somebody who visits this server; without ``has_scripts``, their browser runs none. Fails when the
     block is over, if there is anything to complain of: an error or a warning on the console, an uncaught
     error, a failed request, a status of 500 or more, a request to any other host, a dialog.
     """
     context = browser.new_context(
         base_url=base_url,
-        java_script_enabled=has_programs,
+        java_script_enabled=has_scripts,
         locale="en-US",
         timezone_id=ZONE,
         reduced_motion="reduce",
         viewport={"width": 1280, "height": 800},
     )
-    context.set_default_timeout(PATIENCE)
+    context.set_default_timeout(TIMEOUT)
     try:
         visitor = Visitor(context, base_url)
         yield visitor

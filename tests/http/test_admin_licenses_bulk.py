@@ -162,9 +162,9 @@ def test_a_name_that_changes_hands_changes_nobody_elses_licenses(server: Running
 @pytest.mark.parametrize(
     ("what", "amount", "sentence"),
     [
-        ("extend", "", "It must be an integer from 1 to 2147483647."),
-        ("extend", "0", "It must be an integer from 1 to 2147483647."),
-        ("raise_limit", "x", "It must be an integer from 0 to 2147483647."),
+        ("extend", "", "It must be a whole number from 1 to 2,147,483,647."),
+        ("extend", "0", "It must be a whole number from 1 to 2,147,483,647."),
+        ("raise_limit", "x", "It must be a whole number from 1 to 2,147,483,647."),
         ("set_limit", "-1", "It must be an integer from 0 to 2147483647."),
     ],
 )

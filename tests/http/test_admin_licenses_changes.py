@@ -246,9 +246,9 @@ def test_what_cannot_be_extended_is_said_beside_the_days(server: RunningServer, 
     for license, days, begin, sentence in (
         (endless, "30", "expiry", "never expires"),
         (ending, "5", "now", "good for longer"),
-        (ending, "0", "expiry", "It must be an integer from 1 to 2147483647."),
-        (ending, "", "expiry", "It must be an integer from 1 to 2147483647."),
-        (ending, "x", "expiry", "It must be an integer from 0 to 2147483647."),
+        (ending, "0", "expiry", "It must be a whole number from 1 to 2,147,483,647."),
+        (ending, "", "expiry", "It must be a whole number from 1 to 2,147,483,647."),
+        (ending, "x", "expiry", "It must be a whole number from 1 to 2,147,483,647."),
     ):
         answer = visitor.post(f"/licenses/{license.id}/extend", days=days, begin=begin)
         assert answer.status_code == 422
@@ -282,7 +282,7 @@ def test_a_disabled_license_can_be_enabled_again(
     license = make(server)
     where_to(visitor.post(f"/licenses/{license.id}/disable"))
     text = said_next(visitor, f"/licenses/{license.id}")
-    assert "The license is disabled." in text
+    assert "The license is disabled: it cannot be activated any more." in text
     assert "Enable" in text
     assert program.ask("GET", f"licenses/activate/{license.key}").status != 200
     where_to(visitor.post(f"/licenses/{license.id}/enable"))

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from keywright.http.admin.app import SECTIONS
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
-from keywright.http.pages.rights import EVERYBODY
+from keywright.http.pages.rights import PUBLIC
 from keywright.identity.rights import Right, may
 from tests.http.admin_browser import ROLES, Visitor, make_users, title
 from tests.server import NO_LIMITS, RunningServer, running
@@ -79,7 +79,7 @@ def test_everybody_sees_what_they_may_and_nothing_else(
     # Without the form's token nothing is done, but rights are looked at before that.
     form = {"data": {"csrf_token": "wrong"}} if address.method == "POST" else {}
     answer = visitor.http.request(address.method, f"/admin{address.path}", **form)  # type: ignore[arg-type]
-    is_allowed = address.needed == EVERYBODY or (who in ROLES and may(ROLES[who], Right(address.needed)))
+    is_allowed = address.needed == PUBLIC or (who in ROLES and may(ROLES[who], Right(address.needed)))
     if not is_allowed and who == NOBODY:
         assert answer.status_code == 303
         assert answer.headers["location"].startswith("/admin/sign-in")

@@ -13,7 +13,7 @@ from tests.makers import NOW
 def test_backups_are_the_files_of_their_names(tmp_path: Path) -> None:
     backups = Backups(tmp_path / "backups")
     assert backups.all() == []
-    assert backups.unfinished_size() == 0
+    assert backups.size_in_progress() == 0
     path = backups.prepare(NOW)
     assert path == tmp_path / "backups" / "keywright-20260115-123045.tar"
     path.write_bytes(b"x" * 3_000_000)
@@ -24,7 +24,7 @@ def test_backups_are_the_files_of_their_names(tmp_path: Path) -> None:
     (tmp_path / "backups" / ".keywright-1" / "payload").write_bytes(b"12345")
     assert [one.name for one in backups.all()] == [path.name, "keywright-20250101-000000.tar"]
     assert backups.all()[0][1:] == (3_000_000, NOW, None)
-    assert backups.unfinished_size() == 5
+    assert backups.size_in_progress() == 5
     assert backups.find(path.name) == path
     assert [len(one) for one in read_chunks(path)] == [1 << 20, 1 << 20, 3_000_000 - (2 << 20)]
 

@@ -25,7 +25,7 @@ def start(target: Callable[[], object]) -> threading.Thread:
 def time_to_acquire(lock: PageLock) -> float:
     """How long a page waits for the lock."""
     started = monotonic()
-    with lock.held():
+    with lock.hold():
         return monotonic() - started
 
 
@@ -35,7 +35,7 @@ def test_one_page_runs_at_a_time() -> None:
 
     def run() -> None:
         nonlocal running, most
-        with lock.held():
+        with lock.hold():
             running += 1
             most = max(most, running)
             work(0.005)
@@ -51,12 +51,12 @@ def test_a_page_that_waits_lets_others_run() -> None:
     has_run = threading.Event()
 
     def run() -> None:
-        with lock.held():
+        with lock.hold():
             has_run.set()
 
-    with lock.held():
+    with lock.hold():
         thread = start(run)
-        with lock.released():
+        with lock.release():
             assert has_run.wait(10)
         thread.join()
 
@@ -66,12 +66,12 @@ def test_a_thread_without_the_lock_can_release_it_too() -> None:
     has_run = threading.Event()
 
     def release() -> None:
-        with lock.released():
+        with lock.release():
             has_run.set()
 
-    with lock.released(), lock.released():
+    with lock.release(), lock.release():
         pass
-    with lock.held():
+    with lock.hold():
         # Another thread holds the lock, and keeps it.
         start(release).join()
     assert has_run.is_set()
@@ -80,7 +80,7 @@ def test_a_thread_without_the_lock_can_release_it_too() -> None:
 def test_after_a_page_during_which_calls_came_the_next_one_pauses() -> None:
     calls = 0
     lock = PageLock(lambda: calls)
-    with lock.held():
+    with lock.hold():
         calls += 1
         work(0.02)
     assert time_to_acquire(lock) >= 0.03
@@ -88,7 +88,7 @@ def test_after_a_page_during_which_calls_came_the_next_one_pauses() -> None:
 
 def test_no_page_pauses_while_no_calls_come() -> None:
     lock = PageLock(lambda: 7)
-    with lock.held():
+    with lock.hold():
         work(0.02)
     # Far shorter than a pause would be; but the machine may be busy.
     assert min(time_to_acquire(lock) for _ in range(20)) < 0.01
@@ -96,6 +96,6 @@ def test_no_page_pauses_while_no_calls_come() -> None:
 
 def test_a_page_that_fails_releases_the_lock() -> None:
     lock = PageLock(lambda: 0)
-    with pytest.raises(RuntimeError), lock.held():
+    with pytest.raises(RuntimeError), lock.hold():
         raise RuntimeError
     assert time_to_acquire(lock) < 10

@@ -107,11 +107,6 @@ def test_a_moment_says_utc_until_a_program_puts_it_into_the_readers_zone() -> No
     assert ">never<" in part("moment(none)")
 
 
-def test_a_key_is_shown_by_its_end_only() -> None:
-    assert "ABCD" not in part("masked(key)", key="ABCD-EFGH-IJKL-MNOP")
-    assert "…MNOP" in part("masked(key)", key="ABCD-EFGH-IJKL-MNOP")
-
-
 def test_a_field_is_tied_to_its_label_its_help_and_its_error() -> None:
     html = part('field("limit", "Limit", 3, type="number", min=1, help="Help.", error="No!", required=true)')
     assert '<label for="field-limit">Limit</label>' in html
@@ -139,7 +134,6 @@ def test_a_field_is_tied_to_its_label_its_help_and_its_error() -> None:
         "pager(text, text, text)",
         "bar_chart(text, [])",
         "progress(1, 2, text)",
-        "masked(text)",
     ],
 )
 def test_whatever_comes_in_is_a_text_and_no_tag(call: str) -> None:

@@ -42,7 +42,7 @@ class Gate:
         self._is_open = threading.Event()
 
     def wait(self) -> bool:
-        with self._runner.lock.released():
+        with self._runner.lock.release():
             return self._is_open.wait(30)
 
     def open(self) -> None:

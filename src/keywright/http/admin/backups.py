@@ -58,7 +58,7 @@ class Backups:
                 return folder / name
         raise NoSuchAddress
 
-    def unfinished_size(self) -> int:
+    def size_in_progress(self) -> int:
         """The size in bytes of the backup in progress."""
         return sum(status.st_size for status in map(_status, self.folder.glob(_UNFINISHED)) if status)
 

@@ -48,7 +48,7 @@ def list_changes(
     event: Event, products: Mapping[int, str], customers: Mapping[int, str]
 ) -> tuple[FieldChange, ...]:
     """The details that are pairs of [before, after]; of a new password, only that it changed."""
-    writers = _TEXTS | {"product_id": _named_by(products), "customer_id": _named_by(customers)}
+    writers = _TEXTS | {"product_id": _name_writer(products), "customer_id": _name_writer(customers)}
     found = [
         _describe_change(name, pair, writers.get(name, str))
         for name, pair in (event.details or {}).items()
@@ -65,7 +65,7 @@ def _describe_change(name: str, pair: list[Any], write: Callable[[Any], Shown]) 
     return FieldChange(label, before, after)
 
 
-def _named_by(names: Mapping[int, str]) -> Callable[[Any], str]:
+def _name_writer(names: Mapping[int, str]) -> Callable[[Any], str]:
     return lambda number: f"{names[number]} ({number})" if number in names else str(number)
 
 

@@ -1,1 +1,1 @@
-"""What every page needs: requests, sessions, forms, templates and the threads in which pages are made."""
+"""The parts that every page uses: requests, sessions, forms, templates, and threads in which pages run."""

@@ -1,11 +1,12 @@
 """Read values from forms, and collect an error message for each field that is wrong."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
 from typing import TypeVar
 
 from keywright.core.errors import KeywrightError, NoSuchAddress
-from keywright.core.parsing import MAX_ID
+from keywright.core.parsing import MAX_COUNT, MAX_ID, parse_integer
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.forms import Form
 
@@ -69,7 +70,17 @@ def parse_choice(kind: type[Choice]) -> Callable[[str], Choice]:
 
 def parse_number(text: str) -> int | None:
     """A number in a query; None if the text is not one."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+    with suppress(ValueError):
+        return parse_integer(text)
+    return None
+
+
+def parse_positive(text: str, maximum: int = MAX_COUNT) -> int:
+    """A number from 1 to ``maximum``. Raises ``ValueError``."""
+    number = parse_number(text)
+    if not number or number > maximum:
+        raise ValueError(f"must be a whole number from 1 to {maximum:,}")
+    return number
 
 
 def require_id(value: int) -> int:

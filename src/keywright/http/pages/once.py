@@ -80,5 +80,5 @@ def _change(request: PageRequest, command: Command) -> Any:
         except IdempotencyKeyBusy:
             if monotonic() > end:
                 raise
-        with request.unlocked():
+        with request.release_lock():
             sleep(_INTERVAL)

@@ -16,11 +16,11 @@ from keywright.http.pages import forms
 from keywright.http.pages.error_messages import Message
 from keywright.http.pages.forms import Form
 from keywright.http.pages.request import PageRequest
-from keywright.http.pages.rights import EVERYBODY, Needed, may_open
+from keywright.http.pages.rights import PUBLIC, PageRight, may_open
 from keywright.http.pages.session import BrowserSession, is_own_form
 from keywright.http.pages.site import MenuItem, Site
 
-#: The longest form on a page for ``EVERYBODY``, in bytes: a password may be long.
+#: The longest form on a page for ``PUBLIC``, in bytes: a password may be long.
 _MAX_PUBLIC_FORM = 16 * 1024
 
 _FOREIGN_FORM = Message(
@@ -50,7 +50,7 @@ class Page(NamedTuple):
     method: Method
     path: str
     http_methods: tuple[str, ...]
-    right: Needed
+    right: PageRight
     checks_passwords: bool
 
 
@@ -58,7 +58,7 @@ def page(
     path: str,
     *,
     methods: Sequence[str] = ("GET",),
-    right: Needed | None = None,
+    right: PageRight | None = None,
     checks_passwords: bool = False,
 ) -> Callable[[Method], Method]:
     """Make a method of a ``Section`` the page at this path below the section's own.
@@ -91,7 +91,7 @@ class Section:
     #: A name in templates/icons.html.
     icon: ClassVar[str] = "dot"
     in_menu: ClassVar[bool] = True
-    right: ClassVar[Needed | None] = None
+    right: ClassVar[PageRight | None] = None
     #: Whether users who must set up a second factor first may open it.
     is_for_enrolling: ClassVar[bool] = False
     #: The pages by the names of their methods.
@@ -175,7 +175,7 @@ async def _answer(section: Section, page: Page, http: Request) -> Response:
 
 async def _read_form(site: Site, page: Page, http: Request) -> Form:
     limit = site.settings.body_limit
-    if page.right == EVERYBODY:
+    if page.right == PUBLIC:
         limit = min(limit, _MAX_PUBLIC_FORM)
     is_anonymous = http.state.browser.signed_in is None
     return await forms.read_form(http, site.body_reader, limit, is_anonymous=is_anonymous)

@@ -24,7 +24,7 @@ class PageLock:
         self._paused_until = 0.0
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
         """Hold the lock. If calls arrive meanwhile, the next thread that gets it pauses first."""
         with self._lock:
             sleep(max(0.0, self._paused_until - monotonic()))
@@ -39,7 +39,7 @@ class PageLock:
                     self._paused_until = monotonic() + min(_MAX_PAUSE, pause)
 
     @contextmanager
-    def released(self) -> Iterator[None]:
+    def release(self) -> Iterator[None]:
         """Release the lock while this thread waits, or does work that does not need the interpreter."""
         if not getattr(self._local, "has_lock", False):
             yield

@@ -15,13 +15,13 @@ _HASHING = Lock()
 
 def check_password(request: PageRequest, user: User | None, password: str) -> bool:
     """Whether the user may sign in with this password. Takes as long for an unknown user."""
-    with request.unlocked(), _HASHING:
+    with request.release_lock(), _HASHING:
         return passwords.check_password(user, password)
 
 
 def hash_password(request: PageRequest, password: str) -> str:
     """The hash of a password, to be stored."""
-    with request.unlocked(), _HASHING:
+    with request.release_lock(), _HASHING:
         return passwords.hash_password(password)
 
 

@@ -71,7 +71,7 @@ class PageRequest:
 
     @property
     def user(self) -> User:
-        """The user who is signed in. Only pages for ``EVERYBODY`` can be without one."""
+        """The user who is signed in. Only pages for ``PUBLIC`` can be without one."""
         if self.browser.signed_in is None:
             raise HTTPException(403)
         return self.browser.signed_in.user
@@ -97,9 +97,9 @@ class PageRequest:
         """
         return self.site.runner.change(command)
 
-    def unlocked(self) -> AbstractContextManager[None]:
+    def release_lock(self) -> AbstractContextManager[None]:
         """Let other pages run while this one waits, or does work that does not need the interpreter."""
-        return self.site.runner.lock.released()
+        return self.site.runner.lock.release()
 
     @property
     def context(self) -> Context:

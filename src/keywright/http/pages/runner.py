@@ -64,7 +64,7 @@ class Runner:
 
     @property
     def waiting(self) -> int:
-        """How many calls wait at the desk."""
+        """The number of calls that wait at the desk."""
         return self._desk.waiting
 
     async def run(self, work: Callable[[], Result], *, is_started: bool = False) -> Result:
@@ -109,7 +109,7 @@ class Runner:
         """
         pending = asyncio.run_coroutine_threadsafe(self._desk.execute(command), self._loop)
         try:
-            with self.lock.released():
+            with self.lock.release():
                 outcome = pending.result(_DESK_TIMEOUT)
         except (TimeoutError, CancelledError):
             raise FateUnknown("the desk did not answer") from None
@@ -137,5 +137,5 @@ class Runner:
             storage.close()
 
     def _run_locked(self, work: Callable[[], Result]) -> Result:
-        with self.lock.held():
+        with self.lock.hold():
             return work()

@@ -108,8 +108,8 @@ class BrowserSession:
         return hmac.digest(self.token.encode(), b"keywright text " + text.encode(), "sha256").hex()
 
     def set_token(self, token: str | None = None) -> None:
-        """Replace the token by this one, or a random one; the old one becomes worthless. Nobody is signed in
-        until ``find_user`` is called again.
+        """Replace the token by this one, or a random one; the old one becomes worthless. No user is signed
+        in until ``find_user`` is called again.
         """
         self.token, self._is_token_new = token or sessions.new_session_token(), True
         self.signed_in = None

@@ -1,4 +1,4 @@
-"""What every page is given."""
+"""The objects that every page works with."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from jinja2 import Environment
 from keywright.background.counters import Counters
 from keywright.config import Settings
 from keywright.http.middleware.body import BodyReader
-from keywright.http.pages.rights import Needed
+from keywright.http.pages.rights import PageRight
 from keywright.http.pages.runner import Runner
 from keywright.search.statistics import RecentFigures
 
@@ -19,13 +19,13 @@ class MenuItem:
     label: str
     path: str
     icon: str
-    rights: frozenset[Needed]
+    rights: frozenset[PageRight]
     is_for_enrolling: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """What every page is given. It is complete when it is made."""
+    """The objects that every page works with."""
 
     settings: Settings
     runner: Runner

@@ -6,9 +6,9 @@ from typing import Any
 
 from starlette.responses import Response
 
-from keywright.core import parsing
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_text
+from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import ApiKey, User
@@ -47,7 +47,7 @@ class Events(Section):
                 tx,
                 **filters,
                 without=hidden,
-                before_id=_parse_number(request.query.get("before", "")),
+                before_id=parse_number(request.query.get("before", "")),
                 limit=_PAGE_SIZE,
             )
         )
@@ -92,7 +92,7 @@ def _read_filters(query: Mapping[str, str]) -> dict[str, Any]:
     return {
         "name": query.get("what", "")[:_MAX_FILTER_LENGTH] or None,
         "actor": query.get("who", "")[:_MAX_FILTER_LENGTH] or None,
-        "license_id": _parse_number(query.get("license", "")),
+        "license_id": parse_number(query.get("license", "")),
         "day": _parse_day(query.get("day", "")),
     }
 
@@ -141,13 +141,6 @@ def _actor_options(
     if chosen is not None and chosen not in known:
         groups.append(("Another actor", [(chosen, event_text.describe_actor(chosen))]))
     return groups
-
-
-def _parse_number(text: str) -> int | None:
-    try:
-        return parsing.parse_integer(text) if text else None
-    except ValueError:
-        return None
 
 
 def _parse_day(text: str) -> date | None:

@@ -13,7 +13,7 @@ from keywright.core import parsing
 from keywright.core.errors import GeneratorTooWeak, InvalidParameters
 from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.pages.error_messages import count_text, message_for
-from keywright.http.pages.inputs import Inputs, require_id
+from keywright.http.pages.inputs import Inputs, parse_positive, require_id
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
@@ -55,7 +55,7 @@ CHARSETS = {
 
 
 class Strength(NamedTuple):
-    """How hard keys are to guess: ``bits``, a word, and the tone in which the page shows it."""
+    """The strength of keys against guessing: ``bits``, a word, and the tone in which the page shows it."""
 
     bits: float
     word: str
@@ -170,7 +170,7 @@ def make_sample(generator: Generator, *, amount: int) -> Sample:
 
 
 def measure_strength(generator: Generator) -> Strength:
-    """How hard a generator's keys are to guess."""
+    """The strength of a generator's keys against guessing."""
     bits = rules.entropy_bits(generator.charset, generator.chunks, generator.chunk_length)
     if bits < rules.MIN_ENTROPY_BITS:
         return Strength(bits, "weak", "bad")
@@ -189,27 +189,16 @@ def _parse_text(text: str) -> str | None:
     return parsing.parse_text(text, _MAX_TEXT)
 
 
-def _parse_count(text: str) -> int | None:
-    try:
-        number = parsing.parse_integer(text, parsing.MAX_COUNT)
-    except ValueError:
-        number = 0
-    if not number:
-        raise ValueError(f"must be a whole number from 1 to {parsing.MAX_COUNT}")
-    return number
-
-
 def _read_values(inputs: Inputs) -> dict[str, Any]:
     """The values in the form, by the names of the fields of ``Generator``."""
     return {
         "name": inputs.require("name", _parse_text, ""),
         "charset": inputs.require("charset", _parse_text, "", is_trimmed=False),
-        "chunks": inputs.require("chunks", _parse_count, 0),
-        "chunk_length": inputs.require("chunk_length", _parse_count, 0),
-        **{
-            name: inputs.read(name, _parse_text, is_trimmed=False)
-            for name in ("separator", "prefix", "suffix")
-        },
+        "chunks": inputs.require("chunks", parse_positive, 0),
+        "chunk_length": inputs.require("chunk_length", parse_positive, 0),
+        "separator": inputs.read("separator", _parse_text, is_trimmed=False),
+        "prefix": inputs.read("prefix", _parse_text, is_trimmed=False),
+        "suffix": inputs.read("suffix", _parse_text, is_trimmed=False),
         "times_activated_max": inputs.read("times_activated_max", parsing.parse_limit),
         "expires_in_days": inputs.read("expires_in_days", parsing.parse_days),
     }
@@ -272,11 +261,5 @@ def _read_order(inputs: Inputs, generator: Generator) -> Generate:
     )
 
 
-def _parse_amount(text: str) -> int | None:
-    try:
-        number = parsing.parse_integer(text.replace(",", ""), MAX_GENERATED)
-    except ValueError:
-        number = 0
-    if not number:
-        raise ValueError(f"must be a whole number from 1 to {MAX_GENERATED:,}")
-    return number
+def _parse_amount(text: str) -> int:
+    return parse_positive(text.replace(",", ""), MAX_GENERATED)

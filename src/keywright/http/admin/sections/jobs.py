@@ -50,7 +50,7 @@ class JobView(NamedTuple):
     #: Whether it has a file that can be downloaded.
     has_file: bool
     #: The address of the list of licenses that it has made; empty if it has made none.
-    made_url: str
+    licenses_url: str
 
     @property
     def has_ended(self) -> bool:
@@ -153,11 +153,11 @@ def _to_view(tx: ReadTransaction, job: Job) -> JobView:
         user=orders.origin_of(job).actor if user is None else user.name,
         tone="warn" if job.state is JobState.DONE and 0 < job.done == job.refused else _TONES[job.state],
         has_file=job_files.has_file(tx, job),
-        made_url=_made_url(order) if isinstance(order, Generate) and job.done else "",
+        licenses_url=_licenses_url(order) if isinstance(order, Generate) and job.done else "",
     )
 
 
-def _made_url(order: Generate) -> str:
+def _licenses_url(order: Generate) -> str:
     """The list of licenses for the same product, order and customer."""
     return url("/licenses", product=order.product_id, order=order.order_id, customer=order.customer_id)
 

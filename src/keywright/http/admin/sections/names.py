@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from keywright.core import parsing
 from keywright.core.errors import NoSuchAddress
-from keywright.http.pages.inputs import Inputs, require_id
+from keywright.http.pages.inputs import Inputs, parse_number, require_id
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
@@ -113,7 +113,8 @@ def _save(request: PageRequest, kind: Kind, number: int, name: str) -> Response:
 
 
 def _render_list(request: PageRequest, kind: Kind) -> Response:
-    after = _parse_after(request.query.get("after", ""))
+    number = parse_number(request.query.get("after", ""))
+    after = -1 if number is None else number
     names = request.ask(lambda tx: list_names(tx, kind.kind, after=after, limit=_PAGE_SIZE + 1))
     shown = dict(list(names.items())[:_PAGE_SIZE])
     return request.render(
@@ -146,12 +147,3 @@ def _render_form(request: PageRequest, kind: Kind, inputs: Inputs, number: int |
         name=name,
         errors=inputs.errors,
     )
-
-
-def _parse_after(text: str) -> int:
-    """The number in the address; -1 if there is none."""
-    try:
-        number = parsing.parse_integer(text)
-    except ValueError:
-        return -1
-    return -1 if number is None else number

@@ -26,7 +26,7 @@ class FirstSteps(NamedTuple):
 
 
 class OverviewData(NamedTuple):
-    """What the page shows."""
+    """The data that the page shows."""
 
     overview: statistics.Overview
     names: event_text.EventNames

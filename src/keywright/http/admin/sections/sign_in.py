@@ -18,7 +18,7 @@ from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import check_password, hash_password, read_new_password
 from keywright.http.pages.render import save_theme
 from keywright.http.pages.request import PageRequest
-from keywright.http.pages.rights import EVERYBODY
+from keywright.http.pages.rights import PUBLIC
 from keywright.http.pages.site import Site
 from keywright.http.pages.urls import BASE
 from keywright.identity import second_factors, sessions
@@ -66,7 +66,7 @@ class SignIn(Section):
         """Whether the user named in the form has signed in with this browser before."""
         return _is_known(request, request.ask(lambda tx: _find(tx, _name(request)))[1])
 
-    @page("/sign-in", methods=("GET", "POST"), right=EVERYBODY, checks_passwords=True)
+    @page("/sign-in", methods=("GET", "POST"), right=PUBLIC, checks_passwords=True)
     def sign_in(self, request: PageRequest) -> Response:
         """Sign in with name and password."""
         target = request.form.get("next", request.query.get("next", ""))
@@ -85,13 +85,13 @@ class SignIn(Section):
             return _render_code_form(request, user, target)
         if not is_right or not _start_session(request, user):
             request.change(RefuseSignIn(context=Context(request.now, request.browser.origin), name=name))
-            with request.unlocked():
+            with request.release_lock():
                 sleep(_PAUSE)
             return _render_form(request, target, name=name, error=_WRONG, status=403)
         self._attempts.undo(sources)
         return request.redirect(_path_after_sign_in(target))
 
-    @page("/sign-in/code", methods=("POST",), right=EVERYBODY)
+    @page("/sign-in/code", methods=("POST",), right=PUBLIC)
     def enter_code(self, request: PageRequest) -> Response:
         """Sign in with the code of the second factor, after the right password."""
         target, code = request.form.get("next", ""), request.form.get("code", "")
@@ -103,7 +103,7 @@ class SignIn(Section):
         sources = {"code": str(user.id)}
         self._attempts.begin(sources)
         if not _start_session(request, user, code):
-            with request.unlocked():
+            with request.release_lock():
                 sleep(_PAUSE)
             return _render_code_form(request, user, target, is_wrong=True)
         self._attempts.undo(sources)
@@ -111,7 +111,7 @@ class SignIn(Section):
             _path_after_sign_in(target), _codes_left_message(request, user) if is_recovery_code(code) else ""
         )
 
-    @page("/sign-out", methods=("POST",), right=EVERYBODY)
+    @page("/sign-out", methods=("POST",), right=PUBLIC)
     def sign_out(self, request: PageRequest) -> Response:
         """End the session."""
         if request.browser.signed_in is not None:
@@ -119,7 +119,7 @@ class SignIn(Section):
         request.browser.set_token()
         return request.redirect("/sign-in", "You are signed out.")
 
-    @page("/setup", methods=("GET", "POST"), right=EVERYBODY)
+    @page("/setup", methods=("GET", "POST"), right=PUBLIC)
     def setup(self, request: PageRequest) -> Response:
         """Create the first administrator, and sign in."""
         token = request.form.get("token", request.query.get("token", ""))
@@ -145,7 +145,7 @@ class SignIn(Section):
             min_length=MIN_PASSWORD_LENGTH,
         )
 
-    @page("/theme", methods=("POST",), right=EVERYBODY)
+    @page("/theme", methods=("POST",), right=PUBLIC)
     def theme(self, request: PageRequest) -> Response:
         """Choose light, dark, or the system's theme; works without JavaScript."""
         response = request.redirect(_path_after_sign_in(request.form.get("next", "")))

@@ -174,7 +174,7 @@ class System(Section):
             "outcome": _outcome(examination),
             "backup_lines": () if backup is None else map(_without_file_name, backup.lines),
             "is_busy": any(one is not None and one.state is State.RUNNING for one in (backup, examination)),
-            "unfinished_size": _size(self._backups().unfinished_size()),
+            "size_in_progress": _size(self._backups().size_in_progress()),
             "repair_command": _command_line("doctor --repair", self.site.settings),
             "has_database_url": self.site.settings.database_url is not None,
         }

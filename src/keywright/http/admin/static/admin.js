@@ -142,7 +142,6 @@
     const box = event.target;
     if (box.dataset.selectAll) boxes(box.dataset.selectAll).forEach((one) => (one.checked = box.checked));
     if (box.type === "checkbox") showSelection();
-    if (box.dataset.submit !== undefined) box.form.requestSubmit();
   });
 
   // --- light and dark ---

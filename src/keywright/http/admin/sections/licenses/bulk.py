@@ -12,7 +12,7 @@ from keywright.core.parsing import MAX_ID, parse_limit
 from keywright.db import ReadTransaction
 from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.admin.sections.licenses.filter import Chip, Filter
-from keywright.http.admin.sections.licenses.forms import parse_positive
+from keywright.http.pages.inputs import parse_positive
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest

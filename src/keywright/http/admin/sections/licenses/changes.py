@@ -10,8 +10,9 @@ from keywright.core.errors import LicenseKeyTaken, Refusal, UnknownLicense
 from keywright.core.parsing import write_time
 from keywright.http.admin.sections.licenses import forms
 from keywright.http.admin.sections.licenses.filter import suggest
-from keywright.http.admin.sections.licenses.forms import get_license
+from keywright.http.admin.sections.licenses.forms import get_details, get_license
 from keywright.http.pages.error_messages import count_text, message_for
+from keywright.http.pages.inputs import parse_positive
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
@@ -21,7 +22,6 @@ from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, ExtendLicense, UpdateLicense
 from keywright.licensing.licenses.model import License, Status
-from keywright.search import license_details
 from keywright.search.license_details import LicenseDetails
 
 _UNCHANGED = "Nothing was changed."
@@ -36,7 +36,7 @@ class Changes:
         """Create a license by hand."""
         if not request.is_post:
             return _render_form(request, forms.new_texts(keys.new_license_key()), {})
-        texts = forms.sent_texts(request.form)
+        texts = forms.texts_from(request.form)
         values, errors = request.ask(lambda tx: forms.parse(tx, texts, required=("key", "status")))
         if not errors:
             try:
@@ -52,7 +52,7 @@ class Changes:
         original = forms.texts_of(license)
         if not request.is_post:
             return _render_form(request, original, {}, license=license)
-        texts, changed = forms.sent_texts(request.form), forms.changed_names(request.form)
+        texts, changed = forms.texts_from(request.form), forms.find_changes(request.form)
         values, errors = request.ask(lambda tx: forms.parse(tx, texts, required=("status",)))
         if not errors:
             changes = forms.changes_of(values, changed)
@@ -70,7 +70,7 @@ class Changes:
         if request.is_post:
             is_from_now = request.form.get("begin", "") == "now"
             try:
-                days = forms.parse_positive(request.form.get("days", ""))
+                days = parse_positive(request.form.get("days", ""))
                 command = ExtendLicense(
                     context=request.context, license=license.id, days=days, is_from_now=is_from_now
                 )
@@ -116,7 +116,7 @@ class Changes:
     @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.CHANGE)
     def delete(self, request: PageRequest) -> Response:
         """Delete a license and its activations, after confirmation."""
-        details = _get_details(request)
+        details = get_details(request)
         places = f"{details.active}/{details.total}"
         is_unchanged = request.form.get("places", places) == places
         if request.is_post and is_unchanged:
@@ -141,7 +141,7 @@ class Changes:
     @page("/{id:number}/deactivate-all", methods=("GET", "POST"), right=Right.CHANGE)
     def deactivate_all(self, request: PageRequest) -> Response:
         """Deactivate all activations, after confirmation."""
-        details = _get_details(request)
+        details = get_details(request)
         license = details.license
         if request.is_post:
             command = DeactivateAll(context=request.context, license=license.id)
@@ -151,7 +151,8 @@ class Changes:
             [
                 f"The license {crypto.mask(license.key)} has "
                 f"{count_text(details.active, 'active place')}; all of them become free.",
-                "Programs that validate their token notice it at their next validation, and may activate again.",
+                "Programs that validate their token notice it at their next validation. "
+                "They may activate again.",
             ],
             button="Deactivate all",
             back=f"/licenses/{license.id}",
@@ -200,13 +201,6 @@ def _change(request: PageRequest, license: License, command: Command, message: s
         raise
     except Refusal as refusal:
         return request.redirect(f"/licenses/{license.id}", message_for(refusal).sentence, is_error=True)
-
-
-def _get_details(request: PageRequest) -> LicenseDetails:
-    found = request.ask(lambda tx: license_details.get_license(tx, request.path_params["id"]))
-    if found is None:
-        raise UnknownLicense(str(request.path_params["id"]))
-    return found
 
 
 def _limit_message(license: License, limit: int | None) -> str:

@@ -14,6 +14,7 @@ from keywright.core import parsing
 from keywright.core.errors import InvalidStatus
 from keywright.db import ReadTransaction
 from keywright.http.admin.name_suggestions import suggest_names
+from keywright.http.pages.error_messages import count_text
 from keywright.http.pages.urls import BASE, url
 from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.provisioning.catalog import store as catalog_store
@@ -197,11 +198,6 @@ _PARSERS: dict[str, Callable[[ReadTransaction, str], dict[str, Any]]] = {
 }
 
 
-def days_text(days: int) -> str:
-    """``1 day``, ``1,000 days``."""
-    return f"{days:,} day" if days == 1 else f"{days:,} days"
-
-
 def _describe(filter_: Filter, name: str, names: Names) -> tuple[str, str]:
     search, text = filter_.search, filter_.search_text
     describe: dict[str, Callable[[], tuple[str, str]]] = {
@@ -210,7 +206,7 @@ def _describe(filter_: Filter, name: str, names: Names) -> tuple[str, str]:
         "product": lambda: ("Product", _name(search.product_id, names["product"])),
         "customer": lambda: ("Customer", _name(search.customer_id, names["customer"])),
         "order": lambda: ("Order", str(search.order_id)),
-        "expiring": lambda: ("Expires within", days_text(search.expiring_within_days or 0)),
+        "expiring": lambda: ("Expires within", count_text(search.expiring_within_days or 0, "day")),
         "places": lambda: ("Places", "none is free" if search.is_full else "never activated"),
     }
     return describe[name]()

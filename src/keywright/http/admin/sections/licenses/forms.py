@@ -14,6 +14,7 @@ from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.provisioning.catalog.model import NameKind
 from keywright.search import license_details
+from keywright.search.license_details import LicenseDetails
 
 #: The fields of a form, by their names in ``License``.
 FIELDS = (
@@ -42,13 +43,22 @@ _PARSERS: dict[str, Callable[[ReadTransaction, str], Any]] = {
 }
 
 
+def read_details(tx: ReadTransaction, license_id: int) -> LicenseDetails:
+    """A license and its activations. Raises ``UnknownLicense``."""
+    details = license_details.get_license(tx, license_id)
+    if details is None:
+        raise UnknownLicense(str(license_id))
+    return details
+
+
+def get_details(request: PageRequest) -> LicenseDetails:
+    """The license in the address, and its activations. Raises ``UnknownLicense``."""
+    return request.ask(lambda tx: read_details(tx, request.path_params["id"]))
+
+
 def get_license(request: PageRequest) -> License:
     """The license in the address. Raises ``UnknownLicense``."""
-    license_id = request.path_params["id"]
-    found = request.ask(lambda tx: license_details.get_license(tx, license_id))
-    if found is None:
-        raise UnknownLicense(str(license_id))
-    return found.license
+    return get_details(request).license
 
 
 def new_texts(key: str) -> dict[str, str]:
@@ -66,14 +76,14 @@ def texts_of(license: License) -> dict[str, str]:
     return texts
 
 
-def sent_texts(form: Form) -> dict[str, str]:
-    """The texts that were sent."""
+def texts_from(form: Form) -> dict[str, str]:
+    """The texts in a form that was sent."""
     return {name: form.get(name, "") for name in FIELDS}
 
 
-def changed_names(form: Form) -> set[str]:
-    """The fields that differ from what the form showed. Only these are changed: another user may have changed
-    the others meanwhile.
+def find_changes(form: Form) -> set[str]:
+    """The names of the fields that differ from what the form showed. Only these are changed: another user may
+    have changed the others meanwhile.
     """
     return {name for name in FIELDS if form.get(name, "") != form.get(_BEFORE + name, "")}
 
@@ -96,14 +106,6 @@ def parse(
     if values.get("expires_at") is not None and values.get("valid_for_days") is not None:
         errors["valid_for_days"] = _TWO_EXPIRIES
     return values, errors
-
-
-def parse_positive(text: str) -> int:
-    """A positive number of days or places. Raises ``ValueError``."""
-    number = parsing.parse_limit(text) if text else None
-    if number is None:
-        raise ValueError(f"must be an integer from 1 to {parsing.MAX_COUNT}")
-    return number
 
 
 def changes_of(values: Mapping[str, Any], changed: set[str]) -> dict[str, Any]:

@@ -5,21 +5,21 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from keywright.core.errors import UnknownLicense
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_text
 from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.admin.sections.licenses.bulk import OPERATIONS, Bulk
 from keywright.http.admin.sections.licenses.changes import Changes
 from keywright.http.admin.sections.licenses.filter import EXPIRY_DAYS, Filter, Names
-from keywright.http.admin.sections.licenses.forms import get_license
+from keywright.http.admin.sections.licenses.forms import get_license, read_details
+from keywright.http.pages.error_messages import count_text
 from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.licensing.licenses.commands import ShowKey
 from keywright.licensing.licenses.model import License, Status
-from keywright.search import event_pages, license_details, license_pages, projector, query_parser
+from keywright.search import event_pages, license_pages, projector, query_parser
 from keywright.search.filters import Search
 from keywright.search.license_details import LicenseDetails
 from keywright.search.license_pages import Page
@@ -69,7 +69,7 @@ class Licenses(Bulk, Changes, Section):
             chips=data.filter.chips(data.names),
             status_options=[(one.name.lower(), one.name.capitalize()) for one in Status],
             expiring_options=_expiring_options(data.filter),
-            chosen=_chosen_options(data.filter),
+            chosen=_option_values(data.filter),
             operations=OPERATIONS,
         )
 
@@ -148,10 +148,10 @@ def _read_list(tx: ReadTransaction, request: PageRequest) -> LicenseList:
 def _expiring_options(filter_: Filter) -> list[tuple[str, str]]:
     within = filter_.search.expiring_within_days
     days = sorted({*EXPIRY_DAYS} if within is None else {*EXPIRY_DAYS, within})
-    return [("", "Any"), *((str(one), license_filter.days_text(one)) for one in days)]
+    return [("", "Any"), *((str(one), count_text(one, "day")) for one in days)]
 
 
-def _chosen_options(filter_: Filter) -> Mapping[str, str]:
+def _option_values(filter_: Filter) -> Mapping[str, str]:
     """The texts of the filter as its choices spell them: ``active`` where the address says ``3``."""
     search, chosen = filter_.search, dict(filter_.texts)
     if search.status is not None:
@@ -188,7 +188,5 @@ def _match(tx: ReadTransaction, request: PageRequest, meaning: Interpretation) -
 
 
 def _get_details(tx: ReadTransaction, license_id: int) -> tuple[LicenseDetails, Names]:
-    details = license_details.get_license(tx, license_id)
-    if details is None:
-        raise UnknownLicense(str(license_id))
+    details = read_details(tx, license_id)
     return details, license_filter.find_names(tx, [details.license])
