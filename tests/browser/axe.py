@@ -1,4 +1,4 @@
-"""axe-core looks for what keeps people with disabilities out of a page."""
+"""axe-core finds barriers for people with disabilities."""
 
 import shutil
 import subprocess
@@ -23,7 +23,7 @@ _RUN = """async ([type, values]) => {
 
 @cache
 def _axe(lock: Path) -> str:
-    """The script. It is installed where it is missing and there is an npm."""
+    """The script; npm installs it if it is missing."""
     with FileLock(lock):
         if not _AXE.exists() and shutil.which("npm") is not None:
             subprocess.run(["npm", "ci"], cwd=_HERE, check=False, capture_output=True, timeout=100)

@@ -10,8 +10,8 @@ from playwright.sync_api import FloatRect, Page, ViewportSize
 Scheme = Literal["light", "dark"]
 DESK: ViewportSize = {"width": 1280, "height": 800}
 PHONE: ViewportSize = {"width": 390, "height": 844}
-#: Of a list that is longer, the end is not in the picture.
-_HIGHEST = 3000
+#: The largest height of a picture; longer pages are cut off.
+_MAX_HEIGHT = 3000
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 
 
@@ -22,8 +22,8 @@ class Camera:
         self.folder = folder
 
     def take(self, page: Page, name: str, *, schemes: Sequence[Scheme] = SCHEMES) -> None:
-        """The whole page on a desk and on a phone, light and dark, as ``name-1280-light.png`` and so on.
-        Fails if it must be moved sideways on a phone.
+        """Take the whole page on a desktop and a phone, light and dark, as ``name-1280-light.png`` and so
+        on. Fails if it scrolls sideways on a phone.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         for size in (DESK, PHONE):
@@ -33,7 +33,7 @@ class Camera:
                 "x": 0,
                 "y": 0,
                 "width": size["width"],
-                "height": min(max(height, size["height"]), _HIGHEST),
+                "height": min(max(height, size["height"]), _MAX_HEIGHT),
             }
             for scheme in schemes:
                 page.emulate_media(color_scheme=scheme)
@@ -46,7 +46,7 @@ class Camera:
 
 @contextmanager
 def viewport(page: Page, size: ViewportSize, scheme: Scheme = "light") -> Iterator[None]:
-    """In a window of this size, by somebody whose system is light or dark; as on a desk again afterwards."""
+    """Show the page in a window of this size, with light or dark colors; as on a desktop again afterwards."""
     page.set_viewport_size(size)
     page.emulate_media(color_scheme=scheme)
     yield
@@ -55,7 +55,7 @@ def viewport(page: Page, size: ViewportSize, scheme: Scheme = "light") -> Iterat
 
 
 def check_fits(page: Page) -> None:
-    """Fail if a phone shows a part of the page's width only."""
+    """Fail if the page scrolls sideways on a phone."""
     with viewport(page, PHONE):
         width = page.evaluate("document.documentElement.scrollWidth")
         too_wide = page.evaluate(_TOO_WIDE)

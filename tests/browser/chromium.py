@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.deploy.programs import give_up
 
-#: In milliseconds, for whatever is waited for: a busy machine is no reason to fail.
+#: In milliseconds: a busy machine is no reason to fail.
 TIMEOUT = 30_000.0
 _FLAGS = (
     "--no-sandbox",
@@ -18,7 +18,7 @@ _FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    # No other host can be reached, whatever a page asks for.
+    # No other host can be reached.
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 )
 

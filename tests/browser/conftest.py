@@ -1,4 +1,4 @@
-"""A server with three users, Chromium, and whoever visits."""
+"""A server with three users, and browsers that open its pages."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def axe(shared_folder: Path) -> Axe:
 def camera(shared_folder: Path, record_property: object) -> Camera:
     assert callable(record_property)
     folder = Path(os.environ.get(PICTURES) or shared_folder / "pictures").absolute()
-    # Said at the end of the run by tests/conftest.py.
+    # Printed at the end of the run by tests/conftest.py.
     record_property("pictures", str(folder))
     return Camera(folder)
 
@@ -61,7 +61,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 @pytest.fixture(scope="module")
 def busy_server(server: RunningServer) -> RunningServer:
-    """The same server, after some weeks of work."""
+    """The same server with weeks of demo data."""
     with opened(server) as storage:
         fill(storage, datetime.now(UTC).replace(microsecond=0), licenses=120, days=40)
     return server
@@ -69,9 +69,9 @@ def busy_server(server: RunningServer) -> RunningServer:
 
 @pytest.fixture
 def visitor(browser: Browser, server: RunningServer) -> Iterator[Visitor]:
-    """Somebody who is not signed in."""
-    with a_visitor(browser, server.base_url) as somebody:
-        yield somebody
+    """A browser that is not signed in."""
+    with a_visitor(browser, server.base_url) as visitor:
+        yield visitor
 
 
 @pytest.fixture
@@ -82,12 +82,12 @@ def page(visitor: Visitor) -> Page:
 
 @pytest.fixture
 def signed_in(browser: Browser, server: RunningServer) -> Iterator[Callable[[str], Visitor]]:
-    """Have somebody come who signs in under a name."""
+    """Open another browser, signed in as a user."""
     with ExitStack() as stack:
 
-        def come(name: str) -> Visitor:
-            somebody = stack.enter_context(a_visitor(browser, server.base_url))
-            sign_in(somebody.page, name)
-            return somebody
+        def open_as(name: str) -> Visitor:
+            visitor = stack.enter_context(a_visitor(browser, server.base_url))
+            sign_in(visitor.page, name)
+            return visitor
 
-        yield come
+        yield open_as

@@ -1,4 +1,4 @@
-"""Texts that become a program where a page shows them as anything but text, and how to see that one did.
+"""Texts that run as scripts if a page does not escape them, and a tripwire that notices it.
 
 After the OWASP filter evasion cheat sheet and PortSwigger's: for the content of elements, quoted and unquoted
 attributes, addresses, scripts, comments, and templates that are filled in twice.
@@ -11,7 +11,7 @@ Object.defineProperty(window, "xss", {value: (number) => window.tripped.push(Str
 _MADE_OF_TEXT = """() => [...document.querySelectorAll("[data-xss], [href^='javascript:' i], xss")]
     .map((one) => one.outerHTML.slice(0, 200))"""
 
-# {} stands for a call that trips the wire; elements bear a mark, so that they are seen if nothing runs.
+# {} stands for a call that trips the wire; elements have a mark, so that they are found even if nothing runs.
 _FORMS = (
     # the content of an element
     "<script data-xss>{}</script>",
@@ -53,7 +53,7 @@ _FORMS = (
     "<a data-xss href='javascript:{}'>x</a>",
     "<a data-xss href='java\tscript:{}'>x</a>",
     "<xss onpointerenter={} style='display:block'>x</xss>",
-    # out of what a page may have put it into
+    # out of an element or attribute of the page
     "</title><script data-xss>{}</script>",
     "</textarea><script data-xss>{}</script>",
     "</style><script data-xss>{}</script>",
@@ -90,7 +90,7 @@ PAYLOADS = tuple(form.format(f"xss({number})").strip() for number, form in enume
 
 
 def set_tripwire(context: BrowserContext) -> None:
-    """Before the first page: have ``check_untripped`` know of every payload that was run."""
+    """Record every payload that runs, for ``check_untripped``; call it before the first page."""
     context.add_init_script(_TRIPWIRE)
 
 

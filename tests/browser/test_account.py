@@ -1,4 +1,4 @@
-"""One's own password."""
+"""A user changes their password."""
 
 import re
 from collections.abc import Callable

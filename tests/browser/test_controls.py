@@ -1,4 +1,4 @@
-"""What the other tests rely on finds what it must find, on a page that has it all; a good page passes."""
+"""Controls: the checks of the other tests find faults on pages that have them, and a good page passes."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -46,7 +46,7 @@ _GOOD = {
     "/wide": "<p style='width: 400px'>This is wider than a phone.</p>",
 }
 _BODIES = _GOOD | {path: body for path, (body, _) in (_FAULTS | _BARRIERS).items()}
-#: What a page may have put a text into, unescaped, and a part of the payloads that get out of there.
+#: Places in a page where a text could be unescaped, and the beginning of payloads that break out of each.
 _HOLDERS = {
     "<p>{}</p>": "<",
     "<title>{}</title>": "</title>",
@@ -62,7 +62,7 @@ _HOLDERS = {
 
 
 class _Pages(BaseHTTPRequestHandler):
-    """Pages with something wrong on them."""
+    """Serves pages with faults."""
 
     def do_GET(self) -> None:
         if self.path == "/cut-off":
@@ -78,12 +78,12 @@ class _Pages(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
 def bad_server() -> Iterator[str]:
-    """Its address."""
+    """The address of a server with faulty pages."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Pages) as serving:
         thread = Thread(target=serving.serve_forever)
         thread.start()

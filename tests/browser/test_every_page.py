@@ -1,4 +1,4 @@
-"""Every page that links lead to, for each role: whoever adds a page need not add it here."""
+"""Every page that links lead to, for each role; new pages need not be added here."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ SignedIn = Callable[[str], Visitor]
 
 @pytest.mark.parametrize("name", ROLES)
 @pytest.mark.timeout(300)
-def test_every_page_can_be_used_by_everybody(
+def test_every_page_is_accessible_and_fits_on_a_phone(
     busy_server: RunningServer, signed_in: SignedIn, axe: Axe, camera: Camera, name: str
 ) -> None:
     page, checks = signed_in(name).page, Checks()
@@ -55,13 +55,13 @@ def test_what_is_not_there_or_not_allowed_is_said_on_a_page(
 
 
 def check_contrast_in_the_dark(page: Page, axe: Axe) -> None:
-    """What is light on dark is checked by its colors only; all else is the same."""
+    """Check the contrast of dark colors; everything else is the same as in light ones."""
     with viewport(page, DESK, "dark"):
         axe.check(page, only=["color-contrast"])
 
 
 def check_outline(page: Page) -> None:
-    """One heading above all others, one main part, a title, and nothing that the security policy forbids."""
+    """The page has one heading of level 1, one main part, a title, and no inline style."""
     expect(page.get_by_role("heading", level=1)).to_have_count(1)
     expect(page.get_by_role("main")).to_have_count(1)
     assert page.title().endswith(" · Keywright"), page.url

@@ -1,4 +1,4 @@
-"""From a new server to somebody who administers it."""
+"""From a new server to its first administrator."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _LINK = re.compile(r"^  (http://\S+/admin/setup\?token=\S+)$", re.MULTILINE)
 
 @pytest.fixture
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server that nobody has seen before."""
+    """A new server."""
     with running(tmp_path_factory.mktemp("new") / "data") as started:
         yield started
 
@@ -47,7 +47,7 @@ def test_the_link_that_the_server_prints_makes_the_first_administrator(
     expect(page).to_have_title(re.compile("Sign in"))
     expect(page.get_by_text("keywright user link")).to_be_visible()
     axe.check(page)
-    camera.take(page, "nobody-yet")
+    camera.take(page, "no-users-yet")
 
     page.goto(link(server))
     axe.check(page)

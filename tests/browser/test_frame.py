@@ -1,4 +1,4 @@
-"""What is around every page: light and dark, the menu on a phone, and all of it without a mouse."""
+"""The frame of every page: colors, the menu on a phone, the keyboard, time zones, and no scripts."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from tests.server import RunningServer
 
 SignedIn = Callable[[str], Visitor]
 
-# Writes down what is to be seen from the first moment on.
+# Collects every background color, from the first frame on.
 _EVERY_FRAME = """(() => {
     window.seen = new Set();
     const look = () => {
@@ -30,13 +30,13 @@ _HAS_RING = """() => {
 
 
 def brightness(page: Page) -> int:
-    """Of what is behind the page, from 0 to 255."""
+    """The brightness of the background, from 0 to 255."""
     color: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
     return sum(int(part) for part in re.findall(r"\d+", color)[:3]) // 3
 
 
 def focused(page: Page) -> str:
-    """What the keyboard is at."""
+    """The text of the element with the focus."""
     name: str = page.evaluate(
         "(document.activeElement.ariaLabel || document.activeElement.textContent || '').trim()"
     )
@@ -44,7 +44,7 @@ def focused(page: Page) -> str:
 
 
 def tab_to(page: Page, name: str) -> list[str]:
-    """Press Tab until this has the focus; returns what had it on the way."""
+    """Press Tab until this element has the focus; returns the elements on the way."""
     passed: list[str] = []
     while not passed or name not in passed[-1]:
         assert len(passed) < 100, f"Tab does not lead to {name}: {passed}"
@@ -66,7 +66,7 @@ def test_light_and_dark_stay_as_they_were_chosen(signed_in: SignedIn) -> None:
             page.reload()
             is_dark = "dark" in (chosen, system if chosen == "system" else "")
             assert (brightness(page) < 100) is is_dark
-            # Not for a moment was it anything else.
+            # No frame had another color.
             assert page.evaluate("window.seen.size") == 1
 
 
@@ -145,11 +145,9 @@ def test_times_are_in_the_readers_zone_and_in_utc(signed_in: SignedIn) -> None:
     expect(moment).to_contain_text(f":{at + timedelta(hours=5, minutes=30):%M}")
 
 
-def test_the_pages_are_there_for_browsers_that_run_no_programs(
-    browser: Browser, server: RunningServer
-) -> None:
-    with a_visitor(browser, server.base_url, has_scripts=False) as somebody:
-        page = somebody.page
+def test_the_pages_work_without_scripts(browser: Browser, server: RunningServer) -> None:
+    with a_visitor(browser, server.base_url, has_scripts=False) as visitor:
+        page = visitor.page
         sign_in(page, "bob")
         with viewport(page, PHONE):
             page.get_by_role("button", name="Menu").click()

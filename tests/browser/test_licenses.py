@@ -21,7 +21,7 @@ from tests.http.admin_browser import asked, decide
 from tests.server import RunningServer
 
 SignedIn = Callable[[str], Visitor]
-#: What the key on the page of the first license begins with.
+#: The key of the first license.
 _KEY = "FIRST-LICENSE-OF-ALL"
 
 
@@ -31,13 +31,13 @@ def activate(server: RunningServer, key: str, label: str) -> None:
 
 
 def check(page: Page, axe: Axe, camera: Camera, name: str) -> None:
-    """Accessible, and photographed."""
+    """Check that the page is accessible, and take its picture."""
     axe.check(page)
     camera.take(page, f"licenses-{name}")
 
 
 def copied(page: Page) -> str:
-    """What is in the clipboard."""
+    """The text in the clipboard."""
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     text: str = page.evaluate("navigator.clipboard.readText()")
     return text
@@ -100,7 +100,7 @@ def test_a_license_is_made_shown_changed_and_deleted(
 
 
 def change_and_delete(page: Page, axe: Axe, camera: Camera) -> None:
-    """On the page of a license: every button there is."""
+    """Use every button on the page of a license."""
     said = page.get_by_role("status").first
     page.get_by_role("link", name="Extend").click()
     page.get_by_label("Days").fill("365")
@@ -172,7 +172,7 @@ def test_licenses_are_searched_filtered_copied_and_changed_together(
 
 
 def select_and_extend(page: Page, axe: Axe, camera: Camera) -> None:
-    """Two of the licenses that are listed."""
+    """Extend two of the listed licenses."""
     expect(page.get_by_text("selected")).to_be_hidden()
     page.get_by_role("checkbox", name="Select all on this page").check()
     amount = page.get_by_role("checkbox", name="Select …").count()
@@ -194,11 +194,11 @@ def select_and_extend(page: Page, axe: Axe, camera: Camera) -> None:
 
 
 def change_all(page: Page, axe: Axe, camera: Camera) -> None:
-    """All that match a filter."""
+    """Delete all licenses that match a filter."""
     page.goto("/admin/licenses?product=101&status=sold")
-    whats = page.locator(".all-of-them")
-    whats.get_by_label("Action").select_option("Delete")
-    whats.get_by_role("button", name="Continue").click()
+    bar = page.locator(".all-of-them")
+    bar.get_by_label("Action").select_option("Delete")
+    bar.get_by_role("button", name="Continue").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(r"^Delete: (all \d+|1) licenses?$"))
     check(page, axe, camera, "bulk-delete")
     page.get_by_role("checkbox", name="Yes, delete").check()
@@ -246,9 +246,7 @@ def test_on_a_phone_a_license_is_a_short_card_that_fingers_can_hit(
     check_fits(page)
 
 
-def test_everything_works_without_a_program_in_the_browser(
-    busy_server: RunningServer, browser: Browser
-) -> None:
+def test_everything_works_without_scripts(busy_server: RunningServer, browser: Browser) -> None:
     with a_visitor(browser, busy_server.base_url, has_scripts=False) as bob:
         page = bob.page
         sign_in(page, "bob")

@@ -27,7 +27,7 @@ def ada(signed_in: SignedIn) -> Page:
 
 @pytest.fixture
 def plain(browser: Browser, server: RunningServer) -> Iterator[Page]:
-    """Ada in a browser that runs no programs."""
+    """Ada in a browser without scripts."""
     context = browser.new_context(base_url=server.base_url, java_script_enabled=False)
     page = context.new_page()
     page.goto("/admin/sign-in")
@@ -40,24 +40,24 @@ def plain(browser: Browser, server: RunningServer) -> Iterator[Page]:
 
 @pytest.fixture
 def generator(server: RunningServer) -> str:
-    """The name of one."""
+    """The name of a generator."""
     fields = {"charset": UNAMBIGUOUS, "chunks": 4, "chunk_length": 5, "separator": "-", "prefix": "LS-"}
     decide(server, CreateGenerator(**asked(name="Studio", times_activated_max=3, **fields)))
     return "Studio"
 
 
 def row(page: Page, text: str) -> str:
-    """What the last row with this text says."""
+    """The text of the last row with this text."""
     return page.get_by_role("row").filter(has_text=text).last.inner_text()
 
 
 def choose(page: Page, name: str) -> None:
-    """One of several, whose name begins so."""
+    """Choose the radio button whose name begins with this."""
     page.get_by_role("radio", name=re.compile(f"^{name} (?!and)")).check()
 
 
 def said(page: Page, text: str) -> None:
-    """Wait until the page says this of what was just done."""
+    """Wait until the page shows this message."""
     expect(page.get_by_role("status").filter(has_text=text)).to_be_visible()
 
 
@@ -67,17 +67,17 @@ def test_an_empty_page_says_what_to_do_next(
     with running(tmp_path / "data") as fresh:
         make_users(fresh)
         for name in ("ada", "carol"):
-            with a_visitor(browser, fresh.base_url) as somebody:
-                sign_in(somebody.page, name)
+            with a_visitor(browser, fresh.base_url) as visitor:
+                sign_in(visitor.page, name)
                 for area in ("generators", "api-keys", "names", "names/customers"):
                     if name == "carol" and area == "api-keys":
                         continue
-                    somebody.page.goto(f"/admin/{area}")
-                    empty = somebody.page.locator(".empty")
+                    visitor.page.goto(f"/admin/{area}")
+                    empty = visitor.page.locator(".empty")
                     expect(empty).to_be_visible()
                     expect(empty.get_by_role("link")).to_have_count(1 if name == "ada" else 0)
-                    axe.check(somebody.page)
-                    camera.take(somebody.page, f"empty-{area.replace('/', '-')}-{name}")
+                    axe.check(visitor.page)
+                    camera.take(visitor.page, f"empty-{area.replace('/', '-')}-{name}")
 
 
 def test_keys_are_shown_while_a_generator_is_described(signed_in: SignedIn, axe: Axe, camera: Camera) -> None:
@@ -292,7 +292,7 @@ def test_without_programs_a_backup_is_made_too(plain: Page) -> None:
 def test_what_the_doctor_finds_can_be_read(
     ada: Page, axe: Axe, camera: Camera, server: RunningServer
 ) -> None:
-    """As if there were something: what stands in the database is right."""
+    """The output of both tasks is made up: the database is in order."""
     folder = server.data_dir / "tasks"
     folder.mkdir(exist_ok=True)
     lines = [

@@ -16,7 +16,7 @@ from tests.http import admin_altered
 from tests.http.admin_browser import asked, decide, make_users
 from tests.server import RunningServer, running
 
-#: Counts every change of what somebody could see or hear.
+#: Counts every change that a user could see or hear.
 _WATCH = """() => {
     window.changes = 0;
     const seen = ({target}) => !(target.nodeType === 1 ? target : target.parentElement).closest("[hidden]");
@@ -27,7 +27,7 @@ _WATCH = """() => {
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Iterator[RunningServer]:
-    """A server that counts while there is a file for it."""
+    """A server that counts only while a file allows it."""
     program = admin_altered.altered(admin_altered.count_when_told)
     (tmp_path / admin_altered.MAY_COUNT).touch()
     with running(tmp_path / "data", program=program) as server:

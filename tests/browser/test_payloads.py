@@ -45,7 +45,7 @@ _KEY = "A-KEY-WITH-MANY-ACTIVATIONS"
 
 @pytest.fixture(scope="module")
 def hostile_server(server: RunningServer) -> RunningServer:
-    """The same server, with every payload in every text that anybody may choose."""
+    """The same server, with every payload in every text that a user, a shop or a program may choose."""
     decide(server, *_licenses(), *_names(), *_access())
     decide(server, *_events(), *_sessions(server))
     return server

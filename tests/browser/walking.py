@@ -1,4 +1,4 @@
-"""From link to link, as far as they lead."""
+"""Follow the links of pages."""
 
 import re
 from collections import Counter, deque
@@ -12,12 +12,12 @@ START = "/admin"
 
 
 def walk(page: Page, start: str = START, *, alike: int = 1) -> Iterator[str]:
-    """The address of every page that links lead to, at most so many that are alike; each is open when it is
-    given out.
+    """The address of every page that links lead to, at most ``alike`` of each kind; each is open when it is
+    yielded.
 
-    Fails at the end if a link led to anything but a page: whoever is shown a link may follow it.
+    Fails at the end if a link did not lead to a page: a user may follow every link that is shown.
     """
-    waiting, known, met, dead = deque([start]), Counter([kind(start)]), {start}, list[str]()
+    waiting, kinds, seen, dead = deque([start]), Counter([kind(start)]), {start}, list[str]()
     while waiting:
         address = waiting.popleft()
         answer = page.goto(address)
@@ -25,37 +25,35 @@ def walk(page: Page, start: str = START, *, alike: int = 1) -> Iterator[str]:
             dead.append(f"{address} answers {answer and answer.status}")
             continue
         for link in _links(page):
-            if link not in met and known[kind(link)] < alike:
-                known[kind(link)] += 1
-                met.add(link)
+            if link not in seen and kinds[kind(link)] < alike:
+                kinds[kind(link)] += 1
+                seen.add(link)
                 waiting.append(link)
-        # The start sends everybody on.
+        # The start redirects.
         if kind(page.url) == kind(address):
             yield address
     assert not dead, "links lead nowhere:\n" + "\n".join(dead)
 
 
 def menu(page: Page) -> list[str]:
-    """Where the entries of the menu lead."""
+    """The addresses in the menu."""
     links = page.get_by_role("navigation", name="Main menu").get_by_role("link").all()
     return [link.get_attribute("href") or "" for link in links]
 
 
 def kind(address: str) -> tuple[str, ...]:
-    """What pages that differ in their contents only have in common: the path without numbers, and the names
-    of what stands behind the ``?``.
-    """
+    """The kind of a page: its path without numbers, and the names in its query."""
     parts = urlsplit(address)
     return (re.sub(r"\d+", "N", parts.path.rstrip("/")), *sorted(parse_qs(parts.query)))
 
 
 def name_of(address: str) -> str:
-    """What its picture is called."""
+    """The name of its picture."""
     return re.sub(r"[^a-z0-9]+", "-", kind(address)[0].lower()).strip("-")
 
 
 def _links(page: Page) -> list[str]:
-    """Where the links of this page lead, below ``START``."""
+    """The addresses below ``START`` that this page links to."""
     found: list[str] = page.eval_on_selector_all(
         "a[href]:not([download])", "links => links.map((one) => one.getAttribute('href'))"
     )

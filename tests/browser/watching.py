@@ -1,4 +1,4 @@
-"""A visitor's browser window, and everything that it does and a person would not see."""
+"""A browser window, and a watch over errors that its user would not see."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,15 +17,15 @@ from playwright.sync_api import (
 
 from tests.browser.chromium import TIMEOUT
 
-#: Not in UTC, so that a time which was not put into the reader's zone is seen.
+#: Not UTC: a time that is not converted to the reader's time zone is noticed.
 ZONE = "Asia/Kolkata"
 _REFUSED = "Failed to load resource: the server responded with a status of {}"
-# A request that was given up because the page was left, or because it became a download.
+# The request was canceled: the page was left, or the answer is a download.
 _LEFT = "net::ERR_ABORTED"
 
 
 class Watch:
-    """What a browser did that it should not have done: ``complaints``, in the order it happened."""
+    """Collects what a browser must not do, as ``complaints`` in order."""
 
     def __init__(self, context: BrowserContext, host: str) -> None:
         self._context = context
@@ -40,14 +40,14 @@ class Watch:
         context.on("dialog", self._on_dialog)
 
     def expect(self, *statuses: int) -> None:
-        """Answers with these statuses are wanted; Chromium writes a line about each to the console."""
+        """Expect answers with these statuses; Chromium writes a line about each to the console."""
         self._expected.update(statuses)
 
     @property
     def complaints(self) -> list[str]:
-        """All until now."""
+        """The complaints so far."""
         for page in self._context.pages:
-            # What happened before the answer to this is known when it is here.
+            # The events before the answer to this have arrived when it has.
             page.evaluate("0")
         return self._complaints
 
@@ -82,7 +82,7 @@ class Watch:
 
 
 class Visitor:
-    """Somebody with a browser of their own: a ``page`` to look at, and the ``watch`` over it."""
+    """A user with a new browser: its ``page``, and the ``watch`` over it."""
 
     def __init__(self, context: BrowserContext, base_url: str) -> None:
         self.watch = Watch(context, urlsplit(base_url).netloc)
@@ -92,9 +92,9 @@ class Visitor:
 
 @contextmanager
 def a_visitor(browser: Browser, base_url: str, *, has_scripts: bool = True) -> Iterator[Visitor]:
-    """Somebody who visits this server; without ``has_scripts``, their browser runs none. Fails when the
-    block is over, if there is anything to complain of: an error or a warning on the console, an uncaught
-    error, a failed request, a status of 500 or more, a request to any other host, a dialog.
+    """Open a browser at this server, with scripts or without. Fails at the end on a complaint: an error or a
+    warning on the console, an uncaught error, a failed request, a status of 500 or more, a request to any
+    other host, or a dialog.
     """
     context = browser.new_context(
         base_url=base_url,

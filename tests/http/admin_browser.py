@@ -1,4 +1,4 @@
-"""Somebody who works with the administration pages, without a browser: cookies, forms and their tokens."""
+"""A user of the administration pages without a browser: cookies, forms and their tokens."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from keywright.registry import open_executor
 from tests.makers import a_cheap_hash
 from tests.server import RunningServer
 
-#: The users of a server for tests, and what they all sign in with. No log may ever hold it.
+#: The users of a server for tests, and their password. No log may contain it.
 ROLES = {"ada": Role.ADMINISTRATOR, "bob": Role.SUPPORT, "carol": Role.READER}
 PASSWORD = "correct horse CANARY staple"
 
@@ -29,14 +29,14 @@ _TITLE = re.compile(r"<title>(.*?) · Keywright</title>")
 
 @contextmanager
 def opened(server: RunningServer) -> Iterator[Storage]:
-    """The server's database, beside it."""
+    """Open the server's database, beside the server."""
     place: dict[str, Any] = {"database_url": server.settings.get("database_url")}
     with closing(open_installation(Settings(data_dir=server.data_dir, **place))) as storage:
         yield storage
 
 
 def decide(server: RunningServer, *commands: Command) -> list[Any]:
-    """What became of each, decided beside the server; refusals and faults are raised."""
+    """The outcomes of these commands, run beside the server; raises refusals and faults."""
     with opened(server) as storage:
         outcomes = open_executor(storage).execute(commands)
     for one in outcomes:
@@ -46,20 +46,20 @@ def decide(server: RunningServer, *commands: Command) -> list[Any]:
 
 
 def look_up(server: RunningServer, question: Callable[[ReadTransaction], Any]) -> Any:
-    """What the question reads from the server's database."""
+    """Read from the server's database."""
     with opened(server) as storage:
         return run_read(storage, question)
 
 
 def asked(**fields: Any) -> dict[str, Any]:
-    """What every command has, and these fields."""
+    """The fields that every command has, and these."""
     origin = Origin("cli:tests", "192.0.2.7", "")
     now, by = fields.pop("now", None) or datetime.now(UTC).replace(microsecond=0), fields.pop("by", None)
     return {"context": Context(now, fields.pop("origin", origin), by)} | fields
 
 
 def make_users(server: RunningServer, *names: str) -> None:
-    """Ada, Bob and Carol, or those of them; there may be some already."""
+    """Create Ada, Bob and Carol, or these of them, unless they exist."""
     there = {name for (name,) in server.sql("SELECT name FROM users")}
     new = [name for name in names or ROLES if name not in there]
     decide(
@@ -98,7 +98,7 @@ class Visitor:
         return answer
 
     def post(self, path: str, *, headers: Any = None, **fields: Any) -> httpx.Response:
-        """A list stands for boxes of one name. Names of fields may end in ``_`` (``name_`` is ``name``)."""
+        """Send a form. A list is several checkboxes of one name; ``name_`` is the field ``name``."""
         named = {name.rstrip("_"): value for name, value in fields.items()}
         form = {"csrf_token": self.form_token} | named
         origin = {"Origin": self.server.base_url, "Sec-Fetch-Site": "same-origin"}
@@ -106,14 +106,14 @@ class Visitor:
 
     @property
     def form_token(self) -> str:
-        """What a page of this session would have in its forms."""
+        """The token that forms of this session contain."""
         if self.token not in self._form_tokens and self.get("/account").status_code == 303:
             self.get("/sign-in")
         return self._form_tokens.get(self.token, "")
 
     @property
     def token(self) -> str:
-        """The cookie's."""
+        """The token in the session cookie."""
         return self.http.cookies.get("keywright") or self.http.cookies.get("__Host-keywright") or ""
 
     def sign_in(self, name: str, password: str = PASSWORD) -> Self:
@@ -132,6 +132,6 @@ def said(answer: httpx.Response) -> str:
 
 
 def title(answer: httpx.Response) -> str:
-    """What the page is called; "" where it is none of ours."""
+    """The title of the page; "" for other answers."""
     found = _TITLE.search(answer.text)
     return "" if found is None else unescape(found[1])

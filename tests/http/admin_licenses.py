@@ -1,4 +1,4 @@
-"""Licenses for tests of their pages, and what the database says of them afterwards."""
+"""Licenses for tests of their pages, and their state in the database afterwards."""
 
 import json
 import secrets
@@ -21,17 +21,17 @@ _numbers = count(10_000)
 
 
 def a_number() -> int:
-    """An order, a product or a customer that no other test has."""
+    """A number of an order, a product or a customer that no other test uses."""
     return next(_numbers)
 
 
 def a_key() -> str:
-    """A license key that no log may hold."""
+    """A license key; no log may contain it."""
     return f"{CANARY}-{secrets.token_hex(8).upper()}"
 
 
 def make(server: RunningServer, **fields: Any) -> License:
-    """A license, active unless said otherwise."""
+    """Create a license, by default active."""
     defaults = {"key": a_key(), "status": Status.ACTIVE}
     (record,) = decide(server, CreateLicense(**asked(**defaults | fields)))
     license: License = record.license
@@ -39,7 +39,7 @@ def make(server: RunningServer, **fields: Any) -> License:
 
 
 def activate(server: RunningServer, license: License, **fields: Any) -> Activation:
-    """A place on it, taken by a program at 192.0.2.77."""
+    """Activate the license, as a program at 192.0.2.77."""
     program = Origin("program", "192.0.2.77", "Studio/4.2")
     (record,) = decide(server, Activate(**asked(**{"origin": program, "license": license.id} | fields)))
     activation: Activation = record.activations[0]
@@ -47,24 +47,23 @@ def activate(server: RunningServer, license: License, **fields: Any) -> Activati
 
 
 def found(server: RunningServer, license: License) -> License | None:
-    """The license as it stands in the database."""
+    """The license in the database."""
     details = look_up(server, lambda tx: license_details.get_license(tx, license.id))
     return None if details is None else details.license
 
 
 def events(server: RunningServer, license: License) -> list[tuple[str, str, Any]]:
-    """What happened to the license, oldest first: the names, who, and the details."""
+    """The events of the license, oldest first: name, actor and details."""
     rows = server.sql("SELECT name, actor, details FROM events WHERE license_id = ? ORDER BY id", license.id)
     return [(name, actor, None if details is None else json.loads(details)) for name, actor, details in rows]
 
 
 def follow(server: RunningServer) -> None:
-    """Return when everything that happened can be searched for."""
-
+    """Wait until every event can be searched for."""
     wait_until(lambda: look_up(server, projector.lag).is_complete, "the search to follow the events")
 
 
 def where_to(answer: httpx.Response) -> str:
-    """Where a page sends the browser, below /admin."""
+    """The address below /admin that the answer redirects to."""
     assert answer.status_code == 303, answer.text
     return str(answer.headers["location"]).removeprefix("/admin")

@@ -20,7 +20,7 @@ _NEVER = Event()
 
 
 class Odd(Section):
-    """What pages may do wrong, and what only some of them do."""
+    """Pages that fail, and pages that use rare features."""
 
     label = "Odd <script>"
     path = "/odd"
@@ -29,35 +29,35 @@ class Odd(Section):
 
     @page("")
     def show(self, request: PageRequest) -> Response:
-        """What came in."""
+        """Show the parameter, the address and the user."""
         return request.text(
             f"{request.query.get('q', 'nothing')} {request.browser.address} {request.user.name}"
         )
 
     @page("/refused")
     def refused(self, request: PageRequest) -> Response:
-        """A refusal that nobody catches."""
+        """Raise a refusal."""
         raise e.LicenseKeyTaken
 
     @page("/gone/{id:number}")
     def gone(self, request: PageRequest) -> Response:
-        """Something that is not there."""
+        """Raise NoSuchAddress."""
         raise e.NoSuchAddress
 
     @page("/away")
     def away(self, request: PageRequest) -> Response:
-        """A database that is away."""
+        """Raise a fault of the database."""
         raise e.StoreUnavailable("it said SECRET")
 
     @page("/broken", methods=("GET", "POST"))
     def broken(self, request: PageRequest) -> Response:
-        """A mistake of ours."""
+        """Raise an unexpected error."""
         password = "SECRET"
         return request.text(str(1 // (len(password) - 6)))
 
     @page("/half")
     def half(self, request: PageRequest) -> Response:
-        """A template that cannot be rendered."""
+        """Render a template without a value that it needs."""
         return request.render("error.html", message=None)
 
     @page("/administer", methods=("GET", "POST"), right=Right.ADMINISTER)
@@ -67,14 +67,14 @@ class Odd(Section):
 
     @page("/form", methods=("GET", "POST"))
     def form(self, request: PageRequest) -> Response:
-        """What came in a form."""
+        """Show the fields of a form."""
         return request.text(
             repr((request.form.all("id"), request.form.get("text", ""), request.form.raw("text")))
         )
 
     @page("/confirm", methods=("GET", "POST"))
     def confirm(self, request: PageRequest) -> Response:
-        """Something to be confirmed."""
+        """Ask for confirmation."""
         if request.is_post:
             return request.redirect("/account", f"Gone: {request.form['thing']}.")
         return request.confirm(
@@ -83,13 +83,13 @@ class Odd(Section):
 
     @page("/slow")
     def slow(self, request: PageRequest) -> Response:
-        """Takes until a moment of the clock."""
+        """Answer at a time of the clock."""
         _NEVER.wait(float(request.query["until"]) - time())
         return request.text("at last")
 
     @page("/file")
     def file(self, request: PageRequest) -> Response:
-        """A file of pieces, each with a look into the database."""
+        """A file in chunks, each with a query."""
 
         def pieces() -> Iterator[bytes]:
             for number in range(3):

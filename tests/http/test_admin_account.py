@@ -1,4 +1,4 @@
-"""One's own account: who I am, where I am signed in, my password."""
+"""A user's own account: role, sessions and password."""
 
 import re
 from collections.abc import Iterator

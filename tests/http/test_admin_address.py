@@ -1,4 +1,4 @@
-"""Where the administration pages are served: everywhere, at an address of their own, or nowhere."""
+"""The pages are served at every address, at an address of their own, or not at all."""
 
 import re
 import socket

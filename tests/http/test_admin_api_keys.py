@@ -1,4 +1,4 @@
-"""API keys on the pages: who makes them, who sees their secrets and when, who ends them."""
+"""The pages about API keys: creating and revoking them; their secrets are shown once."""
 
 import re
 from collections.abc import Iterator

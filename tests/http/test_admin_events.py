@@ -1,4 +1,4 @@
-"""Events on the pages: a log to be searched."""
+"""The page of events and its filters."""
 
 import re
 from collections.abc import Iterator

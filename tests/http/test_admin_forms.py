@@ -1,4 +1,4 @@
-"""What is sent to the pages: only forms of ours count, and only whole ones."""
+"""Forms: the server accepts only complete ones, sent from its own pages."""
 
 from collections.abc import Iterator
 from urllib.parse import quote, urlencode

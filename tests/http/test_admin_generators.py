@@ -1,4 +1,4 @@
-"""Generators on the pages: recipes, keys as they will look, and having licenses made."""
+"""The pages about generators: recipes, sample keys, and generating licenses."""
 
 import re
 from collections.abc import Iterator

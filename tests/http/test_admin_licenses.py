@@ -1,4 +1,4 @@
-"""The list of licenses, what is looked for in it, and the page of one license."""
+"""The list of licenses, its search, and the page of one license."""
 
 import re
 from collections.abc import Iterator

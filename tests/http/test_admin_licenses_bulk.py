@@ -1,4 +1,4 @@
-"""What is done with many licenses at once from their list."""
+"""Changes of many licenses at once, from their list."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What is done with one license on its pages: every change makes its event and obeys the contract's rules."""
+"""Changes of one license on its pages: each records its event and obeys the rules of the contract."""
 
 import re
 from collections.abc import Iterator
@@ -179,7 +179,7 @@ def test_a_license_is_changed_as_it_was_typed(server: RunningServer, visitor: Vi
 
 
 def test_only_what_was_typed_anew_is_changed(server: RunningServer, visitor: Visitor) -> None:
-    """Somebody else has changed the limit since the form was opened."""
+    """Another user has changed the limit since the form was opened."""
     license = make(server, times_activated_max=8, order_id=1)
     edit(visitor, license, shown={"times_activated_max": "3"}, order_id="2")
     changed = found(server, license)

@@ -1,4 +1,4 @@
-"""What the filters of the list show as chosen is what they filter by; and one is one, in words."""
+"""The filters of the list show the values that they filter by; and "1" has no plural."""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def choices(page: str, name: str) -> list[tuple[str, str]]:
 
 
 def chosen(page: str, name: str) -> list[str]:
-    """What would be sent for it by the button."""
+    """The value that the form would send for this field."""
     found = re.search(rf'<select[^>]* name="{name}".*?</select>', page, re.DOTALL)
     assert found is not None
     return re.findall(r'<option value="([^"]*)" selected', found[0])

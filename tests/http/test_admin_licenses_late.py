@@ -1,4 +1,4 @@
-"""A search that runs out of time, and one that does not know everything yet, say so on the list."""
+"""The list says when a search ran out of time, and when search terms are not up to date."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from tests.http.admin_licenses import a_key, follow, make
 from tests.http.conftest import assert_clean
 from tests.server import RunningServer, running
 
-#: More than are looked at in one step.
+#: More licenses than one step reads.
 _MANY = 15
 _TAKES_LONG = "This search is slow, so the page shows a part of the results."
 _NOTHING_YET = "Nothing found so far."
@@ -52,13 +52,13 @@ def _a_license(product: int, status: Status) -> Command:
 
 
 def goes_on(page: str) -> str | None:
-    """Where the page leads that goes on searching."""
+    """The address that continues the search."""
     found = re.search(r'href="/admin(/licenses\?[^"]*)"[^>]*>Continue searching<', page)
     return None if found is None else unescape(found[1])
 
 
 def all_pages(bob: Visitor, path: str | None) -> Iterator[tuple[str, list[int]]]:
-    """What each page says, and the numbers of the licenses on it, as far as one can go on searching."""
+    """The text of each page of a search, and the numbers of the licenses on it."""
     while path is not None:
         answer = bob.get(path)
         assert answer.status_code == 200
@@ -107,7 +107,7 @@ def test_a_list_says_since_when_it_does_not_know_what_happened(tmp_path: Path) -
                 answer = bob.get(path)
                 assert "cannot be found yet" in said(answer)
                 assert f"{since:%Y-%m-%d %H:%M:%S} UTC" in answer.text
-            # Whatever follows no event is found at once.
+            # Filters that do not use search terms are up to date.
             assert "cannot be found yet" not in said(bob.get("/licenses?status=active"))
             assert "cannot be found yet" in said(bob.post("/licenses/search", text="a label"))
 

@@ -221,7 +221,7 @@ def test_every_form_has_a_value_of_its_own_which_it_keeps(bob: Visitor, server: 
 
 
 def sent_together(visitors: list[Visitor], path: str, fields: dict[str, Any]) -> set[str]:
-    """Where the same form leads that all of them send at the same time."""
+    """The redirects of the same form, sent by all of them at the same time."""
     for visitor in visitors:
         assert visitor.form_token
     with ThreadPoolExecutor(len(visitors)) as pool:

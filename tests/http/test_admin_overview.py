@@ -1,4 +1,4 @@
-"""The overview: what is first to see."""
+"""The overview page."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
 @pytest.fixture(scope="module")
 def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server of which nobody has made anything yet; the tests below follow one another."""
+    """A new server; the tests below build on each other."""
     with running(tmp_path_factory.mktemp("overview") / "data", database, **NO_LIMITS) as server:
         make_users(server)
         yield server

@@ -1,4 +1,4 @@
-"""What is true of every page: headers, errors in words, files, and what the log says."""
+"""Every page: headers, errors in words, files, and the log."""
 
 import gzip
 import json
@@ -302,7 +302,7 @@ def test_pages_do_not_hold_up_each_other_or_the_calls(ada: Visitor) -> None:
         assert any(one.is_alive() for one in slow)
         for one in slow:
             one.join()
-    # All three threads were asleep; whoever came meanwhile waited.
+    # All three threads slept; requests waited meanwhile.
     assert ada.get("/odd").status_code == 200
 
 

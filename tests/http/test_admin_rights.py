@@ -1,4 +1,4 @@
-"""Who may see which page: all pages there are, for everybody who may come. New ones join by themselves."""
+"""Rights: every page, for every role and without a user. New pages are tested, too."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ NOT_FROM_HERE = "This form was not sent from here"
 
 
 class Address(NamedTuple):
-    """A page that there is."""
+    """A page of the site."""
 
     method: str
     path: str
@@ -44,7 +44,7 @@ def addresses() -> Iterator[Address]:
 
 
 ALL = sorted(addresses())
-NOBODY = "nobody"
+SIGNED_OUT = "signed out"
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 @pytest.fixture(scope="module")
 def visitors(server: RunningServer) -> Iterator[dict[str, Visitor]]:
-    """Nobody, and one of each role."""
-    made = {name: Visitor(server) for name in (NOBODY, *ROLES)}
+    """A browser for each role, and one without a user."""
+    made = {name: Visitor(server) for name in (SIGNED_OUT, *ROLES)}
     for name in ROLES:
         made[name].sign_in(name)
     yield made
@@ -70,17 +70,15 @@ def test_the_pages_are_found() -> None:
     assert {"/", "/sign-in", "/sign-out", "/setup", "/account", "/account/password"} <= paths
 
 
-@pytest.mark.parametrize("who", [NOBODY, *ROLES])
+@pytest.mark.parametrize("who", [SIGNED_OUT, *ROLES])
 @pytest.mark.parametrize("address", ALL, ids=str)
-def test_everybody_sees_what_they_may_and_nothing_else(
-    visitors: dict[str, Visitor], address: Address, who: str
-) -> None:
+def test_a_page_is_open_to_its_rights_alone(visitors: dict[str, Visitor], address: Address, who: str) -> None:
     visitor = visitors[who]
     # Without the form's token nothing is done, but rights are looked at before that.
     form = {"data": {"csrf_token": "wrong"}} if address.method == "POST" else {}
     answer = visitor.http.request(address.method, f"/admin{address.path}", **form)  # type: ignore[arg-type]
     is_allowed = address.needed == PUBLIC or (who in ROLES and may(ROLES[who], Right(address.needed)))
-    if not is_allowed and who == NOBODY:
+    if not is_allowed and who == SIGNED_OUT:
         assert answer.status_code == 303
         assert answer.headers["location"].startswith("/admin/sign-in")
     elif not is_allowed:
@@ -92,7 +90,7 @@ def test_everybody_sees_what_they_may_and_nothing_else(
         assert answer.status_code in (200, 303, 404) or address.path == "/setup"
         assert (
             not answer.headers.get("location", "").startswith("/admin/sign-in")
-            or who == NOBODY
+            or who == SIGNED_OUT
             or (address.path == "/setup")
         )
 

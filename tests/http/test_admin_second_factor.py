@@ -1,4 +1,4 @@
-"""Second factors in the pages: setting one up, signing in with it, being made to have one, losing it."""
+"""Second factors: setting one up, signing in with it, requiring one, losing it."""
 
 import itertools
 import re
@@ -54,7 +54,7 @@ def visitor(server: RunningServer) -> Iterator[Visitor]:
 
 
 class App:
-    """What shows codes; each once, whatever the time is."""
+    """An app that shows codes: each code once, independent of the time."""
 
     def __init__(self, secret: str) -> None:
         self._totp = pyotp.TOTP(secret)
@@ -67,7 +67,7 @@ class App:
 
 
 def set_up(visitor: Visitor) -> tuple[App, list[str]]:
-    """The app and the recovery codes of whoever is signed in, from now on."""
+    """Set up a second factor for the user who is signed in; returns the app and the recovery codes."""
     (secret,) = _SECRET.findall(visitor.get(PAGE).text)
     app = App(secret)
     answer = visitor.post(f"{PAGE}/enable", secret=secret, code=app.code())

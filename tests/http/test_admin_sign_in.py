@@ -1,4 +1,4 @@
-"""Who comes in, and how."""
+"""Signing in and out, sessions, and the first administrator."""
 
 import re
 from collections.abc import Iterator
@@ -139,7 +139,7 @@ def test_a_stranger_cannot_say_that_the_connection_is_encrypted(visitor: Visitor
 
 
 def test_a_token_from_before_is_worth_nothing_after_signing_in(visitor: Visitor) -> None:
-    planted = "a-token-that-somebody-else-knows"
+    planted = "a-token-that-another-person-knows"
     visitor.http.cookies.set("keywright", planted, domain="127.0.0.1", path="/admin")
     visitor.sign_in("ada")
     assert visitor.token != planted
@@ -305,7 +305,7 @@ def test_there_is_no_default_account(new: RunningServer) -> None:
 
 @pytest.fixture
 def new(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server that nobody has seen before."""
+    """A new server."""
     with running(tmp_path_factory.mktemp("new") / "data") as server:
         yield server
         assert_clean(server)

@@ -1,4 +1,4 @@
-"""What those can do who may not: strangers at the door, and who was put out while a form was under way."""
+"""Attacks without a session, and users who are signed out while their form arrives."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""The system on the pages: how it is, backups, the doctor."""
+"""The page about the system: its state, backups and the doctor."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def ada(server: RunningServer) -> Iterator[Visitor]:
 
 
 def events_of(visitor: Visitor, name: str) -> list[tuple[str, str]]:
-    """Who did it, and what is said of it."""
+    """The actors and details of the events of this name."""
     return visitor.server.sql("SELECT actor, details FROM events WHERE name = ? ORDER BY id", name)
 
 

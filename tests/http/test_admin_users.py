@@ -1,4 +1,4 @@
-"""Users on the pages: who may sign in, and what each may do."""
+"""The pages about users: roles, passwords and sessions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,7 +36,7 @@ def a_user(ada: Visitor, name: str) -> Iterator[tuple[int, Visitor]]:
 
 
 def last_event(ada: Visitor, name: str) -> tuple[str, str]:
-    """Who did it, and what is said of it."""
+    """The actor and the details of the last event of this name."""
     query = "SELECT actor, details FROM events WHERE name = ? ORDER BY id DESC LIMIT 1"
     ((actor, details),) = ada.server.sql(query, name)
     return actor, details
@@ -154,7 +154,7 @@ def test_whoever_does_it_to_themselves_stays_here(ada: Visitor) -> None:
 
 
 def test_one_s_own_password_is_changed_by_who_knows_the_old_one_only(ada: Visitor) -> None:
-    """Whoever finds an administrator's browser open must not have the account for good."""
+    """A person who finds an administrator's browser open must not be able to take over the account."""
     make_users(ada.server, "ulla")
     number = id_of(ada.server, "ulla")
     decide(ada.server, ChangeUser(**asked(user_id=number, role=Role.ADMINISTRATOR)))

@@ -1,4 +1,4 @@
-"""The pages about jobs: what was ordered, how far it is, the file that came of it."""
+"""The pages about jobs: order, progress and file."""
 
 import csv
 import io

@@ -9,7 +9,7 @@ from keywright.http.pages.attempts import SIGN_IN_LIMITS, Attempts, sources_of
 
 
 def count_allowed(attempts: Attempts, sources: Iterable[dict[str, str]]) -> int:
-    """How many of these wrong passwords are checked."""
+    """The number of these wrong passwords that are checked."""
     allowed = 0
     for one in sources:
         try:

@@ -23,7 +23,7 @@ def start(target: Callable[[], object]) -> threading.Thread:
 
 
 def time_to_acquire(lock: PageLock) -> float:
-    """How long a page waits for the lock."""
+    """The time for which a page waits for the lock."""
     started = monotonic()
     with lock.hold():
         return monotonic() - started

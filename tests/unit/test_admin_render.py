@@ -1,4 +1,4 @@
-"""What templates stand on: addresses, charts, and words for licenses and browsers."""
+"""The functions of templates: addresses, charts, and words for licenses and browsers."""
 
 from datetime import date, timedelta
 
@@ -18,7 +18,7 @@ STATICS = dict.fromkeys(("admin.css", "admin.js", "mark.svg"), "/x")
 
 
 def part(call: str, **context: object) -> str:
-    """What a macro of parts.html writes."""
+    """The HTML of a macro in parts.html."""
     name = call.partition("(")[0]
     source = f'{{% from "parts.html" import {name} with context %}}{{{{ {call} }}}}'
     return (

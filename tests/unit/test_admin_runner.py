@@ -35,7 +35,7 @@ async def a_runner(storage: Storage) -> AsyncIterator[Runner]:
 
 
 class Gate:
-    """What a page waits for."""
+    """Blocks a page until it is opened."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
