@@ -17,6 +17,7 @@ from benchmarks import (
     beside,
     capacity,
     contention,
+    lag,
     machine,
     pages,
     servers,
@@ -36,6 +37,7 @@ _PARTS = (
     *_ALWAYS,
     "doctor",
     "beside",
+    "lag",
     "pages",
     "visits",
     "sizes",
@@ -94,10 +96,7 @@ class _Bench:
             report.listing = process.measure_listing(self.filled(enough), _say)
         if "doctor" in parts:
             report.doctor = process.measure_doctor(self.filled(report.licenses), _say)
-        if "beside" in parts:
-            report.beside = beside.compare_pages(
-                self.filled(report.licenses), report.seconds, report.rounds, _say
-            )
+        self._measure_without_pages(report, parts)
         self._measure_large(report, parts)
         self._measure_program(report, parts)
         if "capacity" in parts and isinstance(self.database, Postgres):
@@ -106,6 +105,15 @@ class _Bench:
             )
         if "contention" in parts:
             report.contention = contention.measure(self.folder, self.database, _say)
+
+    def _measure_without_pages(self, report: Report, parts: frozenset[str]) -> None:
+        """Comparisons with a server that does nothing for the administration pages."""
+        if "beside" in parts:
+            report.beside = beside.compare_pages(
+                self.filled(report.licenses), report.seconds, report.rounds, _say
+            )
+        if "lag" in parts:
+            report.lag = lag.measure(self.filled(report.licenses), report.seconds, _say)
 
     def _measure_program(self, report: Report, parts: frozenset[str]) -> None:
         """What can be measured of another installed program, too."""

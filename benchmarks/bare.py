@@ -1,4 +1,4 @@
-"""Keywright without administration pages, and without what is done for them behind the calls."""
+"""Keywright without administration pages, and without the loops that work for them: projector and jobs."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,17 +8,20 @@ from keywright.http import app
 
 
 def leave_out_pages() -> None:
-    """Nothing answers below /admin; nothing follows the events, and nobody works on jobs."""
+    """Serve nothing below /admin, project no events, and run no jobs."""
 
     @asynccontextmanager
     async def nothing(*_: object, **__: object) -> AsyncIterator[None]:
         yield
 
-    replaced = ("_admin_pages", "looked_after", "working_on_jobs")
-    for name in replaced:
+    async def nothing_projected(_: object) -> None:
+        return
+
+    replaced = {"_admin_pages": nothing, "running_jobs": nothing, "project_events": nothing_projected}
+    for name, replacement in replaced.items():
         if not hasattr(app, name):
-            raise RuntimeError(f"there is no {name} any more")
-        setattr(app, name, nothing)
+            raise RuntimeError(f"keywright.http.app has no {name} to replace")
+        setattr(app, name, replacement)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from benchmarks.attacks import Attacks
 from benchmarks.beside import Beside
 from benchmarks.capacity import ACTIVATIONS, VALIDATIONS, Capacity
 from benchmarks.contention import Contention
+from benchmarks.lag import ProjectorLag
 from benchmarks.machine import Machine
 from benchmarks.pages import Pages
 from benchmarks.processes import Doctor, Listing, StartUp
@@ -36,6 +37,7 @@ class Report(msgspec.Struct):
     doctor: Doctor | None = None
     beside: list[Beside] = []
     against: list[Beside] = []
+    lag: ProjectorLag | None = None
     pages: Pages | None = None
     visits: Visits | None = None
     sizes: Sizes | None = None
@@ -141,7 +143,7 @@ def _meanwhile(found: Visits) -> Table:
 
 def _figures(report: Report) -> Table:
     table = Table(show_header=False)
-    rows = [*_memory(report), *_times(report), *_doctor(report.doctor), *_sizes(report.sizes)]
+    rows = [*_memory(report), *_times(report), *_doctor(report.doctor), *_sizes(report.sizes), *_lag(report)]
     for name, figure in [*rows, *_beside([*report.beside, *report.against])]:
         table.add_row(name, figure)
     table.add_section()
@@ -184,6 +186,23 @@ def _doctor(doctor: Doctor | None) -> list[tuple[str, str]]:
         (f"its findings among them and {doctor.activations:,} activations", f"{doctor.findings:,}"),
         ("its peak memory", _mebibytes(doctor.peak_mib)),
     ]
+
+
+def _lag(report: Report) -> list[tuple[str, str]]:
+    if report.lag is None:
+        return []
+    rows = [
+        (f"events not projected after {report.lag.seconds} s", f"{report.lag.behind:,}"),
+        ("projected after another", f"{report.lag.catch_up_seconds:.1f} s"),
+    ]
+    for name, side in (("with", report.lag.with_projector), ("without", report.lag.without)):
+        rate = f"{side.events_per_second:.0f} activations/s, {side.validations_per_second:.0f} validations/s"
+        rows += [
+            (f"{name} a projector", f"{rate}, load {side.load:.2f}"),
+            ("validate", f"p50 {side.p50_ms:.1f} ms, p99 {side.p99_ms:.1f} ms"),
+            ("activate", f"p99 {side.activation_p99_ms:.1f} ms"),
+        ]
+    return rows
 
 
 def _beside(found: list[Beside]) -> list[tuple[str, str]]:

@@ -1,5 +1,6 @@
 -- The requests that wrk sends; its arguments after "--" are: the case, how many licenses there are,
--- a seed, and what the case needs besides (see wrk.py).
+-- a seed, and what the case needs besides (see wrk.py). PAUSE_MS in the environment is the mean pause of a
+-- connection between an answer and the next request.
 
 local LICENSES = "/wp-json/lmfwc/v2/licenses"
 local AGENTS = {
@@ -10,6 +11,7 @@ local AGENTS = {
 }
 local LABELS = { "Office%20laptop", "Build%20server%202", "Anna%27s%20desktop", "Studio%20left" }
 
+local pause = tonumber(os.getenv("PAUSE_MS") or 0)
 local licenses, head = 0, {}
 local requests = {}
 local next_request
@@ -100,6 +102,10 @@ function request()
     return get("/validate/" .. random_key())
   end
   return next_request()
+end
+
+if pause > 0 then
+  function delay() return math.random(0, 2 * pause) end
 end
 
 function done(summary, latency)

@@ -2,6 +2,7 @@
 
 import base64
 import itertools
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -43,21 +44,35 @@ def require() -> None:
         )
 
 
-def drive(server: Server, filled: Filled, case: str, connections: int, seconds: int) -> Load:
-    """Warm the case up shortly, then measure it."""
-    _run(server, filled, case, connections, _WARM_UP, is_warm_up=True)
-    return _run(server, filled, case, connections, seconds, is_warm_up=False)
+def drive(
+    server: Server, filled: Filled, case: str, connections: int, seconds: int, *, pause_ms: int = 0
+) -> Load:
+    """Warm the case up shortly, then measure it. Each connection pauses for about ``pause_ms`` after an
+    answer.
+    """
+    _run(server, filled, case, connections, _WARM_UP, is_warm_up=True, pause_ms=pause_ms)
+    return _run(server, filled, case, connections, seconds, is_warm_up=False, pause_ms=pause_ms)
 
 
 def _run(
-    server: Server, filled: Filled, case: str, connections: int, seconds: int, *, is_warm_up: bool
+    server: Server,
+    filled: Filled,
+    case: str,
+    connections: int,
+    seconds: int,
+    *,
+    is_warm_up: bool,
+    pause_ms: int = 0,
 ) -> Load:
     seed = next(_seeds)
     given = [case, filled.licenses, seed, *_arguments(filled, case, connections, seed, is_warm_up=is_warm_up)]
     command = ["wrk", "--threads=1", f"--connections={connections}", f"--duration={seconds}s"]
     command += ["--timeout=10s", f"--script={_SCRIPT}", server.url, "--", *map(str, given)]
     before = server.processor_seconds()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, check=False)
+    environment = {**os.environ, "PAUSE_MS": str(pause_ms)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=seconds + 60, check=False, env=environment
+    )
     after = server.processor_seconds()
     figures = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("figures ")]
     if done.returncode or not figures:

@@ -1,31 +1,24 @@
-"""Update the search terms from new events, in small steps and while no call waits."""
+"""Update the search terms from new events, in small steps that take a fixed part of the time."""
 
 import asyncio
 import logging
-from time import monotonic, process_time
+from time import monotonic
 
 from keywright.background.loops import ORIGIN, read_clock
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, StoreUnavailable, Unavailable
 from keywright.engine.desk import Desk
 from keywright.search.commands import ProjectEvents
-from keywright.search.projector import Projected
+from keywright.search.projector import MAX_EVENTS, Projected
 
-#: The most events in a step: with a million licenses, changes wait about 15 ms for it.
-_MAX_EVENTS = 100
-#: The time between two steps when everything is up to date, in seconds.
+#: The largest part of the time that steps may take.
+_SHARE = 0.1
+#: How long a step should take, in seconds: changes that arrive meanwhile wait for it.
+_STEP_SECONDS = 0.02
+#: The least limit of events in a step, however slow it is: a small step is mostly its commit.
+_MIN_EVENTS = 100
+#: The shortest pause when everything is up to date, in seconds.
 _INTERVAL = 1.0
-#: A step waits until no call waits at the desk, but not longer than the second of these, in seconds; the
-#: first is the time between two checks.
-_CHECK_INTERVAL, _MAX_DELAY = 0.05, 5.0
-#: While much is left to do, the pause after a step is as long as the step on an idle server, and
-#: 1 + 5,000 × load² times as long on a busy one: 3 times at a load of 0.02, 51 times at 0.1.
-_LOAD_FACTOR = 5000.0
-#: The least and the largest part of the time that steps may take. The second counts where steps are so slow
-#: that a pause of ``_MAX_DELAY`` would leave them more.
-_MIN_SHARE, _MAX_SHARE = 0.01, 0.1
-#: The time over which the load is averaged, in seconds.
-_LOAD_WINDOW = 0.5
 #: The pause after the first fault, and the longest one, in seconds.
 _FIRST_PAUSE, _MAX_PAUSE = 1.0, 30.0
 
@@ -34,53 +27,58 @@ log = logging.getLogger(__name__)
 
 async def project_events(desk: Desk) -> None:
     """Take one step after the other, until this is cancelled."""
-    load, faults, pause = _Load(), _Faults(), _INTERVAL
+    limit, pause, faults = _MIN_EVENTS, _INTERVAL, _Faults()
     while True:
-        load.start()
         await asyncio.sleep(pause)
-        await _wait_for_quiet(desk)
-        load.stop()
-        started = monotonic()
+        step = ProjectEvents(context=Context(read_clock(), ORIGIN), limit=limit)
+        call = _TimedCall()
         try:
-            step = await desk.execute(ProjectEvents(context=Context(read_clock(), ORIGIN), limit=_MAX_EVENTS))
+            projected = await desk.execute(step, call)
         except KeywrightError as fault:
             pause = faults.pause_after(fault)
         else:
             faults.reset()
-            pause = _pause_after(step, monotonic() - started, load.average)
+            seconds = call.seconds()
+            limit, pause = _next_limit(limit, projected, seconds), _pause_after(projected, seconds)
 
 
-async def _wait_for_quiet(desk: Desk) -> None:
-    """Return when no call waits at the desk, or after ``_MAX_DELAY``."""
-    end = monotonic() + _MAX_DELAY
-    while desk.waiting and monotonic() < end:
-        await asyncio.sleep(_CHECK_INTERVAL)
+class _TimedCall:
+    """Measures a call from when the desk begins to decide it; the time in the queue does not count."""
 
-
-def _pause_after(step: Projected, seconds: float, load: float) -> float:
-    """The pause after a step that took ``seconds``, in seconds."""
-    if not step.rows or step.lag.is_complete:
-        return _INTERVAL
-    pause = seconds * min(1 + _LOAD_FACTOR * load**2, 1 / _MIN_SHARE)
-    return min(pause, max(_MAX_DELAY, seconds / _MAX_SHARE))
-
-
-class _Load:
-    """The part of the time in which the process is busy, measured between steps."""
+    is_gone = False
 
     def __init__(self) -> None:
-        self.average = 0.0
-        self._started = (0.0, 0.0)
+        self._started = monotonic()
 
-    def start(self) -> None:
-        """Start to measure: the step is over."""
-        self._started = (monotonic(), process_time())
+    @property
+    def is_begun(self) -> bool:
+        """Whether the desk has begun; setting it starts the clock."""
+        return True
 
-    def stop(self) -> None:
-        """Stop measuring: the next step begins."""
-        seconds = max(monotonic() - self._started[0], 1e-6)
-        measured = (process_time() - self._started[1]) / seconds
-        self.average += (measured - self.average) * min(1.0, seconds / _LOAD_WINDOW)
+    @is_begun.setter
+    def is_begun(self, _: bool) -> None:
+        self._started = monotonic()
+
+    def seconds(self) -> float:
+        """The time since the desk began, in seconds."""
+        return monotonic() - self._started
+
+
+def _next_limit(limit: int, projected: Projected, seconds: float) -> int:
+    """The most events in the next step, after one with ``limit`` that took ``seconds``."""
+    if projected.rows < limit and seconds <= _STEP_SECONDS:
+        # It was quick because it found little.
+        return limit
+    # At most twice as many: one quick step may be an exception.
+    wanted = int(min(projected.rows, limit) * min(_STEP_SECONDS / seconds, 2.0))
+    return min(max(wanted, _MIN_EVENTS), MAX_EVENTS)
+
+
+def _pause_after(projected: Projected, seconds: float) -> float:
+    """The pause after a step that took ``seconds``, in seconds."""
+    pause = seconds / _SHARE - seconds
+    has_more = projected.rows and not projected.lag.is_complete
+    return pause if has_more else max(pause, _INTERVAL)
 
 
 class _Faults:
