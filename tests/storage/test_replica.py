@@ -1,8 +1,8 @@
 """Questions answered by a real standby of a real server: never with the past."""
 
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 
 import psycopg
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from keywright.core.errors import ConfigurationError, StoreUnavailable
 from keywright.db import open_storage
 from keywright.db.postgres import PostgresStorage
+from keywright.db.replica import MAX_BEHIND, MIN_PAUSE
 from keywright.engine.executor import Executor
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.registry import open_executor
@@ -73,6 +74,24 @@ class Replicated:
             ).fetchone()
         return 0 if row is None else int(row[0])
 
+    def last_check(self) -> object:
+        """The moment at which the standby was last asked whether it has everything."""
+        with psycopg.connect(self.standby.url("postgres"), autocommit=True) as connection:
+            query = "SELECT max(query_start) FROM pg_stat_activity WHERE datname = %s"
+            return connection.execute(query, [self.name]).fetchone()
+
+    def close(self) -> None:
+        for storage in self.storages:
+            storage.close()
+
+    @contextmanager
+    def replay_paused(self) -> Iterator[None]:
+        self.pause_replay()
+        try:
+            yield
+        finally:
+            self.resume_replay()
+
     def pause_replay(self) -> None:
         with psycopg.connect(self.standby.url("postgres"), autocommit=True) as connection:
             connection.execute("SELECT pg_wal_replay_pause()")
@@ -90,10 +109,8 @@ class Replicated:
 
 @pytest.fixture
 def replicated(primary: PostgresServer, standby: PostgresServer) -> Iterator[Replicated]:
-    made = Replicated(primary, standby)
-    yield made
-    for storage in made.storages:
-        storage.close()
+    with closing(Replicated(primary, standby)) as made:
+        yield made
 
 
 def taken(executor: Executor) -> int:
@@ -137,49 +154,68 @@ def test_the_standby_answers_another_object_on_the_same_database_too(replicated:
 def test_a_standby_that_is_behind_is_passed_over(replicated: Replicated) -> None:
     replicated.one.execute([create("A"), activate("A")])
     assert taken(replicated.other) == 1
-    replicated.pause_replay()
-    try:
+    with replicated.replay_paused():
         for number in range(2, 6):
             replicated.one.execute([activate("A")])
             assert taken(replicated.one) == taken(replicated.other) == number
-    finally:
-        replicated.resume_replay()
 
 
-def test_a_standby_that_is_far_behind_is_left_alone_for_a_while(
+def count_checks(replicated: Replicated, numbers: Iterable[int]) -> int:
+    """Activate until so many places are taken and validate after each; count the checks of the standby."""
+    checks = {replicated.last_check()}
+    for number in numbers:
+        replicated.one.execute([activate("A")])
+        assert taken(replicated.other) == number
+        checks.add(replicated.last_check())
+    return len(checks) - 1
+
+
+def test_a_standby_that_is_far_behind_is_set_aside_at_once(
     primary: PostgresServer, standby: PostgresServer
 ) -> None:
-    replicated = Replicated(primary, standby, lag_limit=0)
-    replicated.one.execute([create("A")])
-    replicated.pause_replay()
-    try:
-        replicated.one.execute([activate("A")])
-        assert taken(replicated.other) == 1
-        began = time.monotonic()
-        assert [taken(replicated.other) for _ in range(20)] == [1] * 20
-        # Every look at it would take some milliseconds.
-        assert time.monotonic() - began < 5
-        replica = replicated.storages[1]._replica
-        assert replica is not None
-        assert replica._not_before > began
-    finally:
-        replicated.resume_replay()
-        for storage in replicated.storages:
-            storage.close()
+    with closing(Replicated(primary, standby, lag_limit=0)) as replicated:
+        replicated.one.execute([create("A")])
+        with replicated.replay_paused():
+            started = time.monotonic()
+            checks = count_checks(replicated, range(1, 21))
+            assert checks <= 1 + (time.monotonic() - started) / MIN_PAUSE
+
+
+def test_a_standby_that_is_steadily_behind_is_set_aside_and_comes_back_when_it_has_caught_up(
+    primary: PostgresServer, standby: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(Replicated(primary, standby, lag_limit=600_000)) as replicated:
+        replicated.one.execute([create("A")])
+        with replicated.replay_paused():
+            # A control: until then, each question asks the standby in vain.
+            numbers = range(1, MAX_BEHIND + 1)
+            assert count_checks(replicated, numbers) == MAX_BEHIND
+            started = time.monotonic()
+            checks = count_checks(replicated, range(MAX_BEHIND + 1, MAX_BEHIND + 21))
+            # After each pause, one question tries it.
+            assert checks <= 1 + (time.monotonic() - started) / MIN_PAUSE
+            assert [one for one in caplog.messages if "replica" in one] == [
+                "the replica is behind; the primary answers until it can be used"
+            ]
+
+        def is_asked() -> bool:
+            assert taken(replicated.other) == MAX_BEHIND + 20
+            return replicated.asked_at_standby() > 0
+
+        wait_until(is_asked, "an answer from the standby")
+        assert caplog.messages.count("the replica answers questions again") == 1
 
 
 def test_without_the_standby_the_primary_answers(primary: PostgresServer) -> None:
     gone = PostgresServer(standby_of=primary, **FAST)
     try:
         gone.start()
-        replicated = Replicated(primary, gone)
-        replicated.one.execute([create("A"), activate("A")])
-        assert taken(replicated.other) == 1
-        gone.kill()
-        assert taken(replicated.other) == 1
-        assert taken(replicated.one) == 1
-        for storage in replicated.storages:
-            storage.close()
+        with closing(Replicated(primary, gone)) as replicated:
+            replicated.one.execute([create("A"), activate("A")])
+            assert taken(replicated.other) == 1
+            gone.kill()
+            assert taken(replicated.other) == 1
+            assert taken(replicated.one) == 1
     finally:
         gone.remove()
 

@@ -60,7 +60,7 @@ class PostgresStorage:
             if replica is None:
                 raise
             # The retry asks the primary.
-            replica.pause()
+            replica.set_aside()
             raise StoreConflict(str(fault)) from fault
 
     @contextmanager

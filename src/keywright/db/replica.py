@@ -3,9 +3,11 @@
 Before a replica answers, it must have replayed everything that was durable on the primary when the query
 came: the answer shows every change that was acknowledged to any caller before. The primary is asked for its
 position once for each batch, which costs it next to nothing. When a replica does not get that far in a few
-milliseconds, the primary answers; one that is far behind is not used for a while.
+milliseconds, the primary answers. One that is far behind, or behind again and again, is set aside for some
+seconds, so that questions do not wait for it in vain.
 """
 
+import logging
 import time
 from typing import Any
 
@@ -30,32 +32,73 @@ _PROGRESS = text(
 #: How often a replica is checked for a batch, and the time between two checks, in seconds.
 _MAX_CHECKS = 4
 _CHECK_INTERVAL = 0.001
-#: A replica that cannot be used is not used for that long, in seconds; each time, twice as long.
-_MIN_PAUSE = 1.0
-_MAX_PAUSE = 30.0
+#: A replica that was behind this often in a row is set aside.
+MAX_BEHIND = 5
+#: How long it is set aside, in seconds: each time twice as long as before.
+MIN_PAUSE, MAX_PAUSE = 1.0, 30.0
 #: How long an answer of a replica may take, in seconds.
 _TIMEOUT = 2.0
+
+log = logging.getLogger(__name__)
+
+
+class Availability:
+    """Whether a replica is asked. One that is set aside is tried again with one question after a pause.
+    ``now`` is the monotonic clock in seconds.
+    """
+
+    def __init__(self, *, log_level: int = logging.WARNING) -> None:
+        self._log_level = log_level
+        self._is_aside = False
+        self._not_before = 0.0
+        self._pause = MIN_PAUSE
+        self._times_behind = 0
+
+    def may_ask(self, now: float) -> bool:
+        """Whether to ask the replica for the next question."""
+        return not self._is_aside or now >= self._not_before
+
+    def note_answer(self) -> None:
+        """The replica has everything."""
+        if self._is_aside:
+            log.log(self._log_level, "the replica answers questions again")
+        self._is_aside, self._pause, self._times_behind = False, MIN_PAUSE, 0
+
+    def note_behind(self, now: float, *, is_far: bool) -> None:
+        """The replica is behind; ``is_far`` when by more than the limit."""
+        self._times_behind += 1
+        if self._is_aside or is_far or self._times_behind >= MAX_BEHIND:
+            self._set_aside(now, "is behind")
+
+    def note_failure(self, now: float) -> None:
+        """The replica cannot be used."""
+        self._set_aside(now, "does not answer")
+
+    def _set_aside(self, now: float, reason: str) -> None:
+        if not self._is_aside:
+            log.log(self._log_level, "the replica %s; the primary answers until it can be used", reason)
+        self._is_aside, self._not_before = True, now + self._pause
+        self._pause = min(2 * self._pause, MAX_PAUSE)
 
 
 class Replica:
     """One of the servers that the URL names; libpq chooses."""
 
-    def __init__(self, url: str, *, lag_limit: int) -> None:
+    def __init__(self, url: str, *, lag_limit: int, availability: Availability | None = None) -> None:
         """``lag_limit`` is in milliseconds. Raises ``ConfigurationError`` for a URL that cannot be used."""
         self._url = url
         self._lag_limit = lag_limit
+        self._availability = availability or Availability()
         options: dict[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         self._snapshots = Session(url, timeout=_TIMEOUT, **options)
         self._statements = Session(url, timeout=_TIMEOUT, isolation_level="AUTOCOMMIT")
-        self._pause = _MIN_PAUSE
-        self._not_before = 0.0
 
     def session(self, primary: Session, *, is_single: bool) -> Session | None:
         """Return a session on the replica, or None when it has not replayed up to the primary's position.
 
         Raises the errors of a query on the primary.
         """
-        if time.monotonic() < self._not_before:
+        if not self._availability.may_ask(time.monotonic()):
             return None
         with primary.transaction() as connection:
             position, timeline = connection.execute(_POSITION).one()
@@ -64,21 +107,22 @@ class Replica:
         try:
             has_replayed = self._has_replayed(session, {"position": position, "timeline": timeline})
         except Unavailable:
-            self.pause()
+            self.set_aside()
             return None
         if not has_replayed:
             return None
-        self._pause = _MIN_PAUSE
+        self._availability.note_answer()
         return session
 
-    def pause(self) -> None:
-        """Do not use the replica for a while."""
-        self._not_before = time.monotonic() + self._pause
-        self._pause = min(2 * self._pause, _MAX_PAUSE)
+    def set_aside(self) -> None:
+        """Do not use the replica for a while: it failed."""
+        self._availability.note_failure(time.monotonic())
 
     def clone(self) -> "Replica":
         """Return another object on the same replica, with its own connections, for another thread."""
-        return Replica(self._url, lag_limit=self._lag_limit)
+        # libpq may choose another server for it, which is judged by itself; the log is about the first one.
+        quiet = Availability(log_level=logging.DEBUG)
+        return Replica(self._url, lag_limit=self._lag_limit, availability=quiet)
 
     def interrupt(self) -> None:
         """Break the connections, from another thread."""
@@ -100,6 +144,6 @@ class Replica:
                 has_replayed, lag = connection.execute(_PROGRESS, position).one()
             if has_replayed:
                 return True
-        if lag is None or lag > self._lag_limit:
-            self.pause()
+        is_far = lag is None or lag > self._lag_limit
+        self._availability.note_behind(time.monotonic(), is_far=is_far)
         return False
