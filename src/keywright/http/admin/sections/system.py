@@ -20,8 +20,6 @@ from keywright.core.command import Context, Origin
 from keywright.core.errors import KeywrightError, NoSuchAddress
 from keywright.db import ReadTransaction, database_path, without_password
 from keywright.events.commands import RecordEvent
-from keywright.http.admin.backups import Backups, media_type_of, read_chunks, require_readable
-from keywright.http.admin.tasks import OnEnd, State, Task, TaskRunner
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.runner import Runner
@@ -29,6 +27,8 @@ from keywright.http.pages.site import Site
 from keywright.identity.rights import Right
 from keywright.identity.sessions import SESSION_IDLE, SESSION_LONGEST
 from keywright.maintenance import measuring
+from keywright.maintenance.backup.folder import Backups, media_type_of, read_chunks, require_readable
+from keywright.maintenance.tasks import OnEnd, State, Task, TaskRunner
 from keywright.search import projector
 
 _BACKUP, _EXAMINATION = "backup", "examination"

@@ -7,7 +7,7 @@ from queue import Queue
 
 import pytest
 
-from keywright.http.admin.tasks import State, Task, TaskRunner
+from keywright.maintenance.tasks import State, Task, TaskRunner
 
 _TIMEOUT = 60
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from keywright.core.errors import NoSuchAddress
-from keywright.http.admin.backups import Backups, read_chunks
+from keywright.maintenance.backup.folder import Backups, read_chunks
 from tests.makers import NOW
 
 
