@@ -1,10 +1,12 @@
 """Backups are the files with their names in the folder of backups, and no others."""
 
 import os
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 
 import pytest
 
+from keywright.background.daily_backup import find_due_time
 from keywright.core.errors import NoSuchAddress
 from keywright.maintenance.backup.folder import Backups, read_chunks
 from tests.makers import NOW
@@ -27,6 +29,23 @@ def test_backups_are_the_files_of_their_names(tmp_path: Path) -> None:
     assert backups.size_in_progress() == 5
     assert backups.find(path.name) == path
     assert [len(one) for one in read_chunks(path)] == [1 << 20, 1 << 20, 3_000_000 - (2 << 20)]
+
+
+def test_of_daily_backups_the_newest_are_kept_and_of_others_all(tmp_path: Path) -> None:
+    backups = Backups(tmp_path)
+    daily = [backups.path_of_daily(NOW - timedelta(days=age)) for age in range(4)]
+    for path in (*daily, backups.prepare(NOW), tmp_path / "a-daily.tar"):
+        path.write_bytes(b"")
+    assert len(backups.all()) == 5
+    assert backups.find(daily[3].name) == daily[3]
+    assert backups.find_expired(2) == [daily[3], daily[2]]
+    assert backups.find_expired(4) == []
+
+
+@pytest.mark.parametrize(("now", "day"), [("03:29:59", 14), ("03:30:00", 15), ("23:59:59", 15)])
+def test_a_daily_backup_is_due_from_its_time_on(now: str, day: int) -> None:
+    at = datetime.combine(NOW.date(), time.fromisoformat(now), UTC)
+    assert find_due_time(at, time(3, 30)) == datetime(2026, 1, day, 3, 30, tzinfo=UTC)
 
 
 def test_copies_of_the_database_are_the_files_of_their_names(tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ BAD_VALUES = {
     "bad_request_limit": "1.5",
     "license_change_limit": "-120",
     "address_change_limit": "none",
+    "backup_daily_at": "24:00",
+    "backup_keep": "0",
     "log_level": "loud",
     "log_format": "xml",
 }

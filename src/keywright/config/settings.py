@@ -16,6 +16,7 @@ from keywright.config.values import (
     parse_networks,
     parse_origins,
     parse_path,
+    parse_time_of_day,
     parse_url,
     parse_web_address,
     trim,
@@ -318,6 +319,21 @@ class Settings(BaseSettings):
         ),
         json_schema_extra={"allowed": "an integer from 0 to 36500"},
         le=36_500,
+    )
+    backup_daily_at: Annotated[str | None, BeforeValidator(parse_time_of_day)] = Field(
+        default=None,
+        description=(
+            "The time of day, in UTC, at which the server makes a backup in the folder backups in data_dir. "
+            "Default: it makes none by itself."
+        ),
+        json_schema_extra={"allowed": "a time such as 03:30"},
+    )
+    backup_keep: Whole = Field(
+        default=14,
+        description="The number of daily backups that are kept; older ones are deleted.",
+        json_schema_extra={"allowed": "an integer from 1 to 1000"},
+        ge=1,
+        le=1000,
     )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(lower)] = Field(
         default="info",

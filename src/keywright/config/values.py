@@ -105,5 +105,14 @@ def parse_address(value: object) -> str | None:
     return text
 
 
+def parse_time_of_day(value: object) -> str | None:
+    """Parse ``HH:MM``, or None."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", value.strip(), re.ASCII):
+        raise ValueError
+    return value.strip()
+
+
 Whole = Annotated[int, BeforeValidator(parse_whole)]
 UrlPath = Annotated[str, BeforeValidator(parse_url_path)]

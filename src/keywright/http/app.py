@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from keywright.background.clean_up import clean_up
 from keywright.background.counters import save_counters
+from keywright.background.daily_backup import back_up_daily
 from keywright.background.job_runner import JobRunner, running_jobs
 from keywright.background.loops import running
 from keywright.background.projector import project_events
@@ -44,6 +45,7 @@ def create_app(settings: Settings, storage: Storage, admin_address: Address | No
                 running(clean_up(desk, settings.keep_events_days)),
                 running(save_counters(desk, edge.tallies)),
                 running(project_events(desk)),
+                running(back_up_daily(desk, settings)),
                 running_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days) as jobs,
                 _admin_pages(settings, storage, desk, edge, jobs) as admin,
             ):

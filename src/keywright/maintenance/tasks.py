@@ -7,6 +7,7 @@ it; a lock shows whether a process still runs the task.
 import logging
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -20,6 +21,8 @@ import msgspec
 from filelock import FileLock, Timeout
 from msgspec.structs import replace
 
+#: The command `keywright`, wherever it is installed.
+PROGRAM = (sys.executable, "-c", "from keywright.cli import main; main()")
 #: How many lines of output are kept, and how many characters of each line.
 _MAX_LINES, _MAX_LINE_LENGTH = 100, 500
 #: How much of the error output is kept, in bytes.

@@ -1,5 +1,5 @@
-"""Backups that were started from the pages: files in a folder, each a whole installation without its secret.
-And copies of an SQLite database that were made before a migration.
+"""Backups that were started from the pages or are made daily: files in a folder, each a whole installation
+without its secret. And copies of an SQLite database that were made before a migration.
 """
 
 import os
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from keywright.core.errors import NoSuchAddress
 
-_NAME = re.compile(r"keywright-(?P<day>\d{8})-(?P<time>\d{6})\.tar", re.ASCII)
+_NAME = re.compile(r"keywright-(?P<day>\d{8})-(?P<time>\d{6})(?P<daily>-daily)?\.tar", re.ASCII)
 #: The rest of the name of a copy, see ``storage.migrate``.
 _OF_COPY = r"-schema-(?P<schema>\w+)-(?P<day>\d{8})T(?P<time>\d{6})Z"
 #: The files of a backup in progress; a complete one has its final name.
@@ -45,6 +45,17 @@ class Backups:
         """The path for a new backup; makes the folder. Raises ``OSError``."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.folder / f"keywright-{now:%Y%m%d-%H%M%S}.tar"
+
+    def path_of_daily(self, due_at: datetime) -> Path:
+        """The path of the daily backup that is due at this time."""
+        return self.folder / f"keywright-{due_at:%Y%m%d-%H%M%S}-daily.tar"
+
+    def find_expired(self, keep: int) -> list[Path]:
+        """All daily backups but the newest ``keep``."""
+        daily = [
+            path for path in self.folder.glob("*") if (found := _NAME.fullmatch(path.name)) and found["daily"]
+        ]
+        return sorted(daily)[:-keep]
 
     def all(self) -> list[Backup]:
         """Every backup, the newest first."""

@@ -4,7 +4,6 @@ import logging
 import platform
 import shlex
 import shutil
-import sys
 from collections import deque
 from datetime import UTC, datetime
 from functools import partial
@@ -28,11 +27,10 @@ from keywright.identity.rights import Right
 from keywright.identity.sessions import SESSION_IDLE, SESSION_LONGEST
 from keywright.maintenance import measuring
 from keywright.maintenance.backup.folder import Backups, media_type_of, read_chunks, require_readable
-from keywright.maintenance.tasks import OnEnd, State, Task, TaskRunner
+from keywright.maintenance.tasks import PROGRAM, OnEnd, State, Task, TaskRunner
 from keywright.search import projector
 
 _BACKUP, _EXAMINATION = "backup", "examination"
-_PROGRAM = (sys.executable, "-c", "from keywright.cli import main; main()")
 #: The rate of calls is measured over this many seconds, if the page was shown before.
 _RATE_PERIOD = 60.0
 _BUSY = "A backup or an examination is running already. Wait until it ends, then try again."
@@ -151,7 +149,7 @@ class System(Section):
     ) -> Response:
         environment = child_environment(self.site.settings)
         try:
-            is_started = self._tasks().start(kind, (*_PROGRAM, *arguments), environment, on_end)
+            is_started = self._tasks().start(kind, (*PROGRAM, *arguments), environment, on_end)
         except OSError as problem:
             return _refuse(request, "This cannot be done", problem)
         if not is_started:
