@@ -13,6 +13,7 @@ import typer.main
 
 from keywright.cli.program import app
 from keywright.config import Settings
+from keywright.config.sources import describe_values
 from keywright.core.errors import V2
 from keywright.http.v2 import messages, routes
 
@@ -89,9 +90,8 @@ def settings() -> str:
     """Build the page about the settings."""
     rows = [
         f"| `{name}` | `KEYWRIGHT_{name.upper()}` | {_default(field)} | {_prose(field.description or '')} "
-        f"Must be {field.json_schema_extra['allowed']}. |"
+        f"Must be {describe_values(name)}. |"
         for name, field in Settings.model_fields.items()
-        if isinstance(field.json_schema_extra, dict)
     ]
     parts = [
         "# Settings",

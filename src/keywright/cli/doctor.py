@@ -8,6 +8,7 @@ import typer
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, command, with_installation
+from keywright.core.parsing import format_count
 
 if TYPE_CHECKING:
     from keywright.maintenance.doctor import Examined, Finding
@@ -61,8 +62,8 @@ def doctor(
         output.print_json(_json(findings, examined, warnings, is_well=is_well))
     else:
         verdict = "everything is as it has to be" if is_well else "something is wrong, see above"
-        licenses = output.format_count(examined.licenses, "license")
-        looked_at = f"{licenses} and {output.format_count(examined.activations, 'activation')}"
+        licenses = format_count(examined.licenses, "license")
+        looked_at = f"{licenses} and {format_count(examined.activations, 'activation')}"
         output.print_line(f"Looked at {looked_at} in {monotonic() - began:.1f} s: {verdict}.")
     if not is_well:
         raise typer.Exit(1)

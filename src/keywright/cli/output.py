@@ -38,11 +38,6 @@ def print_json_array(values: Iterable[object]) -> None:
     print("[]" if separator == "[\n" else "\n]")
 
 
-def format_count(number: int, noun: str) -> str:
-    """``1 license``, ``2,000 licenses``."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
 def license_json(license: License) -> Json:
     """A license's own fields, as the interface writes them."""
     return _data(wire.license_alone(LicenseRecord(license)))

@@ -11,6 +11,7 @@ from keywright.cli import output
 from keywright.cli.installation import InstallationOptions
 from keywright.cli.options import command, with_options
 from keywright.core.errors import ConfigurationError, StoreError
+from keywright.core.parsing import format_count
 
 if TYPE_CHECKING:
     from keywright.config import Settings
@@ -83,7 +84,7 @@ def _reseal(settings: "Settings") -> None:
                 "needed. Run `keywright doctor`, repair or delete the licenses it names, and try again."
             )
         finish(storage, key_ring)
-    values = output.format_count(resealed.changed, "value")
+    values = format_count(resealed.changed, "value")
     output.print_line(f"{values} of {resealed.read:,} resealed in {monotonic() - began:.1f} s.")
 
 

@@ -154,17 +154,23 @@ def copy(
 
     Stop the server first: what changes afterwards is not in the copy.
     """
-    from keywright.config import has_database, open_copy, open_installation, without_password
+    from keywright.config import has_database, load_key_ring, open_installation, without_password
+    from keywright.db import open_storage
     from keywright.maintenance.copy import copy as copy_database
 
     settings = options.read_settings()
     if not has_database(settings):
         raise ConfigurationError(f"there is nothing to copy in {describe_database(settings)}.")
     copied: list[tuple[str, object]] = []
-    with closing(open_installation(settings)) as source, closing(open_copy(settings, to)) as target:
-        copy_database(
-            source, target, lambda table, rows: copied.append((table.replace("_", " "), f"{rows:,}"))
-        )
+
+    def progress(table: str, rows: int) -> None:
+        copied.append((table.replace("_", " "), f"{rows:,}"))
+
+    with (
+        closing(open_installation(settings)) as source,
+        closing(open_storage(to, load_key_ring(settings))) as target,
+    ):
+        copy_database(source, target, progress)
     output.print_fields(copied)
     output.print_line(f"\nEverything is copied to {without_password(to)}.")
     output.print_line("From now on, start with that as database_url, and with the same secret.")

@@ -9,7 +9,6 @@ from keywright.config.installation import (
     load_key_ring,
     load_secret,
     make_data_dir,
-    open_copy,
     open_installation,
 )
 from keywright.config.risks import risks
@@ -37,7 +36,6 @@ __all__ = [
     "load_key_ring",
     "load_secret",
     "make_data_dir",
-    "open_copy",
     "open_installation",
     "path_of_retired_secret",
     "read_settings",

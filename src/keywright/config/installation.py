@@ -119,14 +119,6 @@ def open_installation(settings: Settings) -> Storage:
     return storage
 
 
-def open_copy(settings: Settings, url: str) -> Storage:
-    """Open another database with this installation's secret; it is made if there is none.
-
-    Raises what ``open_installation`` raises.
-    """
-    return open_storage(url, load_key_ring(settings))
-
-
 def _read_secret(path: Path) -> str | None:
     try:
         text = path.read_text(encoding="utf-8").strip()

@@ -37,7 +37,7 @@ def web_address(host: str, port: int | str) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-# Each ``allowed`` completes the sentence "it must be …".
+# Each ``allowed`` completes the sentence "it must be …"; numbers and choices have it in their types.
 class Settings(BaseSettings):
     """The settings of an installation. ``read_settings`` reads them; the class itself reads nothing."""
 
@@ -76,12 +76,10 @@ class Settings(BaseSettings):
         description=(
             "How many milliseconds a replica may be behind; one further behind is not asked for a while."
         ),
-        json_schema_extra={"allowed": "an integer of at least 0"},
     )
     workers: Whole = Field(
         default=1,
         description="The number of server processes; more than one needs PostgreSQL.",
-        json_schema_extra={"allowed": "an integer from 1 to 256"},
         ge=1,
         le=256,
     )
@@ -94,7 +92,6 @@ class Settings(BaseSettings):
     port: Whole = Field(
         default=8000,
         description="The port to listen on; 0 is any free one.",
-        json_schema_extra={"allowed": "an integer from 0 to 65535"},
         le=65535,
     )
     public_url: Annotated[str | None, BeforeValidator(parse_web_address)] = Field(
@@ -109,7 +106,6 @@ class Settings(BaseSettings):
     admin: bool = Field(
         default=True,
         description="Whether the administration pages are served; if not, /admin does not exist.",
-        json_schema_extra={"allowed": "true or false"},
     )
     admin_address: Annotated[str | None, BeforeValidator(parse_address)] = Field(
         default=None,
@@ -125,7 +121,6 @@ class Settings(BaseSettings):
             "How long the server keeps serving after SIGTERM while /readyz says 503, so that proxies send "
             "their calls to other instances; 0 where there is only one."
         ),
-        json_schema_extra={"allowed": "an integer from 0 to 60"},
         le=60,
     )
     api_root: UrlPath = Field(
@@ -144,7 +139,6 @@ class Settings(BaseSettings):
             "Whether activating, deactivating and validating need an API key, too; if not, the license key "
             "is enough."
         ),
-        json_schema_extra={"allowed": "true or false"},
     )
     trusted_proxies: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(parse_networks)] = Field(
         default=(),
@@ -185,13 +179,11 @@ class Settings(BaseSettings):
         description=(
             "The highest number of changes, and of questions, that may wait at once; further ones get 503."
         ),
-        json_schema_extra={"allowed": "an integer of at least 1"},
         ge=1,
     )
     answer_within_seconds: Whole = Field(
         default=10,
         description="How long a call may wait to be decided; then it gets 503, and nothing was changed.",
-        json_schema_extra={"allowed": "an integer from 1 to 60"},
         ge=1,
         le=60,
     )
@@ -201,7 +193,6 @@ class Settings(BaseSettings):
             "The largest body of a request, in bytes; 64 KiB for callers without an API key that reads or "
             "writes."
         ),
-        json_schema_extra={"allowed": "an integer of at least 1024"},
         ge=1024,
     )
     kept_records: Whole = Field(
@@ -211,7 +202,6 @@ class Settings(BaseSettings):
             "limit where that is more, and all of the last 24 hours, but never more than 10000. The oldest "
             "go first."
         ),
-        json_schema_extra={"allowed": "an integer from 1 to 10000"},
         ge=1,
         le=10_000,
     )
@@ -221,7 +211,6 @@ class Settings(BaseSettings):
             "For how many days events are kept; 0 is for ever. Of a license's calls without a secret API "
             "key, at most 1000 a day and 20000 in all are kept."
         ),
-        json_schema_extra={"allowed": "an integer from 0 to 36500"},
         le=36_500,
     )
     listed_records: Whole = Field(
@@ -230,7 +219,6 @@ class Settings(BaseSettings):
             "The highest number of a license's activations in an answer, active ones first; and about 1 MiB "
             "of them. In lists of licenses: 100 of each."
         ),
-        json_schema_extra={"allowed": "an integer from 1 to 10000"},
         ge=1,
         le=10_000,
     )
@@ -240,7 +228,6 @@ class Settings(BaseSettings):
             "The highest number of open connections of each server process, as far as the system allows it; "
             "further ones get 503."
         ),
-        json_schema_extra={"allowed": "an integer of at least 1"},
         ge=1,
     )
     connections_per_address: Whole = Field(
@@ -249,7 +236,6 @@ class Settings(BaseSettings):
             "The highest number of these from one address or IPv6 /64; 0 is no limit. This machine and "
             "trusted_proxies have no such limit."
         ),
-        json_schema_extra={"allowed": "an integer of at least 0"},
     )
     unknown_key_limit: Whole = Field(
         default=600,
@@ -257,7 +243,6 @@ class Settings(BaseSettings):
             "How many unknown license keys an address may send in a minute, counted by each server process; "
             "0 is no limit."
         ),
-        json_schema_extra={"allowed": "an integer of at least 0"},
     )
     bad_credentials_limit: Whole = Field(
         default=120,
@@ -265,7 +250,6 @@ class Settings(BaseSettings):
             "How many wrong API credentials an address may send in a minute, counted by each server "
             "process; 0 is no limit."
         ),
-        json_schema_extra={"allowed": "an integer of at least 0"},
     )
     bad_request_limit: Whole = Field(
         default=120,
@@ -273,7 +257,6 @@ class Settings(BaseSettings):
             "How many malformed requests (400) an address may send in a minute without an API key that may "
             "read or write, counted by each server process; 0 is no limit."
         ),
-        json_schema_extra={"allowed": "an integer of at least 0"},
     )
     license_change_limit: Whole = Field(
         default=120,
@@ -282,7 +265,6 @@ class Settings(BaseSettings):
             "1,000, counted by each server process; 0 is no limit. Those with a read_write API key do not "
             "count, and giving up a place is never refused."
         ),
-        json_schema_extra={"allowed": "an integer of at least 0"},
     )
     address_change_limit: Whole = Field(
         default=600,
@@ -290,7 +272,6 @@ class Settings(BaseSettings):
             "The same from one address (or IPv6 /64 network) after the first 5,000; not for calls through a "
             "proxy that trusted_proxies does not name."
         ),
-        json_schema_extra={"allowed": "an integer of at least 0"},
     )
     require_second_factor: Annotated[Literal["none", "administrators", "all"], BeforeValidator(lower)] = (
         Field(
@@ -299,7 +280,6 @@ class Settings(BaseSettings):
                 "Which users of the pages must have a second factor: a user who has none must set it up "
                 "after the password, before anything else. Every user may have one."
             ),
-            json_schema_extra={"allowed": "none, administrators or all"},
         )
     )
     ip_addresses: Annotated[IpAddresses, BeforeValidator(lower)] = Field(
@@ -309,7 +289,6 @@ class Settings(BaseSettings):
             "network (short: /24 of IPv4, /48 of IPv6), or nothing (none). Limits use whole addresses, in "
             "memory only."
         ),
-        json_schema_extra={"allowed": "full, short or none"},
     )
     keep_addresses_days: Whole = Field(
         default=90,
@@ -317,7 +296,6 @@ class Settings(BaseSettings):
             "After how many days the IP address and user agent of a given-up activation, and the address of "
             "an event, are deleted; 0 is never."
         ),
-        json_schema_extra={"allowed": "an integer from 0 to 36500"},
         le=36_500,
     )
     backup_daily_at: Annotated[str | None, BeforeValidator(parse_time_of_day)] = Field(
@@ -338,12 +316,10 @@ class Settings(BaseSettings):
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(lower)] = Field(
         default="info",
         description="The lowest level that is logged.",
-        json_schema_extra={"allowed": "debug, info, warning or error"},
     )
     log_format: Annotated[Literal["auto", "console", "json"], BeforeValidator(lower)] = Field(
         default="auto",
         description="console for people, json for machines; auto is console on a terminal, else json.",
-        json_schema_extra={"allowed": "auto, console or json"},
     )
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
 

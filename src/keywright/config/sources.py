@@ -8,8 +8,9 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
+from annotated_types import Ge, Le
 from pydantic import SecretStr, ValidationError
 from pydantic_settings import EnvSettingsSource
 
@@ -35,21 +36,13 @@ class Setting(NamedTuple):
     name: str
     value: str | int | bool | list[str] | None
     source: str
-    description: str
-    allowed: str
 
 
 def list_settings(settings: Settings) -> list[Setting]:
     """List every setting, in the order of ``Settings``."""
     return [
-        Setting(
-            name,
-            _display_value(settings, name),
-            _source(settings, name),
-            field.description or "",
-            _allowed_values(name),
-        )
-        for name, field in Settings.model_fields.items()
+        Setting(name, _display_value(settings, name), _source(settings, name))
+        for name in Settings.model_fields
     ]
 
 
@@ -149,7 +142,7 @@ def _hint(name: str, known: Iterable[str]) -> str:
 def _error_message(name: str, value: object, source: str) -> str:
     """Build the sentence for a bad value, without the value of a secret."""
     assignment = "" if name in ("secret", "previous_secret") else f" = {_format(name, value)}"
-    return f"{name}{assignment} (from {source}) cannot be used: it must be {_allowed_values(name)}."
+    return f"{name}{assignment} (from {source}) cannot be used: it must be {describe_values(name)}."
 
 
 def _format(name: str, value: object) -> str:
@@ -159,9 +152,17 @@ def _format(name: str, value: object) -> str:
     return text if re.fullmatch(r"[\w.:/+-]+", text) else repr(text)
 
 
-def _allowed_values(name: str) -> str:
-    extra = Settings.model_fields[name].json_schema_extra
-    return str(extra["allowed"]) if isinstance(extra, dict) else ""
+def describe_values(name: str) -> str:
+    """The end of the sentence "it must be …" about this setting."""
+    field = Settings.model_fields[name]
+    if isinstance(field.json_schema_extra, dict):
+        return str(field.json_schema_extra["allowed"])
+    if field.annotation is int:
+        least = next((one.ge for one in field.metadata if isinstance(one, Ge)), 0)
+        most = next((one.le for one in field.metadata if isinstance(one, Le)), None)
+        return f"an integer of at least {least}" if most is None else f"an integer from {least} to {most}"
+    *others, last = ("true", "false") if field.annotation is bool else get_args(field.annotation)
+    return f"{', '.join(others)} or {last}"
 
 
 def _source(settings: Settings, name: str) -> str:

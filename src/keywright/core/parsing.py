@@ -120,6 +120,11 @@ def write_time(moment: datetime) -> str:
     return moment.isoformat(" ")[:19]
 
 
+def format_count(number: int, noun: str) -> str:
+    """``1 license``, ``2,000 licenses``."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def keep_address(address: str, kept: IpAddresses) -> str:
     """As much of an IP address as is to be kept; "" is nothing."""
     if kept == "full":

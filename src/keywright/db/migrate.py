@@ -33,7 +33,12 @@ HEAD = "0008"
 OLDEST_COMPATIBLE = "0008"
 _SCRIPTS = "keywright.db:migrations"
 _VERSION = text("SELECT version_num FROM alembic_version")
-_LOCK = "LOCK TABLE alembic_version IN ACCESS EXCLUSIVE MODE"
+#: On PostgreSQL, a server that starts reads this table first, and waits until the transaction ends.
+LOCK_OUT_SERVERS = (
+    "CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL, "
+    "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))",
+    "LOCK TABLE alembic_version IN ACCESS EXCLUSIVE MODE",
+)
 
 log = logging.getLogger(__name__)
 
@@ -85,11 +90,8 @@ def migrate_postgres(storage: PostgresStorage, key_ring: KeyRing) -> None:
         with storage.migration_transaction() as connection:
             # One transaction: other processes wait for it, and then find the tables migrated.
             connection.exec_driver_sql("SET LOCAL lock_timeout = '60s'")
-            connection.exec_driver_sql(
-                "CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL, "
-                "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
-            )
-            connection.exec_driver_sql(_LOCK)
+            for statement in LOCK_OUT_SERVERS:
+                connection.exec_driver_sql(statement)
             _migrate(connection, key_ring, storage.name)
 
     try:

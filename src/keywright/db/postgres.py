@@ -5,7 +5,7 @@ connections would only wait for each other.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from sqlalchemy import Connection, bindparam, func, select
 
@@ -79,11 +79,9 @@ class PostgresStorage:
             self._prefetched.clear()
             raise
 
-    @contextmanager
-    def migration_transaction(self) -> Iterator[Connection]:
+    def migration_transaction(self) -> AbstractContextManager[Connection]:
         """Begin a transaction on the connection for writes."""
-        with self._writer.transaction() as connection:
-            yield connection
+        return self._writer.transaction()
 
     def clone(self) -> "PostgresStorage":
         """Return another object on the same database, for another thread, with its own connections; the

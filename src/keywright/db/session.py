@@ -53,7 +53,13 @@ SELECT set_config('lock_timeout', '1s', false),
                   CASE WHEN setting IN ('off', 'local') THEN 'on' ELSE setting END, false)
 FROM pg_settings WHERE name = 'synchronous_commit'
 """
-#: How long the statement above may take, in seconds.
+#: Counts the other sessions of servers and commands on the same database.
+COUNT_SESSIONS = """
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+AND (application_name LIKE 'keywright%'
+     OR split_part(application_name, ' +', 1) = current_setting('application_name'))
+"""
+#: How long a connection's set-up may take, in seconds.
 _SETUP_TIMEOUT = 3.0
 _HINT = "In a password, special characters are written as % and two digits: @ as %40, / as %2F, % as %25."
 #: After a failed connection, the next attempt fails at once for that long, in seconds.
@@ -274,7 +280,10 @@ def _translate_error(problem: exc.DBAPIError) -> StoreConflict | StoreUnavailabl
     """Return the error to raise for one inside a transaction. In each case, nothing was changed."""
     state = _sqlstate(problem)
     message = _first_line(problem)
-    _remove_values(problem, message)
+    # A log of the error and its cause holds no values of rows.
+    problem.args = (message,)
+    if problem.orig is not None:
+        problem.orig.args = (message,)
     if state == _LOCK_NOT_AVAILABLE:
         return LockTimeout(message)
     if state in _CONFLICTS | _STALE_CONNECTION or state.startswith(_DISCONNECTS):
@@ -285,13 +294,6 @@ def _translate_error(problem: exc.DBAPIError) -> StoreConflict | StoreUnavailabl
         # The connection broke.
         return StoreConflict(message)
     return StoreUnavailable(message)
-
-
-def _remove_values(problem: exc.DBAPIError, message: str) -> None:
-    """Replace the message, so that a log of the error and its cause holds no values of rows."""
-    problem.args = (message,)
-    if problem.orig is not None:
-        problem.orig.args = (message,)
 
 
 def _sqlstate(problem: exc.DBAPIError) -> str:

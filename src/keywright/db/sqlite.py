@@ -164,14 +164,11 @@ class SqliteStorage:
         for lock in self._locks:
             lock.close()
 
-    def _engine(self, mode: str) -> Engine:
-        if mode not in self._engines:
-            self._engines[mode] = make_engine(self.path, mode)
-        return self._engines[mode]
-
     def _connect(self, mode: str) -> Connection:
         """Open a connection. Raises ``SecretMissing``."""
-        connection = self._engine(mode).connect()
+        if mode not in self._engines:
+            self._engines[mode] = make_engine(self.path, mode)
+        connection = self._engines[mode].connect()
         raw: Any = connection.connection.driver_connection
         try:
             require_secrets(raw.execute(QUERY).fetchone(), self._key_ring, str(self.path))
@@ -214,9 +211,7 @@ class SqliteStorage:
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Open the file in the mode ``rwc``, ``rw`` or ``ro``, with Keywright's settings. The caller begins
-    transactions.
-    ."""
+    """Open the file in the mode ``rwc``, ``rw`` or ``ro``, with Keywright's settings and autocommit."""
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode={mode}",
         uri=True,

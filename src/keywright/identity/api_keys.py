@@ -94,7 +94,6 @@ def revoke(work: UnitOfWork, command: RevokeApiKey) -> None:
     work.record_event("api_key.revoked", command, {"api_key_id": command.api_key_id})
 
 
-#: Which function decides which command.
 HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     IssueApiKey: issue,
     RevokeApiKey: revoke,

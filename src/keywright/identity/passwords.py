@@ -19,9 +19,6 @@ _UNKNOWN_HASH = (
 )
 
 
-# --- passwords ------------------------------------------------------------------------------------
-
-
 def hash_password(password: str) -> str:
     """The argon2id hash of a password, with a salt of its own. Slow on purpose: some 100 ms and 64 MiB.
 

@@ -4,8 +4,6 @@ from enum import StrEnum
 
 from keywright.identity.model import Role
 
-# --- rights ---------------------------------------------------------------------------------------
-
 
 class Right(StrEnum):
     """The right that a page, or a button on it, needs."""

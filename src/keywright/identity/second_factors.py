@@ -202,7 +202,6 @@ def _of(user: User) -> dict[str, Any]:
     return {"user_id": user.id, "user": user.name}
 
 
-#: Which function decides which command.
 HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     EnableSecondFactor: enable,
     DisableSecondFactor: disable,

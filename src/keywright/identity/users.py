@@ -39,8 +39,6 @@ from keywright.identity.store import (
     save_user,
 )
 
-# --- what each command does -----------------------------------------------------------------------
-
 
 def create_user(work: UnitOfWork, command: CreateUser) -> User:
     """Make a user with a name that no other has."""
@@ -157,7 +155,6 @@ def _differences(before: User, after: User) -> dict[str, Any]:
     return details
 
 
-#: Which function decides which command.
 HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     CreateUser: create_user,
     ChangeUser: change_user,

@@ -47,16 +47,9 @@ from keywright.jobs.commands import (
     StartJob,
 )
 from keywright.jobs.model import Job, JobState
-from keywright.licensing.activations.commands import DeactivateAll
-from keywright.licensing.activations.handlers import deactivate_all
-from keywright.licensing.licenses.commands import (
-    DeleteLicense,
-    ExtendLicense,
-    LicenseCommand,
-    RaiseLimit,
-    UpdateLicense,
-)
-from keywright.licensing.licenses.handlers import delete, extend, raise_limit, update
+from keywright.licensing.activations import handlers as activation_handlers
+from keywright.licensing.licenses import handlers as license_handlers
+from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.generators import handlers as generator_handlers
 from keywright.search.terms_store import newest_license
@@ -70,6 +63,8 @@ _MAX_MESSAGES = 5
 #: The most chunks, or jobs, that are deleted at once.
 _MAX_DELETED = 20
 
+#: The handler of each change of one license.
+_CHANGE_HANDLERS = license_handlers.HANDLERS | activation_handlers.HANDLERS
 _REASONS: dict[type[Refusal], str] = {
     ExpiresLater: "it is good for longer already",
     InvalidParameters: "the limit would be too large",
@@ -312,28 +307,15 @@ def _find_unmatched(work: LicenseWork, step: ChangeStep, job: Job) -> set[int]:
 def _try_change(work: LicenseWork, command: LicenseCommand) -> str | None:
     """Change one license; returns the reason if that is refused."""
     try:
-        _change_one(work, command)
+        license = work.get_license(command)
+        changes = command.changes.items() if isinstance(command, UpdateLicense) else ()
+        if changes and all(getattr(license, name) == value for name, value in changes):
+            raise NothingToChange
+        _CHANGE_HANDLERS[type(command)](work, command)
     except Refusal as refusal:
         return _REASONS.get(type(refusal), refusal.code)
     return None
 
-
-def _change_one(work: LicenseWork, command: LicenseCommand) -> None:
-    license = work.get_license(command)
-    changes = command.changes.items() if isinstance(command, UpdateLicense) else ()
-    if changes and all(getattr(license, name) == value for name, value in changes):
-        raise NothingToChange
-    _HANDLER_OF_CHANGE[type(command)](work, command)
-
-
-#: The handler of each change of one license.
-_HANDLER_OF_CHANGE: dict[type[LicenseCommand], Callable[[LicenseWork, Any], Any]] = {
-    UpdateLicense: update,
-    DeleteLicense: delete,
-    DeactivateAll: deactivate_all,
-    ExtendLicense: extend,
-    RaiseLimit: raise_limit,
-}
 
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     StartJob: start_job,

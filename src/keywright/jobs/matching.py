@@ -47,15 +47,7 @@ def _matches(search: Search, license: License, now: datetime) -> bool:
         number = getattr(search, asked)
         if number is not None and getattr(license, name) != number:
             return False
-    if search.is_full and not _is_full(license):
+    limit, expires_at, days = license.times_activated_max, license.expires_at, search.expiring_within_days
+    if search.is_full and (limit is None or license.times_activated < limit):
         return False
-    return search.expiring_within_days is None or _expires(license, now, search.expiring_within_days)
-
-
-def _is_full(license: License) -> bool:
-    limit = license.times_activated_max
-    return limit is not None and license.times_activated >= limit
-
-
-def _expires(license: License, now: datetime, days: int) -> bool:
-    return license.expires_at is not None and now < license.expires_at <= expiry_after(now, days)
+    return days is None or (expires_at is not None and now < expires_at <= expiry_after(now, days))

@@ -1,7 +1,7 @@
 """Copy everything from one database into another, empty one: from SQLite to PostgreSQL, and back."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, func, select, text, update
@@ -30,7 +30,8 @@ def copy(source: "Storage", target: "Storage", progress: Callable[[str, int], No
     The source is read at one moment; an SQLite source cannot be written meanwhile. ``progress`` is called
     with each table's name and number of rows. Raises ``StoreError`` when the target is not empty.
     """
-    with _without_writers(source), source.read() as reading, target.write() as writing:
+    no_writers = source.write_lock() if isinstance(source, SqliteStorage) else nullcontext()
+    with no_writers, source.read() as reading, target.write() as writing:
         old, new = reading.connection, writing.connection
         # A server that ran on the empty database has saved how far it read the events: to none.
         new.execute(delete(checkpoints))
@@ -50,15 +51,6 @@ def copy(source: "Storage", target: "Storage", progress: Callable[[str, int], No
             _set_last(new, kind, last_number(reading, kind))
         if is_postgres(new):
             _continue_sequences(new)
-
-
-@contextmanager
-def _without_writers(source: "Storage") -> Iterator[None]:
-    if isinstance(source, SqliteStorage):
-        with source.write_lock():
-            yield
-    else:
-        yield
 
 
 def _copy_table(table: Table, old: Connection, new: Connection) -> int:

@@ -15,14 +15,10 @@ from keywright.db.transaction import ReadTransaction
 from keywright.maintenance import old_events
 
 _LICENSES = select(
-    licenses.c.id,
-    licenses.c.key_hmac,
-    licenses.c.sealed_key,
-    licenses.c.times_activated,
-    licenses.c.times_activated_max,
-    licenses.c.places,
-    licenses.c.deactivated_count,
-    licenses.c.created_at,
+    *(
+        licenses.c[name]
+        for name in "id key_hmac sealed_key times_activated places deactivated_count created_at".split()
+    )
 ).order_by(licenses.c.id)
 _COUNTS = select(
     activations.c.license_id,
@@ -43,7 +39,6 @@ class Inspected(msgspec.Struct, frozen=True):
     id: int
     is_key_sound: bool
     times_activated: int
-    times_activated_max: int | None
     places: int | None
     deactivated_count: int
     #: The numbers of its activations, and of those that are active.
@@ -86,7 +81,6 @@ def inspect_licenses(tx: ReadTransaction, *, after_id: int, limit: int) -> Step:
             row.id,
             any(_is_sound(ring, row) for ring in rings),
             row.times_activated,
-            row.times_activated_max,
             row.places,
             row.deactivated_count,
             *counts.get(row.id, (0, 0)),

@@ -40,10 +40,8 @@ def measure(tx: ReadTransaction) -> Measured:
 
 def count_sessions(tx: ReadTransaction, *, seen_after: datetime, created_after: datetime) -> int:
     """The number of sessions that were last used, and begun, after these moments."""
-    query = (
-        select(func.count())
-        .select_from(sessions)
-        .where(sessions.c.last_seen_at > rows.to_seconds(seen_after))
+    query = select(func.count()).where(
+        sessions.c.last_seen_at > rows.to_seconds(seen_after),
+        sessions.c.created_at > rows.to_seconds(created_after),
     )
-    query = query.where(sessions.c.created_at > rows.to_seconds(created_after))
     return int(tx.connection.execute(query).scalar_one())

@@ -74,7 +74,6 @@ def forget(work: UnitOfWork, command: PurgeAddresses) -> int:
     return personal_data_store.purge_events(work.tx, command.before, limit=AT_ONCE)
 
 
-#: Which function decides which command.
 HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     EraseCustomer: erase,
     PurgeAddresses: forget,

@@ -40,5 +40,4 @@ def purge_events(work: UnitOfWork, command: PurgeEvents) -> PurgeResult | None:
     return PurgeResult(is_last=looked_at < _AT_ONCE, crowded=tuple(crowded))
 
 
-#: Which function decides which command.
 HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {PurgeEvents: purge_events}

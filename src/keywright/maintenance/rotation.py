@@ -29,13 +29,6 @@ _LOCK_TIMEOUT = 2.0
 _BEGIN = "UPDATE installation SET previous_secret_id = secret_id, secret_id = ?"
 #: A process that waits for this table can neither start to use the database nor write a license key.
 _LOCK = "LOCK TABLE installation IN ACCESS EXCLUSIVE MODE"
-#: Counts the sessions of processes that do not know the new secret, see ``session.knowledge``.
-_COUNT_UNAWARE = text(
-    """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
-       AND (application_name LIKE 'keywright%'
-            OR split_part(application_name, ' +', 1) = current_setting('application_name'))
-       AND right(application_name, 18) <> ' +' || CAST(:secret_id AS text)"""
-)
 
 
 class Progress(Enum):
@@ -100,12 +93,14 @@ def finish(storage: Storage, key_ring: KeyRing) -> None:
 
 
 def _begin_on_postgres(url: str, take_new: TakeNew) -> None:
-    from keywright.db.session import Session
+    from keywright.db.session import COUNT_SESSIONS, Session
 
+    # The name of a connection ends with the secret that it knows, see ``session.name_suffix``.
+    count_unaware = f"{COUNT_SESSIONS} AND right(application_name, 18) <> ' +' || CAST(:secret_id AS text)"
     with closing(Session(url)) as session, session.transaction() as connection:
         connection.exec_driver_sql(_LOCK)
         new = _require_pair(take_new(), find_secret_ids(connection))
-        unaware = connection.execute(_COUNT_UNAWARE, {"secret_id": new.secret_id}).scalar_one()
+        unaware = connection.execute(text(count_unaware), {"secret_id": new.secret_id}).scalar_one()
         if unaware:
             raise StoreError(
                 f"{unaware} sessions of servers or commands on {without_password(url)} do not know the new "

@@ -9,7 +9,17 @@ from typing import NamedTuple
 
 from keywright.db import ReadTransaction
 from keywright.search import scan_store
-from keywright.search.filters import BY_EXPIRY, BY_ID, ENDLESS, NEVER, Order, Search, Track, sources_of
+from keywright.search.filters import (
+    BY_EXPIRY,
+    BY_ID,
+    ENDLESS,
+    EVERYTHING,
+    NEVER,
+    Order,
+    Search,
+    Track,
+    sources_of,
+)
 from keywright.search.scan_store import Position
 
 #: The most licenses that are counted for a total; when there are no more candidates, all of them are read.
@@ -54,7 +64,7 @@ class Scan:
         """
         sources, fewest = self._sources, self._fewest
         if not sources:
-            fewest = scan_store.count_everything(self._tx, MAX_COUNTED + 1)
+            (fewest,) = scan_store.count_each(self._tx, [EVERYTHING], MAX_COUNTED + 1)
         if fewest <= MAX_COUNTED:
             return self._count(fewest), False
         if len(sources) > 1:
@@ -71,7 +81,17 @@ class Scan:
         """
         is_descending = (self._search.order == Order.NEWEST) != is_backward
         if self._is_gathered():
-            return Found(self._gather(start, limit, is_descending=is_descending), None)
+            some = scan_store.gather(
+                self._tx,
+                self._sources[0],
+                self._sources,
+                self._search.order,
+                after=start,
+                is_descending=is_descending,
+                most=MAX_COUNTED,
+                limit=limit,
+            )
+            return Found(some, None)
         found: list[Position] = []
         for track, after in self._list_tracks(start, is_backward=is_backward):
             reached = self._find_along(track, after, found, limit, is_descending=is_descending)
@@ -84,18 +104,6 @@ class Scan:
         if self._fewest > MAX_COUNTED:
             return False
         return self._search.order == Order.EXPIRES or self._sources[0].order != BY_ID.columns
-
-    def _gather(self, start: Position | None, limit: int, *, is_descending: bool) -> list[Position]:
-        return scan_store.gather(
-            self._tx,
-            self._sources[0],
-            self._sources,
-            self._search.order,
-            after=start,
-            is_descending=is_descending,
-            most=MAX_COUNTED,
-            limit=limit,
-        )
 
     def _count(self, rows: int) -> int:
         """The number of matches among so many rows of the smallest index."""

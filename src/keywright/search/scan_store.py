@@ -70,12 +70,8 @@ def count_each(tx: ReadTransaction, sources: Sequence[Source], most: int) -> lis
     """
     if not sources:
         return []
-    return list(tx.connection.execute(select(*(_count_query(one, most) for one in sources))).one())
-
-
-def count_everything(tx: ReadTransaction, most: int) -> int:
-    """The number of licenses, at most ``most``."""
-    return count_each(tx, [EVERYTHING], most)[0]
+    counts = [select(func.count()).select_from(_some(one, most)).scalar_subquery() for one in sources]
+    return list(tx.connection.execute(select(*counts)).one())
 
 
 def count_distinct(tx: ReadTransaction, source: Source, most: int) -> int:
@@ -88,10 +84,6 @@ def are_there_any(tx: ReadTransaction, searches: Sequence[Search]) -> list[bool]
     """Whether each of these searches, which ask for one thing each (not an expiry), has a match."""
     sources = [source for one in searches for source in sources_of(one, rows.to_datetime(0))]
     return [number > 0 for number in count_each(tx, sources, 1)]
-
-
-def _count_query(source: Source, most: int) -> Any:
-    return select(func.count()).select_from(_some(source, most)).scalar_subquery()
 
 
 def _some(source: Source, most: int) -> Subquery:

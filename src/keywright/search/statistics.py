@@ -73,7 +73,11 @@ class RecentFigures:
         known = self._figures
         if known is None:
             self._counting.acquire()
-        elif self.are_recent(now) or self._is_counted_elsewhere(known, now):
+        elif (
+            self.are_recent(now)
+            or self._enqueue_count(known, now)
+            or not self._counting.acquire(blocking=False)
+        ):
             return known
         return self._count(tx, now)
 
@@ -88,9 +92,6 @@ class RecentFigures:
         if known is None or known.total <= self._few:
             return False
         return timedelta(0) <= now - known.as_of < self._max_age
-
-    def _is_counted_elsewhere(self, known: Figures, now: datetime) -> bool:
-        return self._enqueue_count(known, now) or not self._counting.acquire(blocking=False)
 
     def _enqueue_count(self, known: Figures | None, now: datetime) -> bool:
         """Whether they are counted by another thread."""

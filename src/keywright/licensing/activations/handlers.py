@@ -81,7 +81,6 @@ def deactivate_all(work: LicenseWork, command: DeactivateAll) -> LicenseRecord:
     return LicenseRecord(license, tuple(listed))
 
 
-#: Which function decides which command.
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     Activate: activate,
     Reactivate: reactivate,

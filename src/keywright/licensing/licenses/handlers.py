@@ -159,7 +159,6 @@ def _update(command: LicenseCommand, **changes: Any) -> UpdateLicense:
     )
 
 
-#: Which function decides which command.
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     CreateLicense: create,
     UpdateLicense: update,

@@ -1,6 +1,6 @@
 """The manifest of a backup, and the description of a database, with which it is compared."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -8,8 +8,9 @@ import msgspec
 from sqlalchemy import Connection, func, inspect, select
 
 from keywright.core.errors import StoreError
-from keywright.core.parsing import write_time
+from keywright.core.parsing import format_count, write_time
 from keywright.db.migrate import HEAD, DatabaseState, read_state
+from keywright.db.rows import to_datetime
 from keywright.db.schema import (
     activations,
     api_keys,
@@ -87,7 +88,7 @@ def describe(connection: Connection, name: str) -> Description | None:
             f"to {HEAD!r}). Install that version, and try again."
         )
     installed_at = connection.execute(select(installation.c.created_at)).scalar_one()
-    return Description(state, _to_datetime(installed_at), _count_rows(connection))
+    return Description(state, to_datetime(installed_at), _count_rows(connection))
 
 
 def list_tables(connection: Connection) -> list[str]:
@@ -125,7 +126,7 @@ def require_replaceable(
 def summarize(contents: Contents) -> str:
     """Summarize the contents for a sentence: ``2 licenses, 1 activation and 3 events …``."""
     licenses, activations, events = (
-        _count(number, noun)
+        format_count(number, noun)
         for number, noun in (
             (contents.licenses, "license"),
             (contents.activations, "activation"),
@@ -143,12 +144,4 @@ def _count_rows(connection: Connection) -> Contents:
         for table in _COUNTED
     }
     newest: Any = connection.execute(_NEWEST_EVENT).scalar()
-    return Contents(**counts, newest_event_at=None if newest is None else _to_datetime(newest))
-
-
-def _to_datetime(seconds: int) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return Contents(**counts, newest_event_at=None if newest is None else to_datetime(newest))

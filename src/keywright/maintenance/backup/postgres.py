@@ -19,8 +19,9 @@ from sqlalchemy.exc import DBAPIError
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import RejectedByDatabase, StoreError
+from keywright.db.migrate import LOCK_OUT_SERVERS
 from keywright.db.schema import metadata
-from keywright.db.session import Session
+from keywright.db.session import COUNT_SESSIONS, Session
 from keywright.db.urls import without_password
 from keywright.maintenance.backup.archive import CHUNK, Backup, Progress
 from keywright.maintenance.backup.files import private_folder
@@ -41,17 +42,6 @@ SELECT set_config(name, value, true)
 FROM (VALUES ('statement_timeout', '0'), ('idle_in_transaction_session_timeout', '0'),
              ('lock_timeout', '10s'), ('enable_seqscan', 'on')) AS wanted (name, value)
 """
-#: A server that starts reads this table first, and waits until the transaction ends.
-_LOCK_OUT_SERVERS = (
-    "CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL, "
-    "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))",
-    "LOCK TABLE alembic_version IN ACCESS EXCLUSIVE MODE",
-)
-_COUNT_SESSIONS = text(
-    """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
-       AND (application_name LIKE 'keywright%'
-            OR split_part(application_name, ' +', 1) = current_setting('application_name'))"""
-)
 _SEQUENCES = [
     *("license_id_seq", "activation_id_seq"),
     *(f"{table.name}_id_seq" for table in metadata.sorted_tables if table.autoincrement_column is not None),
@@ -152,11 +142,11 @@ def _lock_out_servers(connection: Connection, manifest: Manifest, name: str, *, 
     ends.
     """
     connection.exec_driver_sql(_LIFT_LIMITS)
-    for statement in _LOCK_OUT_SERVERS:
+    for statement in LOCK_OUT_SERVERS:
         connection.exec_driver_sql(statement)
     existing = describe(connection, name)
     require_replaceable(existing, manifest, name, _CONSEQUENCE, is_overwriting=is_overwriting)
-    count = connection.execute(_COUNT_SESSIONS).scalar_one()
+    count = connection.execute(text(COUNT_SESSIONS)).scalar_one()
     if count:
         sessions = "1 session of Keywright is" if count == 1 else f"{count} sessions of Keywright are"
         raise StoreError(

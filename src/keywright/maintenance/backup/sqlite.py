@@ -46,7 +46,11 @@ def dump(path: Path, copy: Path, progress: Progress) -> tuple[Description, datet
         with closing(sqlite3.connect(copy, isolation_level=None)) as target:
             # An incomplete copy is removed anyway.
             target.execute("PRAGMA synchronous=OFF")
-            source.backup(target, pages=_PAGES_AT_ONCE, progress=_count_bytes(progress))
+            source.backup(
+                target,
+                pages=_PAGES_AT_ONCE,
+                progress=lambda _, left, pages: progress("copied", (pages - left) * 4096, pages * 4096),
+            )
             # One file, which can be read anywhere without a log beside it.
             target.execute("PRAGMA journal_mode=DELETE")
     return _require_undamaged(copy, str(path)), made_at
@@ -184,7 +188,8 @@ def _last_numbers(connection: sqlite3.Connection | None, table: str, column: str
 def _replace(target: Path, new: Path, old: sqlite3.Connection | None, *, is_kept: bool) -> Path | None:
     """Give the new file the old one's name. At every moment, the file of that name is complete."""
     suffix = f".before-restore-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    _sync(new)
+    with new.open("rb+") as file:
+        os.fsync(file.fileno())
     if old is None:
         # SQLite would take the log of a database that was removed for the log of the new one.
         for leftover in (f"{target}-wal", f"{target}-journal", f"{target}-shm"):
@@ -216,15 +221,6 @@ def _keep(old: sqlite3.Connection, draft: Path, name: str) -> Path:
             rename_durably(draft, kept, is_overwriting=False)
             break
     return kept
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
-
-
-def _count_bytes(progress: Progress) -> Callable[[int, int, int], None]:
-    return lambda _status, left, pages: progress("copied", (pages - left) * 4096, pages * 4096)
 
 
 def _in_use_error(path: Path) -> StoreError:
