@@ -65,7 +65,7 @@ def erase(
 
 
 def _plain(value: Any) -> Any:
-    """Fields by their names, moments as the interface writes them."""
+    """Fields by their names; times as the interface writes them."""
     if isinstance(value, msgspec.Struct):
         return {name: _plain(one) for name, one in msgspec.structs.asdict(value).items()}
     if isinstance(value, list):

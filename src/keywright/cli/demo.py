@@ -69,9 +69,7 @@ def _find(first: LicenseRecord | None, api_keys: Sequence[ApiKey]) -> Demo | Non
 
 
 def print_calls(demo: Demo, api_url: str, curl: str) -> None:
-    """Print the calls to make with the demo license, each ready to be pasted into a shell; ``curl`` is
-    what they begin with.
-    """
+    """Print the calls to try the demo license with, for a shell; each begins with ``curl``."""
     key = quote(demo.license_key, safe="")
     activate, deactivate, validate = (
         f"{api_url}/licenses/{call}/{key}" for call in ("activate", "deactivate", "validate")

@@ -204,9 +204,7 @@ def print_ready(
     base_url: str,
     admin_url: str,
 ) -> None:
-    """Say where the server is, where its data are, and what to type next; ``line`` makes the whole line
-    of a command.
-    """
+    """Print the addresses, the place of the data, and what to type next; ``line`` completes a command."""
     from keywright.cli.demo import prepare, print_calls, print_management_call
     from keywright.config import without_password
 

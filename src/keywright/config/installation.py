@@ -78,9 +78,7 @@ def add_previous_secret(settings: Settings, secret: bytes) -> KeyRing:
 
 
 def write_secret(path: Path, text: str) -> None:
-    """Write a secret into a file, for its owner only; an existing file is replaced. Raises
-    ``ConfigurationError``.
-    """
+    """Write a secret into a file, for its owner only; replace a file. Raises ``ConfigurationError``."""
     draft = path.with_name(f".secret-{secrets.token_hex(8)}")
     try:
         _write_for_owner(draft, f"{text}\n")

@@ -169,9 +169,7 @@ class BulkWrite:
 
 
 def bulk_insert(table: Table, *, without: str = "") -> BulkWrite:
-    """Return a statement that inserts rows: a parameter for every column but ``without``, which the database
-    fills.
-    """
+    """Return a statement that inserts rows, without one column: the database fills it."""
     columns = [one for one in table.c if one.name != without]
     parameter = _json_columns({one.name: one for one in columns})
     source = select(*(parameter(one.name) for one in columns))

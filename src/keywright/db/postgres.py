@@ -84,16 +84,12 @@ class PostgresStorage:
         return self._writer.transaction()
 
     def clone(self) -> "PostgresStorage":
-        """Return another object on the same database, for another thread, with its own connections; the
-        caller closes it.
-        """
+        """Return another object on the same database, for another thread; the caller closes it."""
         replica = None if self._replica is None else self._replica.clone()
         return PostgresStorage(self._url, self._key_ring, replica)
 
     def interrupt(self, *, writing: bool) -> None:
-        """Break the connection for writes, or those for reads; the thread that waits for an answer gets an
-        error. For another thread.
-        """
+        """Break the connection for writes or those for reads, from another thread; waits then fail."""
         for session in (self._writer,) if writing else (self._snapshots, self._statements):
             session.interrupt()
         if self._replica is not None and not writing:

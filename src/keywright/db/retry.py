@@ -20,14 +20,10 @@ class Transactions(Protocol):
     """A storage."""
 
     def read(self, *, is_single: bool = False) -> AbstractContextManager[ReadTransaction]:
-        """Begin a transaction that sees one moment of the database. With ``is_single``, each statement may
-        see another one.
-        """
+        """Begin a transaction that sees one moment or, with ``is_single``, one for each statement."""
 
     def write(self, *, wait: float | None = None) -> AbstractContextManager[WriteTransaction]:
-        """Begin a transaction that changes rows. It waits at most ``wait`` seconds for other processes; None
-        is the storage's own limit.
-        """
+        """Begin a transaction that changes rows, after at most ``wait`` seconds; None is the usual limit."""
 
 
 def with_retries(transact: Callable[[], Result]) -> Result:

@@ -55,9 +55,7 @@ def is_rotation_due(secret_ids: SecretIds, key_ring: KeyRing) -> bool:
 
 
 def require_secrets(row: Any, key_ring: KeyRing, name: str) -> None:
-    """Raise ``SecretMissing`` when a new connection's row of IDs names a secret that this process does not
-    have: the secret was rotated without it.
-    """
+    """Raise ``SecretMissing`` for a row of IDs with a secret that this process does not have."""
     message = None if row is None else describe_missing_secrets(SecretIds(*row), key_ring, name)
     if message is not None:
         raise SecretMissing(message)

@@ -40,9 +40,7 @@ class HeldLocks:
         self._held.update({name: (until, holder) for name, holder in found.items()})
 
     def refresh(self) -> None:
-        """Forget the licenses whose time is over, unless the same transaction still holds them: no call waits
-        for that one again.
-        """
+        """Forget licenses whose time is over, unless the same transaction holds them still."""
         now = monotonic()
         over = {name: holder for name, (until, holder) in self._held.items() if until <= now}
         for name, holder in self._find_holders(over).items() if over else ():

@@ -53,9 +53,7 @@ def decide_once(
 
 
 def lock_idempotency_records(tx: WriteTransaction, scopes: Iterable[bytes]) -> dict[bytes, IdempotencyRecord]:
-    """The answers that were kept for these calls, by scope; when this transaction has ended, they are as
-    durable as what it changed itself.
-    """
+    """The records of these calls, by scope; durable when this transaction is."""
     unseal = tx.key_ring.unseal
     return {
         row.scope: IdempotencyRecord(row.request_digest, row.status, unseal(row.sealed_body, row.scope))

@@ -38,9 +38,7 @@ class ApiKey(msgspec.Struct, frozen=True):
 
 
 class User(msgspec.Struct, frozen=True):
-    """A person who may sign in unless ``disabled_at`` is set; the password is known by its argon2id hash
-    only.
-    """
+    """A person who may sign in unless ``disabled_at`` is set; the password is kept as an argon2id hash."""
 
     id: int
     name: str

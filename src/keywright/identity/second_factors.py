@@ -110,9 +110,7 @@ def _ticket_signature(tx: ReadTransaction, user: User, browser: str, issued: str
 
 
 def enable(work: UnitOfWork, command: EnableSecondFactor) -> bool:
-    """Let a user have this second factor instead of any other; False for a wrong code. Raises
-    ``UnknownUser``.
-    """
+    """Set a user's second factor; False for a wrong code. Raises ``UnknownUser``."""
     user = _lock_user(work.tx, command.user_id)
     step = _find_step(command.secret, command.code, command.context.now, after=0)
     if step is None:
@@ -128,9 +126,7 @@ def enable(work: UnitOfWork, command: EnableSecondFactor) -> bool:
 
 
 def disable(work: UnitOfWork, command: DisableSecondFactor) -> bool:
-    """Turn a user's second factor off, with a code of theirs or, by another user, without; False for a
-    wrong code. Raises ``UnknownUser``.
-    """
+    """Turn a user's second factor off; False for a wrong code. Raises ``UnknownUser``."""
     user = _lock_user(work.tx, command.user_id)
     if second_factor_store.lock_factor(work.tx, user.id) is None:
         return True

@@ -73,9 +73,7 @@ def change_user(work: UnitOfWork, command: ChangeUser) -> User:
 
 
 def start_session(work: UnitOfWork, command: StartSession) -> Session | None:
-    """Sign a user in, and forget the sessions that are over; None for a wrong code. Raises
-    ``UnknownUser``.
-    """
+    """Sign a user in, and delete sessions that are over; None for a wrong code. Raises ``UnknownUser``."""
     tx, now, origin = work.tx, command.context.now, command.context.origin
     user = lock_user(tx, command.user_id)
     if user is None or user.disabled_at is not None:
@@ -117,9 +115,7 @@ def end_session(work: UnitOfWork, command: EndSession) -> None:
 
 
 def refuse_sign_in(work: UnitOfWork, command: RefuseSignIn) -> None:
-    """Record a failed attempt to sign in; the name only where it is a user's, for people type their
-    passwords into the wrong field.
-    """
+    """Record a failed sign-in; the name only if it is a user's: people type passwords in the wrong field."""
     user = find_user(work.tx, command.name)
     work.record_event("user.sign_in_refused", command, None if user is None else _of(user))
 

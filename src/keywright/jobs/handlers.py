@@ -194,9 +194,7 @@ def generate_step(work: LicenseWork, step: GenerateStep) -> Job:
 
 
 def change_step(work: LicenseWork, step: ChangeStep) -> Job:
-    """Change some more licenses; refusals, and licenses that no longer match, are counted. Raises
-    ``StepOver``.
-    """
+    """Change some more licenses; count refusals and licenses that match no more. Raises ``StepOver``."""
     job = _lock_step(work, step)
     if job.finished_at is not None:
         return job

@@ -1,6 +1,4 @@
-"""Whether licenses still match a search: a job's search is run some steps ahead, and licenses may change
-meanwhile.
-"""
+"""Check that licenses still match a search: a job searches ahead, and licenses change meanwhile."""
 
 from collections.abc import Collection, Set
 from datetime import datetime

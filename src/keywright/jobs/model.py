@@ -44,9 +44,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """The worker on an unfinished job, as its row has it. Each step, and each extension of the claim, changes
-    it.
-    """
+    """The worker on an unfinished job, as its row has it. Each step and each extension changes it."""
 
     job_id: int
     claimed_by: str | None

@@ -100,9 +100,7 @@ def list_claims(tx: ReadTransaction) -> list[Claim]:
 
 
 def lock_free_job(tx: WriteTransaction, over: Collection[Claim], now: datetime) -> Job | None:
-    """An unfinished job with one of these claims, the one that has been free for longest; locked until the
-    end of the transaction.
-    """
+    """The unfinished job with one of these claims that has been free for longest, locked."""
     until = jobs.c.claimed_until
     # A time in the future was written by a clock that was ahead.
     left_alone_since = case((until > rows.to_seconds(now), 0), else_=func.coalesce(until, 0))

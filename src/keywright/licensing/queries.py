@@ -55,9 +55,7 @@ class Pages:
         self._lists: OrderedDict[LicenseFilter, _Known] = OrderedDict()
 
     def total(self, tx: ReadTransaction, where: LicenseFilter) -> int:
-        """The number of matching licenses: exactly up to ``MAX_EXACT``; beyond, as it was ``KNOWN_FOR``
-        seconds ago or later.
-        """
+        """The number of matching licenses; above ``MAX_EXACT`` it may be ``KNOWN_FOR`` seconds old."""
         few = license_store.count_licenses(tx, where, most=MAX_EXACT + 1)
         if few <= MAX_EXACT:
             return few

@@ -1,6 +1,4 @@
-"""The licenses and activations of a batch: loaded once for all of its commands, changed in memory by one
-after the other, saved once.
-"""
+"""The licenses and activations of a batch: loaded once, changed in memory command by command, saved once."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime
@@ -76,9 +74,7 @@ class LicenseWork(UnitOfWork):
                 self._remember(some)
 
     def _possible_ids(self, command: Command, renames: _Renames) -> Set[int]:
-        """The loaded licenses that a command may be about: the one that it names, and those that the batch
-        may give that key first.
-        """
+        """The loaded licenses that a command may be about, also after renames in the batch."""
         seen = [*command.locks]
         for name in seen:
             # Goes on with the names that are added.
@@ -107,9 +103,7 @@ class LicenseWork(UnitOfWork):
         return self._licenses.get(self._ids.get(name, 0) if isinstance(name, str) else name)
 
     def has_license(self, key: str) -> bool:
-        """Whether a license with this key exists now, as far as this batch knows: only for keys that a
-        command named or that are new.
-        """
+        """Whether a license has this key now; only for keys that a command named, or that are new."""
         return key in self._ids
 
     def get_activation(self, license: License, token: str) -> Activation:
@@ -159,9 +153,7 @@ class LicenseWork(UnitOfWork):
         self._activations.setdefault(activation.license_id, {})[activation.token] = activation
 
     def deactivate_all(self, license: License, ended: Iterable[Activation], now: datetime) -> None:
-        """The license in its new state, with every place given up; these are the activations known here that
-        this ends.
-        """
+        """Set a license whose places are all given up, and those of its known activations that this ends."""
         self._emptied.setdefault(license.id, now)
         self._licenses[license.id] = license
         for one in ended:

@@ -51,9 +51,7 @@ class Inspected(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """Licenses in the order of their numbers, and the numbers of missing licenses, between theirs, that have
-    activations.
-    """
+    """Licenses in the order of their ids, and the ids between them that only activations have."""
 
     licenses: list[Inspected]
     missing_licenses: list[int]

@@ -105,9 +105,7 @@ def delete_old(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
 
 
 def find_crowded(tx: WriteTransaction, *, limit: int) -> tuple[int, list[int]]:
-    """Look at the next ``limit`` events; returns how many there were, and the licenses of those that may have
-    too many.
-    """
+    """Look at the next events; return their number, and their licenses that may have too many events."""
     values = {"after": find_checkpoint(tx, _LOOKED_AT), "until": _last_followed_id(tx), "most": limit}
     found = tx.connection.execute(_NEXT, values).all()
     if not found:
@@ -119,9 +117,7 @@ def find_crowded(tx: WriteTransaction, *, limit: int) -> tuple[int, list[int]]:
 
 
 def delete_too_many(tx: WriteTransaction, license_id: int) -> int:
-    """Delete some thousand of the events of calls on this license that are too many, of each day the oldest;
-    returns how many.
-    """
+    """Delete some thousand of a license's surplus events, the oldest of each day; return their number."""
     values = {"where_id": license_id, "until": _last_followed_id(tx), "day": MAX_PER_DAY, "all": MAX_TOTAL}
     return tx.connection.execute(_DELETE_TOO_MANY, values | {"most": _MAX_DELETED}).rowcount
 

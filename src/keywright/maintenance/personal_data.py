@@ -58,9 +58,7 @@ def find_customer_data(tx: ReadTransaction, customer_id: int) -> CustomerData:
 
 
 def erase(work: UnitOfWork, command: EraseCustomer) -> bool:
-    """Erase some of what tells of a customer; returns whether nothing is left. Licenses stay, with all that
-    they count, and so does that something happened.
-    """
+    """Erase some of a customer's data; return whether nothing is left. Licenses, counters and events stay."""
     if personal_data_store.erase_some(work.tx, command.customer_id, limit=AT_ONCE):
         return False
     personal_data_store.erase_name(work.tx, command.customer_id)

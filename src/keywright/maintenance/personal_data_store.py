@@ -59,9 +59,7 @@ class Places(NamedTuple):
 
 
 def find_old_places(tx: ReadTransaction, before: datetime, *, after: Place, limit: int) -> Places:
-    """Of the next ``limit`` places, those that were given up before this moment, and of which it is known
-    still from where they were taken.
-    """
+    """Of the next activations, those given up before this moment whose address or user agent is stored."""
     query = select(*_PLACE, *_KEPT).where(tuple_(*_PLACE) > tuple_(*after)).order_by(*_PLACE).limit(limit)
     found = list(tx.connection.execute(query))
     old = [(one.license_id, one.token) for one in found if _is_old(one, before)]
@@ -89,9 +87,7 @@ def has_old_events(tx: ReadTransaction, before: datetime) -> bool:
 
 
 def purge_events(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
-    """Forget the addresses of the next events up to the last one before this moment, of ``limit`` that are
-    looked at; returns how many events those are.
-    """
+    """Erase the addresses of the next events up to the last one before this moment; return their number."""
     last_id = find_checkpoint(tx, _CHECKPOINT)
     query = (
         select(events.c.id, events.c.occurred_at)

@@ -15,9 +15,7 @@ _OLD_AT_ONCE, _AT_ONCE = 1_000, 200
 
 
 class PurgeResult(msgspec.Struct, frozen=True):
-    """A step in forgetting events; ``is_last`` when nothing is left to do but for the licenses that are
-    ``crowded``, each in steps of its own.
-    """
+    """A step of deleting events; after the last one, only the ``crowded`` licenses are left to do."""
 
     is_last: bool
     crowded: tuple[int, ...] = ()

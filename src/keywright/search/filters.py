@@ -24,9 +24,7 @@ Conditions = tuple[ColumnElement[bool], ...]
 
 
 class Order(StrEnum):
-    """The order of a list: the newest licenses first, the oldest, or those that expire soonest; those that
-    never expire come last.
-    """
+    """The order of a list: newest first, oldest first, or soonest expiry first and never last."""
 
     NEWEST = "newest"
     OLDEST = "oldest"

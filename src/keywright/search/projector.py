@@ -53,9 +53,7 @@ class Projected(msgspec.Struct, frozen=True):
 
 
 def project_events(work: UnitOfWork, command: ProjectEvents) -> Projected:
-    """Project the next events, each exactly once, and continue with the data from before the projection
-    began.
-    """
+    """Project the next events, each exactly once, and some of the data from before the projection began."""
     tx, newest = work.tx, terms_store.newest_event(work.tx)
     at = terms_store.find_checkpoints(tx)
     if at is not None and at.is_past_done and at.events == newest and not terms_store.has_pruned(tx):
@@ -143,9 +141,7 @@ def _project(tx: WriteTransaction, events: list[Any]) -> None:
 
 
 def _project_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
-    """Project the data from before the projection began, in its present state: later events bring later
-    changes.
-    """
+    """Project data from before the projection, in its present state: later events bring later changes."""
     if at.past_events < at.past_until:
         return _count_past(tx, at, limit * _COUNTED)
     if at.past_licenses < END:

@@ -1,6 +1,4 @@
-"""Find the licenses that match a search, in the order of a list, from a position in it, until there are
-enough or the time budget is spent.
-"""
+"""Find licenses that match a search, from a position on, until there are enough or the time is up."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -41,9 +39,7 @@ class Scan:
     """The execution of a search within a time budget."""
 
     def __init__(self, tx: ReadTransaction, search: Search, now: datetime, budget: float) -> None:
-        """``budget`` is in seconds. At least one step is done; no step starts that would probably end too
-        late.
-        """
+        """``budget`` is in seconds. The first step is always done; none starts that would end too late."""
         self._end = monotonic() + budget
         self._tx = tx
         self._search = search
@@ -76,9 +72,7 @@ class Scan:
         return self._count(MAX_COUNTED), True
 
     def find(self, start: Position | None, limit: int, *, is_backward: bool) -> Found:
-        """The first matching licenses after a position; fewer than ``limit`` at the end of the list or of the
-        time budget.
-        """
+        """The first matching licenses after a position; fewer at the end of the list or of the time."""
         is_descending = (self._search.order == Order.NEWEST) != is_backward
         if self._is_gathered():
             some = scan_store.gather(

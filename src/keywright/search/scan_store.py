@@ -44,9 +44,7 @@ Position = tuple[int, int]
 
 
 class Step(NamedTuple):
-    """A range to scan: a driver's licenses after one position, up to and including another. None is the
-    beginning or the end of the track.
-    """
+    """A range to scan: after one position, up to another; None is the beginning or the end of the track."""
 
     driver: Source
     track: Track
@@ -65,9 +63,7 @@ def set_planner_options(tx: ReadTransaction) -> None:
 
 
 def count_each(tx: ReadTransaction, sources: Sequence[Source], most: int) -> list[int]:
-    """The number of rows in each source's index, at most ``most``. A license can have several search terms
-    with the same prefix.
-    """
+    """The number of rows in each source's index, at most ``most``; a prefix may find a license twice."""
     if not sources:
         return []
     counts = [select(func.count()).select_from(_some(one, most)).scalar_subquery() for one in sources]

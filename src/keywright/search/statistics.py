@@ -23,9 +23,7 @@ _MAX_SHOWN = 10
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of licenses at a moment: of each status that occurs, and of all; without a free place; never
-    activated; that expire within 30 days.
-    """
+    """The number of licenses by status, in all, full, never activated, and expiring within 30 days."""
 
     by_status: Mapping[int, int]
     total: int
@@ -133,9 +131,7 @@ def count_figures(tx: ReadTransaction, now: datetime) -> Figures:
 def overview(
     tx: ReadTransaction, now: datetime, recent: RecentFigures | None = None, *, without: str | None = None
 ) -> Overview:
-    """The figures for the first page; with ``recent``, they may be cached. ``without`` is a prefix of the
-    names of events to leave out.
-    """
+    """The figures for the first page, cached by ``recent``; without events whose names begin so."""
     figures = count_figures(tx, now) if recent is None else recent.get(tx, now)
     today = (now.date() - _EPOCH).days
     days = range(today - _DAYS + 1, today + 1)

@@ -34,9 +34,7 @@ class EventRecord(msgspec.Struct, frozen=True):
 
 
 class EventFilter(msgspec.Struct, frozen=True):
-    """The conditions for a list of events; None is no condition. A name that ends with a dot, or an actor
-    that ends with a colon, is a prefix.
-    """
+    """Conditions for events; None is none. A name ending with a dot, an actor with a colon, is a prefix."""
 
     license_id: int | None = None
     name: str | None = None
@@ -63,9 +61,7 @@ def count_with_term(tx: ReadTransaction, term: str) -> int:
 
 
 def count_expiring(tx: ReadTransaction, after: datetime, until: datetime) -> int:
-    """The number of licenses that expire after the first moment and not after the second. It counts all of
-    them.
-    """
+    """Count the licenses that expire after the first moment, and not after the second."""
     source = expiring(after, until)
     return int(tx.connection.execute(select(func.count()).where(*source.where)).scalar_one())
 
@@ -96,9 +92,7 @@ def list_refused(tx: ReadTransaction, *, limit: int) -> list[Refused]:
 def list_events(
     tx: ReadTransaction, where: EventFilter, *, before_id: int | None, size: int, limit: int
 ) -> tuple[list[EventRecord], int | None]:
-    """The newest matching events before an id, among the first ``size``; and the id of the last one that was
-    read, None when there are no more.
-    """
+    """The newest matching events among the next ``size``, and the id to continue before; None at the end."""
     span = []
     if before_id is not None:
         span.append(events.c.id < before_id)

@@ -1,6 +1,4 @@
-"""Statements of the projection: its checkpoints, the search terms of licenses, and the daily counts of
-events.
-"""
+"""Statements of the projection: its checkpoints, the search terms, and the daily counts of events."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -222,9 +220,7 @@ def find_time_after(tx: ReadTransaction, event_id: int) -> datetime | None:
 
 
 def find_settled_id(tx: WriteTransaction, at: Checkpoints) -> int:
-    """The id up to which no event can still be committed, as far as that is known. A later read sees all
-    events up to it.
-    """
+    """The id up to which no event can still be committed, as far as known. Later reads see all up to it."""
     if not tx.is_postgres:
         return END
     if not at.events_after:
@@ -304,9 +300,7 @@ def list_activations_of(tx: ReadTransaction, license_ids: Collection[int]) -> It
 
 
 def list_next_activations(tx: ReadTransaction, *, after_id: int, limit: int) -> list[Row[Any]]:
-    """The activations of the licenses after this id, by license and token; of the last license perhaps not
-    all.
-    """
+    """The activations of the licenses after this id, by license and token; not all of the last one."""
     return list(tx.connection.execute(_NEXT_ACTIVATIONS, {"after": after_id, "most": limit}))
 
 

@@ -66,9 +66,7 @@ def deactivate(work: LicenseWork, command: Deactivate) -> LicenseRecord:
 
 
 def deactivate_all(work: LicenseWork, command: DeactivateAll) -> LicenseRecord:
-    """Give up every place. The outcome, and the events, name as many of the records as an answer lists; one
-    event more says how many others there were.
-    """
+    """Give up every place. Outcome and events name as many as an answer lists; one event counts the rest."""
     before = work.get_license(command)
     license, ended = activation_rules.deactivate_all(before, work.list_active(before), command.context.now)
     work.deactivate_all(license, ended, command.context.now)

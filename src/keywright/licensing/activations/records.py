@@ -103,9 +103,7 @@ def find_records(
 def find_named(
     tx: ReadTransaction, places: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], LicenseRecord]:
-    """The licenses of these license keys and tokens, by these, each with the activation that has the token,
-    if there is one.
-    """
+    """The licenses of these keys and tokens, by these, each with the token's activation if there is one."""
     if not places:
         return {}
     if tx.is_postgres:
@@ -123,9 +121,7 @@ def find_named(
 
 
 def find_some(tx: ReadTransaction, license: License, most: int, most_bytes: int) -> LicenseRecord | None:
-    """A license with the records that an answer lists, at most so many and about so many bytes of them; None
-    when it has gone meanwhile.
-    """
+    """A license with the activations that an answer lists; None when it was deleted meanwhile."""
     active, deactivated = most, most
     if not tx.is_postgres:
         # The counters are of the same moment as the records: when all of the active ones are found, nothing

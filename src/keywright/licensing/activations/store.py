@@ -89,9 +89,7 @@ def save_new_activations(tx: WriteTransaction, new: Sequence[Activation]) -> Non
 
 
 def save_activations(tx: WriteTransaction, changed: Iterable[tuple[Activation, Activation]]) -> None:
-    """Update activations, each given as it was and as it is now: two columns where a place was given up or
-    taken back, all of them otherwise.
-    """
+    """Update activations, each given before and after; two columns if only the place changed."""
     ended: list[Values] = []
     rewritten: list[Values] = []
     for before, after in changed:

@@ -40,9 +40,7 @@ def find_licenses_by_id(tx: ReadTransaction, license_ids: Collection[int]) -> di
 def list_licenses(
     tx: ReadTransaction, where: LicenseFilter, *, after_id: int = 0, skip: int = 0, limit: int
 ) -> list[License]:
-    """At most ``limit`` matching licenses with larger ids than ``after_id``, without the first ``skip`` of
-    them, oldest first.
-    """
+    """The next matching licenses, oldest first, after this id and without the first ``skip`` of them."""
     conditions, is_after = _conditions(where), licenses.c.id > after_id
     if skip:
         # Skipped as ids, which an index has, and not as whole rows.

@@ -111,9 +111,7 @@ class Backup:
     size: int
 
     def __init__(self, path: Path) -> None:
-        """Raises ``StoreError`` for a file that is no backup or has another format, ``OSError`` for one that
-        cannot be read.
-        """
+        """Raises ``StoreError`` for no backup or another format, ``OSError`` for an unreadable file."""
         self.path = path
         self._file = path.open("rb")
         #: Of the bytes before the database, as they were when they were read.

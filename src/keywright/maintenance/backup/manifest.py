@@ -111,9 +111,7 @@ def require_match(database: Description | None, manifest: Manifest, file: Path) 
 def require_replaceable(
     existing: Description | None, manifest: Manifest, name: str, consequence: str, *, is_overwriting: bool
 ) -> None:
-    """Raise ``StoreError`` for a database with something in it, unless it is to be overwritten;
-    ``consequence`` says what would become of it.
-    """
+    """Raise ``StoreError`` with the ``consequence`` if there are contents, unless ``is_overwriting``."""
     if existing is None or existing.contents.is_empty or is_overwriting:
         return
     raise StoreError(

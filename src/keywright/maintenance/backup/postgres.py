@@ -138,9 +138,7 @@ def restore(
 
 
 def _lock_out_servers(connection: Connection, manifest: Manifest, name: str, *, is_overwriting: bool) -> None:
-    """Raise ``StoreError`` while a server or command is connected; let none connect until the transaction
-    ends.
-    """
+    """Raise ``StoreError`` if a server or command is connected; let none connect during the transaction."""
     connection.exec_driver_sql(_LIFT_LIMITS)
     for statement in LOCK_OUT_SERVERS:
         connection.exec_driver_sql(statement)

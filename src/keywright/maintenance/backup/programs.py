@@ -31,9 +31,7 @@ class Program(NamedTuple):
 
 
 def find_program(name: str, *, needed: int, reason: str) -> Program:
-    """Find a program on PATH. Raises ``StoreError`` when it is missing, or its major version is older than
-    ``needed``.
-    """
+    """Find a program on PATH. Raises ``StoreError`` if it is missing or its major version is too old."""
     cure = (
         f"Install PostgreSQL's client programs of version {needed} or newer (on Debian and Ubuntu: "
         f"postgresql-client-{needed}) and see that they come first on PATH."

@@ -107,9 +107,7 @@ def _describe_file(path: Path) -> Description | None:
 
 @contextmanager
 def _lock_exclusively(path: Path) -> Iterator[sqlite3.Connection | None]:
-    """Connect to a file that no other process has open, or opens meanwhile, without a log beside it.
-    None when there is no file.
-    """
+    """Connect to a file that no other process has or opens, without a log beside it; None without a file."""
     if not path.exists():
         yield None
         return
@@ -161,9 +159,7 @@ def _require_undamaged(path: Path, name: str) -> Description:
 
 
 def _continue_sequences(new: Path, old: sqlite3.Connection | None) -> None:
-    """Let the new file go on after the last numbers that the old one gave: numbers given since the backup
-    stay unused.
-    """
+    """Continue after the last numbers of the old file: numbers given since the backup stay unused."""
     with closing(connect(new, "rw")) as connection:
         connection.execute("BEGIN IMMEDIATE")
         for table, column in _SEQUENCE_TABLES.items():

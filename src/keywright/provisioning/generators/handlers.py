@@ -115,9 +115,7 @@ def _of(generator: Generator) -> dict[str, Any]:
 
 
 def require_sound(generator: Generator, *, is_weak_allowed: bool) -> None:
-    """Raise ``InvalidParameters`` where keys would not be license keys, and ``GeneratorTooWeak`` where they
-    could be guessed.
-    """
+    """Raise ``InvalidParameters`` for keys that are no license keys, ``GeneratorTooWeak`` for weak ones."""
     if not rules.is_drawable(generator):
         reason = "keys would have control characters in them, or white space at an end"
         raise InvalidParameters({"charset": reason})
