@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.databases import Database
-from keywright.config import open_installation
+from keywright.config.installation import open_installation
 from keywright.core.command import Context, Origin
 from keywright.db import Storage, WriteTransaction
 from keywright.events import store as event_store

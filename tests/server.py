@@ -16,7 +16,8 @@ from typing import Any
 import psycopg
 from filelock import FileLock
 
-from keywright.config import Settings, open_installation
+from keywright.config import Settings
+from keywright.config.installation import open_installation
 from keywright.db import Storage, database_path, run_read
 from keywright.identity import store as identity_store
 from keywright.identity.model import Permissions

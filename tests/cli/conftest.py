@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from keywright.cli import main
-from keywright.config import Settings, open_installation
+from keywright.config import Settings
+from keywright.config.installation import open_installation
 from tests.databases import a_postgres_url
 from tests.makers import SECRET
 from tests.server import KEYWRIGHT, environment

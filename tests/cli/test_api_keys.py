@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from keywright.config import open_installation, read_settings
+from keywright.config.installation import open_installation
+from keywright.config.sources import read_settings
 from keywright.core import crypto
 from keywright.events import store as event_store
 from keywright.events.model import Event

@@ -7,7 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from keywright.config import open_installation, read_settings
+from keywright.config.installation import open_installation
+from keywright.config.sources import read_settings
 from keywright.core.crypto import mask
 from keywright.http.v2 import wire
 from keywright.licensing.activations.commands import Validate

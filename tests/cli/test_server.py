@@ -15,7 +15,9 @@ import httpx
 import pytest
 
 from keywright import __version__
-from keywright.config import Settings, open_installation, read_settings
+from keywright.config import Settings
+from keywright.config.installation import open_installation
+from keywright.config.sources import read_settings
 from keywright.db import run_read
 from keywright.identity.sessions import is_setup_token
 from tests.cli.conftest import Keywright, run

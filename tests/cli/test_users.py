@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from argon2 import PasswordHasher
 
-from keywright.config import open_installation, read_settings
+from keywright.config.installation import open_installation
+from keywright.config.sources import read_settings
 from keywright.db import run_read, run_write
 from keywright.events import store as event_store
 from keywright.events.model import Event

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from keywright.config import read_settings
+from keywright.config.sources import read_settings
 from keywright.http.server import run
 from tests.deploy.programs import is_required, program
 from tests.deploy.proxies import DEPLOY

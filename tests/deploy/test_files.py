@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from keywright.config import read_settings
+from keywright.config.sources import read_settings
 from keywright.core import errors as e
 from keywright.http.middleware import pipeline
 from keywright.http.server import protocol, run

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keywright.config import read_settings
+from keywright.config.sources import read_settings
 from keywright.db import find_unverified_hosts
 from tests.server import KEYWRIGHT, RunningServer, environment, running
 from tools import reference

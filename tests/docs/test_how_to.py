@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from drill import patroni
 from drill.places import Place, Ports
-from keywright.config import read_settings
+from keywright.config.sources import read_settings
 from tests.deploy.programs import program
 from tests.deploy.proxies import DEPLOY
 from tests.docs.test_documents import DOCUMENTS, ROOT, blocks

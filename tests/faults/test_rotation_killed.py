@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from keywright.config import Settings, open_installation
+from keywright.config import Settings
+from keywright.config.installation import open_installation
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
 from keywright.registry import open_executor

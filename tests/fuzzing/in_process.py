@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from starlette.types import Message
 
-from keywright.config import Settings, open_installation
+from keywright.config import Settings
+from keywright.config.installation import open_installation
 from keywright.http.app import create_app
 from keywright.http.middleware.pipeline import Edge
 from keywright.identity.model import Permissions

@@ -8,8 +8,10 @@ from tempfile import TemporaryDirectory
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
-from keywright.config import Settings, list_settings, load_secret, read_settings
+from keywright.config import Settings
+from keywright.config.installation import load_secret
 from keywright.config.settings import MIN_SECRET_LENGTH
+from keywright.config.sources import list_settings, read_settings
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import ConfigurationError
 from keywright.db import database_path, without_password

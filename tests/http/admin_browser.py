@@ -9,7 +9,8 @@ from typing import Any, Self
 
 import httpx
 
-from keywright.config import Settings, open_installation
+from keywright.config import Settings
+from keywright.config.installation import open_installation
 from keywright.core.command import Command, Context, Origin
 from keywright.core.errors import KeywrightError
 from keywright.db import ReadTransaction, Storage, run_read

@@ -14,7 +14,8 @@ import pytest
 import uvicorn
 import uvloop
 
-from keywright.config import Settings, open_installation
+from keywright.config import Settings
+from keywright.config.installation import open_installation
 from keywright.engine.desk import Desk
 from keywright.http.app import create_app
 from keywright.http.server import protocol

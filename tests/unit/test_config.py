@@ -6,20 +6,18 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from keywright.config import (
-    Settings,
+from keywright.config import Settings, sources
+from keywright.config.installation import load_secret
+from keywright.config.risks import risks
+from keywright.config.sources import (
     child_environment,
+    describe_values,
     is_debugging,
     list_settings,
-    load_secret,
     read_settings,
-    risks,
-    sources,
-    without_password,
 )
-from keywright.config.sources import describe_values
 from keywright.core.errors import ConfigurationError
-from keywright.db import database_path
+from keywright.db import database_path, without_password
 
 LONG = "a secret of thirty-two characters"
 BAD_VALUES = {

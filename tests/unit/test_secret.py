@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from keywright.config import Settings, has_database, load_secret, open_installation
+from keywright.config import Settings
+from keywright.config.installation import has_database, load_secret, open_installation
 from keywright.core.errors import ConfigurationError, StoreError
 from tests.server import environment
 
@@ -123,7 +124,8 @@ def test_a_file_in_the_place_of_the_data_directory_is_refused() -> None:
 AT_ONCE = """
 import sys
 from pathlib import Path
-from keywright.config import Settings, load_secret
+from keywright.config import Settings
+from keywright.config.installation import load_secret
 settings = Settings(data_dir=Path("data"))
 print("ready", flush=True)
 sys.stdin.readline()

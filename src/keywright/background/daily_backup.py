@@ -7,7 +7,8 @@ from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 
 from keywright.background.loops import ORIGIN, read_clock
-from keywright.config import Settings, child_environment
+from keywright.config import Settings
+from keywright.config.sources import child_environment
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError
 from keywright.db import database_path

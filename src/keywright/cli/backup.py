@@ -69,7 +69,7 @@ def backup(
 
     A PostgreSQL database needs pg_dump, at least of the server's version.
     """
-    from keywright.config import find_secret, has_database, load_key_ring, load_secret
+    from keywright.config.installation import find_secret, has_database, load_key_ring, load_secret
     from keywright.maintenance.backup import make_backup
 
     began = monotonic()
@@ -134,7 +134,7 @@ def restore(
     A PostgreSQL database has to exist; pg_restore is needed, at least of the version of the pg_dump that
     made the backup.
     """
-    from keywright.config import make_data_dir
+    from keywright.config.installation import make_data_dir
     from keywright.maintenance import backup as backups
 
     settings = options.read_settings()
@@ -214,7 +214,7 @@ def _find_secret(
     Raises ``ConfigurationError`` when there is no such secret. The secret that is only in the backup itself
     is used for an unsigned restore only: a signature made with it proves nothing.
     """
-    from keywright.config import load_key_ring
+    from keywright.config.installation import load_key_ring
     from keywright.core.crypto import KeyRing
 
     file = settings.secret_file.absolute()
@@ -248,7 +248,7 @@ def _can_read(key_ring: "KeyRing", manifest: "Manifest") -> bool:
 
 
 def _secret_to_use(backup: "Backup", settings: "Settings") -> str:
-    from keywright.config import path_of_retired_secret
+    from keywright.config.rotation import path_of_retired_secret
 
     if backup.secret is not None:
         return "Use the one in the backup: move that one away."

@@ -9,7 +9,8 @@ from msgspec import structs
 from keywright.cli import demo_data, output
 from keywright.cli.installation import Installation
 from keywright.cli.options import DemoKind
-from keywright.config import Settings, open_installation
+from keywright.config import Settings
+from keywright.config.installation import open_installation
 from keywright.db import run_read
 from keywright.identity.api_keys import new_secrets
 from keywright.identity.commands import IssueApiKey

@@ -76,7 +76,7 @@ def _line(finding: "Finding", *, was_repaired: bool) -> str:
 
 def _warn(here: Installation, *, is_silent: bool) -> list[str]:
     """Warn about risky settings, and about a proxy that the settings do not name."""
-    from keywright.config import risks
+    from keywright.config.risks import risks
     from keywright.maintenance.doctor import proxy_warnings
 
     warnings = risks(here.settings) + proxy_warnings(here.storage, here.now)

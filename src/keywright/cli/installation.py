@@ -76,7 +76,7 @@ class InstallationOptions(NamedTuple):
 
     def read_settings(self, **others: object) -> "Settings":
         """Read the settings, with these and other options. Raises ``ConfigurationError``."""
-        from keywright.config import read_settings
+        from keywright.config.sources import read_settings
 
         named = {"data_dir": self.data_dir, "database_url": self.database_url}
         return read_settings(named | others, self.config)
@@ -93,7 +93,9 @@ def open_here(options: InstallationOptions, *, is_made: bool) -> Iterator[Instal
     """Open the installation that these options name. A missing one is made with ``is_made``; without it,
     ``ConfigurationError`` is raised: a command that only reads was given the wrong place.
     """
-    from keywright.config import has_database, is_debugging, open_installation, without_password
+    from keywright.config.installation import has_database, open_installation
+    from keywright.config.sources import is_debugging
+    from keywright.db import without_password
 
     _warnings.is_debugging = is_debugging()
     logging.getLogger("keywright").addHandler(_warnings)

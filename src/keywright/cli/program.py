@@ -109,7 +109,7 @@ def _command_of(words: Sequence[str]) -> str:
 
 
 def _report_unexpected(problem: Exception) -> int:
-    from keywright.config import is_debugging
+    from keywright.config.sources import is_debugging
 
     if is_debugging():
         raise problem

@@ -39,7 +39,8 @@ def rotate(
 
     Backups from before need the previous secret: it is kept beside the new one until you delete it.
     """
-    from keywright.config import has_database, load_key_ring, take_new_secret
+    from keywright.config.installation import has_database, load_key_ring
+    from keywright.config.rotation import take_new_secret
     from keywright.maintenance import rotation
 
     settings = options.read_settings()
@@ -59,7 +60,7 @@ def rotate(
 
 
 def _find_progress(settings: "Settings") -> "Progress":
-    from keywright.config import load_key_ring
+    from keywright.config.installation import load_key_ring
     from keywright.db import open_storage
     from keywright.maintenance.rotation import find_progress
 
@@ -69,7 +70,7 @@ def _find_progress(settings: "Settings") -> "Progress":
 
 
 def _reseal(settings: "Settings") -> None:
-    from keywright.config import load_key_ring
+    from keywright.config.installation import load_key_ring
     from keywright.db import open_storage
     from keywright.maintenance.resealing import reseal
     from keywright.maintenance.rotation import finish
@@ -89,7 +90,7 @@ def _reseal(settings: "Settings") -> None:
 
 
 def _retire_previous_secret(settings: "Settings") -> None:
-    from keywright.config import retire_previous_secret
+    from keywright.config.rotation import retire_previous_secret
 
     kept = retire_previous_secret(settings)
     output.print_line("The secret is rotated: the database does not need the previous one any more.")

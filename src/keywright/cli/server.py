@@ -89,7 +89,9 @@ def serve(
     It makes what is missing: the data directory, the secret, the database. After an update, it brings
     the database up to date, and keeps a copy of what was there. Logs go to standard error.
     """
-    from keywright.config import logs, open_installation, risks
+    from keywright.config import logs
+    from keywright.config.installation import open_installation
+    from keywright.config.risks import risks
     from keywright.http.server.run import serve as serve_until_stopped
     from keywright.http.server.run import serve_with_workers
 
@@ -118,7 +120,7 @@ def init(options: InstallationOptions) -> None:
     Nothing that exists is changed, except that the database is brought up to date. `keywright serve` does the
     same by itself.
     """
-    from keywright.config import has_database, load_secret, make_data_dir, open_installation
+    from keywright.config.installation import has_database, load_secret, make_data_dir, open_installation
 
     settings = options.read_settings()
     make_data_dir(settings)
@@ -154,8 +156,8 @@ def copy(
 
     Stop the server first: what changes afterwards is not in the copy.
     """
-    from keywright.config import has_database, load_key_ring, open_installation, without_password
-    from keywright.db import open_storage
+    from keywright.config.installation import has_database, load_key_ring, open_installation
+    from keywright.db import open_storage, without_password
     from keywright.maintenance.copy import copy as copy_database
 
     settings = options.read_settings()
@@ -182,7 +184,7 @@ def config(options: InstallationOptions, *, as_json: AsJson = False) -> None:
     Of several values, the last of these counts: the default, keywright.toml, the environment variable
     (KEYWRIGHT_ and the name in capitals), the option.
     """
-    from keywright.config import list_settings
+    from keywright.config.sources import list_settings
 
     settings = list_settings(options.read_settings())
     if as_json:
@@ -206,7 +208,7 @@ def print_ready(
 ) -> None:
     """Print the addresses, the place of the data, and what to type next; ``line`` completes a command."""
     from keywright.cli.demo import prepare, print_calls, print_management_call
-    from keywright.config import without_password
+    from keywright.db import without_password
 
     # Not before the server listens: the credentials that are made here are shown once.
     demo = prepare(settings, demo_kind) if demo_kind else None
@@ -248,7 +250,7 @@ def _print_next_steps(api_url: str, line: Callable[[str], str], curl: str) -> No
 
 def _setup_token(settings: "Settings") -> str | None:
     """The token in the link for the first administrator; None when there are users."""
-    from keywright.config import open_installation
+    from keywright.config.installation import open_installation
     from keywright.db import run_read
     from keywright.identity import sessions
 

@@ -132,7 +132,7 @@ def link(here: Installation) -> None:
 
     It is good for 30 minutes, and as long as there is no user.
     """
-    from keywright.config import web_address
+    from keywright.config.settings import web_address
     from keywright.db import run_read
     from keywright.identity import sessions
 

@@ -16,11 +16,19 @@ class UnitOfWork:
         self.tx = tx
         self.events: list[Event] = []
 
-    def record_event(self, name: str, command: Command, details: Mapping[str, Any] | None = None) -> None:
-        """Record an event that is not about a license."""
-        origin = command.context.origin
+    def record_event(
+        self,
+        name: str,
+        command: Command,
+        details: Mapping[str, Any] | None = None,
+        *,
+        license_id: int = 0,
+        activation_id: int | None = None,
+    ) -> None:
+        """Record an event; ``license_id`` is 0 where it is not about a license."""
+        now, origin = command.context.now, command.context.origin
         self.events.append(
-            Event(command.context.now, name, 0, None, origin.actor, origin.ip_address, details)
+            Event(now, name, license_id, activation_id, origin.actor, origin.ip_address, details)
         )
 
     def save(self) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 from keywright.core.command import Command
 from keywright.core.errors import UnknownLicense, UnknownToken
 from keywright.db.transaction import WriteTransaction
-from keywright.events.model import Event
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.activations import records, rules
 from keywright.licensing.activations import store as activation_store
@@ -171,13 +170,8 @@ class LicenseWork(UnitOfWork):
         details: Mapping[str, Any] | None = None,
     ) -> None:
         """Record an event about a license."""
-        origin = command.context.origin
         activation_id = None if activation is None else activation.id
-        self.events.append(
-            Event(
-                command.context.now, name, license.id, activation_id, origin.actor, origin.ip_address, details
-            )
-        )
+        self.record_event(name, command, details, license_id=license.id, activation_id=activation_id)
 
     # --- saving -----------------------------------------------------------------------------------
 

@@ -4,7 +4,8 @@ import socket
 from contextlib import ExitStack
 from typing import Self
 
-from keywright.config import Settings, web_address
+from keywright.config import Settings
+from keywright.config.settings import web_address
 from keywright.core import errors as e
 
 #: The most connections that wait to be accepted.

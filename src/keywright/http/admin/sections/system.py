@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from keywright.config import Settings, child_environment
+from keywright.config import Settings
+from keywright.config.sources import child_environment
 from keywright.core.command import Context, Origin
 from keywright.core.errors import KeywrightError, NoSuchAddress
 from keywright.db import ReadTransaction, database_path, without_password
