@@ -4,13 +4,13 @@
 ``save_x`` writes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, Table, insert, literal, select
+from sqlalchemy import Connection, Row, Select, Table, insert, literal, select
 
 from keywright.core.crypto import KeyRing
-from keywright.db.bulk import Lookup, Values, is_postgres
+from keywright.db.bulk import Item, Lookup, Values, is_postgres
 from keywright.db.secret_ids import lock_ring
 
 _PING = select(literal(1))
@@ -37,6 +37,11 @@ class ReadTransaction:
         self.connection = connection
         self.key_ring = key_ring
         self.is_postgres = is_postgres(connection)
+
+    def first(self, query: Select[Any], convert: Callable[[Row[Any]], Item]) -> Item | None:
+        """Execute a query, and convert its first row; None without a row."""
+        row = self.connection.execute(query).first()
+        return None if row is None else convert(row)
 
     def ping(self) -> None:
         """Execute a statement that needs no table."""

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, and_, bindparam, delete, exists, insert, or_, select, update
+from sqlalchemy import Row, and_, bindparam, delete, exists, insert, or_, select, update
 
 from keywright.db import rows
 from keywright.db.rows import with_datetimes
@@ -70,12 +70,12 @@ def list_users(tx: ReadTransaction) -> list[User]:
 def find_user(tx: ReadTransaction, name: str) -> User | None:
     """The user with exactly this name."""
     # No database needs to be asked for a text that none can hold.
-    return _first_user(tx, select(*USER).where(users.c.name == name)) if name.isprintable() else None
+    return tx.first(select(*USER).where(users.c.name == name), user_of) if name.isprintable() else None
 
 
 def find_user_by_id(tx: ReadTransaction, user_id: int) -> User | None:
     """The user with this number."""
-    return _first_user(tx, select(*USER).where(users.c.id == user_id))
+    return tx.first(select(*USER).where(users.c.id == user_id), user_of)
 
 
 def has_users(tx: ReadTransaction) -> bool:
@@ -93,12 +93,12 @@ def hold_users(tx: WriteTransaction) -> None:
 
 def lock_user(tx: WriteTransaction, user_id: int) -> User | None:
     """The user with this number, locked until the end."""
-    return _first_user(tx, select(*USER).where(users.c.id == user_id).with_for_update())
+    return tx.first(select(*USER).where(users.c.id == user_id).with_for_update(), user_of)
 
 
 def share_user(tx: WriteTransaction, user_id: int) -> User | None:
     """The user with this number, whom no other transaction changes until the end."""
-    return _first_user(tx, select(*USER).where(users.c.id == user_id).with_for_update(read=True))
+    return tx.first(select(*USER).where(users.c.id == user_id).with_for_update(read=True), user_of)
 
 
 def lock_user_and_administrators(tx: WriteTransaction, user_id: int) -> dict[int, User]:
@@ -113,11 +113,6 @@ def save_user(tx: WriteTransaction, user: User) -> None:
     tx.connection.execute(update(users).where(users.c.id == user.id).values(rows.to_columns(user)))
 
 
-def _first_user(tx: ReadTransaction, query: Select[Any]) -> User | None:
-    row = tx.connection.execute(query).first()
-    return None if row is None else user_of(row)
-
-
 def save_new_user(tx: WriteTransaction, user: User) -> int:
     """Insert, and return the number that the user has from now on."""
     return tx.insert(users, rows.to_columns(user))
@@ -128,14 +123,13 @@ def save_new_user(tx: WriteTransaction, user: User) -> int:
 
 def find_session(tx: ReadTransaction, token_hash: bytes) -> Session | None:
     """The session with this token."""
-    row = tx.connection.execute(select(*_SESSION).where(sessions.c.token_hash == token_hash)).first()
-    return None if row is None else Session(**with_datetimes(row))
+    return tx.first(select(*_SESSION).where(sessions.c.token_hash == token_hash), _session_of)
 
 
 def list_sessions(tx: ReadTransaction, user_id: int) -> list[Session]:
     """Every session of the user, over or not, the newest first."""
     query = select(*_SESSION).where(sessions.c.user_id == user_id).order_by(sessions.c.created_at.desc())
-    return [Session(**with_datetimes(row)) for row in tx.connection.execute(query)]
+    return [_session_of(row) for row in tx.connection.execute(query)]
 
 
 def save_new_session(tx: WriteTransaction, session: Session) -> None:
@@ -175,3 +169,7 @@ def delete_old_sessions(tx: WriteTransaction, *, seen_before: datetime, created_
         sessions.c.created_at <= rows.to_seconds(created_before),
     )
     tx.connection.execute(delete(sessions).where(is_old))
+
+
+def _session_of(row: Row[Any]) -> Session:
+    return Session(**with_datetimes(row))

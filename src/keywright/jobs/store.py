@@ -60,14 +60,12 @@ def save_job(tx: WriteTransaction, job: Job) -> None:
 
 def find_job(tx: ReadTransaction, job_id: int) -> Job | None:
     """The job with this id."""
-    row = tx.connection.execute(select(*_JOB).where(jobs.c.id == job_id)).first()
-    return None if row is None else _job_of(row)
+    return tx.first(select(*_JOB).where(jobs.c.id == job_id), _job_of)
 
 
 def lock_job(tx: WriteTransaction, job_id: int) -> Job | None:
     """The job with this id, locked until the end of the transaction."""
-    row = tx.connection.execute(select(*_JOB).where(jobs.c.id == job_id).with_for_update()).first()
-    return None if row is None else _job_of(row)
+    return tx.first(select(*_JOB).where(jobs.c.id == job_id).with_for_update(), _job_of)
 
 
 def list_jobs(tx: ReadTransaction, *, before_id: int | None, limit: int) -> list[Job]:
@@ -106,8 +104,7 @@ def lock_free_job(tx: WriteTransaction, over: Collection[Claim], now: datetime) 
     left_alone_since = case((until > rows.to_seconds(now), 0), else_=func.coalesce(until, 0))
     has_one = or_(false(), *map(_is_claimed, over))
     query = select(*_JOB).where(_IS_UNFINISHED, has_one).order_by(left_alone_since, jobs.c.id).limit(1)
-    row = tx.connection.execute(query.with_for_update(skip_locked=True)).first()
-    return None if row is None else _job_of(row)
+    return tx.first(query.with_for_update(skip_locked=True), _job_of)
 
 
 def save_chunk(tx: WriteTransaction, job_id: int, number: int, plain: bytes) -> None:

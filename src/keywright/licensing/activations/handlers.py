@@ -14,6 +14,7 @@ from keywright.licensing.activations import rules as activation_rules
 from keywright.licensing.activations.commands import Activate, Deactivate, DeactivateAll, Reactivate
 from keywright.licensing.activations.model import Activation, ActivationSource, LicenseRecord
 from keywright.licensing.licenses import rules as license_rules
+from keywright.licensing.licenses.model import License
 from keywright.licensing.unit_of_work import LicenseWork
 
 
@@ -33,10 +34,7 @@ def activate(work: LicenseWork, command: Activate) -> LicenseRecord:
         updated_at=None,
         deactivated_at=None,
     )
-    work.set_license(license)
-    work.set_activation(activation)
-    work.record_license_event("license.activated", license, command, activation)
-    return LicenseRecord(license, (activation,))
+    return _save(work, command, "license.activated", license, activation)
 
 
 def reactivate(work: LicenseWork, command: Reactivate) -> LicenseRecord:
@@ -45,10 +43,7 @@ def reactivate(work: LicenseWork, command: Reactivate) -> LicenseRecord:
     license_rules.require_usable(license, command.context.now)
     activation = work.get_activation(license, command.token)
     license, activation = activation_rules.reactivate(license, activation, command.context.now)
-    work.set_license(license)
-    work.set_activation(activation)
-    work.record_license_event("license.reactivated", license, command, activation)
-    return LicenseRecord(license, (activation,))
+    return _save(work, command, "license.reactivated", license, activation)
 
 
 def deactivate(work: LicenseWork, command: Deactivate) -> LicenseRecord:
@@ -59,10 +54,7 @@ def deactivate(work: LicenseWork, command: Deactivate) -> LicenseRecord:
     except UnknownToken:
         raise TokenNotActive(command.token) from None
     license, activation = activation_rules.deactivate(license, activation, command.context.now)
-    work.set_license(license)
-    work.set_activation(activation)
-    work.record_license_event("license.deactivated", license, command, activation)
-    return LicenseRecord(license, (activation,))
+    return _save(work, command, "license.deactivated", license, activation)
 
 
 def deactivate_all(work: LicenseWork, command: DeactivateAll) -> LicenseRecord:
@@ -77,6 +69,15 @@ def deactivate_all(work: LicenseWork, command: DeactivateAll) -> LicenseRecord:
     if others > 0:
         work.record_license_event("license.deactivated", license, command, details={"others": others})
     return LicenseRecord(license, tuple(listed))
+
+
+def _save(
+    work: LicenseWork, command: Command, event: str, license: License, activation: Activation
+) -> LicenseRecord:
+    work.set_license(license)
+    work.set_activation(activation)
+    work.record_license_event(event, license, command, activation)
+    return LicenseRecord(license, (activation,))
 
 
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {

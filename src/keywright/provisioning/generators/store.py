@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Select, delete, select, update
+from sqlalchemy import Row, delete, select, update
 
 from keywright.db import rows
 from keywright.db.rows import with_datetimes
@@ -13,13 +13,13 @@ from keywright.provisioning.generators.model import Generator
 
 def find_generator(tx: ReadTransaction, generator_id: int) -> Generator | None:
     """The generator with this id."""
-    return _first(tx, select(*GENERATOR).where(generators.c.id == generator_id))
+    return tx.first(select(*GENERATOR).where(generators.c.id == generator_id), _generator_of)
 
 
 def list_generators(tx: ReadTransaction) -> list[Generator]:
     """Every generator, oldest first."""
     query = select(*GENERATOR).order_by(generators.c.id)
-    return [Generator(**with_datetimes(row)) for row in tx.connection.execute(query)]
+    return [_generator_of(row) for row in tx.connection.execute(query)]
 
 
 def save_new_generator(tx: WriteTransaction, generator: Generator) -> int:
@@ -29,7 +29,8 @@ def save_new_generator(tx: WriteTransaction, generator: Generator) -> int:
 
 def lock_generator(tx: WriteTransaction, generator_id: int) -> Generator | None:
     """The generator with this id, locked until the end of the transaction."""
-    return _first(tx, select(*GENERATOR).where(generators.c.id == generator_id).with_for_update())
+    query = select(*GENERATOR).where(generators.c.id == generator_id)
+    return tx.first(query.with_for_update(), _generator_of)
 
 
 def save_generator(tx: WriteTransaction, generator: Generator) -> None:
@@ -46,6 +47,5 @@ def delete_generator(tx: WriteTransaction, generator_id: int) -> None:
 GENERATOR = [generators.c[name] for name in Generator.__struct_fields__]
 
 
-def _first(tx: ReadTransaction, query: Select[Any]) -> Generator | None:
-    row = tx.connection.execute(query).first()
-    return None if row is None else Generator(**with_datetimes(row))
+def _generator_of(row: Row[Any]) -> Generator:
+    return Generator(**with_datetimes(row))
