@@ -24,7 +24,7 @@ _NAME, _PASSWORD = "benchmark", "a password for one run"
 _USER = f"user create {_NAME} --role=administrator --password-stdin"
 _LICENSES = 1_000
 #: Processes that prepare, or end, may take so long, in seconds.
-_PATIENCE = 120
+_TIMEOUT = 120
 ALONE = "alone"
 
 
@@ -109,7 +109,7 @@ def _caller(what: str, target: Target, seconds: int) -> Iterator["subprocess.Pop
 
 def _run(caller: "subprocess.Popen[str]") -> str:
     """What it prints when it is over."""
-    said, _ = caller.communicate("\n", timeout=_PATIENCE)
+    said, _ = caller.communicate("\n", timeout=_TIMEOUT)
     if caller.returncode:
         raise RuntimeError(f"{caller.args!r} failed")
     return said

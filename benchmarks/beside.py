@@ -29,7 +29,7 @@ _ACTIVATIONS = 3
 _LIMIT = 1_000_000
 #: A server that uses less than this part of the time is at rest; how long that is waited for, and how often
 #: it is looked, in seconds.
-_IDLE, _PATIENCE, _GLANCE = 0.05, 60.0, 1.0
+_IDLE, _TIMEOUT, _GLANCE = 0.05, 60.0, 1.0
 
 Say = Callable[[str], None]
 _Loads = tuple[wrk.Load, wrk.Load]
@@ -145,7 +145,7 @@ def _compared(case: str, sides: tuple[_Side, _Side], pairs: list[_Loads]) -> Bes
 
 def _wait_until_idle(server: servers.Server) -> None:
     """What follows the events may have to catch up."""
-    end = monotonic() + _PATIENCE
+    end = monotonic() + _TIMEOUT
     used = server.processor_seconds()
     while used is not None and monotonic() < end:
         sleep(_GLANCE)

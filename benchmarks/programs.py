@@ -15,7 +15,7 @@ from benchmarks.databases import Database
 from benchmarks.servers import Server
 from tools.attacks.wire import Connection, get, post
 
-_PATIENCE = 120
+_TIMEOUT = 120
 _CONNECTIONS = 16
 _HOST = "127.0.0.1"
 _API_KEY = "apikey create --name=benchmark --permissions=read_write --json"
@@ -62,7 +62,7 @@ def output(program: Sequence[str], data_dir: Path, command: str, given: str = ""
         input=given,
         stdout=subprocess.PIPE,
         text=True,
-        timeout=_PATIENCE,
+        timeout=_TIMEOUT,
         check=True,
     )
     return done.stdout
@@ -78,7 +78,7 @@ async def _create(
     async def over_one() -> None:
         async with Connection((_HOST, port), _HOST) as connection:
             for request in _requests(waiting, vendor, activations):
-                answer = await connection.ask(request, _PATIENCE)
+                answer = await connection.ask(request, _TIMEOUT)
                 if answer.status != 200:
                     raise RuntimeError(f"a call was answered {answer.status}: {answer.body.decode()}")
 

@@ -22,7 +22,7 @@ LICENSES = "/wp-json/lmfwc/v2/licenses"
 _WITH_CONSTANT = Path(__file__).with_name("server.py")
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 #: The longest that starting, stopping, or one answer may take, in seconds.
-_PATIENCE = 60
+_TIMEOUT = 60
 #: What an address, or the callers of one license, may change in a minute.
 _CHANGE_LIMITS = frozenset({"license_change_limit", "address_change_limit"})
 
@@ -127,7 +127,7 @@ def environment() -> dict[str, str]:
 
 def get(url: str, path: str) -> bytes:
     """The body of an answer, which has to be 200."""
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_PATIENCE)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_TIMEOUT)
     try:
         connection.request("GET", path)
         response = connection.getresponse()
@@ -141,7 +141,7 @@ def get(url: str, path: str) -> bytes:
 
 def _announced(process: "subprocess.Popen[str]", log_file: Path) -> str:
     """The URL that the server prints when it is ready."""
-    too_late = threading.Timer(_PATIENCE, process.kill)
+    too_late = threading.Timer(_TIMEOUT, process.kill)
     too_late.start()
     try:
         assert process.stdout is not None
@@ -156,7 +156,7 @@ def _announced(process: "subprocess.Popen[str]", log_file: Path) -> str:
 def _stop(process: "subprocess.Popen[str]") -> None:
     process.send_signal(signal.SIGTERM)
     try:
-        process.communicate(timeout=_PATIENCE)
+        process.communicate(timeout=_TIMEOUT)
     except BaseException:
         process.kill()
         process.communicate()

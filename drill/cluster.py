@@ -20,7 +20,7 @@ from tools.postgres import unprivileged
 DATABASE = "keywright"
 _NAMES = ["node1", "node2", "node3"]
 #: Making the cluster, or becoming whole again after a fault, takes 5 to 25 s on a calm machine.
-_PATIENCE = 120.0
+_TIMEOUT = 120.0
 #: In entries of its log, of which there are a few each second.
 _ETCD_LAG = 20
 _STANDBYS = "SELECT application_name, sync_state FROM pg_stat_replication WHERE state = 'streaming'"
@@ -53,14 +53,14 @@ class Cluster:
     def wait_until_whole(self) -> Node:
         """Wait for a primary with both standbys at work, and return it."""
         try:
-            return wait_for("a whole cluster", self._whole, patience=_PATIENCE, pause=0.3)
+            return wait_for("a whole cluster", self._whole, timeout=_TIMEOUT, pause=0.3)
         except Trouble as problem:
             raise Trouble(f"{problem}: {self._lack}") from problem
 
     def wait_for_another_primary(self, before: Node) -> Node:
         """Wait until another node than this takes changes, and return it."""
         others = [node for node in self.nodes if node is not before]
-        return wait_for("another primary", lambda: _primary(others), patience=_PATIENCE)
+        return wait_for("another primary", lambda: _primary(others), timeout=_TIMEOUT)
 
     def _whole(self) -> Node | None:
         """The primary, if nothing is lacking."""

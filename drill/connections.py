@@ -21,10 +21,10 @@ class Connection:
         self._port = port
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def get(self, path: str, headers: Mapping[str, str], patience: float) -> Reply:
+    async def get(self, path: str, headers: Mapping[str, str], timeout: float) -> Reply:
         """Ask once. Raises ``TimeoutError`` after so many seconds, or another ``OSError``."""
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 return await self._get(path, headers)
         except asyncio.IncompleteReadError as problem:
             self.close()

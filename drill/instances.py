@@ -18,7 +18,7 @@ from drill.trouble import Trouble, wait_for
 
 API = "/wp-json/lmfwc/v2"
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 _STOP_SECONDS = 30.0
 _ROOMS = {"limited": 4, "unlimited": None}
 _RECIPE = {"charset": "ABCDEFGHJKLMNPQRSTUVWXYZ23456789", "chunks": 5, "chunk_length": 5, "separator": "-"}
@@ -97,7 +97,7 @@ class Instances:
             found = _ADDRESS.search(log.read_text())
             return int(found[1]) if found else None
 
-        return wait_for(f"the address of {name}", port, patience=_PATIENCE)
+        return wait_for(f"the address of {name}", port, timeout=_TIMEOUT)
 
     def _log(self, name: str) -> Path:
         return self._folder / f"{name}.log"
@@ -115,7 +115,7 @@ class Instances:
         return done.stdout
 
     def _post(self, path: str, fields: dict[str, Any]) -> Any:
-        connection = http.client.HTTPConnection("127.0.0.1", self.ports[0], timeout=_PATIENCE)
+        connection = http.client.HTTPConnection("127.0.0.1", self.ports[0], timeout=_TIMEOUT)
         headers = {"Authorization": self._credentials, "Content-Type": "application/json"}
         try:
             connection.request("POST", f"{API}/{path}", json.dumps(fields), headers)

@@ -46,15 +46,15 @@ class Load:
             self._loop.call_soon_threadsafe(self._cancel)
         self._thread.join(_JOIN_SECONDS)
 
-    def wait_for_success(self, since: float, patience: float) -> None:
+    def wait_for_success(self, since: float, timeout: float) -> None:
         """Wait until every instance has changed and validated something after this moment."""
         for lane in _LANES:
             for instance in self._instances:
-                self._wait(lane, instance, since, patience)
+                self._wait(lane, instance, since, timeout)
 
-    def _wait(self, lane: Lane, instance: int, since: float, patience: float) -> None:
+    def _wait(self, lane: Lane, instance: int, since: float, timeout: float) -> None:
         what = f"a {lane} by instance {instance + 1}"
-        wait_for(what, lambda: self._has_succeeded(lane, instance, since), patience=patience)
+        wait_for(what, lambda: self._has_succeeded(lane, instance, since), timeout=timeout)
 
     def _has_succeeded(self, lane: Lane, instance: int, since: float) -> bool:
         if self._problem is not None:

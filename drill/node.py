@@ -13,7 +13,7 @@ from drill.places import Place
 from drill.trouble import Trouble
 
 #: How long a node may take to shut down.
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 #: libpq waits at least 2 s.
 _CONNECT_SECONDS = 2
 
@@ -65,7 +65,7 @@ class Node:
         for program in (self._patroni, self._etcd):
             assert program is not None
             program.terminate()
-            program.wait(_PATIENCE)
+            program.wait(_TIMEOUT)
         self._patroni = self._etcd = None
 
     def query(self, query: LiteralString) -> list[tuple[Any, ...]]:

@@ -22,7 +22,7 @@ from drill.outages import outage
 #: that faults meet Patroni at any point of its loop.
 _CALM = 2.0
 #: How long Keywright may take to work again after the cluster does.
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 #: Enough for a minute; then the limited licenses begin again and refuse everybody.
 _LIMITED, _UNLIMITED = 1500, 100
 
@@ -93,18 +93,18 @@ class Drill:
     def _make_fault(self, kind: str, primary: Node, clients: Load) -> tuple[float, float]:
         """Make the fault, mend it, and return its moment and how long the cluster was away."""
         fault = FAULTS[kind]
-        clients.wait_for_success(time.monotonic(), _PATIENCE)
+        clients.wait_for_success(time.monotonic(), _TIMEOUT)
         time.sleep(self._calm * random.uniform(1, 2))
         fault_at = time.monotonic()
         fault.begin(self._cluster, primary)
         self._cluster.wait_for_another_primary(primary).execute(_PROBE)
         back_at = time.monotonic()
-        clients.wait_for_success(back_at, _PATIENCE)
+        clients.wait_for_success(back_at, _TIMEOUT)
         fault.end(self._cluster, primary)
         self._cluster.wait_until_whole()
         self._instances.check()
         time.sleep(self._calm)
-        clients.wait_for_success(time.monotonic(), _PATIENCE)
+        clients.wait_for_success(time.monotonic(), _TIMEOUT)
         return fault_at, back_at - fault_at
 
 

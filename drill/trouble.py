@@ -1,4 +1,4 @@
-"""What keeps the drill from going on, and the patience that everything waits with."""
+"""What keeps the drill from going on, and how everything waits."""
 
 import time
 from collections.abc import Callable
@@ -11,13 +11,13 @@ class Trouble(Exception):
     """The drill cannot go on; the message says why."""
 
 
-def wait_for(what: str, found: Callable[[], T | None], *, patience: float, pause: float = 0.1) -> T:
-    """Ask until something true is found, and return that. Raises ``Trouble`` after ``patience`` seconds."""
-    end = time.monotonic() + patience
+def wait_for(what: str, found: Callable[[], T | None], *, timeout: float, pause: float = 0.1) -> T:
+    """Ask until something true is found, and return that. Raises ``Trouble`` after ``timeout`` seconds."""
+    end = time.monotonic() + timeout
     while True:
         answer = found()
         if answer:
             return answer
         if time.monotonic() > end:
-            raise Trouble(f"waited {patience:.0f} s in vain for {what}")
+            raise Trouble(f"waited {timeout:.0f} s in vain for {what}")
         time.sleep(pause)

@@ -24,7 +24,7 @@ from psycopg import sql
 
 #: PostgreSQL does not run as root; there it runs as this user.
 UNPRIVILEGED = "nobody"
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 #: For tests: what is written need not survive the machine.
 FAST: dict[str, Any] = {"fsync": "off", "full_page_writes": "off"}
 _numbers = count(1)
@@ -107,7 +107,7 @@ class PostgresServer:
             *("-h", "127.0.0.1", "-p", str(self.port), "-k", str(self.folder)),
             *(part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")),
         ]
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + _TIMEOUT
         while not self._is_started(arguments, end):
             # After a kill the old processes may hold on to their memory for a moment.
             assert time.monotonic() < end, self.log.read_text()
@@ -132,13 +132,13 @@ class PostgresServer:
             return
         signals = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
         self._process.send_signal(signals[mode])
-        self._process.wait(_PATIENCE)
+        self._process.wait(_TIMEOUT)
         self._process = None
 
     def kill(self) -> None:
         """``kill -9`` of all its processes at once."""
         process = self._signal(signal.SIGKILL)
-        process.wait(_PATIENCE)
+        process.wait(_TIMEOUT)
         self._process = None
 
     def pause(self) -> None:

@@ -24,7 +24,7 @@ _HOST = "127.0.0.1"
 #: How long programs rest between an answer and the next question, in seconds, at most. Those that rest long
 #: have a connection that is idle when something happens; none rests as long as connections are kept (5 s).
 SHORT_REST, LONG_REST = 0.05, 2.0
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -88,7 +88,7 @@ class Line:
         started_at = time.monotonic()
         reply = None
         with suppress(OSError, EOFError, TimeoutError):
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_TIMEOUT):
                 reply = await self._ask(request)
         if reply is None or "close" in (reply.header("connection") or "").lower():
             self.close()

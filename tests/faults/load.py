@@ -21,7 +21,7 @@ UNAVAILABLE = "The service is not available right now. Please try again."
 FATE_UNKNOWN = "It is not known whether the request was carried out. Please look, or try again."
 BUSY = "The first request with this Idempotency-Key is still running. Please try again."
 #: How long a careful program goes on asking after the load has ended, in seconds.
-_PATIENCE = 40.0
+_TIMEOUT = 40.0
 _PAUSE = 0.05
 _numbers = count(1)
 
@@ -106,7 +106,7 @@ class Load:
         }
         self._manners = [manner for manner, number in manners.items() for _ in range(number)]
         self._is_over = False
-        self._patience = _PATIENCE
+        self._timeout = _TIMEOUT
         self._successes: list[Answer] = []
         self.journal: list[Call] = []
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="load")
@@ -147,7 +147,7 @@ class Load:
 
     def give_up(self) -> None:
         """End it when it does not matter any more what becomes of the calls."""
-        self._patience = 0.0
+        self._timeout = 0.0
         self.finish()
 
     async def _run(self) -> None:
@@ -175,7 +175,7 @@ class Load:
             if is_once:
                 return
             if self._is_over and end is None:
-                end = time.monotonic() + self._patience
+                end = time.monotonic() + self._timeout
 
 
 class _Connection:

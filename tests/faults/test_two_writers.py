@@ -19,14 +19,14 @@ from tests.proving import IS_LONG, record, size
 from tests.server import wait_until
 
 #: Whoever waits for the lock gives up after 20 s; in the short form, after one.
-PATIENCE = () if IS_LONG else ("impatient",)
+ALTERATIONS = () if IS_LONG else ("impatient",)
 BOTH_WAYS = pytest.mark.parametrize("is_first_hurt", [True, False], ids=["the first", "the second"])
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Two servers on a new file."""
-    with a_pair(tmp_path_factory.mktemp("pair"), *PATIENCE) as pair:
+    with a_pair(tmp_path_factory.mktemp("pair"), *ALTERATIONS) as pair:
         yield pair
 
 
@@ -120,7 +120,7 @@ def test_a_command_that_holds_the_lock_and_stands_still_is_waited_for(pair: Pair
         stopped = pair.command("license", "create", alterations=("standing still",))
         wait_until(lambda: is_stopped(stopped.pid), "a command that stands still")
         began = time.monotonic()
-        refused = pair.command("license", "create", alterations=PATIENCE)
+        refused = pair.command("license", "create", alterations=ALTERATIONS)
         load.wait_for_refusal(began)
         said, _ = refused.communicate(timeout=60)
         assert load.successes_since(began) == 0

@@ -11,7 +11,7 @@ from tests.http.asking import Client
 from tests.server import RunningServer
 
 #: How long it rests between two looks, in seconds.
-_REST = 0.02
+_INTERVAL = 0.02
 
 
 class Look(NamedTuple):
@@ -48,7 +48,7 @@ class Watch:
 
     def _watch(self, page: str) -> None:
         with Client(self._server) as client:
-            while not self._is_over.wait(_REST):
+            while not self._is_over.wait(_INTERVAL):
                 started_at = time.monotonic()
                 try:
                     status = client.get(page).status

@@ -25,7 +25,7 @@ _METHOD = re.compile(r"[A-Z]{1,20}")
 _PAGES = ("text/html; charset=utf-8", "application/json; charset=UTF-8")
 #: How many turns of the event loop whoever waits for the rest of a body has to say that it need not come.
 _TURNS = 60
-_PATIENCE = 20.0
+_TIMEOUT = 20.0
 _GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -87,7 +87,7 @@ async def _answered(scope: Scope, how: bytes, body: bytes) -> list[Reply]:
     async def send(message: Message) -> None:
         said.append(message)
 
-    await asyncio.wait_for(in_process().app(scope, receive, send), _PATIENCE)
+    await asyncio.wait_for(in_process().app(scope, receive, send), _TIMEOUT)
     starts = [one for one in said if one["type"] == "http.response.start"]
     pieces_of_body = [one["body"] for one in said if one["type"] == "http.response.body"]
     assert said[0] is starts[0]
@@ -177,14 +177,14 @@ async def _exchanged(parts: list[bytes]) -> list[int]:
         if not pipe.is_closing():
             protocol.data_received(part)
     turns = 0
-    end = loop().time() + _PATIENCE
+    end = loop().time() + _TIMEOUT
     while state.tasks and (_is_at_work(protocol) or turns < _TURNS):
         assert loop().time() < end, "no answer"
         turns += not _is_at_work(protocol)
         await asyncio.sleep(0)
     protocol.connection_lost(None)
     while state.tasks:
-        await asyncio.wait(state.tasks, timeout=_PATIENCE)
+        await asyncio.wait(state.tasks, timeout=_TIMEOUT)
     replies = _replies(pipe.written)
     assert len(replies) <= len(_asked) + 1
     for (method, target), reply in zip([*_asked, ("GET", b"*")], replies, strict=False):

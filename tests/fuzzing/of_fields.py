@@ -17,7 +17,7 @@ from keywright.provisioning.generators import rules
 from tests.fuzzing.pieces import object_of, text, value
 from tests.makers import KEY_RING, a_generator
 
-_MOST = {
+_MAX_OF = {
     parsing.parse_integer: parsing.MAX_ID,
     parsing.parse_limit: parsing.MAX_COUNT,
     parsing.parse_days: parsing.MAX_COUNT,
@@ -27,7 +27,7 @@ _MOST = {
 def integers(data: bytes) -> None:
     """A number is None or within its bounds, and what is written as digits reads as that number."""
     given = value(data)
-    for parse, most in _MOST.items():
+    for parse, most in _MAX_OF.items():
         try:
             number = parse(given)
         except ValueError:

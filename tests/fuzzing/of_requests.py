@@ -21,7 +21,7 @@ from tests.fuzzing.pieces import pieces, text
 from tests.makers import NOW
 
 BODY_LIMIT = 2000
-_MOST_NAMES = 1000
+_MAX_NAMES = 1000
 _TRUSTED = tuple(map(ipaddress.ip_network, ("127.0.0.1", "10.0.0.0/8", "fd00::/8")))
 
 
@@ -54,7 +54,7 @@ def queries(data: bytes) -> None:
         asked = parameters.from_query(data)
     except KeywrightError:
         return
-    assert len(asked) <= _MOST_NAMES
+    assert len(asked) <= _MAX_NAMES
     for name, value in asked.items():
         assert isinstance(value, str | list) or (
             name == "meta" and all(isinstance(one, str) for one in value.values())

@@ -44,7 +44,7 @@ _WISHES: dict[What, int] = {
 _NOBODY, _NOBODYS_TOKEN = "nobody", "0" * 40
 _PAUSE = 0.05
 #: How long a batch of games may take altogether, in seconds: far longer than it does.
-_PATIENCE = 300.0
+_TIMEOUT = 300.0
 _labels = count(1)
 _numbers = count(1)
 
@@ -144,7 +144,7 @@ class Arena:
 
     async def _play(self, games: Sequence[Game]) -> None:
         self._one_at_a_time = asyncio.Lock()
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_TIMEOUT):
             await asyncio.gather(
                 *(
                     self._take_part(game, is_careful=player % 2 == 0)

@@ -15,7 +15,7 @@ from tests.power.survivors import WEATHERS, Files, Platter, survivors
 #: Every so often SQLite looks at more than it usually does; and the doctor looks.
 _SELDOM = 10
 _VERY_SELDOM = 100
-_MOST_EVIDENCE = 3
+_MAX_EVIDENCE = 3
 #: What happens with every commit.
 _ORDINARY = "sync keywright.db-wal"
 
@@ -137,7 +137,7 @@ class Judge:
         return is_first or self._words.total() % _VERY_SELDOM == 0
 
     def _keep(self, files: Files, what: str) -> None:
-        for number in range(_MOST_EVIDENCE):
+        for number in range(_MAX_EVIDENCE):
             folder = self._evidence / f"crash-{number}"
             if not folder.exists():
                 folder.mkdir(parents=True)

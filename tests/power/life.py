@@ -30,7 +30,7 @@ from tests.power.ledger import EMPTY, Ledger, State
 #: So many that the log becomes long enough to be moved into the database, and begins again.
 BATCHES = 240
 _LICENSES = 12
-_MOST_AT_ONCE = 10
+_MAX_AT_ONCE = 10
 
 
 class Commit(NamedTuple):
@@ -113,7 +113,7 @@ class Life:
                 reading.close()
             # Most is done by one process; sometimes another one writes between.
             desk = desks[self._rng.random() < 0.1]
-            self._change(desk, [self._command() for _ in range(self._rng.randint(1, _MOST_AT_ONCE))])
+            self._change(desk, [self._command() for _ in range(self._rng.randint(1, _MAX_AT_ONCE))])
 
     def _open(self, stack: ExitStack) -> list[Executor]:
         return [open_executor(stack.enter_context(closing(a_storage(self._folder)))) for _ in range(2)]

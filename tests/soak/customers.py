@@ -14,7 +14,7 @@ from tests.http.asking import V2, Reply, basic, core, license_path
 
 #: How many places a license has, and how many records, before its customer begins anew with another one.
 PLACES = 3
-MOST_RECORDS = 6
+MAX_RECORDS = 6
 #: How many of a hundred changes are sent with an Idempotency-Key, and how many of those once more.
 WITH_KEY, SENT_AGAIN = 20, 25
 #: How often each kind of call is made.
@@ -54,7 +54,7 @@ class Customer:
             return self._look("validate", self._request("GET", core("validate", self._key)))
         tokens = [one for one, is_active in self._is_active.items() if is_active == (kind == "deactivate")]
         if kind == "activate" or not tokens:
-            return self._give_back() if len(self._is_active) >= MOST_RECORDS else self._activate()
+            return self._give_back() if len(self._is_active) >= MAX_RECORDS else self._activate()
         token = random.choice(tokens)
         return self._deactivate(token) if kind == "deactivate" else self._reactivate(token)
 

@@ -52,10 +52,10 @@ class Course(NamedTuple):
 SHORT = Course(5.0, 1.0, 0.1, 100, 60)
 COURSE = Course(max(300.0, 6 * 3600 * PART), 60.0, 1.0, 500, 2_000) if IS_LONG else SHORT
 #: What is promised. How p99 drifts is written down, and not judged: it is also the machine's.
-MOST_GROWTH, MOST_WAL_MIB = 5.0, 64.0
+MAX_GROWTH, MAX_WAL_MIB = 5.0, 64.0
 #: As many as one server process ever needs: for changes, for questions, for single questions.
-MOST_SESSIONS = 3
-MOST_THREADS = 8
+MAX_SESSIONS = 3
+MAX_THREADS = 8
 OLD_ANSWERS = 5_000
 _SOON = timedelta(minutes=10)
 _FORGOTTEN_AFTER = 2 * 3600
@@ -199,13 +199,13 @@ def test_it_runs_on_and_on(tmp_path: Path, database: str) -> None:
         write_down(database, COURSE, traffic, looks)
         assert traffic.failed == 0, traffic.complaints
         assert looks.faults == []
-        assert looks.most(lambda one: one.sessions) <= MOST_SESSIONS
-        assert looks.most(lambda one: one.threads) <= MOST_THREADS
-        assert looks.most(lambda one: one.wal_mib, held=[False]) <= MOST_WAL_MIB
+        assert looks.most(lambda one: one.sessions) <= MAX_SESSIONS
+        assert looks.most(lambda one: one.threads) <= MAX_THREADS
+        assert looks.most(lambda one: one.wal_mib, held=[False]) <= MAX_WAL_MIB
         if COURSE.seconds > _FORGOTTEN_AFTER:
             assert kept_before(server, datetime.now(UTC) - ANSWERS_KEPT) == 0
     if IS_LONG:
-        assert looks.memory_growth < MOST_GROWTH
+        assert looks.memory_growth < MAX_GROWTH
 
 
 def test_control_a_server_that_keeps_something_of_every_request_is_found(tmp_path: Path) -> None:
@@ -214,4 +214,4 @@ def test_control_a_server_that_keeps_something_of_every_request_is_found(tmp_pat
         with a_reader(server.database_url) as reader:
             looks = asyncio.run(soak(server, traffic, reader, SHORT))
         write_down("control: a leak", SHORT, traffic, looks)
-    assert looks.memory_growth > MOST_GROWTH
+    assert looks.memory_growth > MAX_GROWTH

@@ -17,7 +17,7 @@ from tests.server import RunningServer
 from tests.soak.customers import Customer, Wish
 
 _CONNECTIONS = 24
-_MOST_COMPLAINTS = 20
+_MAX_COMPLAINTS = 20
 
 
 class Traffic:
@@ -88,7 +88,7 @@ class Traffic:
         wrong = "no answer" if answer.reply is None else _heard(wish, answer.reply)
         if wrong is not None:
             self.failed += 1
-            if len(self.complaints) < _MOST_COMPLAINTS:
+            if len(self.complaints) < _MAX_COMPLAINTS:
                 self.complaints.append(f"{wish.kind}: {wrong}")
 
 

@@ -11,7 +11,7 @@ from tools.attacks.wire import LICENSES, Connection, NotAnswered, Target, get
 ADDRESS = "127.0.0.2"
 _EVERY, _CHANGE_EVERY = 0.05, 1.0
 #: A caller gives up after so many seconds, unless it is more patient.
-PATIENCE = 2.0
+TIMEOUT = 2.0
 #: Kept alive, used in turn: a call whose predecessor still waits goes over another one.
 _CONNECTIONS = 8
 
@@ -32,8 +32,8 @@ class Figures(msgspec.Struct, frozen=True):
 class Honest:
     """The caller, with the outcomes of its calls so far."""
 
-    def __init__(self, target: Target, patience: float = PATIENCE) -> None:
-        self._patience = patience
+    def __init__(self, target: Target, timeout: float = TIMEOUT) -> None:
+        self._timeout = timeout
         self._validate = get(f"{LICENSES}/validate/{target.honest_key}")
         self._change = get(f"{LICENSES}/activate/{target.changed_key}")
         self._connections = [Connection(target.server, ADDRESS) for _ in range(_CONNECTIONS)]
@@ -44,8 +44,8 @@ class Honest:
     async def prepare(self) -> None:
         """Connect, and be answered once over each connection."""
         for one in self._connections:
-            await one.ask(self._validate, self._patience)
-        await self._for_changes.ask(self._change, self._patience)
+            await one.ask(self._validate, self._timeout)
+        await self._for_changes.ask(self._change, self._timeout)
 
     async def call(self, seconds: float) -> Figures:
         """Call for so long."""
@@ -68,7 +68,7 @@ class Honest:
 
     async def _call_once(self, free: "asyncio.Queue[Connection]", due: float) -> None:
         try:
-            async with asyncio.timeout(due + self._patience - monotonic()):
+            async with asyncio.timeout(due + self._timeout - monotonic()):
                 connection = await free.get()
         except TimeoutError:
             is_right = False
@@ -76,7 +76,7 @@ class Honest:
             is_right = await self._is_answered(connection, self._validate, due)
             free.put_nowait(connection)
         taken = monotonic() - due
-        self._seconds.append(taken if is_right else max(taken, self._patience))
+        self._seconds.append(taken if is_right else max(taken, self._timeout))
         self._failed += not is_right
 
     async def _call_changing(self, began: float, seconds: float) -> None:
@@ -89,7 +89,7 @@ class Honest:
 
     async def _is_answered(self, connection: Connection, request: bytes, due: float) -> bool:
         try:
-            answer = await connection.ask(request, max(0.0, due + self._patience - monotonic()))
+            answer = await connection.ask(request, max(0.0, due + self._timeout - monotonic()))
         except NotAnswered:
             return False
         return answer.status == 200

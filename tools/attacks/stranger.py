@@ -10,7 +10,7 @@ from tools.attacks.wire import Answer, Connection, NotAnswered, Target
 
 ADDRESS = "127.0.0.3"
 #: A stranger waits so long for an answer, in seconds.
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 
 
 class Stranger:
@@ -43,7 +43,7 @@ class Stranger:
     async def ask(self, connection: Connection, request: bytes) -> Answer | None:
         """Ask and count; None when there was no answer in time."""
         try:
-            answer = await connection.ask(request, _PATIENCE)
+            answer = await connection.ask(request, _TIMEOUT)
         except NotAnswered:
             self.outcomes["not answered"] += 1
             # Where connections are refused, nothing else would make the loop wait.

@@ -86,10 +86,10 @@ class Connection:
             pass
         self.close()
 
-    async def ask(self, request: bytes, patience: float) -> Answer:
+    async def ask(self, request: bytes, timeout: float) -> Answer:
         """Send a request and read its answer. Raises ``NotAnswered`` after so many seconds."""
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 await self.open()
                 assert self._streams is not None
                 reader, writer = self._streams
