@@ -110,7 +110,7 @@ def from_afar(url: str) -> str:
     return url.replace("@127.0.0.1:", "@127.1:")
 
 
-def unhurried(url: str) -> str:
+def with_long_timeout(url: str) -> str:
     """The same database, for who does not mind how long a busy server takes to let him in."""
     if not url.startswith("postgresql"):
         return url

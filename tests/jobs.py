@@ -80,7 +80,7 @@ def fail(job_id: int, reason: str, claimed_by: str = WORKER) -> FailJob:
     return FailJob(**by_user(), job_id=job_id, claimed_by=claimed_by, reason=reason)
 
 
-def decided(executor: Executor, command: Command) -> Any:
+def decide(executor: Executor, command: Command) -> Any:
     """The value; an error is raised."""
     (outcome,) = executor.execute([command])
     if isinstance(outcome, Exception):
@@ -95,7 +95,7 @@ class Work:
         self._batches = executor
         self._storage = storage
         self._now = now
-        self.job: Job = decided(executor, claim(storage, now))
+        self.job: Job = decide(executor, claim(storage, now))
         self._plan = Plan(self.job, WORKER)
 
     def prepare(self) -> JobStep:
@@ -105,22 +105,22 @@ class Work:
     def steps(self) -> Iterator[Job]:
         """Take one step after the other; the job as each has left it."""
         while self.job.state is JobState.RUNNING:
-            self.job = decided(self._batches, self.prepare())
+            self.job = decide(self._batches, self.prepare())
             yield self.job
 
 
-def worked_through(
+def run_job(
     executor: Executor, storage: Storage, order: Order, *, now: datetime = NOW, total: int | None = None
 ) -> Job:
     """The job that carries out the order, at its end."""
-    decided(executor, start(order, now, total))
+    decide(executor, start(order, now, total))
     work = Work(executor, storage, now)
     for _ in work.steps():
         pass
     return work.job
 
 
-def found(storage: Storage, job_id: int) -> Job:
+def get_job(storage: Storage, job_id: int) -> Job:
     """The job as it stands in the database."""
     job = run_read(storage, lambda tx: job_store.find_job(tx, job_id))
     assert job is not None

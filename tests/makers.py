@@ -198,44 +198,44 @@ def a_retry(name: str, digest: bytes = b"", *, write: Callable[[Any], bytes] | N
     return IdempotentCall(sha256(name.encode()).digest(), sha256(digest).digest(), write_answer)
 
 
-def _asked(**fields: Any) -> dict[str, Any]:
+def _with_context(**fields: Any) -> dict[str, Any]:
     now, by = fields.pop("now", None) or NOW, fields.pop("by", None)
     return {"context": Context(now, fields.pop("origin", an_origin()), by)} | fields
 
 
 def activate(key: str | int = KEY, **fields: Any) -> Activate:
-    return Activate(**_asked(license=key, **fields))
+    return Activate(**_with_context(license=key, **fields))
 
 
 def reactivate(token: str, key: str | int = KEY, **fields: Any) -> Reactivate:
-    return Reactivate(**_asked(license=key, token=token, **fields))
+    return Reactivate(**_with_context(license=key, token=token, **fields))
 
 
 def deactivate(token: str, key: str | int = KEY, **fields: Any) -> Deactivate:
-    return Deactivate(**_asked(license=key, token=token, **fields))
+    return Deactivate(**_with_context(license=key, token=token, **fields))
 
 
 def deactivate_all(key: str | int = KEY, **fields: Any) -> DeactivateAll:
-    return DeactivateAll(**_asked(license=key, **fields))
+    return DeactivateAll(**_with_context(license=key, **fields))
 
 
 def create(key: str = KEY, limit: int | None = None, **fields: Any) -> CreateLicense:
     defaults = {"status": Status.ACTIVE, "times_activated_max": limit}
-    return CreateLicense(**_asked(key=key, **defaults | fields))
+    return CreateLicense(**_with_context(key=key, **defaults | fields))
 
 
 def update(
     key: str | int = KEY, /, *, now: datetime = NOW, by: int | None = None, **changes: Any
 ) -> UpdateLicense:
-    return UpdateLicense(**_asked(license=key, now=now, by=by, changes=changes))
+    return UpdateLicense(**_with_context(license=key, now=now, by=by, changes=changes))
 
 
 def rename(old: str, new: str) -> UpdateLicense:
-    return UpdateLicense(**_asked(license=old, changes={"key": new}))
+    return UpdateLicense(**_with_context(license=old, changes={"key": new}))
 
 
 def delete(key: str | int = KEY, **fields: Any) -> DeleteLicense:
-    return DeleteLicense(**_asked(license=key, **fields))
+    return DeleteLicense(**_with_context(license=key, **fields))
 
 
 def validate(key: str = KEY, token: str | None = None, **fields: Any) -> Validate:
@@ -244,38 +244,38 @@ def validate(key: str = KEY, token: str | None = None, **fields: Any) -> Validat
 
 def create_generator(**fields: Any) -> CreateGenerator:
     defaults = {"name": "Hex", "charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 4}
-    return CreateGenerator(**_asked(**defaults | fields))
+    return CreateGenerator(**_with_context(**defaults | fields))
 
 
 def update_generator(generator_id: int, *, is_weak_allowed: bool = False, **changes: Any) -> UpdateGenerator:
     fields = {"generator_id": generator_id, "is_weak_allowed": is_weak_allowed, "changes": changes}
-    return UpdateGenerator(**_asked(**fields))
+    return UpdateGenerator(**_with_context(**fields))
 
 
 def delete_generator(generator_id: int) -> DeleteGenerator:
-    return DeleteGenerator(**_asked(generator_id=generator_id))
+    return DeleteGenerator(**_with_context(generator_id=generator_id))
 
 
 def generate(generator_id: int, amount: int, **fields: Any) -> GenerateLicenses:
     defaults = {"generator_id": generator_id, "amount": amount, "status": Status.ACTIVE}
-    return GenerateLicenses(**_asked(**defaults | fields))
+    return GenerateLicenses(**_with_context(**defaults | fields))
 
 
 def purge_idempotency_records(before: datetime) -> PurgeIdempotencyRecords:
-    return PurgeIdempotencyRecords(**_asked(before=before))
+    return PurgeIdempotencyRecords(**_with_context(before=before))
 
 
 def create_user(name: str = "alice", role: Role = Role.ADMINISTRATOR, **fields: Any) -> CreateUser:
     defaults = {"name": name, "role": role, "password_hash": "$argon2id$"}
-    return CreateUser(**_asked(**defaults | fields))
+    return CreateUser(**_with_context(**defaults | fields))
 
 
 def change_user(user_id: int, **fields: Any) -> ChangeUser:
-    return ChangeUser(**_asked(user_id=user_id, **fields))
+    return ChangeUser(**_with_context(user_id=user_id, **fields))
 
 
 def start_session(user_id: int, token: str = TOKEN, **fields: Any) -> StartSession:
-    return StartSession(**_asked(user_id=user_id, token_hash=hash_session_token(token), **fields))
+    return StartSession(**_with_context(user_id=user_id, token_hash=hash_session_token(token), **fields))
 
 
 def enable_second_factor(user_id: int, secret: str = SECRET_OF_APP, **fields: Any) -> EnableSecondFactor:
@@ -288,27 +288,27 @@ def enable_second_factor(user_id: int, secret: str = SECRET_OF_APP, **fields: An
         "session": hash_session_token(TOKEN),
         "new_session": hash_session_token("new"),
     }
-    return EnableSecondFactor(**_asked(**given | fields))
+    return EnableSecondFactor(**_with_context(**given | fields))
 
 
 def see_session(token: str = TOKEN, **fields: Any) -> SeeSession:
-    return SeeSession(**_asked(token_hash=hash_session_token(token), **fields))
+    return SeeSession(**_with_context(token_hash=hash_session_token(token), **fields))
 
 
 def end_session(token: str = TOKEN, **fields: Any) -> EndSession:
-    return EndSession(**_asked(token_hash=hash_session_token(token), **fields))
+    return EndSession(**_with_context(token_hash=hash_session_token(token), **fields))
 
 
 def refuse_sign_in(name: str) -> RefuseSignIn:
-    return RefuseSignIn(**_asked(name=name))
+    return RefuseSignIn(**_with_context(name=name))
 
 
 def save_name(kind: NameKind, number: int, name: str | None) -> SaveName:
-    return SaveName(**_asked(kind=kind, number=number, name=name))
+    return SaveName(**_with_context(kind=kind, number=number, name=name))
 
 
 def show_key(key: str = KEY) -> ShowKey:
-    return ShowKey(**_asked(license=key))
+    return ShowKey(**_with_context(license=key))
 
 
 def url_of(folder: Path) -> str:
@@ -343,14 +343,14 @@ def issue_api_key(
 ) -> IssuedApiKey:
     new = new_secrets()
     command = IssueApiKey(
-        **_asked(now=now, name=name, permissions=permissions, **fields), **new.hash_fields()
+        **_with_context(now=now, name=name, permissions=permissions, **fields), **new.hash_fields()
     )
     [api_key] = open_executor(storage).execute([command])
     return IssuedApiKey(api_key, new.consumer_key, new.consumer_secret)
 
 
 def revoke_api_key(storage: Storage, api_key_id: int, now: datetime = NOW, **fields: Any) -> None:
-    command = RevokeApiKey(**_asked(now=now, api_key_id=api_key_id, **fields))
+    command = RevokeApiKey(**_with_context(now=now, api_key_id=api_key_id, **fields))
     [outcome] = open_executor(storage).execute([command])
     if outcome is not None:
         raise outcome

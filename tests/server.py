@@ -22,7 +22,7 @@ from keywright.db import Storage, database_path, run_read
 from keywright.identity import store as identity_store
 from keywright.identity.model import Permissions
 from keywright.maintenance.doctor import examine
-from tests.databases import a_postgres_url, execute, unhurried
+from tests.databases import a_postgres_url, execute, with_long_timeout
 from tests.forking import Forked, fork
 from tests.makers import issue_api_key, revoke_api_key
 
@@ -147,7 +147,7 @@ class RunningServer:
     def _storage(self) -> Iterator[Storage]:
         place = self._place
         if "database_url" in place:
-            place["database_url"] = unhurried(place["database_url"])
+            place["database_url"] = with_long_timeout(place["database_url"])
         with closing(open_installation(Settings(data_dir=self.data_dir, **place))) as storage:
             yield storage
 

@@ -18,7 +18,7 @@ from keywright.identity.store import find_api_key
 from tests.cli.conftest import Keywright
 
 
-def found_api_key(data_dir: Path, consumer_key: str) -> ApiKey | None:
+def get_api_key(data_dir: Path, consumer_key: str) -> ApiKey | None:
     with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage, storage.read() as tx:
         return find_api_key(tx, crypto.hash_consumer_key(consumer_key))
 
@@ -36,7 +36,7 @@ def test_an_api_key_opens_the_door_with_the_secrets_that_were_printed(
 ) -> None:
     made = keywright.json("apikey", "create", "--name", "shop", "--permissions", permissions)
     caller = api_keys.caller_of(
-        found_api_key(keywright.data_dir, made["consumer_key"]), made["consumer_secret"]
+        get_api_key(keywright.data_dir, made["consumer_key"]), made["consumer_secret"]
     )
     assert (caller.api_key_id, caller.name, caller.permissions) == (made["id"], "shop", permissions)
     assert made["permissions"] == permissions
@@ -71,7 +71,7 @@ def test_api_keys_are_listed_until_and_after_they_are_revoked(keywright: Keywrig
     assert listed["revoked_at"] is None
     assert "API key 1 is revoked." in keywright("apikey", "revoke", "1")
     assert keywright.json("apikey", "list")[0]["revoked_at"] is not None
-    assert found_api_key(keywright.data_dir, made["consumer_key"]) is None
+    assert get_api_key(keywright.data_dir, made["consumer_key"]) is None
 
 
 def test_only_an_api_key_in_force_can_be_revoked(keywright: Keywright) -> None:

@@ -20,7 +20,7 @@ KEY = "ABCDE-FGHIJ-12345"
 TOKEN = re.compile(r"\b[0-9a-f]{40}\b")
 
 
-def stored(keywright: Keywright, key: str = KEY) -> LicenseRecord:
+def get_record(keywright: Keywright, key: str = KEY) -> LicenseRecord:
     """The license as the operations see it."""
     with closing(open_installation(read_settings({"data_dir": keywright.data_dir}))) as storage:
         record: LicenseRecord = open_executor(storage).query([Validate(key=key)])[0]
@@ -78,7 +78,7 @@ def test_create_sets_every_field(keywright: Keywright) -> None:
 
 def test_create_answers_json_like_the_interface(keywright: Keywright) -> None:
     made = keywright.json("license", "create", "--key", KEY, "--max", "3")
-    assert list(made.items()) == on_the_wire(wire.license_alone(stored(keywright)))
+    assert list(made.items()) == on_the_wire(wire.license_alone(get_record(keywright)))
 
 
 def test_a_key_that_is_taken_is_refused(keywright: Keywright) -> None:
@@ -141,7 +141,7 @@ def test_show_answers_json_like_validate_and_adds_the_events(keywright: Keywrigh
     keywright("license", "activate", KEY)
     shown = keywright.json("license", "show", KEY)
     events = shown.pop("events")
-    assert list(shown.items()) == on_the_wire(wire.validation(stored(keywright)))
+    assert list(shown.items()) == on_the_wire(wire.validation(get_record(keywright)))
     assert [one["name"] for one in events] == ["license.activated", "license.created"]
     assert list(events[0]) == ["occurred_at", "name", "activation_id", "actor", "ip_address", "details"]
 
@@ -190,7 +190,7 @@ def test_list_answers_json_like_the_interface(keywright: Keywright) -> None:
     keywright("license", "create", "--key", KEY, "--max", "3")
     keywright("license", "activate", KEY)
     (listed,) = keywright.json("license", "list")
-    assert list(listed.items()) == on_the_wire(wire.license_with_activations(stored(keywright)))
+    assert list(listed.items()) == on_the_wire(wire.license_with_activations(get_record(keywright)))
 
 
 def test_an_empty_list_is_an_empty_list(keywright: Keywright) -> None:
@@ -236,7 +236,7 @@ def test_update_changes_what_it_names_and_nothing_else(keywright: Keywright) -> 
     after = keywright.json("license", "update", KEY, "--max", "5", "--status", "inactive")
     changed = {name for name in before if before[name] != after[name]}
     assert {"timesActivatedMax", "status"} <= changed <= {"timesActivatedMax", "status", "updatedAt"}
-    assert list(after.items()) == on_the_wire(wire.license_alone(stored(keywright)))
+    assert list(after.items()) == on_the_wire(wire.license_alone(get_record(keywright)))
 
 
 @pytest.mark.parametrize(
@@ -344,14 +344,14 @@ def test_places_are_taken_given_up_and_taken_back(keywright: Keywright) -> None:
 def test_activating_answers_json_like_the_interface(keywright: Keywright) -> None:
     keywright("license", "create", "--key", KEY)
     activated = keywright.json("license", "activate", KEY, "--label", "office")
-    record = stored(keywright)
+    record = get_record(keywright)
     assert list(activated.items()) == on_the_wire(wire.one_activation(record))
     token = activated["activationData"]["token"]
     given_up = keywright.json("license", "deactivate", KEY, "--token", token)
-    assert list(given_up.items()) == on_the_wire(wire.one_activation(stored(keywright)))
+    assert list(given_up.items()) == on_the_wire(wire.one_activation(get_record(keywright)))
     keywright("license", "activate", KEY, "--token", token)
     given_up = keywright.json("license", "deactivate", KEY, "--all")
-    assert list(given_up.items()) == on_the_wire(wire.many_activations(stored(keywright)))
+    assert list(given_up.items()) == on_the_wire(wire.many_activations(get_record(keywright)))
 
 
 @pytest.mark.parametrize(

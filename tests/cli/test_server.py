@@ -80,7 +80,7 @@ def serving(data_dir: Path, *options: str) -> Iterator[Serving]:
             process.kill()
 
 
-def pasted(lines: list[str]) -> list[Any]:
+def paste(lines: list[str]) -> list[Any]:
     """What a shell prints when these lines are pasted into it: one JSON document a line."""
     done = subprocess.run(["sh", "-eu"], check=True, input="\n".join(lines), capture_output=True, text=True)
     assert done.stderr == ""
@@ -96,7 +96,7 @@ def got(url: str) -> Any:
 
 def test_the_lines_that_the_demo_prints_can_be_pasted(nowhere: Keywright) -> None:
     with serving(nowhere.data_dir, "--demo=one") as server:
-        activated, validated, deactivated, reactivated, listed = pasted(server.lines_to_type)
+        activated, validated, deactivated, reactivated, listed = paste(server.lines_to_type)
         status, log = server.stop()
     answers = (activated, validated, deactivated, reactivated, listed)
     assert [answer["success"] for answer in answers] == [True] * 5
@@ -122,7 +122,7 @@ def test_the_demo_adds_its_data_once_and_finds_its_license_again(nowhere: Keywri
         again = server.lines_to_type
         assert "cs_" not in server.said
         assert "was shown when it was made" in server.said
-        assert [one["data"]["timesActivated"] for one in pasted(again[:-1])] == [1, 1, 0, 1]
+        assert [one["data"]["timesActivated"] for one in paste(again[:-1])] == [1, 1, 0, 1]
         server.stop()
     addresses = [line.split("/v2/")[1] for line in first if "/v2/licenses/" in line]
     assert [line.split("/v2/")[1] for line in again if "/v2/licenses/" in line] == addresses
@@ -176,7 +176,7 @@ def test_without_demo_nothing_is_added_and_the_next_steps_work(nowhere: Keywrigh
             subprocess.run(["sh", "-c", typed], check=True, capture_output=True, env=environment())
         (made,) = nowhere.json("license", "list")
         lines = [line.replace("LICENSE-KEY", made["licenseKey"]) for line in (activate, validate)]
-        assert [one["data"]["timesActivated"] for one in pasted(lines)] == [1, 1]
+        assert [one["data"]["timesActivated"] for one in paste(lines)] == [1, 1]
         server.stop()
 
 
@@ -184,7 +184,7 @@ def test_the_lines_bring_an_api_key_where_one_is_required(nowhere: Keywright) ->
     nowhere("init")
     Path("strict.toml").write_text("require_api_key = true\n")
     with serving(nowhere.data_dir, "--demo=one", "--config", "strict.toml") as server:
-        assert [one["success"] for one in pasted(server.lines_to_type)] == [True] * 5
+        assert [one["success"] for one in paste(server.lines_to_type)] == [True] * 5
         server.stop()
 
 

@@ -31,12 +31,12 @@ ANOTHER = "another horse battery"
 CREATE = ("user", "create", "ada", "--role", "administrator", "--password-stdin")
 
 
-def found_user(data_dir: Path, name: str) -> User | None:
+def get_user(data_dir: Path, name: str) -> User | None:
     with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage, storage.read() as tx:
         return find_user(tx, name)
 
 
-def told(data_dir: Path) -> list[Event]:
+def list_user_events(data_dir: Path) -> list[Event]:
     """What happened that is not about a license, in order."""
     with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage, storage.read() as tx:
         return event_store.list_events(tx, 0, limit=99)[::-1]
@@ -47,7 +47,7 @@ def ada(keywright: Keywright, monkeypatch: pytest.MonkeyPatch) -> User:
     """The only user, an administrator."""
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
     keywright(*CREATE)
-    user = found_user(keywright.data_dir, "ada")
+    user = get_user(keywright.data_dir, "ada")
     assert user is not None
     return user
 
@@ -77,7 +77,7 @@ def test_a_user_is_made_with_the_password_from_standard_input(
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
     said = keywright("user", "create", "ada", "--role", role.value, "--password-stdin")
     assert said == f"The user ada ({role.value}) is made.\n"
-    user = found_user(keywright.data_dir, "ada")
+    user = get_user(keywright.data_dir, "ada")
     assert user is not None
     assert user.role is role
     assert PasswordHasher().verify(user.password_hash, PASSWORD)
@@ -88,7 +88,7 @@ def test_a_short_password_is_refused(keywright: Keywright, monkeypatch: pytest.M
     said = keywright.refused("user", "create", "ada", "--role", "reader", "--password-stdin", status=2)
     assert "at least 12 characters" in said
     assert "elevenchars" not in said
-    assert found_user(keywright.data_dir, "ada") is None
+    assert get_user(keywright.data_dir, "ada") is None
 
 
 def test_a_name_is_given_once(keywright: Keywright, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,13 +140,13 @@ def test_a_password_is_asked_for_twice_and_not_shown(keywright: Keywright) -> No
     assert status == 0, said
     assert "The user ada (reader) is made." in said
     assert PASSWORD not in said
-    user = found_user(keywright.data_dir, "ada")
+    user = get_user(keywright.data_dir, "ada")
     assert user is not None
     assert PasswordHasher().verify(user.password_hash, PASSWORD)
 
 
 def test_who_made_a_user_is_told_and_no_password_is(keywright: Keywright, ada: User) -> None:
-    (event,) = told(keywright.data_dir)
+    (event,) = list_user_events(keywright.data_dir)
     assert (event.name, event.actor) == ("user.created", f"cli:{pwd.getpwuid(os.getuid()).pw_name}")
     assert event.details == {"user_id": ada.id, "user": "ada", "role": "administrator"}
 
@@ -178,7 +178,7 @@ def test_a_new_password_takes_the_old_one_s_place_and_signs_out(
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{ANOTHER}\n"))
     said = keywright("user", "password", "ada", "--password-stdin")
     assert said == "The user ada has a new password, and is signed out everywhere.\n"
-    user = found_user(keywright.data_dir, "ada")
+    user = get_user(keywright.data_dir, "ada")
     assert passwords.check_password(user, ANOTHER)
     assert not passwords.check_password(user, PASSWORD)
     assert not is_signed_in(keywright.data_dir, token)
@@ -190,7 +190,7 @@ def test_a_short_new_password_is_refused(
     monkeypatch.setattr("sys.stdin", io.StringIO("elevenchars\n"))
     said = keywright.refused("user", "password", "ada", "--password-stdin", status=2)
     assert "at least 12 characters" in said
-    assert found_user(keywright.data_dir, "ada") == ada
+    assert get_user(keywright.data_dir, "ada") == ada
 
 
 def test_a_disabled_user_is_signed_out_until_enabled_again(
@@ -198,15 +198,15 @@ def test_a_disabled_user_is_signed_out_until_enabled_again(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
     keywright("user", "create", "bob", "--role", "reader", "--password-stdin")
-    bob = found_user(keywright.data_dir, "bob")
+    bob = get_user(keywright.data_dir, "bob")
     assert bob is not None
     token = sign_in(keywright.data_dir, bob)
     assert "bob is disabled, and is signed out everywhere." in keywright("user", "disable", "bob")
     assert not is_signed_in(keywright.data_dir, token)
-    assert not passwords.check_password(found_user(keywright.data_dir, "bob"), PASSWORD)
+    assert not passwords.check_password(get_user(keywright.data_dir, "bob"), PASSWORD)
     assert keywright.json("user", "list")[1]["disabled_at"] is not None
     assert "bob may sign in." in keywright("user", "enable", "bob")
-    assert passwords.check_password(found_user(keywright.data_dir, "bob"), PASSWORD)
+    assert passwords.check_password(get_user(keywright.data_dir, "bob"), PASSWORD)
 
 
 def test_a_user_s_role_can_be_changed_while_an_administrator_is_left(
@@ -275,6 +275,6 @@ def test_a_lost_second_factor_is_turned_off(keywright: Keywright, ada: User) -> 
         assert said == "The second factor of ada is turned off, and ada is signed out everywhere.\n"
         assert not run_read(storage, lambda tx: second_factor_store.has_factor(tx, ada.id))
     assert not is_signed_in(keywright.data_dir, token)
-    assert told(keywright.data_dir)[-1].name == "user.second_factor_disabled"
+    assert list_user_events(keywright.data_dir)[-1].name == "user.second_factor_disabled"
     keywright("user", "reset-second-factor", "ada")
     assert "there is no user of this name" in keywright.refused("user", "reset-second-factor", "bob")

@@ -121,7 +121,7 @@ async def turns(number: int) -> None:
         await asyncio.sleep(0)
 
 
-def started(*calls: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
+def start_calls(*calls: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
     return [asyncio.ensure_future(call) for call in calls]
 
 

@@ -42,11 +42,11 @@ def events_in(server: RunningServer, product: int) -> Counter[str]:
     return Counter(name for (name,) in server.sql(query, product))
 
 
-def acknowledged(journal: list[Entry]) -> set[str]:
+def acknowledgements_in(journal: list[Entry]) -> set[str]:
     return {entry.token for entry in journal if entry.status == 200 and entry.token is not None}
 
 
-def shuffled(plan: list[str], *, processes: int) -> list[list[str]]:
+def shuffle_plan(plan: list[str], *, processes: int) -> list[list[str]]:
     """A plan for each process, each in an order of its own."""
     return [random.Random(number).sample(plan, len(plan)) for number in range(processes)]
 

@@ -26,7 +26,7 @@ from keywright.licensing.activations.commands import FindLicenses, ListLicenses
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
 from keywright.registry import make_registry, open_executor
-from tests.concurrency.desks import AnAsker, Observed, a_desk, a_url, in_a_loop, results, started, turns
+from tests.concurrency.desks import AnAsker, Observed, a_desk, a_url, in_a_loop, results, start_calls, turns
 from tests.makers import (
     KEY,
     KEY_RING,
@@ -46,7 +46,7 @@ from tests.makers import (
 
 
 @contextmanager
-def observed(database: str, folder: Path) -> Iterator[Observed]:
+def open_observed(database: str, folder: Path) -> Iterator[Observed]:
     """A database with a license."""
     with a_url(database, folder) as url, closing(open_storage(url, KEY_RING)) as inner:
         open_executor(inner).execute([create()])
@@ -57,21 +57,21 @@ def observed(database: str, folder: Path) -> Iterator[Observed]:
 
 @pytest.fixture
 def storage(database: str, tmp_path: Path) -> Iterator[Observed]:
-    with observed(database, tmp_path) as storage:
+    with open_observed(database, tmp_path) as storage:
         yield storage
 
 
 @pytest.fixture
 def near(tmp_path: Path) -> Iterator[Observed]:
     """A database whose answers come at once."""
-    with observed("sqlite", tmp_path) as storage:
+    with open_observed("sqlite", tmp_path) as storage:
         yield storage
 
 
 @pytest.fixture
 def far(tmp_path: Path) -> Iterator[Observed]:
     """A database at the other end of a network."""
-    with observed("postgresql", tmp_path) as storage:
+    with open_observed("postgresql", tmp_path) as storage:
         yield storage
 
 
@@ -96,7 +96,7 @@ async def test_calls_join_while_the_loop_still_brings_new_ones(storage: Observed
     for batch in (1, 2):
         calls = []
         for _ in range(10):
-            calls += started(desk.execute(activate()))
+            calls += start_calls(desk.execute(activate()))
             await turns(1)
         await asyncio.gather(*calls)
         assert storage.writes == [storage.place] * batch
@@ -112,7 +112,7 @@ async def test_no_more_than_the_most_are_decided_together(storage: Observed) -> 
 @in_a_loop
 async def test_a_lone_call_is_served_at_once(near: Observed) -> None:
     desk = a_desk(near)
-    run_write, question = started(desk.execute(activate()), desk.query(validate()))
+    run_write, question = start_calls(desk.execute(activate()), desk.query(validate()))
     await turns(5)
     assert run_write.done()
     assert question.done()
@@ -146,9 +146,9 @@ async def test_a_caller_that_went_away_while_it_waited_is_not_decided_and_stops_
     storage: Observed,
 ) -> None:
     desk = a_desk(storage)
-    first, canceled, last = started(*(desk.execute(activate()) for _ in range(3)))
+    first, canceled, last = start_calls(*(desk.execute(activate()) for _ in range(3)))
     gone = AnAsker(is_gone=True)
-    hung_up = started(
+    hung_up = start_calls(
         desk.execute(activate(), gone), desk.execute(activate(idempotency=a_retry("call")), gone)
     )
     await turns(1)
@@ -174,7 +174,7 @@ async def test_a_lane_in_which_everybody_has_gone_serves_who_comes_then_and_can_
     asker = AnAsker()
     assert (await desk.execute(activate(), asker)).license.times_activated == 1
     assert asker.is_begun
-    (gone,) = started(desk.execute(activate(), AnAsker(is_gone=True)))
+    (gone,) = start_calls(desk.execute(activate(), AnAsker(is_gone=True)))
     await turns(1)
     await desk.close()
     assert isinstance(gone.exception(), WaitedTooLong)
@@ -187,7 +187,7 @@ async def test_what_waits_for_too_long_behind_another_call_is_refused_before_tha
     desk = a_desk(storage, answer_within=0.01)
     number = (await desk.execute(create_generator())).id
     storage.go_on.clear()
-    (long,) = started(desk.execute(generate(number, 1)))
+    (long,) = start_calls(desk.execute(generate(number, 1)))
     await turns(5)
     outcomes = await results(*(desk.execute(activate()) for _ in range(3)))
     assert [type(one) for one in outcomes] == [WaitedTooLong] * 3
@@ -205,7 +205,7 @@ async def test_a_caller_that_went_away_while_its_call_is_decided_does_not_stop_t
     desk = a_desk(storage)
     number = (await desk.execute(create_generator())).id
     storage.go_on.clear()
-    gone, next_one = started(desk.execute(generate(number, 1)), desk.execute(activate()))
+    gone, next_one = start_calls(desk.execute(generate(number, 1)), desk.execute(activate()))
     await turns(5)
     gone.cancel()
     storage.go_on.set()
@@ -216,7 +216,7 @@ async def test_a_caller_that_went_away_while_its_call_is_decided_does_not_stop_t
 @in_a_loop
 async def test_a_full_queue_refuses_at_once_and_recovers(storage: Observed) -> None:
     desk = a_desk(storage, most_waiting=2)
-    calls = started(*(desk.execute(activate()) for _ in range(4)), desk.query(validate()))
+    calls = start_calls(*(desk.execute(activate()) for _ in range(4)), desk.query(validate()))
     await turns(1)
     assert desk.waiting == 3
     assert [one.done() for one in calls] == [False, False, True, True, False]
@@ -238,7 +238,7 @@ async def test_a_full_lane_of_changes_leaves_room_for_questions(storage: Observe
 @in_a_loop
 async def test_closing_finishes_what_was_accepted_and_refuses_what_comes(storage: Observed) -> None:
     desk = a_desk(storage)
-    accepted = started(*(desk.execute(activate()) for _ in range(300)), desk.query(validate()))
+    accepted = start_calls(*(desk.execute(activate()) for _ in range(300)), desk.query(validate()))
     await turns(1)
     await desk.close()
     assert all(one.done() for one in accepted)
@@ -253,9 +253,9 @@ async def test_closing_refuses_questions_too_while_changes_are_finished(storage:
     desk = a_desk(storage)
     number = (await desk.execute(create_generator())).id
     storage.go_on.clear()
-    (accepted,) = started(desk.execute(generate(number, 1)))
+    (accepted,) = start_calls(desk.execute(generate(number, 1)))
     await turns(5)
-    (closing_down,) = started(desk.close())
+    (closing_down,) = start_calls(desk.close())
     await turns(5)
     for call in (desk.execute(activate()), desk.query(validate())):
         with pytest.raises(ShuttingDown):
@@ -280,7 +280,7 @@ async def test_a_long_command_is_decided_aside_while_questions_go_on(near: Obser
     number = (await desk.execute(create_generator())).id
     near.writes.clear()
     near.go_on.clear()
-    before, long, after = started(
+    before, long, after = start_calls(
         desk.execute(activate()), desk.execute(generate(number, 3)), desk.execute(activate())
     )
     answer = await desk.query(validate())
@@ -309,7 +309,7 @@ async def test_waiting_for_another_process_happens_aside_while_questions_go_on(
     desk = a_desk(near)
     with closing(a_storage(tmp_path)) as other:
         with other.write():
-            calls = started(*(desk.execute(activate()) for _ in range(3)))
+            calls = start_calls(*(desk.execute(activate()) for _ in range(3)))
             assert (await desk.query(validate())).license.times_activated == 0
             await turns(5)
             assert near.writes == ["in place", "aside"]
@@ -345,7 +345,7 @@ async def test_who_goes_while_another_process_is_writing_leaves_the_batch(
     going = AnAsker()
     with closing(a_storage(tmp_path)) as other:
         with other.write():
-            gone, stays = started(desk.execute(activate(), going), desk.execute(activate()))
+            gone, stays = start_calls(desk.execute(activate(), going), desk.execute(activate()))
             await turns(5)
             assert going.is_begun
             going.is_gone = True
@@ -363,7 +363,7 @@ async def test_lists_are_read_alone_and_aside_while_questions_and_changes_go_on(
     storage.go_on.clear()
     page = ListLicenses(where=LicenseFilter(), page=1, per_page=1)
     piece = FindLicenses(where=LicenseFilter(), after_id=0, limit=9)
-    lists = started(desk.query(page), desk.query(piece))
+    lists = start_calls(desk.query(page), desk.query(piece))
     await turns(5)
     for _ in range(3):
         assert (await desk.query(validate())).license.key == KEY
@@ -387,7 +387,7 @@ async def test_a_license_with_very_many_records_is_read_alone_and_aside(storage:
     run_write(storage.inner, insert)
     desk = a_desk(storage)
     storage.go_on.clear()
-    (large,) = started(desk.query(validate("large")))
+    (large,) = start_calls(desk.query(validate("large")))
     for _ in range(3):
         await turns(5)
         assert (await desk.query(validate())).license.key == KEY
@@ -403,7 +403,7 @@ async def test_a_license_with_very_many_records_is_read_alone_and_aside(storage:
 async def test_no_more_lists_wait_than_the_most(storage: Observed) -> None:
     desk = a_desk(storage)
     storage.go_on.clear()
-    lists = started(
+    lists = start_calls(
         *(desk.query(FindLicenses(where=LicenseFilter(), after_id=0, limit=9)) for _ in range(80))
     )
     await turns(5)

@@ -11,7 +11,7 @@ import pytest
 from keywright.core.errors import StoreConflict
 from keywright.db import open_storage, session
 from keywright.registry import open_executor
-from tests.concurrency.desks import Observed, a_desk, a_url, in_a_loop, results, started, turns
+from tests.concurrency.desks import Observed, a_desk, a_url, in_a_loop, results, start_calls, turns
 from tests.databases import execute
 from tests.makers import (
     KEY,
@@ -59,9 +59,9 @@ async def test_a_slow_change_holds_up_no_question_and_what_comes_meanwhile_is_de
 ) -> None:
     desk = a_desk(storage)
     storage.go_on.clear()
-    calls = started(desk.execute(activate()))
+    calls = start_calls(desk.execute(activate()))
     await turns(5)
-    calls += started(*(desk.execute(activate()) for _ in range(20)))
+    calls += start_calls(*(desk.execute(activate()) for _ in range(20)))
     assert (await desk.query(validate())).license.times_activated == 0
     assert not any(call.done() for call in calls)
     storage.go_on.set()
@@ -76,7 +76,7 @@ async def test_a_long_command_holds_up_no_question(storage: Observed) -> None:
     desk = a_desk(storage)
     number = (await desk.execute(create_generator())).id
     storage.go_on.clear()
-    (long,) = started(desk.execute(generate(number, 3)))
+    (long,) = start_calls(desk.execute(generate(number, 3)))
     await turns(5)
     assert (await desk.query(validate())).license.key == KEY
     assert not long.done()
@@ -92,7 +92,7 @@ async def test_a_license_that_another_program_holds_is_waited_for_while_question
     desk = a_desk(storage)
     with closing(psycopg.connect(url)) as other:
         hold(other)
-        calls = started(*(desk.execute(activate()) for _ in range(3)))
+        calls = start_calls(*(desk.execute(activate()) for _ in range(3)))
         await until_somebody_waits(url)
         assert (await desk.query(validate())).license.times_activated == 0
         assert not any(call.done() for call in calls)

@@ -23,7 +23,7 @@ from keywright.jobs.commands import ExportStep
 from keywright.licensing.activations.commands import FindLicenses
 from keywright.licensing.licenses.model import LicenseFilter
 from keywright.registry import open_executor
-from tests.concurrency.desks import Observed, a_desk, in_a_loop, results, started, turns
+from tests.concurrency.desks import Observed, a_desk, in_a_loop, results, start_calls, turns
 from tests.makers import (
     KEY,
     NOW,
@@ -173,7 +173,7 @@ async def test_whatever_is_not_answered_even_then_is_broken_off_again(
 async def test_a_long_command_is_waited_for_longer(afar: Afar) -> None:
     desk = a_desk(afar)
     afar.go_on.clear()
-    (long,) = started(desk.execute(generate(1, 1)))
+    (long,) = start_calls(desk.execute(generate(1, 1)))
     await turns(5)
     await until_patience_is_over()
     assert afar.interruptions == []
@@ -223,7 +223,7 @@ async def test_what_has_no_connection_yet_is_waited_for(afar: Afar, monkeypatch:
     monkeypatch.setattr(front, "_LONG_TIMEOUT", SHORT)
     desk = a_desk(afar)
     afar.opening.clear()
-    (call,) = started(desk.query(FindLicenses(where=LicenseFilter(), after_id=0, limit=9)))
+    (call,) = start_calls(desk.query(FindLicenses(where=LicenseFilter(), after_id=0, limit=9)))
     await turns(5)
     await until_patience_is_over()
     assert afar.interruptions == []
@@ -242,7 +242,7 @@ async def test_the_patience_with_one_batch_ends_with_its_answer(
     monkeypatch.setattr(front, "_TIMEOUT", ENDLESS)
     afar.interruptions.clear()
     afar.go_on.clear()
-    (call,) = started(desk.execute(activate()))
+    (call,) = start_calls(desk.execute(activate()))
     await until_patience_is_over()
     assert afar.interruptions == []
     afar.go_on.set()
@@ -258,7 +258,7 @@ async def test_a_near_database_is_never_broken_off(
     monkeypatch.setattr(front, "_LONG_TIMEOUT", SHORT)
     desk = a_desk(near)
     near.go_on.clear()
-    (long,) = started(desk.execute(generate(1, 1)))
+    (long,) = start_calls(desk.execute(generate(1, 1)))
     await turns(5)
     await until_patience_is_over()
     assert (near.interruptions, caplog.records) == ([], [])
@@ -273,7 +273,7 @@ async def test_when_the_event_loop_ends_before_its_time_the_fate_of_what_runs_is
     desk = a_desk(afar)
     before = asyncio.all_tasks()
     afar.go_on.clear()
-    calls = started(desk.execute(activate()), desk.execute(activate()))
+    calls = start_calls(desk.execute(activate()), desk.execute(activate()))
     await turns(5)
     (aside,) = asyncio.all_tasks() - before - set(calls)
     aside.cancel()

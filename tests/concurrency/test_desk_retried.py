@@ -10,7 +10,7 @@ from keywright.core.errors import IdempotencyKeyBusy, LimitReached, QueueFull, R
 from keywright.db import Storage, open_storage
 from keywright.engine.idempotency import IdempotencyRecord
 from keywright.registry import open_executor
-from tests.concurrency.desks import Observed, a_desk, a_url, in_a_loop, results, started, turns
+from tests.concurrency.desks import Observed, a_desk, a_url, in_a_loop, results, start_calls, turns
 from tests.makers import KEY_RING, a_retry, activate, create, create_generator, generate
 
 
@@ -65,10 +65,10 @@ async def test_a_caller_that_went_away_while_it_was_decided_gets_the_first_answe
     observed.go_on.clear()
     # Long, so that it is decided aside on every database.
     call = generate(1, 1, idempotency=a_retry("call"))
-    (gone,) = started(desk.execute(call))
+    (gone,) = start_calls(desk.execute(call))
     await turns(5)
     gone.cancel()
-    (again,) = started(desk.execute(call))
+    (again,) = start_calls(desk.execute(call))
     await turns(5)
     observed.go_on.set()
     assert isinstance(await again, IdempotencyRecord)
@@ -80,7 +80,7 @@ async def test_a_caller_that_went_away_while_it_waited_is_decided_when_it_asks_a
     storage: Storage,
 ) -> None:
     desk = a_desk(storage)
-    (gone,) = started(desk.execute(activate(idempotency=a_retry("call"))))
+    (gone,) = start_calls(desk.execute(activate(idempotency=a_retry("call"))))
     await turns(1)
     gone.cancel()
     await turns(1)

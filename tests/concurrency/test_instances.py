@@ -13,10 +13,10 @@ import pytest
 from tests.concurrency.callers import calling
 from tests.concurrency.instances import instances
 from tests.concurrency.selling import (
-    acknowledged,
+    acknowledgements_in,
     activate_path,
     assert_well,
-    shuffled,
+    shuffle_plan,
     tokens_in,
     wait_for_load,
 )
@@ -114,7 +114,7 @@ def test_places_that_come_and_go_at_two_servers_are_never_more_than_there_are(
     keys = [clients[0].license(times_activated_max=3, product_id=2) for _ in range(8)]
     paths = [activate_path(key) for key in keys] * 3
     paths += [path.replace("/activate/", "/deactivate/") for path in paths[:8]]
-    with calling(servers[:2], shuffled(paths * 60, processes=2), connections=32) as callers:
+    with calling(servers[:2], shuffle_plan(paths * 60, processes=2), connections=32) as callers:
         journal = callers.journal()
     assert {(entry.fate, entry.status) for entry in journal} == {("answered", 200), ("answered", 404)}
     done = [entry for entry in journal if entry.status == 200]
@@ -134,5 +134,5 @@ def test_when_one_server_is_killed_the_others_go_on(tmp_path: Path) -> None:
             other.stop()
             journal = callers.journal()
         assert {entry.status for entry in journal if entry.fate == "answered"} == {200}
-        assert acknowledged(journal) <= tokens_in(other, 1)
+        assert acknowledgements_in(journal) <= tokens_in(other, 1)
         assert_well(other)

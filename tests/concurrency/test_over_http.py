@@ -12,11 +12,11 @@ import pytest
 
 from tests.concurrency.callers import calling
 from tests.concurrency.selling import (
-    acknowledged,
+    acknowledgements_in,
     activate_path,
     assert_well,
     events_in,
-    shuffled,
+    shuffle_plan,
     tokens_in,
     wait_for_load,
 )
@@ -62,7 +62,7 @@ def test_places_that_come_and_go_are_never_more_than_there_are(server: RunningSe
     keys = [vendor.license(times_activated_max=3, product_id=2) for _ in range(8)]
     calls = ("activate", "activate", "activate", "deactivate")
     paths = [V2 + core(call, key) for key in keys for call in calls]
-    with calling([server], shuffled(paths * 60, processes=2), connections=32) as callers:
+    with calling([server], shuffle_plan(paths * 60, processes=2), connections=32) as callers:
         journal = callers.journal()
     assert {(entry.fate, entry.status) for entry in journal} == {("answered", 200), ("answered", 404)}
     done = [entry for entry in journal if entry.status == 200]
@@ -108,7 +108,7 @@ def test_a_server_that_is_told_to_end_under_load_has_answered_what_it_did(mortal
     assert {entry.status for entry in journal if entry.fate == "answered"} == {200}
     # Closed is a connection that was idle, or whose request was never read: it was not carried out.
     assert {entry.fate for entry in journal} <= {"answered", "closed"}
-    assert tokens_in(mortal, 1) == acknowledged(journal)
+    assert tokens_in(mortal, 1) == acknowledgements_in(journal)
 
 
 def test_what_was_accepted_before_the_end_is_finished(mortal: RunningServer) -> None:
@@ -211,5 +211,5 @@ def test_the_command_line_and_a_server_under_load_do_not_hurt_each_other(mortal:
             assert mortal.stop() == 0
             journal = callers.journal()
     assert {entry.status for entry in journal if entry.fate == "answered"} == {200}
-    assert tokens_in(mortal, 1) == acknowledged(journal)
+    assert tokens_in(mortal, 1) == acknowledgements_in(journal)
     assert len(tokens_in(mortal, 2)) == 4

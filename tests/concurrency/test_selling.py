@@ -30,7 +30,7 @@ def test_of_20000_attempts_at_four_workers_on_1000_places_exactly_1000_succeed(t
 # --- controls -------------------------------------------------------------------------------------
 
 
-def sold_with(fault: Callable[[], None], database: str, folder: Path, *, is_checked: bool) -> Sold:
+def sell_with(fault: Callable[[], None], database: str, folder: Path, *, is_checked: bool) -> Sold:
     """What becomes of a sale where Keywright has this fault."""
     program = faulty.program(fault)
     with running(folder / "data", database, program=program, **NO_LIMITS) as server:
@@ -51,7 +51,7 @@ def test_a_place_too_many_is_found_in_every_license(database: str, tmp_path: Pat
     fault = faulty.one_place_too_many
     if database == "sqlite":
         fault = faulty.one_place_too_many_unchecked
-    sold = sold_with(fault, database, tmp_path, is_checked=False)
+    sold = sell_with(fault, database, tmp_path, is_checked=False)
     assert sold.successes_over_the_limit == LICENSES
     assert sold.disordered == LICENSES
     assert sold.check_fired == 0
@@ -60,7 +60,7 @@ def test_a_place_too_many_is_found_in_every_license(database: str, tmp_path: Pat
 def test_the_database_stops_who_would_get_a_place_too_many_and_that_is_seen(
     database: str, tmp_path: Path
 ) -> None:
-    sold = sold_with(faulty.one_place_too_many, database, tmp_path, is_checked=True)
+    sold = sell_with(faulty.one_place_too_many, database, tmp_path, is_checked=True)
     assert sold.successes_over_the_limit == 0
     assert sold.successes == LICENSES * PLACES
     assert sold.other_answers == ATTEMPTS - sold.successes

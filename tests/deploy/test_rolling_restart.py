@@ -17,7 +17,7 @@ from tests.databases import a_postgres_url
 from tests.deploy.plain import Direct, Journal, Plain, Through, Way, plain_programs
 from tests.deploy.programs import program
 from tests.deploy.proxies import KINDS, Certificate, running_proxy
-from tests.faults.judge import INNOCENT, judged
+from tests.faults.judge import INNOCENT, judge_calls
 from tests.http.asking import Client, a_key
 from tests.proving import record, size
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
@@ -124,7 +124,7 @@ def test_a_rolling_restart_fails_no_request_and_doubles_none(instances: Instance
         write_down(name, RESTARTS, journal, found, slowest)
     assert [(name, *one) for name, journal in journals.items() for one in journal.failed] == []
     calls = [call for journal in journals.values() for call in journal.activations]
-    assert judged(calls, found) == INNOCENT
+    assert judge_calls(calls, found) == INNOCENT
     assert all(call.is_acknowledged for call in calls)
 
 
@@ -149,5 +149,5 @@ def test_control_a_killed_instance_leaves_requests_without_an_answer(instances: 
     # Of those who come directly, every other one was there.
     assert 0 in {answer.status for _, answer in journals["direct"].failed}
     # Nobody was told that it is done, and nobody's request went to the other instance as well.
-    verdict = judged([call for journal in journals.values() for call in journal.activations], found)
+    verdict = judge_calls([call for journal in journals.values() for call in journal.activations], found)
     assert (verdict.missing, verdict.doubled, verdict.strange) == ([], [], [])

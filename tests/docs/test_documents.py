@@ -108,7 +108,7 @@ def test_every_database_in_the_documents_and_in_deploy_is_reached_with_verified_
 
 
 def test_every_link_between_documents_leads_to_a_file_and_a_heading() -> None:
-    assert [broken for document in DOCUMENTS for broken in broken_links(document)] == []
+    assert [broken for document in DOCUMENTS for broken in find_broken_links(document)] == []
 
 
 def test_a_link_to_nowhere_is_found(tmp_path: Path) -> None:
@@ -116,10 +116,10 @@ def test_a_link_to_nowhere_is_found(tmp_path: Path) -> None:
     page.write_text(
         "# One heading, two\n[a](page.md#one-heading-two) [b](#two) [c](other.md) [d](http://x/#y)\n"
     )
-    assert list(broken_links(page)) == ["page.md: #two", "page.md: other.md#"]
+    assert list(find_broken_links(page)) == ["page.md: #two", "page.md: other.md#"]
 
 
-def broken_links(document: Path) -> Iterator[str]:
+def find_broken_links(document: Path) -> Iterator[str]:
     for target, anchor in LINK.findall(document.read_text()):
         if "://" in target:
             continue

@@ -52,7 +52,7 @@ def is_said(quoted: str, sentences: list[str]) -> bool:
     return any(pattern.search(one) for one in sentences)
 
 
-def quoted_sentences() -> list[str]:
+def list_quoted_sentences() -> list[str]:
     """Return the sentences of the tables' columns whose heading ends with "says" or "see"."""
     found, columns = [], set[int]()
     for line in TROUBLESHOOT.read_text().splitlines():
@@ -65,7 +65,7 @@ def quoted_sentences() -> list[str]:
 
 
 def test_every_quoted_sentence_of_the_troubleshooting_page_is_said_somewhere() -> None:
-    quoted, said = quoted_sentences(), every_sentence()
+    quoted, said = list_quoted_sentences(), every_sentence()
     assert len(quoted) > 50
     assert [one for one in quoted if not is_said(one, said)] == []
 

@@ -34,7 +34,7 @@ _CONNECT = sqlite3.connect
 _numbers = count(1)
 
 
-def altered(*alterations: str, record: Path | None = None) -> list[str]:
+def altering_command(*alterations: str, record: Path | None = None) -> list[str]:
     """What to run in place of the command ``keywright``; ``record`` is where ``recording`` writes to."""
     record_file = [] if record is None else [f"{_RECORD}={record}"]
     return ["env", *record_file, sys.executable, "-P", __file__, ",".join(alterations)]

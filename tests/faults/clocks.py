@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from tests.deploy.programs import program
-from tests.faults.altered import altered
+from tests.faults.altered import altering_command
 
 _SETTINGS = {
     # Looked at each time somebody asks for the time.
@@ -44,7 +44,7 @@ class Clock:
 
     def program(self, *alterations: str) -> list[str]:
         """What to run in place of the command ``keywright``, so that this is its clock (see ``altered``)."""
-        return ["env", *self._settings, *altered("sleeping by select", *alterations)]
+        return ["env", *self._settings, *altering_command("sleeping by select", *alterations)]
 
 
 def _forget_the_dead() -> None:

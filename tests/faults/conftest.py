@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.installations import Database
-from tests.faults.proxy import Proxy, proxied
+from tests.faults.proxy import Proxy, run_proxy
 from tests.server import RunningServer, running
 from tools import postgres as servers
 from tools.postgres import FAST, PostgresServer
@@ -30,7 +30,7 @@ def store(postgres: PostgresServer) -> Iterator[Database]:
 @pytest.fixture
 def proxy(postgres: PostgresServer) -> Iterator[Proxy]:
     """Between Keywright and the server."""
-    with proxied(postgres.port) as proxy:
+    with run_proxy(postgres.port) as proxy:
         yield proxy
 
 

@@ -84,12 +84,12 @@ def a_disk(folder: Path, megabytes: int = 8) -> Iterator[Disk]:
         finally:
             _unmount(folder)
         return
-    with _mounted_in_a_namespace(folder, options) as enter:
+    with _mount_in_namespace(folder, options) as enter:
         yield Disk(folder, enter)
 
 
 @contextmanager
-def moved_to_a_disk(folder: Path, megabytes: int) -> Iterator[Disk]:
+def move_to_disk(folder: Path, megabytes: int) -> Iterator[Disk]:
     """A folder's content is moved to a new disk in its place, where its owner may write. Only for root.
 
     It is all gone after the block.
@@ -122,7 +122,7 @@ def _unmount(folder: Path) -> None:
 
 
 @contextmanager
-def _mounted_in_a_namespace(folder: Path, options: str) -> Iterator[list[str]]:
+def _mount_in_namespace(folder: Path, options: str) -> Iterator[list[str]]:
     words = f'mount -t tmpfs -o {options} tmpfs "$0" && echo mounted && exec sleep infinity'
     try:
         keeper = subprocess.Popen([*_IN_A_NAMESPACE, words, folder], stdout=subprocess.PIPE, text=True)

@@ -13,7 +13,7 @@ from keywright.core.crypto import KeyRing
 from keywright.db import open_storage
 from keywright.maintenance.doctor import examine
 from keywright.registry import open_executor
-from tests.databases import execute, unhurried
+from tests.databases import execute, with_long_timeout
 from tests.makers import create
 from tests.proving import size
 from tests.server import NO_LIMITS
@@ -55,7 +55,7 @@ class Store:
         """The doctor finds nothing: every counter is the number of active records, every activation has
         its license and its events, no number was given twice.
         """
-        with closing(open_storage(unhurried(self.url), KEY_RING)) as storage:
+        with closing(open_storage(with_long_timeout(self.url), KEY_RING)) as storage:
             assert list(examine(storage, lambda _: None)) == []
 
 

@@ -26,7 +26,7 @@ class Verdict(NamedTuple):
 INNOCENT = Verdict([], [], [], [], [])
 
 
-def judged(journal: Iterable[Call], found: Mapping[str, int]) -> Verdict:
+def judge_calls(journal: Iterable[Call], found: Mapping[str, int]) -> Verdict:
     """The verdict on these calls; ``found`` is how often each label is in the database."""
     calls = list(journal)
     times = {one.label: found.get(one.label, 0) for one in calls}
@@ -46,7 +46,7 @@ def judged(journal: Iterable[Call], found: Mapping[str, int]) -> Verdict:
 def assert_right(journal: list[Call], store: Store) -> None:
     """What was acknowledged is there exactly once, with the token that was told; nothing else happened."""
     found = store.sql("SELECT label, token FROM activations")
-    assert judged(journal, Counter(label for label, _ in found)) == INNOCENT
+    assert judge_calls(journal, Counter(label for label, _ in found)) == INNOCENT
     tokens = dict(found)
     done = [call for call in journal if call.is_acknowledged]
     assert [one.label for one in done if one.activation["token"] != tokens[one.label]] == []

@@ -216,7 +216,7 @@ def longest_wait(journal: list[Call]) -> float:
 
 
 @contextmanager
-def loaded(
+def run_load(
     server: RunningServer, keys: Sequence[str], programs: Programs = MIXED, *, succeeding: bool = True
 ) -> Iterator[Load]:
     """Programs that run until the block ends, or until it says ``finish``; with ``succeeding``, not before

@@ -11,10 +11,10 @@ from typing import Any
 
 import psutil
 
-from tests.faults.altered import altered
-from tests.faults.judge import INNOCENT, judged
+from tests.faults.altered import altering_command
+from tests.faults.judge import INNOCENT, judge_calls
 from tests.faults.load import Call, assert_answers_in_shape
-from tests.faults.recorded import Turn, deeds, interleaved, turns
+from tests.faults.recorded import Turn, deeds, find_interleaved, turns
 from tests.http.asking import Client
 from tests.server import NO_LIMITS, RunningServer, environment, running, wait_until
 
@@ -51,13 +51,13 @@ class Pair:
     def counted(self) -> dict[str, int]:
         """How many transactions there were so far, and how many began before another process's had ended."""
         found = self.turns()
-        return {"transactions": len(found), "interleaved": len(interleaved(found))}
+        return {"transactions": len(found), "interleaved": len(find_interleaved(found))}
 
     def command(self, *words: str, alterations: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
         """A command that works on the same file."""
         settings = self.first.settings
         return subprocess.Popen(
-            [*altered("recording", *alterations, record=self._record), *words],
+            [*altering_command("recording", *alterations, record=self._record), *words],
             cwd=self.first.data_dir.parent,
             env=environment(database_url=settings["database_url"], secret=settings["secret"]),
             stdout=subprocess.PIPE,
@@ -71,7 +71,7 @@ class Pair:
         assert_answers_in_shape(journal)
         query = """SELECT label FROM activations JOIN licenses ON licenses.id = license_id
                    WHERE product_id = ?"""
-        assert judged(journal, Counter(label for (label,) in self.first.sql(query, product))) == INNOCENT
+        assert judge_calls(journal, Counter(label for (label,) in self.first.sql(query, product))) == INNOCENT
         self.first.assert_consistent()
 
 
@@ -80,7 +80,7 @@ def a_pair(folder: Path, *alterations: str) -> Iterator[Pair]:
     """Two servers for as long as the block runs."""
     settings = {"database_url": f"sqlite:///{folder}/first/keywright.db", "secret": _SECRET, **NO_LIMITS}
     record = folder / "record"
-    program = altered("recording", *alterations, record=record)
+    program = altering_command("recording", *alterations, record=record)
     with ExitStack() as stack:
         first, second = (
             stack.enter_context(running(folder / name, program=program, **settings))

@@ -275,7 +275,7 @@ async def _messages(reader: _Reader) -> AsyncIterator[bytes]:
 
 
 @contextmanager
-def proxied(server_port: int) -> Iterator[Proxy]:
+def run_proxy(server_port: int) -> Iterator[Proxy]:
     """A proxy for as long as the block runs."""
     proxy = Proxy(server_port)
     try:

@@ -56,7 +56,7 @@ def turns(found: Iterable[Deed], killed_at: dict[int, float] | None = None) -> l
     return sorted(ended, key=lambda turn: turn.began_at)
 
 
-def interleaved(found: Iterable[Turn]) -> list[tuple[Turn, Turn]]:
+def find_interleaved(found: Iterable[Turn]) -> list[tuple[Turn, Turn]]:
     """Transactions that began before another process's had ended, each after that one."""
     met: list[tuple[Turn, Turn]] = []
     latest: Turn | None = None
@@ -73,7 +73,7 @@ def failures(found: Iterable[Deed]) -> int:
     return Counter(one.what for one in found)["failed"]
 
 
-def used_after_failure(found: Iterable[Deed]) -> list[Deed]:
+def find_used_after_failure(found: Iterable[Deed]) -> list[Deed]:
     """What connections did that had failed before, instead of being closed."""
     by_connection: dict[tuple[int, int], list[Deed]] = {}
     for one in found:

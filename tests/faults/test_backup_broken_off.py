@@ -124,7 +124,7 @@ def state_of(place: Place) -> str:
     return {True: "old", False: "neither"}[found == place.before] if found != place.backed_up else "new"
 
 
-def kept_files_are_complete(place: Place) -> bool:
+def are_kept_files_complete(place: Place) -> bool:
     """Whether every file that keeps the old database, if there is one, holds all of it."""
     path = database_path(place.url)
     kept = [] if path is None else list(path.parent.glob("*.before-restore-*"))
@@ -187,7 +187,7 @@ def test_a_killed_restore_leaves_the_old_or_the_new(places: Places, database: st
         with places.one() as place:
             run_and_kill(do_restore, place, moment)
             states.append(state_of(place))
-            assert kept_files_are_complete(place)
+            assert are_kept_files_complete(place)
             # It can be done again as soon as the database has noticed the end of the session.
             wait_until(partial(_is_back, place), "the end of the killed session")
             assert state_of(place) == "new"
@@ -236,7 +236,7 @@ restore_backup(Path(sys.argv[1]), sys.argv[2], is_overwriting=True)
 """
 
 
-def traced(place: Place, *options: str) -> "subprocess.CompletedProcess[str]":
+def strace(place: Place, *options: str) -> "subprocess.CompletedProcess[str]":
     """A restore under strace."""
     command = ["strace", "-qq", *options, sys.executable, "-c", _RESTORE, str(place.file), place.url]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
@@ -245,7 +245,7 @@ def traced(place: Place, *options: str) -> "subprocess.CompletedProcess[str]":
 def steps_of(places: Places, log: Path) -> list[tuple[str, int]]:
     """The steps of a restore: each system call, with its number among the calls of its kind."""
     with places.one() as place:
-        traced(place, f"--trace=write,{_STEPS}", f"--output={log}")
+        strace(place, f"--trace=write,{_STEPS}", f"--output={log}")
     seen: Counter[str] = Counter()
     steps, has_begun = [], False
     for line in log.read_text().splitlines():
@@ -266,9 +266,9 @@ def test_a_restore_killed_at_any_of_its_steps_leaves_the_old_or_the_new(tmp_path
     states = []
     for name, number in chosen:
         with places.one() as place:
-            traced(place, f"--trace={name}", f"--inject={name}:signal=KILL:when={number}", f"--output={log}")
+            strace(place, f"--trace={name}", f"--inject={name}:signal=KILL:when={number}", f"--output={log}")
             states.append(state_of(place))
-            assert kept_files_are_complete(place)
+            assert are_kept_files_complete(place)
     record(
         "R16",
         "sqlite",

@@ -21,7 +21,7 @@ from keywright.maintenance.doctor import examine
 from keywright.registry import open_executor
 from tests.databases import a_postgres_url, execute
 from tests.faults.installations import KEY_RING, SECRET
-from tests.faults.load import Call, loaded
+from tests.faults.load import Call, run_load
 from tests.makers import create
 from tests.proving import record, size
 from tests.server import KEYWRIGHT, NO_LIMITS, RunningServer, environment, running
@@ -66,7 +66,7 @@ class Verdict(NamedTuple):
     out_of_order: list[str]
 
 
-def judged(journal: Sequence[Call], taken: Taken) -> Verdict:
+def judge_copy(journal: Sequence[Call], taken: Taken) -> Verdict:
     """The verdict on a copy. No call was deactivated, so each was told the license's counter after it."""
     labels = taken.state.labels
     done = [call for call in journal if call.is_acknowledged]
@@ -81,12 +81,12 @@ def judged(journal: Sequence[Call], taken: Taken) -> Verdict:
         out_of_order=[
             call.label
             for call in done
-            if (call.label in labels) != (told(call) <= taken.state.counters[call.key])
+            if (call.label in labels) != (counter_of(call) <= taken.state.counters[call.key])
         ],
     )
 
 
-def told(call: Call) -> int:
+def counter_of(call: Call) -> int:
     """The counter that came with the acknowledgement."""
     reply = call.answers[-1].reply
     assert reply is not None
@@ -109,7 +109,7 @@ def a_place(database: str, folder: Path) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def sold(database: str, folder: Path) -> Iterator[RunningServer]:
+def serve_licenses(database: str, folder: Path) -> Iterator[RunningServer]:
     """A server with the licenses of ``KEYS``, without limits."""
     with a_place(database, folder) as place:
         with closing(open_storage(place["database_url"], KEY_RING)) as storage:
@@ -120,7 +120,7 @@ def sold(database: str, folder: Path) -> Iterator[RunningServer]:
 
 @pytest.fixture
 def server(database: str, tmp_path: Path) -> Iterator[RunningServer]:
-    with sold(database, tmp_path / "data") as server:
+    with serve_licenses(database, tmp_path / "data") as server:
         yield server
 
 
@@ -172,14 +172,14 @@ def back_up_and_restore(server: RunningServer, database: str, folder: Path) -> T
 def test_a_backup_under_load_is_a_state_that_existed(
     server: RunningServer, database: str, tmp_path: Path
 ) -> None:
-    with loaded(server, KEYS) as load:
+    with run_load(server, KEYS) as load:
         taken = []
         for _ in range(BACKUPS):
             load.wait_for_successes(20)
             taken.append(back_up_and_restore(server, database, tmp_path))
         load.wait_for_successes(20)
         journal = load.finish()
-    verdicts = [judged(journal, one) for one in taken]
+    verdicts = [judge_copy(journal, one) for one in taken]
     record(
         "R16",
         database,
@@ -213,7 +213,7 @@ def figures(verdicts: Sequence[Verdict], taken: Sequence[Taken]) -> dict[str, in
 
 def test_the_judge_finds_a_plain_copy_of_the_file(tmp_path: Path) -> None:
     copies = []
-    with sold("sqlite", tmp_path / "data") as server, loaded(server, KEYS) as load:
+    with serve_licenses("sqlite", tmp_path / "data") as server, run_load(server, KEYS) as load:
         for number in range(COPIES):
             load.wait_for_successes(3)
             began = time.monotonic()
@@ -227,18 +227,18 @@ def test_the_judge_finds_a_plain_copy_of_the_file(tmp_path: Path) -> None:
             taken.append(Taken(look_at(f"sqlite:///{copy}"), began, ended))
         except (sqlite3.DatabaseError, KeywrightError):
             unreadable += 1
-    verdicts = [judged(journal, one) for one in taken]
+    verdicts = [judge_copy(journal, one) for one in taken]
     found = {"copies": COPIES, "unreadable": unreadable, **figures(verdicts, taken)}
     record("R16", "control: a plain copy of the file, without its log", found)
     assert unreadable or any(one.missing for one in verdicts)
 
 
 def test_the_judge_finds_tables_that_were_dumped_one_after_the_other(tmp_path: Path) -> None:
-    with sold("postgresql", tmp_path / "data") as server, loaded(server, KEYS) as load:
+    with serve_licenses("postgresql", tmp_path / "data") as server, run_load(server, KEYS) as load:
         began = time.monotonic()
-        first = dumped(server.database_url, "--table=licenses")
+        first = dump_bytes(server.database_url, "--table=licenses")
         load.wait_for_successes(20)
-        second = dumped(server.database_url, "--exclude-table=licenses")
+        second = dump_bytes(server.database_url, "--exclude-table=licenses")
         ended = time.monotonic()
         load.wait_for_successes(20)
         journal = load.finish()
@@ -247,30 +247,30 @@ def test_the_judge_finds_tables_that_were_dumped_one_after_the_other(tmp_path: P
             psql = [str(binaries() / "psql"), "--quiet", "--set=ON_ERROR_STOP=1", url]
             subprocess.run(psql, input=dump, check=True, capture_output=True)
         taken = Taken(look_at(url), began, ended)
-    verdict = judged(journal, taken)
+    verdict = judge_copy(journal, taken)
     record("R16", "control: tables dumped one after the other", figures([verdict], [taken]))
     assert verdict.miscounted
     assert verdict.out_of_order
     assert taken.state.findings
 
 
-def dumped(url: str, which: str) -> bytes:
+def dump_bytes(url: str, which: str) -> bytes:
     command = [str(binaries() / "pg_dump"), which, url]
     return subprocess.run(command, check=True, capture_output=True).stdout
 
 
 def test_the_judge_finds_what_came_later_and_what_is_torn(tmp_path: Path) -> None:
-    with sold("sqlite", tmp_path / "data") as server, loaded(server, KEYS) as load:
+    with serve_licenses("sqlite", tmp_path / "data") as server, run_load(server, KEYS) as load:
         moment = time.monotonic()
         load.wait_for_successes(20)
         journal = load.finish()
         whole = look_at(server.database_url)
     # As if the copy had ended before the load did; and one call in its middle were not there.
-    verdict = judged(journal, Taken(whole, moment, moment))
+    verdict = judge_copy(journal, Taken(whole, moment, moment))
     assert verdict.later
     assert (verdict.missing, verdict.torn, verdict.out_of_order) == ([], [], [])
-    lost = min((call for call in journal if call.is_acknowledged), key=told)
+    lost = min((call for call in journal if call.is_acknowledged), key=counter_of)
     labels = Counter({label: 1 for label in whole.labels if label != lost.label})
-    verdict = judged(journal, Taken(whole._replace(labels=labels), moment, time.monotonic()))
+    verdict = judge_copy(journal, Taken(whole._replace(labels=labels), moment, time.monotonic()))
     assert lost.label in verdict.torn
     assert verdict.out_of_order == [lost.label]

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.faults.clocks import Clock
-from tests.faults.judge import INNOCENT, judged
-from tests.faults.load import Programs, loaded
+from tests.faults.judge import INNOCENT, judge_calls
+from tests.faults.load import Programs, run_load
 from tests.http.asking import Client, Reply, a_key, basic, license_path, moment, written
 from tests.proving import record, size
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
@@ -83,7 +83,7 @@ def test_no_call_fails_whatever_the_clock_says(tmp_path: Path, database: str) ->
         keys = [shop.vendor.license() for _ in range(4)]
         old_key = shop.vendor.license()
         old_token = shop.vendor.activated(old_key)
-        with loaded(shop.server, keys, Programs(1, 1)) as load:
+        with run_load(shop.server, keys, Programs(1, 1)) as load:
             for days in JUMPS * ROUNDS:
                 jump(shop, days)
                 statuses += Counter(reply.status for reply in all_calls(shop, old_key, old_token))
@@ -93,7 +93,7 @@ def test_no_call_fails_whatever_the_clock_says(tmp_path: Path, database: str) ->
             label for (label,) in shop.server.sql("SELECT label FROM activations WHERE label LIKE 'call-%'")
         )
     statuses += Counter(answer.status for answer in load.answers)
-    found = judged(journal, labels)
+    found = judge_calls(journal, labels)
     counted = {
         "jumps": len(JUMPS) * ROUNDS,
         "calls": statuses.total(),

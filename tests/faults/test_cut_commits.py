@@ -9,8 +9,8 @@ import pytest
 from keywright.db import open_storage, run_read
 from keywright.licensing.licenses import store as license_store
 from tests.faults.installations import KEY_RING, Database, rounds
-from tests.faults.judge import INNOCENT, assert_right, judged
-from tests.faults.load import MIXED, Call, Programs, assert_answers_in_shape, loaded
+from tests.faults.judge import INNOCENT, assert_right, judge_calls
+from tests.faults.load import MIXED, Call, Programs, assert_answers_in_shape, run_load
 from tests.faults.proxy import CHANGES, Place, Proxy
 from tests.proving import record
 from tests.server import RunningServer
@@ -26,7 +26,7 @@ def cut_under_load(
     server: RunningServer, store: Database, proxy: Proxy, places: list[Place], programs: Programs
 ) -> list[Call]:
     """What the programs were told while connections were cut at these places, one after the other."""
-    with loaded(server, store.keys, programs) as load:
+    with run_load(server, store.keys, programs) as load:
         for place in places:
             proxy.cut(place)
             # Somebody works again on a new connection.
@@ -43,7 +43,7 @@ def test_a_cut_commit_is_neither_doubled_nor_acknowledged_falsely(
     journal = cut_under_load(distant, store, proxy, places, MIXED)
     assert proxy.cuts == places
     told = Counter(answer.status for call in journal for answer in call.answers)
-    verdict = judged(journal, store.labels())
+    verdict = judge_calls(journal, store.labels())
     record(
         "R10",
         "postgresql",
@@ -73,10 +73,10 @@ def test_the_judge_finds_a_program_that_takes_an_unknown_fate_for_success(
     journal = cut_under_load(distant, store, proxy, places, PLAIN)
     open_calls = [call for call in journal if call.may_have_happened]
     done = next(call for call in journal if call.is_acknowledged)
-    assert judged(journal, store.labels()) == INNOCENT
+    assert judge_calls(journal, store.labels()) == INNOCENT
     for call in open_calls:
         call.answers = done.answers
-    missing = judged(journal, store.labels()).missing
+    missing = judge_calls(journal, store.labels()).missing
     found = {"unknown fates": len(open_calls), "found missing": len(missing)}
     record("R10", "control: a program that takes an unknown fate for success", found)
     assert missing
@@ -88,7 +88,7 @@ def test_the_judge_finds_a_program_that_asks_again_without_an_idempotency_key(
 ) -> None:
     journal = cut_under_load(distant, store, proxy, [Place.AFTER] * 3, HASTY)
     open_calls = {call.label for call in journal if call.may_have_happened}
-    doubled = judged(journal, store.labels()).doubled
+    doubled = judge_calls(journal, store.labels()).doubled
     found = {"unknown fates": len(open_calls), "found doubled": len(doubled)}
     record("R10", "control: a program that asks again without an Idempotency-Key", found)
     assert set(doubled) == open_calls
@@ -97,12 +97,12 @@ def test_the_judge_finds_a_program_that_asks_again_without_an_idempotency_key(
 
 
 def test_the_judge_finds_what_is_there_though_it_was_denied(distant: RunningServer, store: Database) -> None:
-    with loaded(distant, store.keys) as load:
+    with run_load(distant, store.keys) as load:
         journal = load.finish()
     lost, *_ = journal
     lost.answers = []
-    assert judged(journal, store.labels()).denied == [lost.label]
-    assert judged(journal[1:], store.labels()).strange == [lost.label]
+    assert judge_calls(journal, store.labels()).denied == [lost.label]
+    assert judge_calls(journal[1:], store.labels()).strange == [lost.label]
 
 
 def test_a_question_whose_end_is_cut_is_asked_again(store: Database, proxy: Proxy) -> None:

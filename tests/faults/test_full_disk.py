@@ -18,10 +18,10 @@ from keywright.identity.model import Permissions
 from keywright.licensing.activations import store as activation_store
 from keywright.maintenance.doctor import examine
 from keywright.registry import open_executor
-from tests.faults.altered import altered
+from tests.faults.altered import altering_command
 from tests.faults.disks import Disk, a_disk
-from tests.faults.judge import INNOCENT, Verdict, judged
-from tests.faults.load import UNAVAILABLE, Call, Load, assert_answers_in_shape, loaded
+from tests.faults.judge import INNOCENT, Verdict, judge_calls
+from tests.faults.load import UNAVAILABLE, Call, Load, assert_answers_in_shape, run_load
 from tests.http.asking import Client, Reply, assert_refused, license_path
 from tests.makers import KEY_RING, NOW, SECRET, create, issue_api_key, url_of
 from tests.proving import record, size
@@ -67,7 +67,7 @@ def verdict(shop: Shop, journal: Sequence[Call]) -> Verdict:
         assert list(examine(storage, lambda _: None)) == []
         with storage.read() as tx:
             records = activation_store.list_activations(tx, range(1, len(KEYS) + 1)).values()
-    return judged(journal, Counter(str(one.label) for some in records for one in some))
+    return judge_calls(journal, Counter(str(one.label) for some in records for one in some))
 
 
 def questions(client: Client) -> list[Reply]:
@@ -90,7 +90,7 @@ def change_little(vendor: Client) -> Reply:
     return vendor.put(license_path(KEYS[0]), json_body={"product_id": 7})
 
 
-def refused(load: Load) -> int:
+def count_refused(load: Load) -> int:
     return sum(answer.status == 503 for answer in load.answers)
 
 
@@ -100,7 +100,7 @@ def test_a_full_disk_refuses_changes_answers_questions_and_heals_by_itself(tmp_p
     refusals: list[Reply] = []
     waits = []
     with a_shop(tmp_path) as shop, Client(shop.server, shop.credentials) as vendor:
-        with loaded(shop.server, KEYS) as load:
+        with run_load(shop.server, KEYS) as load:
             for _ in range(rounds):
                 shop.disk.fill()
                 wait_until(lambda: change_little(vendor).status == 503, "a disk that is really full")
@@ -136,7 +136,7 @@ def test_a_full_disk_refuses_changes_answers_questions_and_heals_by_itself(tmp_p
 
 def test_a_disk_filled_by_activations_loses_none_of_them(tmp_path: Path) -> None:
     with a_shop(tmp_path) as shop, Client(shop.server) as program:
-        with loaded(shop.server, KEYS) as load:
+        with run_load(shop.server, KEYS) as load:
             shop.disk.fill(leaving=1_000_000)
             load.wait_for_refusal(time.monotonic())
             full_at = time.monotonic()
@@ -150,7 +150,7 @@ def test_a_disk_filled_by_activations_loses_none_of_them(tmp_path: Path) -> None
     counted = {
         "acknowledged": sum(call.is_acknowledged for call in journal),
         "acknowledged and not there": len(found.missing),
-        "changes refused with 503": refused(load),
+        "changes refused with 503": count_refused(load),
     }
     record("R7", "sqlite, filled by activations", counted, {"seconds until it heals": healed})
     assert set(validations) == {200}
@@ -162,7 +162,7 @@ def test_a_disk_filled_by_activations_loses_none_of_them(tmp_path: Path) -> None
 
 def test_a_server_killed_on_a_full_disk_starts_there_and_heals(tmp_path: Path) -> None:
     with a_shop(tmp_path) as shop, Client(shop.server, shop.credentials) as vendor:
-        with loaded(shop.server, KEYS) as load:
+        with run_load(shop.server, KEYS) as load:
             shop.disk.fill()
             load.wait_for_refusal(time.monotonic())
             shop.server.kill()
@@ -281,8 +281,8 @@ def test_a_copy_that_finds_no_room_is_not_left_behind(tmp_path: Path, outdated: 
 
 
 def test_control_a_server_that_acknowledges_what_finds_no_room_is_found_out(tmp_path: Path) -> None:
-    with a_shop(tmp_path, altered("acknowledging failures")) as shop:
-        with loaded(shop.server, KEYS) as load:
+    with a_shop(tmp_path, altering_command("acknowledging failures")) as shop:
+        with run_load(shop.server, KEYS) as load:
             shop.disk.fill()
             load.wait_for_successes(200)
             shop.disk.make_room()

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import psycopg
 
-from tests.faults.disks import Disk, moved_to_a_disk
+from tests.faults.disks import Disk, move_to_disk
 from tests.faults.installations import Database
-from tests.faults.judge import INNOCENT, judged
-from tests.faults.load import Load, assert_answers_in_shape, loaded
+from tests.faults.judge import INNOCENT, judge_calls
+from tests.faults.load import Load, assert_answers_in_shape, run_load
 from tests.http.asking import Client
 from tests.proving import record, size
 from tests.server import RunningServer, running, wait_until
@@ -35,7 +35,7 @@ class Shop(NamedTuple):
 def a_shop(folder: Path, part: str, megabytes: int) -> Iterator[Shop]:
     postgres = PostgresServer(**FAST, wal_recycle="off")
     try:
-        with moved_to_a_disk(postgres.folder / part, megabytes) as disk:
+        with move_to_disk(postgres.folder / part, megabytes) as disk:
             postgres.start()
             store = Database(postgres)
             with running(folder / "keywright", **store.settings(connect_timeout="20")) as server:
@@ -56,7 +56,7 @@ def judge(shop: Shop, load: Load, part: str, healed: float) -> None:
     """Write down what was found, and look whether it is as it has to be."""
     journal = load.finish()
     statuses = Counter(answer.status for answer in load.answers)
-    found = judged(journal, shop.store.labels())
+    found = judge_calls(journal, shop.store.labels())
     counted = {
         "acknowledged": statuses[200],
         "acknowledged and not there": len(found.missing),
@@ -76,7 +76,7 @@ def test_without_room_for_tables_changes_are_refused_and_validations_answered(tm
     waits = []
     with (
         a_shop(tmp_path, "data", 200) as shop,
-        loaded(shop.server, shop.store.keys) as load,
+        run_load(shop.server, shop.store.keys) as load,
         Client(shop.server) as program,
     ):
         for _ in range(size(1, 20)):
@@ -96,7 +96,7 @@ def test_without_room_for_its_log_postgresql_falls_and_all_is_there_when_it_is_b
     waits, statuses = [], set()
     with (
         a_shop(tmp_path, "data/pg_wal", 120) as shop,
-        loaded(shop.server, shop.store.keys) as load,
+        run_load(shop.server, shop.store.keys) as load,
         Client(shop.server) as program,
     ):
         for _ in range(size(1, 20)):

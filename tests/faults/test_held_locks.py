@@ -10,7 +10,7 @@ import psycopg
 
 from tests.faults.installations import Database
 from tests.faults.judge import assert_right
-from tests.faults.load import assert_answers_in_shape, loaded, longest_wait
+from tests.faults.load import assert_answers_in_shape, longest_wait, run_load
 from tests.server import RunningServer, running, wait_until
 
 #: How long a call about a license that somebody holds may wait for its refusal, in seconds.
@@ -22,7 +22,7 @@ HOLD = 10.0
 
 
 @contextmanager
-def held(store: Database, key: str) -> Iterator[None]:
+def hold_license(store: Database, key: str) -> Iterator[None]:
     """A session that locks this license and stays where it is."""
     with psycopg.connect(store.url) as connection:
         number = store.keys.index(key)
@@ -34,8 +34,8 @@ def held(store: Database, key: str) -> Iterator[None]:
 
 def test_a_held_license_does_not_hold_up_the_others(keywright: RunningServer, store: Database) -> None:
     first, *others = store.keys
-    with loaded(keywright, others) as beside, loaded(keywright, [first]) as about:
-        with held(store, first):
+    with run_load(keywright, others) as beside, run_load(keywright, [first]) as about:
+        with hold_license(store, first):
             began = time.monotonic()
             about.wait_for_refusal(began)
             beside.wait_for_successes(50)
@@ -61,12 +61,12 @@ def test_what_an_instance_held_when_it_stopped_moving_is_free_after_some_seconds
     settings = store.settings(application_name="keywright-stopped")
     with (
         running(tmp_path / "stopped", **settings) as stopped,
-        loaded(stopped, [first]) as its,
-        loaded(keywright, others) as beside,
+        run_load(stopped, [first]) as its,
+        run_load(keywright, others) as beside,
     ):
         stop_inside_a_transaction(stopped, store)
         began = time.monotonic()
-        with loaded(keywright, [first], succeeding=False) as about:
+        with run_load(keywright, [first], succeeding=False) as about:
             about.wait_for_refusal(began)
             beside.wait_for_successes(50)
             about.wait_for_successes()

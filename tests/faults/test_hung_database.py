@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tests.faults.installations import Database
 from tests.faults.judge import assert_right
-from tests.faults.load import Call, Load, Programs, assert_answers_in_shape, loaded, longest_wait
-from tests.faults.proxy import Proxy, proxied
-from tests.faults.watch import watched
+from tests.faults.load import Call, Load, Programs, assert_answers_in_shape, longest_wait, run_load
+from tests.faults.proxy import Proxy, run_proxy
+from tests.faults.watch import watch_server
 from tests.server import RunningServer
 
 #: How long a call may wait for its answer, in seconds.
@@ -44,7 +44,7 @@ def calling(server: RunningServer, store: Database, *, programs: int) -> Iterato
     """Programs whose calls are answered in time and in shape, whatever the block does; in the end, they
     succeed.
     """
-    with loaded(server, store.keys, Programs(programs, programs)) as load, watched(server) as watch:
+    with run_load(server, store.keys, Programs(programs, programs)) as load, watch_server(server) as watch:
         yield load
         assert load.wait_for_successes(1) < RECOVERY
         load.wait_for_successes()
@@ -74,7 +74,7 @@ def test_a_database_that_stands_still_holds_nobody_up_for_long(
 def test_a_network_that_swallows_everything_holds_nobody_up_for_long(store: Database, tmp_path: Path) -> None:
     journal: list[Call] = []
     with ExitStack() as stack:
-        proxies = [stack.enter_context(proxied(store.server.port)) for _ in TROUBLES]
+        proxies = [stack.enter_context(run_proxy(store.server.port)) for _ in TROUBLES]
 
         def start(proxy: Proxy) -> RunningServer:
             server = RunningServer(tmp_path / str(proxy.port), **store.settings(port=proxy.port))

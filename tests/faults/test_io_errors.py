@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.faults.altered import altered
+from tests.faults.altered import altering_command
 from tests.faults.fiu import SYNC, WRITE, may_fail
-from tests.faults.judge import INNOCENT, Verdict, judged
-from tests.faults.load import FATE_UNKNOWN, Call, Load, assert_answers_in_shape, loaded
-from tests.faults.recorded import deeds, failures, used_after_failure
-from tests.faults.traced import Step, steps, traced
+from tests.faults.judge import INNOCENT, Verdict, judge_calls
+from tests.faults.load import FATE_UNKNOWN, Call, Load, assert_answers_in_shape, run_load
+from tests.faults.recorded import deeds, failures, find_used_after_failure
+from tests.faults.traced import Step, steps, tracing_command
 from tests.http.asking import Client
 from tests.proving import record, size
 from tests.server import KEYWRIGHT, RunningServer
@@ -29,7 +29,7 @@ def sell(server: RunningServer) -> list[str]:
 
 
 def verdict(server: RunningServer, journal: Sequence[Call]) -> Verdict:
-    return judged(journal, Counter(label for (label,) in server.sql("SELECT label FROM activations")))
+    return judge_calls(journal, Counter(label for (label,) in server.sql("SELECT label FROM activations")))
 
 
 def validate_until(load: Load, keys: list[str], program: Client, *, calls: int) -> Counter[int]:
@@ -48,10 +48,10 @@ def validate_until(load: Load, keys: list[str], program: Client, *, calls: int) 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_acknowledged_that_failed_to_be_written(tmp_path: Path, kind: str) -> None:
     written = tmp_path / "record"
-    with may_fail(tmp_path, altered("recording", record=written)) as disk:
+    with may_fail(tmp_path, altering_command("recording", record=written)) as disk:
         server = disk.server
         keys = sell(server)
-        with loaded(server, keys) as load, Client(server) as program:
+        with run_load(server, keys) as load, Client(server) as program:
             with disk.failing(KINDS[kind]):
                 validations = validate_until(load, keys, program, calls=size(300, 20_000))
             healed = load.wait_for_successes()
@@ -64,7 +64,7 @@ def test_nothing_is_acknowledged_that_failed_to_be_written(tmp_path: Path, kind:
             "commits failed": failures(done),
             "answered 503": statuses[503],
             "acknowledged and not there": len(found.missing),
-            "connections used after a failure": len(used_after_failure(done)),
+            "connections used after a failure": len(find_used_after_failure(done)),
             "validations": validations.total(),
             "validations refused": validations.total() - validations[200],
         }
@@ -73,7 +73,7 @@ def test_nothing_is_acknowledged_that_failed_to_be_written(tmp_path: Path, kind:
         assert set(statuses) == {200, 503}
         assert set(validations) == {200}
         assert found == INNOCENT
-        assert used_after_failure(done) == []
+        assert find_used_after_failure(done) == []
         assert_answers_in_shape(journal)
         server.assert_consistent()
 
@@ -106,7 +106,7 @@ class Traced(NamedTuple):
 
 def trace(folder: Path, of: Sequence[str], calls: int) -> Traced:
     """Ask for one change after the other."""
-    with may_fail(folder, of, under=traced(folder)) as disk:
+    with may_fail(folder, of, under=tracing_command(folder)) as disk:
         (key, *_) = sell(disk.server)
         with Client(disk.server) as program, disk.failing([SYNC], 0.2):
             statuses = Counter(program.activate(key).status for _ in range(calls))
@@ -142,9 +142,9 @@ def test_what_is_refused_after_a_failed_sync_is_not_there_after_a_kill(tmp_path:
 
 
 def test_control_a_server_that_acknowledges_failed_commits_is_found_out(tmp_path: Path) -> None:
-    with may_fail(tmp_path, altered("acknowledging failures")) as disk:
+    with may_fail(tmp_path, altering_command("acknowledging failures")) as disk:
         keys = sell(disk.server)
-        with loaded(disk.server, keys) as load, disk.failing([SYNC], 0.5):
+        with run_load(disk.server, keys) as load, disk.failing([SYNC], 0.5):
             # In so many batches that not all of their syncs can have succeeded.
             load.wait_for_successes(500)
             journal = load.finish()
@@ -154,16 +154,16 @@ def test_control_a_server_that_acknowledges_failed_commits_is_found_out(tmp_path
 
 
 def test_control_a_trace_shows_what_is_acknowledged_without_a_sync(tmp_path: Path) -> None:
-    seen = trace(tmp_path, altered("acknowledging failures"), 60)
+    seen = trace(tmp_path, altering_command("acknowledging failures"), 60)
     seen.record("control: system calls, failed commits acknowledged")
     assert seen.unsynced
 
 
 def test_control_a_server_that_keeps_a_failed_connection_is_found_out(tmp_path: Path) -> None:
     written = tmp_path / "record"
-    seen = trace(tmp_path, altered("recording", "keeping connections", record=written), 60)
+    seen = trace(tmp_path, altering_command("recording", "keeping connections", record=written), 60)
     seen.record("control: system calls, connections kept")
-    used = used_after_failure(deeds(written))
+    used = find_used_after_failure(deeds(written))
     record("R6", "control: connections kept", {"connections used after a failure": len(used)})
     assert seen.kept
     assert used

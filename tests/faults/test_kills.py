@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.installations import Database, SqliteFile, Store, rounds
-from tests.faults.judge import assert_right, judged
-from tests.faults.load import Call, Load, Programs, assert_answers_in_shape, loaded
+from tests.faults.judge import assert_right, judge_calls
+from tests.faults.load import Call, Load, Programs, assert_answers_in_shape, run_load
 from tests.histories import faulty
 from tests.http.asking import Client
 from tests.proving import record
@@ -56,7 +56,7 @@ def kill(server: RunningServer, load: Load, kills: int) -> float:
 
 
 def write_down(part: str, store: Store, journal: list[Call], *, kills: int, longest: float) -> None:
-    verdict = judged(journal, store.labels())
+    verdict = judge_calls(journal, store.labels())
     counted = {
         "kills": kills,
         "calls": len(journal),
@@ -72,7 +72,7 @@ def write_down(part: str, store: Store, journal: list[Call], *, kills: int, long
 def test_nothing_acknowledged_is_missing_when_the_server_is_killed(
     keywright: RunningServer, store: Store, database: str, round_number: int
 ) -> None:
-    with loaded(keywright, store.keys, PROGRAMS) as load:
+    with run_load(keywright, store.keys, PROGRAMS) as load:
         longest = kill(keywright, load, KILLS)
         journal = load.finish()
     write_down(database, store, journal, kills=KILLS, longest=longest)
@@ -87,10 +87,10 @@ def test_a_server_that_answers_before_it_commits_is_found(
     kills = 3
     program = faulty.program(faulty.answering_before_the_commit)
     with running(tmp_path / "data", program=program, **store.settings()) as server:
-        with loaded(server, store.keys, PROGRAMS) as load:
+        with run_load(server, store.keys, PROGRAMS) as load:
             longest = kill(server, load, kills)
             journal = load.finish()
         server.kill()
     part = f"control: answers before the commit, {database}"
     write_down(part, store, journal, kills=kills + 1, longest=longest)
-    assert judged(journal, store.labels()).missing
+    assert judge_calls(journal, store.labels()).missing

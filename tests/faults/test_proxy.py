@@ -19,7 +19,7 @@ def table(postgres: PostgresServer) -> Iterator[None]:
     execute(postgres.url("postgres"), "DROP TABLE numbers")
 
 
-def connected(postgres: PostgresServer, proxy: Proxy, **options: str) -> psycopg.Connection:
+def connect(postgres: PostgresServer, proxy: Proxy, **options: str) -> psycopg.Connection:
     return psycopg.connect(postgres.url("postgres", port=proxy.port), **options)  # type: ignore[arg-type]
 
 
@@ -35,7 +35,7 @@ def numbers(postgres: PostgresServer) -> list[int]:
 
 
 def test_without_a_cut_nothing_is_lost(postgres: PostgresServer, proxy: Proxy) -> None:
-    with closing(connected(postgres, proxy)) as connection:
+    with closing(connect(postgres, proxy)) as connection:
         for number in range(50):
             insert(connection, number)
         big = connection.execute("SELECT repeat('x', 1000000), %s::text", ["y" * 1_000_000]).fetchone()
@@ -45,7 +45,7 @@ def test_without_a_cut_nothing_is_lost(postgres: PostgresServer, proxy: Proxy) -
 
 @pytest.mark.parametrize("place", CHANGES)
 def test_a_connection_is_cut_where_it_should_be(postgres: PostgresServer, proxy: Proxy, place: Place) -> None:
-    with closing(connected(postgres, proxy)) as connection:
+    with closing(connect(postgres, proxy)) as connection:
         insert(connection, 1)
         proxy.arm(place)
         with pytest.raises(psycopg.OperationalError):
@@ -53,13 +53,13 @@ def test_a_connection_is_cut_where_it_should_be(postgres: PostgresServer, proxy:
         assert connection.closed
     assert numbers(postgres) == [1, 2] if place.is_committed else [1]
     assert proxy.cuts == [place]
-    with closing(connected(postgres, proxy)) as connection:
+    with closing(connect(postgres, proxy)) as connection:
         insert(connection, 3)
     assert 3 in numbers(postgres)
 
 
 def test_a_transaction_that_only_reads_has_a_place_of_its_own(postgres: PostgresServer, proxy: Proxy) -> None:
-    with closing(connected(postgres, proxy)) as connection:
+    with closing(connect(postgres, proxy)) as connection:
         connection.read_only = True
         proxy.arm(Place.BEFORE)
         connection.execute("SELECT 1")
@@ -76,7 +76,7 @@ def test_who_takes_a_cut_commit_for_done_is_wrong_half_of_the_time(
     postgres: PostgresServer, proxy: Proxy
 ) -> None:
     for number in range(20):
-        with closing(connected(postgres, proxy)) as connection:
+        with closing(connect(postgres, proxy)) as connection:
             proxy.arm(Place.AFTER if number % 2 else Place.BEFORE)
             with suppress(psycopg.OperationalError):
                 insert(connection, number)
@@ -84,13 +84,13 @@ def test_who_takes_a_cut_commit_for_done_is_wrong_half_of_the_time(
 
 
 def test_a_black_hole_keeps_connections_and_passes_nothing_on(postgres: PostgresServer, proxy: Proxy) -> None:
-    with closing(connected(postgres, proxy)) as connection:
+    with closing(connect(postgres, proxy)) as connection:
         insert(connection, 1)
         proxy.blackhole()
         late = threading.Thread(target=insert, args=[connection, 2])
         late.start()
         with pytest.raises(psycopg.OperationalError, match="timeout"):
-            connected(postgres, proxy, connect_timeout="2")
+            connect(postgres, proxy, connect_timeout="2")
         assert late.is_alive()
         assert numbers(postgres) == [1]
         proxy.resume()
@@ -99,11 +99,11 @@ def test_a_black_hole_keeps_connections_and_passes_nothing_on(postgres: Postgres
 
 
 def test_a_frozen_connection_does_not_hinder_a_new_one(postgres: PostgresServer, proxy: Proxy) -> None:
-    with closing(connected(postgres, proxy)) as old:
+    with closing(connect(postgres, proxy)) as old:
         proxy.freeze()
         late = threading.Thread(target=insert, args=[old, 2])
         late.start()
-        with closing(connected(postgres, proxy)) as new:
+        with closing(connect(postgres, proxy)) as new:
             insert(new, 1)
         assert numbers(postgres) == [1]
         proxy.resume()
@@ -114,12 +114,12 @@ def test_a_frozen_connection_does_not_hinder_a_new_one(postgres: PostgresServer,
 def test_a_connection_is_frozen_at_the_first_message_of_a_kind(
     postgres: PostgresServer, proxy: Proxy
 ) -> None:
-    with closing(connected(postgres, proxy)) as connection:
+    with closing(connect(postgres, proxy)) as connection:
         proxy.freezing_at = b"P"
         connection.execute("SELECT 1")
         late = threading.Thread(target=insert, args=[connection, 1])
         late.start()
-        with closing(connected(postgres, proxy)) as other:
+        with closing(connect(postgres, proxy)) as other:
             assert other.execute("SELECT 1").fetchall() == [(1,)]
         assert (late.is_alive(), numbers(postgres)) == (True, [])
         proxy.resume()
@@ -128,13 +128,13 @@ def test_a_connection_is_frozen_at_the_first_message_of_a_kind(
 
 
 def test_who_is_refused_comes_in_later_at_the_same_port(postgres: PostgresServer, proxy: Proxy) -> None:
-    with closing(connected(postgres, proxy)) as connection:
+    with closing(connect(postgres, proxy)) as connection:
         proxy.refuse()
         with pytest.raises(psycopg.OperationalError):
             insert(connection, 1)
     with pytest.raises(psycopg.OperationalError, match="refused"):
-        connected(postgres, proxy)
+        connect(postgres, proxy)
     proxy.accept()
-    with closing(connected(postgres, proxy)) as connection:
+    with closing(connect(postgres, proxy)) as connection:
         insert(connection, 2)
     assert numbers(postgres) == [2]

@@ -4,8 +4,8 @@ import time
 
 from tests.faults.installations import Database
 from tests.faults.judge import assert_right
-from tests.faults.load import assert_answers_in_shape, loaded, longest_wait
-from tests.faults.watch import watched
+from tests.faults.load import assert_answers_in_shape, longest_wait, run_load
+from tests.faults.watch import watch_server
 from tests.http.asking import Client
 from tests.server import RunningServer
 
@@ -17,7 +17,7 @@ RECOVERY = 5.0
 def test_a_server_that_takes_no_changes_is_unavailable_for_them_alone(
     keywright: RunningServer, store: Database
 ) -> None:
-    with loaded(keywright, store.keys) as load, watched(keywright) as watch:
+    with run_load(keywright, store.keys) as load, watch_server(keywright) as watch:
         began = time.monotonic()
         store.sql(f"ALTER DATABASE {store.name} SET default_transaction_read_only = on")
         store.hang_up()

@@ -10,11 +10,11 @@ import pytest
 from keywright.core.errors import StoreConflict
 from keywright.db import Storage, open_storage, run_write
 from keywright.licensing.licenses import store as license_store
-from tests.faults.altered import altered
+from tests.faults.altered import altering_command
 from tests.faults.installations import KEY_RING, Database, rounds
-from tests.faults.judge import assert_right, judged
-from tests.faults.load import assert_answers_in_shape, loaded
-from tests.faults.watch import Watch, watched
+from tests.faults.judge import assert_right, judge_calls
+from tests.faults.load import assert_answers_in_shape, run_load
+from tests.faults.watch import Watch, watch_server
 from tests.proving import record
 from tests.server import RunningServer, running, wait_until
 from tools import postgres as servers
@@ -37,7 +37,7 @@ def test_nothing_acknowledged_is_lost_when_the_database_restarts_under_load(
     keywright: RunningServer, store: Database, round_number: int
 ) -> None:
     recoveries = []
-    with loaded(keywright, store.keys) as load, watched(keywright) as watch:
+    with run_load(keywright, store.keys) as load, watch_server(keywright) as watch:
         for end in ENDS:
             end(store.server)
             wait_for(watch, 503)
@@ -47,7 +47,7 @@ def test_nothing_acknowledged_is_lost_when_the_database_restarts_under_load(
             load.wait_for_successes()
         journal = load.finish()
         assert set(watch.statuses("/healthz")) == {200}
-    verdict = judged(journal, store.labels())
+    verdict = judge_calls(journal, store.labels())
     record(
         "R11",
         "postgresql",
@@ -69,16 +69,16 @@ def test_nothing_acknowledged_is_lost_when_the_database_restarts_under_load(
 def test_the_judge_finds_what_is_lost_by_commits_that_do_not_wait_for_the_log(tmp_path: Path) -> None:
     with servers.running(**FAST, wal_writer_delay="10s") as server:
         store = Database(server)
-        program = altered("committing later")
+        program = altering_command("committing later")
         with (
             running(tmp_path / "data", program=program, **store.settings()) as keywright,
-            loaded(keywright, store.keys) as load,
+            run_load(keywright, store.keys) as load,
         ):
             server.stop("immediate")
             server.start()
             load.wait_for_successes()
             journal = load.finish()
-        missing = judged(journal, store.labels()).missing
+        missing = judge_calls(journal, store.labels()).missing
     done = sum(call.is_acknowledged for call in journal)
     found = {"acknowledged": done, "acknowledged and missing": len(missing)}
     record("R11", "control: commits that do not wait for the log", found)

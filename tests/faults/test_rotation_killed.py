@@ -125,7 +125,7 @@ def use(server: RunningServer, api_key: tuple[str, str], keys: list[str], is_ove
 
 
 @contextmanager
-def used(servers: Servers, keys: list[str]) -> Iterator[list["Future[Seen]"]]:
+def use_servers(servers: Servers, keys: list[str]) -> Iterator[list["Future[Seen]"]]:
     """Two programs at each server."""
     is_over, api_key = Signal(), servers.running[0].api_key()
     with ThreadPoolExecutor(4) as pool:
@@ -164,7 +164,7 @@ def prepare(servers: Servers) -> list[str]:
 
 def test_a_rotation_that_is_killed_goes_on_and_no_key_is_lost_or_taken_twice(servers: Servers) -> None:
     keys = prepare(servers)
-    with used(servers, keys) as programs:
+    with use_servers(servers, keys) as programs:
         for _ in range(KILLS):
             if not servers.is_rotated:
                 servers.rotate_and_kill()

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.concurrency.callers import calling
-from tests.concurrency.selling import acknowledged, activate_path, shuffled, tokens_in
-from tests.faults.load import loaded
+from tests.concurrency.selling import acknowledgements_in, activate_path, shuffle_plan, tokens_in
+from tests.faults.load import run_load
 from tests.faults.pairs import Pair, a_pair, is_stopped, stop_while_it_writes
 from tests.http.asking import Client
 from tests.proving import IS_LONG, record, size
@@ -32,7 +32,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 def test_two_servers_on_one_file_sell_no_place_twice_and_never_write_at_once(pair: Pair) -> None:
     product, keys = pair.licenses(size(40, 2_000), times_activated_max=5)
-    plans = shuffled([activate_path(key) for key in keys] * 20, processes=2)
+    plans = shuffle_plan([activate_path(key) for key in keys] * 20, processes=2)
     with calling((pair.first, pair.second), plans, connections=16) as callers:
         journal = callers.journal()
     statuses = Counter(entry.status for entry in journal)
@@ -41,7 +41,7 @@ def test_two_servers_on_one_file_sell_no_place_twice_and_never_write_at_once(pai
     record("R5", "two servers", counted)
     assert statuses == {200: 5 * len(keys), 404: 35 * len(keys)}
     assert sold == [(5,)]
-    assert tokens_in(pair.first, product) == acknowledged(journal)
+    assert tokens_in(pair.first, product) == acknowledgements_in(journal)
     assert {pair.first.pid, pair.second.pid} <= {turn.process for turn in pair.turns()}
     assert counted["interleaved"] == 0
     pair.first.assert_consistent()
@@ -50,7 +50,7 @@ def test_two_servers_on_one_file_sell_no_place_twice_and_never_write_at_once(pai
 def test_commands_beside_a_busy_server_wait_for_their_turn(pair: Pair) -> None:
     product, keys = pair.licenses()
     done = []
-    with loaded(pair.first, keys) as load:
+    with run_load(pair.first, keys) as load:
         for _ in range(size(1, 50)):
             commands = [pair.command("license", "create", "--product-id", "0") for _ in range(2)]
             done += [(one.communicate(timeout=60)[0], one.returncode, one.pid) for one in commands]
@@ -71,7 +71,7 @@ def test_who_holds_the_lock_and_stands_still_is_waited_for_and_the_others_refuse
     product, keys = pair.licenses()
     stopped, other = (pair.first, pair.second) if is_first_hurt else (pair.second, pair.first)
     waits = []
-    with loaded(stopped, keys) as its, loaded(other, keys) as others, Client(other) as program:
+    with run_load(stopped, keys) as its, run_load(other, keys) as others, Client(other) as program:
         for _ in range(size(1, 10)):
             stop_while_it_writes(stopped, pair.lock)
             began = time.monotonic()
@@ -97,7 +97,7 @@ def test_who_holds_the_lock_and_is_killed_lets_the_others_go_on_at_once(
     product, keys = pair.licenses()
     killed, other = (pair.first, pair.second) if is_first_hurt else (pair.second, pair.first)
     waits = []
-    with loaded(killed, keys) as its, loaded(other, keys) as others:
+    with run_load(killed, keys) as its, run_load(other, keys) as others:
         for _ in range(size(1, 50)):
             stop_while_it_writes(killed, pair.lock)
             # From now on it does nothing any more.
@@ -116,7 +116,7 @@ def test_who_holds_the_lock_and_is_killed_lets_the_others_go_on_at_once(
 
 def test_a_command_that_holds_the_lock_and_stands_still_is_waited_for(pair: Pair) -> None:
     product, keys = pair.licenses()
-    with loaded(pair.first, keys) as load:
+    with run_load(pair.first, keys) as load:
         stopped = pair.command("license", "create", alterations=("standing still",))
         wait_until(lambda: is_stopped(stopped.pid), "a command that stands still")
         began = time.monotonic()
@@ -161,7 +161,7 @@ def test_a_removed_lock_file_lets_nobody_in_between(tmp_path: Path) -> None:
     removals = size(300, 5_000)
     with a_pair(tmp_path) as pair:
         product, keys = pair.licenses()
-        with loaded(pair.first, keys) as one, loaded(pair.second, keys) as two:
+        with run_load(pair.first, keys) as one, run_load(pair.second, keys) as two:
             with removing(pair.lock) as moments:
                 while len(moments) < removals and not pair.counted()["interleaved"]:
                     one.wait_for_successes()
@@ -177,6 +177,6 @@ def test_a_removed_lock_file_lets_nobody_in_between(tmp_path: Path) -> None:
 def test_control_without_the_lock_transactions_meet(tmp_path: Path) -> None:
     with a_pair(tmp_path, "unlocked") as pair:
         _, keys = pair.licenses()
-        with loaded(pair.first, keys), loaded(pair.second, keys):
+        with run_load(pair.first, keys), run_load(pair.second, keys):
             wait_until(lambda: pair.counted()["interleaved"], "transactions that meet")
         record("R5", "control: no lock", pair.counted())

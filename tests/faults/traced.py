@@ -25,7 +25,7 @@ class Step(NamedTuple):
     is_closed: bool
 
 
-def traced(folder: Path) -> list[str]:
+def tracing_command(folder: Path) -> list[str]:
     """What to put before a program whose calls are to be written down in this folder.
 
     The test is skipped where there is no strace.

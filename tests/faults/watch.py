@@ -58,7 +58,7 @@ class Watch:
 
 
 @contextmanager
-def watched(server: RunningServer) -> Iterator[Watch]:
+def watch_server(server: RunningServer) -> Iterator[Watch]:
     """Somebody watches until the block ends."""
     watch = Watch(server)
     try:

@@ -9,7 +9,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from tests.histories.license import Done, License, Operation, Refused, carried_out
+from tests.histories.license import Done, License, Operation, Refused, carry_out
 
 #: Which operations have happened, a bit for each; and what the license is like then.
 _Point = tuple[int, License]
@@ -48,7 +48,7 @@ def _next(operations: list[Operation], point: _Point) -> list[tuple[int, _Point]
         operation = operations[number]
         if operation.started_at > horizon:
             break
-        after, answer = carried_out(license, operation)
+        after, answer = carry_out(license, operation)
         # What had no answer and no effect need not have happened.
         if operation.answer == answer or (operation.answer is None and after != license):
             found.append((number, (happened | 1 << number, after)))

@@ -73,7 +73,7 @@ class Operation(NamedTuple):
     ended_at: float = math.inf
 
 
-def carried_out(license: License, operation: Operation) -> tuple[License, Answer]:
+def carry_out(license: License, operation: Operation) -> tuple[License, Answer]:
     """The license after it, and what the contract says that the answer is."""
     return _RULES[operation.what](license, operation.about)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.histories.license import Answer, Done, License, Operation, Refused, What, carried_out
+from tests.histories.license import Answer, Done, License, Operation, Refused, What, carry_out
 
 LABELS = "abcdef"
 _TAKEN = st.lists(st.sampled_from(LABELS), unique=True).map(frozenset)
@@ -53,9 +53,9 @@ def histories(
         if not are_known and draw(st.booleans()):
             operation = operation._replace(ended_at=math.inf)
             if draw(st.booleans()):
-                license, _ = carried_out(license, operation)
+                license, _ = carry_out(license, operation)
         else:
-            license, answer = carried_out(license, operation)
+            license, answer = carry_out(license, operation)
             operation = operation._replace(answer=answer)
         history.append(operation)
     return start, history
@@ -104,7 +104,7 @@ def _explains(order: Sequence[Operation], license: License) -> bool:
         if one.ended_at < latest:
             return False
         latest = max(latest, one.started_at)
-        license, answer = carried_out(license, one)
+        license, answer = carry_out(license, one)
         if one.answer not in (None, answer):
             return False
     return True

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.histories.checker import find_order, in_words, is_in_order
-from tests.histories.license import Answer, Done, License, Operation, Refused, What, carried_out, report
+from tests.histories.license import Answer, Done, License, Operation, Refused, What, carry_out, report
 from tests.histories.made_up import guesses, has_order, histories, sales
 from tests.proving import record
 
@@ -19,92 +19,92 @@ FULL = Refused("full")
 patiently = settings(deadline=None)
 
 
-def taken(label: str, value: int, began: float, ended: float, limit: int | None = LIMIT) -> Operation:
+def take(label: str, value: int, began: float, ended: float, limit: int | None = LIMIT) -> Operation:
     """Somebody took a place."""
     return Operation("activate", label, Done(value, limit, frozenset({label})), began, ended)
 
 
-def asked(
+def ask(
     what: What, about: Any, answer: Done | Refused | None, began: float, ended: float = math.inf
 ) -> Operation:
     return Operation(what, about, answer, began, ended)
 
 
-def seen(active: str, ended: str, moment: float, limit: int | None = LIMIT) -> Operation:
+def see(active: str, ended: str, moment: float, limit: int | None = LIMIT) -> Operation:
     """A validation between this moment and the next that told of these labels."""
     told = report(License(limit, frozenset(active), frozenset(ended)))
     return Operation("validate", None, told, moment, moment + 0.5)
 
 
-def given_up(labels: str, left: int, began: float, ended: float) -> Operation:
+def give_up(labels: str, left: int, began: float, ended: float) -> Operation:
     what: What = "deactivate" if len(labels) == 1 else "deactivate all"
     about = labels if len(labels) == 1 else None
     return Operation(what, about, Done(left, LIMIT, ended=frozenset(labels)), began, ended)
 
 
 BROKEN = {
-    "a counter is read twice": [taken("a", 1, 0, 3), taken("b", 1, 1, 2), seen("ab", "", 4)],
-    "an update is lost": [taken("a", 1, 0, 1), taken("b", 1, 2, 3), seen("b", "", 4)],
-    "a place beyond the limit": [taken("a", 1, 0, 1), taken("b", 2, 0, 1), taken("c", 3, 2, 3)],
-    "a counter that skips": [taken("a", 1, 0, 1), taken("b", 3, 2, 3, None)],
-    "a validation that is late": [taken("a", 1, 0, 1), seen("", "", 2)],
-    "a validation that goes back": [taken("a", 1, 0, 9), seen("a", "", 1), seen("", "", 2)],
-    "a validation that is early": [seen("a", "", 0), taken("a", 1, 1, 2)],
-    "a refusal though there was room": [taken("a", 1, 0, 1), asked("activate", "b", FULL, 2, 3)],
+    "a counter is read twice": [take("a", 1, 0, 3), take("b", 1, 1, 2), see("ab", "", 4)],
+    "an update is lost": [take("a", 1, 0, 1), take("b", 1, 2, 3), see("b", "", 4)],
+    "a place beyond the limit": [take("a", 1, 0, 1), take("b", 2, 0, 1), take("c", 3, 2, 3)],
+    "a counter that skips": [take("a", 1, 0, 1), take("b", 3, 2, 3, None)],
+    "a validation that is late": [take("a", 1, 0, 1), see("", "", 2)],
+    "a validation that goes back": [take("a", 1, 0, 9), see("a", "", 1), see("", "", 2)],
+    "a validation that is early": [see("a", "", 0), take("a", 1, 1, 2)],
+    "a refusal though there was room": [take("a", 1, 0, 1), ask("activate", "b", FULL, 2, 3)],
     "a refusal before the places are taken": [
-        taken("a", 1, 0, 1),
-        asked("activate", "c", FULL, 2, 3),
-        taken("b", 2, 4, 5),
+        take("a", 1, 0, 1),
+        ask("activate", "c", FULL, 2, 3),
+        take("b", 2, 4, 5),
     ],
-    "values against the order in time": [taken("a", 2, 0, 1), taken("b", 1, 2, 3)],
+    "values against the order in time": [take("a", 2, 0, 1), take("b", 1, 2, 3)],
     "an acknowledged place is gone after a crash": [
-        taken("a", 1, 0, 1),
-        taken("b", 2, 2, 3),
-        asked("activate", "c", None, 3),
-        seen("a", "", 9),
+        take("a", 1, 0, 1),
+        take("b", 2, 2, 3),
+        ask("activate", "c", None, 3),
+        see("a", "", 9),
     ],
     "an acknowledged end is taken back": [
-        taken("a", 1, 0, 1),
-        given_up("a", 0, 2, 3),
-        asked("activate", "c", None, 3),
-        seen("a", "", 9),
+        take("a", 1, 0, 1),
+        give_up("a", 0, 2, 3),
+        ask("activate", "c", None, 3),
+        see("a", "", 9),
     ],
     "what was refused happened all the same": [
-        taken("a", 1, 0, 1),
-        taken("b", 2, 0, 1),
-        asked("activate", "c", FULL, 2, 3),
-        given_up("a", 1, 4, 5),
-        seen("bc", "a", 6),
+        take("a", 1, 0, 1),
+        take("b", 2, 0, 1),
+        ask("activate", "c", FULL, 2, 3),
+        give_up("a", 1, 4, 5),
+        see("bc", "a", 6),
     ],
-    "a place that nobody asked for": [taken("a", 1, 0, 1), seen("ax", "", 2)],
+    "a place that nobody asked for": [take("a", 1, 0, 1), see("ax", "", 2)],
     "two answers for the same end": [
-        taken("a", 1, 0, 1),
-        taken("b", 2, 0, 1),
-        given_up("a", 1, 2, 4),
-        given_up("a", 0, 3, 5),
+        take("a", 1, 0, 1),
+        take("b", 2, 0, 1),
+        give_up("a", 1, 2, 4),
+        give_up("a", 0, 3, 5),
     ],
     "an end of all that forgets one": [
-        taken("a", 1, 0, 1),
-        taken("b", 2, 2, 3),
-        asked("deactivate all", None, Done(1, LIMIT, ended=frozenset("a")), 4, 5),
+        take("a", 1, 0, 1),
+        take("b", 2, 2, 3),
+        ask("deactivate all", None, Done(1, LIMIT, ended=frozenset("a")), 4, 5),
     ],
     "a place is taken back twice": [
-        taken("a", 1, 0, 1),
-        given_up("a", 0, 2, 3),
-        asked("reactivate", "a", Done(1, LIMIT, frozenset("a")), 4, 6),
-        asked("reactivate", "a", Done(2, LIMIT, frozenset("a")), 5, 7),
+        take("a", 1, 0, 1),
+        give_up("a", 0, 2, 3),
+        ask("reactivate", "a", Done(1, LIMIT, frozenset("a")), 4, 6),
+        ask("reactivate", "a", Done(2, LIMIT, frozenset("a")), 5, 7),
     ],
     "a limit that is too late": [
-        asked("set limit", 1, Done(0, 1), 0, 1),
-        taken("a", 1, 2, 3, 1),
-        taken("b", 2, 4, 5),
+        ask("set limit", 1, Done(0, 1), 0, 1),
+        take("a", 1, 2, 3, 1),
+        take("b", 2, 4, 5),
     ],
     "free places that are counted wrong": [
-        asked("validate", None, Done(0, LIMIT, remaining=1), 0, 1),
+        ask("validate", None, Done(0, LIMIT, remaining=1), 0, 1),
     ],
     "two effects of one call without an answer": [
-        asked("activate", "a", None, 0),
-        taken("b", 3, 1, 2, None),
+        ask("activate", "a", None, 0),
+        take("b", 3, 1, 2, None),
     ],
 }
 
@@ -117,15 +117,15 @@ def test_what_cannot_have_been_is_rejected(history: list[Operation]) -> None:
 
 
 def test_what_had_no_answer_may_have_happened_late_or_never() -> None:
-    lost = asked("activate", "x", None, 0)
-    assert find_order([lost, taken("a", 1, 1, 2), seen("a", "", 3)], NEW) is not None
-    assert find_order([lost, taken("a", 2, 1, 2), seen("ax", "", 3)], NEW) is not None
-    assert find_order([lost, taken("a", 1, 1, 2), seen("a", "", 3), seen("ax", "", 4)], NEW) is not None
-    assert find_order([lost, taken("a", 1, 1, 2), seen("ax", "", 3), seen("a", "", 4)], NEW) is None
+    lost = ask("activate", "x", None, 0)
+    assert find_order([lost, take("a", 1, 1, 2), see("a", "", 3)], NEW) is not None
+    assert find_order([lost, take("a", 2, 1, 2), see("ax", "", 3)], NEW) is not None
+    assert find_order([lost, take("a", 1, 1, 2), see("a", "", 3), see("ax", "", 4)], NEW) is not None
+    assert find_order([lost, take("a", 1, 1, 2), see("ax", "", 3), see("a", "", 4)], NEW) is None
 
 
 def test_an_order_that_is_found_is_one() -> None:
-    history = [taken("b", 2, 0, 9), taken("a", 1, 0, 9), asked("activate", "c", FULL, 0, 9)]
+    history = [take("b", 2, 0, 9), take("a", 1, 0, 9), ask("activate", "c", FULL, 0, 9)]
     order = find_order(history, NEW)
     assert order is not None
     assert [one.about for one in order] == ["a", "b", "c"]
@@ -141,7 +141,7 @@ def test_what_a_license_did_is_accepted_however_calls_overlapped(
     assert order is not None, in_words(history)
     license = start
     for number, one in enumerate(order):
-        license, answer = carried_out(license, one)
+        license, answer = carry_out(license, one)
         assert one.answer in (None, answer)
         assert not any(later.ended_at < one.started_at for later in order[number + 1 :])
 
@@ -179,7 +179,7 @@ def test_the_witness_says_what_the_search_says(made: tuple[int, list[Operation]]
 
 def test_the_witness_judges_a_large_sale_at_once() -> None:
     amount = 20_000
-    history = [taken(f"{one}", one, one - 3.0, one + 3.0, None) for one in range(1, amount + 1)]
+    history = [take(f"{one}", one, one - 3.0, one + 3.0, None) for one in range(1, amount + 1)]
     assert is_in_order(history, amount)
     history[7] = history[7]._replace(answer=history[8].answer)
     assert not is_in_order(history, amount)

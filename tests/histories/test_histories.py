@@ -71,7 +71,7 @@ def test_what_programs_are_told_is_what_a_license_says_that_does_one_thing_after
                 bad += [game for game in games if not is_right(game)]
         found = {"histories": played, "bad histories": len(bad), "kills": at.arena.kills}
         record("R2", database, {**found, "operations": operations, "operations without an answer": unknown})
-        assert not bad, explained(bad[0])
+        assert not bad, explain(bad[0])
         for server in servers:
             assert '"level":"error"' not in server.log
         servers[0].assert_consistent()
@@ -79,7 +79,7 @@ def test_what_programs_are_told_is_what_a_license_says_that_does_one_thing_after
     assert 0 < unknown < operations / 5
 
 
-def explained(game: Game) -> str:
+def explain(game: Game) -> str:
     return "\n".join([f"a license with limit {game.start.limit}", *game.strange, in_words(game.history)])
 
 
@@ -93,7 +93,7 @@ def test_what_really_happened_is_rejected_after_two_answers_are_swapped_or_one_i
         games = at.played(AT_ONCE)
     altered = rejected = 0
     for game in games:
-        assert is_right(game), explained(game)
+        assert is_right(game), explain(game)
         for is_swapped in (True, False):
             history = with_other_counters(game.history, is_swapped=is_swapped)
             if history is not None:

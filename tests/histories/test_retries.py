@@ -61,14 +61,14 @@ class Asked(NamedTuple):
     cut_off: int = 0
 
 
-def asked(servers: Sequence[RunningServer], calls: Sequence[bytes], *, is_killed: bool = False) -> Asked:
+def ask_all(servers: Sequence[RunningServer], calls: Sequence[bytes], *, is_killed: bool = False) -> Asked:
     """All calls are made at the same moment; whoever is not told what became of the call makes it again,
     wherever. One of the servers may be killed meanwhile.
     """
-    return asyncio.run(_asked(servers, calls, is_killed=is_killed))
+    return asyncio.run(_ask_all(servers, calls, is_killed=is_killed))
 
 
-async def _asked(servers: Sequence[RunningServer], calls: Sequence[bytes], *, is_killed: bool) -> Asked:
+async def _ask_all(servers: Sequence[RunningServer], calls: Sequence[bytes], *, is_killed: bool) -> Asked:
     doors = [Door(server) for server in servers]
     for door in doors:
         await door.prepare(len(calls))
@@ -135,11 +135,11 @@ def play_round(found: Found, servers: Sequence[RunningServer], vendor: Client, o
     ):
         once = str(uuid4())
         query = f"token={token}" if token else "label=a"
-        told = asked(servers, requests(call, key, query, once), is_killed=is_killed)
+        told = ask_all(servers, requests(call, key, query, once), is_killed=is_killed)
         found.judge(told, effects(servers[0], order, event), is_killed=is_killed)
         token = token or told.answers[0].json["data"]["activationData"]["token"]
     for call, query in (("activate", "label=a"), ("activate", ""), ("deactivate", f"token={token}")):
-        for answer in asked(servers, requests(call, key, query, once)[: 2 * len(servers)]).answers:
+        for answer in ask_all(servers, requests(call, key, query, once)[: 2 * len(servers)]).answers:
             found["other parameters"] += 1
             found["other parameters that were not refused"] += answer.status != 422
     found["counters that are not 1"] += vendor.counter(key) != 1
@@ -165,7 +165,7 @@ def test_without_an_idempotency_key_a_hundred_calls_have_a_hundred_effects(
 ) -> None:
     order, found = 0, Found()
     key = vendor.license(order_id=order)
-    told = asked(servers, requests("activate", key, "label=a", None))
+    told = ask_all(servers, requests("activate", key, "label=a", None))
     found.judge(told, effects(servers[0], order, "license.activated"), is_killed=False)
     record("R9", f"control: no Idempotency-Key, {database}", found)
     assert found["effects too many"] == CALLS - 1

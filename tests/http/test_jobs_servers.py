@@ -18,9 +18,9 @@ from keywright.registry import open_executor
 from keywright.search import projector
 from keywright.search.filters import Search
 from tests.concurrency.instances import instances
-from tests.databases import execute, unhurried
+from tests.databases import execute, with_long_timeout
 from tests.http.asking import Client
-from tests.jobs import ACTOR, a_change, a_generation, cancel, decided, found, make_orderer, start
+from tests.jobs import ACTOR, a_change, a_generation, cancel, decide, get_job, make_orderer, start
 from tests.makers import create, create_generator
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
@@ -52,10 +52,10 @@ class Vendor:
 
     def order(self, *orders: Order) -> list[int]:
         """The jobs' numbers."""
-        return [decided(self.executor, start(order)).id for order in orders]
+        return [decide(self.executor, start(order)).id for order in orders]
 
     def jobs(self, numbers: Sequence[int]) -> list[Job]:
-        return [found(self.storage, number) for number in numbers]
+        return [get_job(self.storage, number) for number in numbers]
 
     def are_over(self, numbers: Sequence[int]) -> bool:
         return all(job.finished_at for job in self.jobs(numbers))
@@ -92,7 +92,7 @@ class Vendor:
 
 @contextmanager
 def vendor_of(server: RunningServer) -> Iterator[Vendor]:
-    with closing(open_storage(unhurried(server.database_url), KeyRing(SECRET.encode()))) as storage:
+    with closing(open_storage(with_long_timeout(server.database_url), KeyRing(SECRET.encode()))) as storage:
         yield Vendor(storage, server)
 
 
@@ -148,7 +148,7 @@ def test_a_server_that_is_told_to_stop_gives_its_job_back(server: RunningServer,
 def test_a_job_ends_in_the_middle_when_it_is_canceled(server: RunningServer, vendor: Vendor) -> None:
     numbers = vendor.order(a_generation(1_000_000))
     wait_until(vendor.progress, "a step")
-    canceled = decided(vendor.executor, cancel(numbers[0], datetime.now(UTC).replace(microsecond=0)))
+    canceled = decide(vendor.executor, cancel(numbers[0], datetime.now(UTC).replace(microsecond=0)))
     vendor.wait_for_end(vendor.order(a_change("disable")))
     assert vendor.jobs(numbers) == [canceled]
     assert server.count("licenses") == LICENSES + canceled.done

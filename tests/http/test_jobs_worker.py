@@ -39,11 +39,11 @@ from tests.jobs import (
     by_user,
     cancel,
     claim,
-    decided,
+    decide,
     events_of,
     make_orderer,
+    run_job,
     start,
-    worked_through,
 )
 from tests.makers import KEY_RING, NOW, activate, create, create_generator, deactivate, update, validate
 
@@ -173,7 +173,7 @@ async def test_whoever_is_woken_looks_for_work_at_once(house: House, monkeypatch
 
 @in_a_loop
 async def test_calls_are_answered_between_the_steps(house: House) -> None:
-    job = decided(house.executor, start(a_generation(1_000)))
+    job = decide(house.executor, start(a_generation(1_000)))
     answers = 0
     async with house.open() as (desk, _):
         while (await desk.query(GetGenerator(generator_id=1))) and house.job(job.id).finished_at is None:
@@ -187,7 +187,7 @@ async def test_calls_are_answered_between_the_steps(house: House) -> None:
 
 @in_a_loop
 async def test_a_job_is_given_back_when_the_server_stops_and_goes_on_at_once(house: House) -> None:
-    job = decided(house.executor, start(a_generation(1_000)))
+    job = decide(house.executor, start(a_generation(1_000)))
     async with house.open():
         await until(lambda: house.job(job.id).done, "a step")
     stopped = house.job(job.id)
@@ -212,8 +212,8 @@ async def test_a_canceled_job_stops_and_the_next_one_goes_on(house: House) -> No
 
 @in_a_loop
 async def test_a_database_that_is_away_for_a_while_only_delays_a_job(house: House) -> None:
-    job = decided(house.executor, start(a_change("raise_limit", 1)))
-    generation = decided(house.executor, start(a_generation(500)))
+    job = decide(house.executor, start(a_change("raise_limit", 1)))
+    generation = decide(house.executor, start(a_generation(500)))
     async with house.open():
         await until(lambda: house.job(generation.id).done, "a step")
         house.troubled.trouble.add("away")
@@ -273,8 +273,8 @@ async def test_a_job_that_meets_a_fault_again_and_again_is_given_up(
 @in_a_loop
 async def test_files_are_forgotten_a_day_after_they_were_made(house: House) -> None:
     # Long ago, as the server sees it.
-    job = worked_through(house.executor, house.storage, Export(search=ALL), now=NOW)
-    kept = decided(house.executor, start(Export(search=ALL)))
+    job = run_job(house.executor, house.storage, Export(search=ALL), now=NOW)
+    kept = decide(house.executor, start(Export(search=ALL)))
     async with house.open() as (_, work):
         await house.ended(kept.id)
         await until(lambda: not has_file(house, job.id), "the end of the old file")
@@ -286,11 +286,9 @@ async def test_files_are_forgotten_a_day_after_they_were_made(house: House) -> N
 @in_a_loop
 async def test_jobs_are_forgotten_a_season_after_their_end(house: House) -> None:
     recently = a_moment_ago() - JOBS_KEPT + timedelta(hours=1)
-    old = worked_through(
-        house.executor, house.storage, a_change("disable"), now=recently - timedelta(hours=2)
-    )
-    new = worked_through(house.executor, house.storage, a_change("enable"), now=recently)
-    waiting = decided(house.executor, start(a_change("disable")))
+    old = run_job(house.executor, house.storage, a_change("disable"), now=recently - timedelta(hours=2))
+    new = run_job(house.executor, house.storage, a_change("enable"), now=recently)
+    waiting = decide(house.executor, start(a_change("disable")))
     async with house.open():
         await until(lambda: not is_known(house, old), "the end of the old job")
         await house.ended(waiting.id)
@@ -314,7 +312,7 @@ async def test_a_claim_is_held_while_something_is_read_for_long(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_runner, "_HOLD_INTERVAL", 0.05)
-    job = decided(house.executor, start(a_change("disable")))
+    job = decide(house.executor, start(a_change("disable")))
     held: list[Command] = []
     go_on = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -398,9 +396,9 @@ async def test_a_job_that_was_claimed_while_a_clock_was_ahead_is_taken_over(
 ) -> None:
     monkeypatch.setattr("keywright.jobs.claims.CLAIM", timedelta(0))
     monkeypatch.setattr(job_runner, "_INTERVAL", 0.01)
-    job = decided(house.executor, start(a_change("disable")))
+    job = decide(house.executor, start(a_change("disable")))
     in_a_year = a_moment_ago() + timedelta(days=365)
-    assert decided(house.executor, claim(house.storage, in_a_year, "ended")).id == job.id
+    assert decide(house.executor, claim(house.storage, in_a_year, "ended")).id == job.id
     async with house.open():
         assert (await house.ended(job.id)).state is JobState.DONE
 
@@ -412,7 +410,7 @@ async def test_a_step_that_takes_too_long_is_made_smaller_and_holds_up_no_other_
 ) -> None:
     monkeypatch.setattr(front, "STEP_TIMEOUT", 0.3)
     sizes = slow_steps(house, monkeypatch, lambda numbers: 60 in numbers and len(numbers) > 1)
-    job = decided(house.executor, start(a_change("disable", license_ids=list(range(1, 121)))))
+    job = decide(house.executor, start(a_change("disable", license_ids=list(range(1, 121)))))
     async with house.open() as (desk, _):
         while house.job(job.id).finished_at is None:
             assert (await desk.execute(activate("elsewhere"))).license.key == "elsewhere"
@@ -430,10 +428,10 @@ async def test_a_step_that_takes_too_long_however_small_ends_its_job_with_a_sent
 ) -> None:
     monkeypatch.setattr(front, "STEP_TIMEOUT", 0.2)
     sizes = slow_steps(house, monkeypatch, lambda numbers: 60 in numbers)
-    bad = decided(house.executor, start(a_change("disable")))
+    bad = decide(house.executor, start(a_change("disable")))
     async with house.open():
         failed = await house.ended(bad.id)
-        good = decided(house.executor, start(a_generation(10)))
+        good = decide(house.executor, start(a_generation(10)))
         assert (await house.ended(good.id)).state is JobState.DONE
     assert failed.state is JobState.FAILED
     assert (failed.messages or "").startswith(
@@ -447,7 +445,7 @@ def slow_steps(
     house: House, monkeypatch: pytest.MonkeyPatch, is_slow: Callable[[list[int]], bool]
 ) -> list[int]:
     """Let the database take very long for steps with such licenses; returns how many each step has."""
-    elsewhere = decided(house.executor, create("elsewhere")).license.id
+    elsewhere = decide(house.executor, create("elsewhere")).license.id
     monkeypatch.setattr(job_runner, "_INTERVAL", 0.05)
     monkeypatch.setattr(session, "_SETUP", session._SETUP.replace("(name, '1s'", "(name, '50ms'"))
     right, sizes = license_store.save_licenses, []

@@ -9,7 +9,16 @@ from typing import NamedTuple
 from tests.power.disk import Operation
 from tests.power.ledger import State
 from tests.power.life import Life
-from tests.power.recovery import CORRUPT, FINE, HALF_DONE, LOST, examined, judged, lay_out, scratch
+from tests.power.recovery import (
+    CORRUPT,
+    FINE,
+    HALF_DONE,
+    LOST,
+    examine,
+    judge_recovery,
+    lay_out,
+    scratch,
+)
 from tests.power.survivors import WEATHERS, Files, Platter, survivors
 
 #: Every so often SQLite looks at more than it usually does; and the doctor looks.
@@ -99,7 +108,7 @@ class Judge:
         files = survivors(platter, weather, self._rng, is_cut=is_cut)
         lay_out(files, folder)
         is_thorough = self._words.total() % _SELDOM == 0
-        found = judged(folder, expected.right, expected.old, is_thorough=is_thorough)
+        found = judge_recovery(folder, expected.right, expected.old, is_thorough=is_thorough)
         sort = sort_of(last)
         self.sorts[sort] += 1
         self._words[found.word] += 1
@@ -109,7 +118,7 @@ class Judge:
         elif self._has_doctor and self._is_of_interest((sort, is_cut)):
             lay_out(files, folder)
             self._examined += 1
-            for finding in examined(folder, found.state):
+            for finding in examine(folder, found.state):
                 self._findings.append(finding)
                 self._keep(files, f"{finding}: {weather} after {sort}")
 

@@ -50,7 +50,7 @@ def lay_out(files: Files, folder: Path) -> None:
         (folder / name).write_bytes(content)
 
 
-def judged(folder: Path, right: Sequence[State], old: Sequence[State], *, is_thorough: bool) -> Found:
+def judge_recovery(folder: Path, right: Sequence[State], old: Sequence[State], *, is_thorough: bool) -> Found:
     """Let SQLite recover the database, and compare; the first of the ``right`` states is what was
     acknowledged.
     """
@@ -69,7 +69,7 @@ def judged(folder: Path, right: Sequence[State], old: Sequence[State], *, is_tho
     return Found(word, len(certain - active_in(state)), state)
 
 
-def examined(folder: Path, state: State) -> list[str]:
+def examine(folder: Path, state: State) -> list[str]:
     """Open it as Keywright does; what the doctor finds, before and after something more is done, and whatever
     else is wrong then.
     """

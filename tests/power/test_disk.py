@@ -144,7 +144,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     disk.unregister()
 
 
-def connected(disk: Disk) -> apsw.Connection:
+def connect_to(disk: Disk) -> apsw.Connection:
     connection = apsw.Connection(str(disk.folder / "a.db"), vfs=disk.vfs_name)
     connection.execute("PRAGMA journal_mode=WAL; CREATE TABLE t (x)").fetchall()
     return connection
@@ -159,7 +159,7 @@ def test_every_change_of_every_file_is_recorded(tmp_path: Path) -> None:
 
 
 def test_a_log_in_use_is_recorded_too_and_shared_memory_is_not(disk: Disk) -> None:
-    with closing(connected(disk)) as connection:
+    with closing(connect_to(disk)) as connection:
         connection.execute("INSERT INTO t VALUES (1)")
         left = survivors(Platter(disk.operations), "all is kept", random.Random())
         assert (disk.folder / "a.db-shm").exists()
@@ -167,7 +167,7 @@ def test_a_log_in_use_is_recorded_too_and_shared_memory_is_not(disk: Disk) -> No
 
 
 def test_the_folder_is_synced_with_a_new_log_and_not_when_a_log_is_deleted(disk: Disk) -> None:
-    connected(disk).close()
+    connect_to(disk).close()
     said = [(one.kind, one.name) for one in disk.operations]
     assert (("sync", "a.db-wal"), ("sync folder", "")) in pairwise(said)
     assert said[-1] == ("delete", "a.db-wal")
@@ -182,7 +182,7 @@ def test_what_is_there_already_is_safe(tmp_path: Path) -> None:
 
 def test_sqlite_counts_on_the_system_for_what_it_counts_on_this_disk_for(disk: Disk) -> None:
     flags = [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READWRITE, 0]
-    with closing(connected(disk)):
+    with closing(connect_to(disk)):
         path = str(disk.folder / "a.db")
         promised = apsw.VFSFile("unix", path, flags).xDeviceCharacteristics()
         assert disk.xOpen(path, flags).xDeviceCharacteristics() & ~promised == 0

@@ -22,7 +22,7 @@ from tests.power.disk import Disk, Operation
 from tests.power.driver import Driver, driven_by
 from tests.power.ledger import State, state_of
 from tests.power.life import BATCHES, Life
-from tests.power.recovery import DATABASE, examined, lay_out, scratch
+from tests.power.recovery import DATABASE, examine, lay_out, scratch
 from tests.power.survivors import WEATHERS, Files, Platter, survivors
 from tests.proving import record, size
 
@@ -115,7 +115,7 @@ def test_a_database_that_was_being_made_can_be_made_afterwards(tmp_path: Path) -
             platter = Platter(operations[:position])
             for weather in ("all is kept", "each by itself"):
                 lay_out(survivors(platter, weather, rng), folder)
-                assert examined(folder, None) == [], f"{weather} after {sort_of(operations[position - 1])}"
+                assert examine(folder, None) == [], f"{weather} after {sort_of(operations[position - 1])}"
 
 
 # --- controls: the same must be found wrong where something is wrong ------------------------------

@@ -8,7 +8,16 @@ import pytest
 
 from tests.power.ledger import State, state_of
 from tests.power.life import Life
-from tests.power.recovery import CORRUPT, DATABASE, FINE, HALF_DONE, LOST, Found, examined, judged
+from tests.power.recovery import (
+    CORRUPT,
+    DATABASE,
+    FINE,
+    HALF_DONE,
+    LOST,
+    Found,
+    examine,
+    judge_recovery,
+)
 
 
 @pytest.fixture
@@ -21,8 +30,8 @@ def states(life: Life) -> list[State]:
     return life.states
 
 
-def found(folder: Path, right: list[State], old: list[State]) -> Found:
-    return judged(folder, right, old, is_thorough=True)
+def recover(folder: Path, right: list[State], old: list[State]) -> Found:
+    return judge_recovery(folder, right, old, is_thorough=True)
 
 
 def change(folder: Path, statement: str) -> None:
@@ -39,20 +48,20 @@ def test_a_database_says_what_its_callers_were_told(life: Life, tmp_path: Path) 
 def test_what_was_acknowledged_is_right_and_so_is_what_was_under_way(
     states: list[State], tmp_path: Path
 ) -> None:
-    assert found(tmp_path, states[-1:], states[:-1]) == (FINE, 0, states[-1])
-    assert found(tmp_path, states[-2:], states[:-2]) == (FINE, 0, states[-1])
+    assert recover(tmp_path, states[-1:], states[:-1]) == (FINE, 0, states[-1])
+    assert recover(tmp_path, states[-2:], states[:-2]) == (FINE, 0, states[-1])
 
 
 def test_an_acknowledged_change_that_is_missing_is_found(states: list[State], tmp_path: Path) -> None:
     assert states[-1] is not None
     licenses, activations, *others = states[-1]
     later = (licenses, [*activations, (1, "a token", 1)], *others)
-    assert found(tmp_path, [later], states) == (LOST, 1, states[-1])
+    assert recover(tmp_path, [later], states) == (LOST, 1, states[-1])
 
 
 def test_a_database_without_tables_has_lost_everything(states: list[State], tmp_path: Path) -> None:
     (tmp_path / DATABASE).unlink()
-    lost = found(tmp_path, states[-1:], states[:-1])
+    lost = recover(tmp_path, states[-1:], states[:-1])
     assert (lost.word, lost.state) == (LOST, None)
     assert lost.places_missing > 20
 
@@ -68,24 +77,24 @@ def test_a_database_without_tables_has_lost_everything(states: list[State], tmp_
 )
 def test_a_change_that_is_half_there_is_found(states: list[State], tmp_path: Path, statement: str) -> None:
     change(tmp_path, statement)
-    assert found(tmp_path, states[-2:], states[:-2]).word == HALF_DONE
+    assert recover(tmp_path, states[-2:], states[:-2]).word == HALF_DONE
 
 
 def test_a_broken_page_is_found(states: list[State], tmp_path: Path) -> None:
     with (tmp_path / DATABASE).open("r+b") as file:
         file.seek(3 * 4096)
         file.write(b"garbage" * 500)
-    assert found(tmp_path, states[-1:], states[:-1]).word == CORRUPT
+    assert recover(tmp_path, states[-1:], states[:-1]).word == CORRUPT
 
 
 def test_a_file_that_is_no_database_is_found(states: list[State], tmp_path: Path) -> None:
     (tmp_path / DATABASE).write_bytes(b"garbage" * 500)
-    assert found(tmp_path, states[-1:], states[:-1]).word == CORRUPT
+    assert recover(tmp_path, states[-1:], states[:-1]).word == CORRUPT
 
 
 def test_what_the_doctor_finds_is_found(life: Life, tmp_path: Path) -> None:
     change(tmp_path, "DELETE FROM events WHERE id = 1")
-    (finding,) = set(examined(tmp_path, life.states[-1]))
+    (finding,) = set(examine(tmp_path, life.states[-1]))
     assert finding.startswith("the events of license 1 do not tell its story")
 
 

@@ -9,7 +9,7 @@ from tests.concurrency.callers import ROOT
 from tests.power.disk import Disk
 from tests.power.driver import Driver, driven_by
 from tests.power.test_driver import live
-from tests.power.wire import SystemCall, has_ended, read_trace, traced
+from tests.power.wire import SystemCall, has_ended, read_trace, tracing_command
 from tests.server import wait_until
 
 _LIVE = """
@@ -24,7 +24,7 @@ _FILES = ("keywright.db", "keywright.db-journal", "keywright.db-wal")
 
 def test_files_are_written_and_synced_in_the_same_order(tmp_path: Path) -> None:
     trace, folder = tmp_path / "trace", tmp_path / "anywhere"
-    process = subprocess.Popen(traced(trace, sys.executable, "-c", _LIVE, str(folder)), cwd=ROOT)
+    process = subprocess.Popen(tracing_command(trace, sys.executable, "-c", _LIVE, str(folder)), cwd=ROOT)
     assert process.wait() == 0
     wait_until(lambda: has_ended(trace, process.pid), "the end of the trace")
     with trace.open(encoding="latin-1") as lines:

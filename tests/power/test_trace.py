@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.power.wire import SystemCall, committed, read_trace, synced, syncs, told, too_early
+from tests.power.wire import SystemCall, find_answers, find_commits, find_syncs, read_trace, syncs, too_early
 
 TOKEN = "0123456789abcdef0123456789abcdef01234567"
 OTHER = TOKEN[::-1]
@@ -21,12 +21,12 @@ DONE = r'11 12:00:00.000003 recvfrom(3<socket:[5]>, "C\0\0\0\vCOMMIT\0Z\0\0\0\5I
 
 def early(*lines: str) -> list[str]:
     calls = list(read_trace(lines))
-    return too_early(told(calls), synced(calls))
+    return too_early(find_answers(calls), find_syncs(calls))
 
 
 def early_on_postgresql(*lines: str) -> list[str]:
     calls = list(read_trace(lines))
-    return too_early(told(calls), committed(calls))
+    return too_early(find_answers(calls), find_commits(calls))
 
 
 def test_a_write_a_sync_and_an_answer_are_in_order() -> None:

@@ -47,7 +47,7 @@ class SystemCall(NamedTuple):
         return _TOKENS.findall(self.text)
 
 
-def traced(trace: Path, *command: str) -> tuple[str, ...]:
+def tracing_command(trace: Path, *command: str) -> tuple[str, ...]:
     """The command that runs this one and writes what it does into a file. Skips the test where that cannot be
     done, or fails it if that must not be.
     """
@@ -89,7 +89,7 @@ def read_trace(lines: Iterable[str]) -> Iterator[SystemCall]:
             )
 
 
-def told(calls: Iterable[SystemCall]) -> dict[str, int]:
+def find_answers(calls: Iterable[SystemCall]) -> dict[str, int]:
     """Where the first byte of the answer that names a token went out, by token."""
     answers: dict[str, int] = {}
     found: dict[str, int] = {}
@@ -104,7 +104,7 @@ def told(calls: Iterable[SystemCall]) -> dict[str, int]:
     return found
 
 
-def synced(calls: Iterable[SystemCall]) -> dict[str, int]:
+def find_syncs(calls: Iterable[SystemCall]) -> dict[str, int]:
     """Where a sync of SQLite's log returned that had begun after a token was written there, by token."""
     written: dict[str, int] = {}
     found: dict[str, int] = {}
@@ -123,7 +123,7 @@ def synced(calls: Iterable[SystemCall]) -> dict[str, int]:
     return found
 
 
-def committed(calls: Iterable[SystemCall]) -> dict[str, int]:
+def find_commits(calls: Iterable[SystemCall]) -> dict[str, int]:
     """Where it was read that PostgreSQL has committed what holds a token, by token."""
     sent: dict[str, dict[str, int]] = {}
     found: dict[str, int] = {}

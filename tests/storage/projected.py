@@ -28,7 +28,7 @@ def tally(now: datetime = NOW, **counted: Any) -> SaveCounters:
     return SaveCounters(context=Context(now, an_origin()), **counted)
 
 
-def followed(executor: Executor, limit: int = 500) -> Projected:
+def project(executor: Executor, limit: int = 500) -> Projected:
     """One step."""
     [outcome] = executor.execute([follow(limit)])
     assert isinstance(outcome, Projected), outcome
@@ -39,7 +39,7 @@ def follow_all(executor: Executor, limit: int = 500) -> int:
     """Follow until there is nothing left; how many rows that were."""
     total = 0
     for _ in range(1000):
-        step = followed(executor, limit)
+        step = project(executor, limit)
         total += step.rows
         if step.lag.is_complete:
             return total
@@ -50,7 +50,7 @@ def lag(storage: Storage) -> Lag:
     return run_read(storage, projector.lag)
 
 
-def found_terms(storage: Storage) -> list[SearchTerm]:
+def list_terms(storage: Storage) -> list[SearchTerm]:
     """Every search term there is."""
     return run_read(storage, lambda tx: sorted(map(tuple, tx.connection.execute(select(search_terms)))))
 
@@ -77,7 +77,7 @@ def _right_terms(tx: ReadTransaction) -> Iterator[SearchTerm]:
             yield "unused", row.id, 0
 
 
-def found_counts(storage: Storage) -> dict[tuple[int, str], int]:
+def list_counts(storage: Storage) -> dict[tuple[int, str], int]:
     """How often what happened, by day and name."""
     return run_read(
         storage,
@@ -103,5 +103,5 @@ def day(moment: int | datetime) -> int:
 
 def assert_followed(storage: Storage) -> None:
     """Search terms and counts are what they have to be."""
-    assert found_terms(storage) == right_terms(storage)
-    assert found_counts(storage) == right_counts(storage)
+    assert list_terms(storage) == right_terms(storage)
+    assert list_counts(storage) == right_counts(storage)

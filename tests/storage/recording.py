@@ -42,7 +42,7 @@ from keywright.registry import open_executor
 from keywright.search import license_pages, query_parser, statistics
 from keywright.search.commands import ProjectEvents, SaveCounters
 from keywright.search.filters import Search
-from tests.jobs import by_user, cancel, make_orderer, worked_through
+from tests.jobs import by_user, cancel, make_orderer, run_job
 from tests.makers import (
     LATER,
     NOW,
@@ -162,7 +162,7 @@ def _work(storage: Storage) -> None:
         Change(what=What.RAISE_LIMIT, amount=1, search=Search()),
         Export(search=Search()),
     ):
-        job = worked_through(executor, storage, order)
+        job = run_job(executor, storage, order)
     list(job_files.read_file(partial(run_read, storage), job.id))
     with storage.read() as tx:
         job_store.list_jobs(tx, before_id=None, limit=9)

@@ -69,11 +69,11 @@ def events(storage: Storage) -> list[Event]:
         return event_store.list_events(tx, 0, limit=99)[::-1]
 
 
-def told(storage: Storage) -> list[tuple[str, Any]]:
+def list_facts(storage: Storage) -> list[tuple[str, Any]]:
     return [(one.name, one.details) for one in events(storage)]
 
 
-def signed_in(storage: Storage, now: datetime = NOW, token: str = TOKEN) -> SignedIn | None:
+def find_session_of(storage: Storage, now: datetime = NOW, token: str = TOKEN) -> SignedIn | None:
     return run_read(storage, lambda tx: find_signed_in(tx, token, now))
 
 
@@ -117,7 +117,7 @@ def test_a_user_is_found_by_name_and_by_number(storage: Storage, alice: User, bo
         None,
         None,
     )
-    assert told(storage)[1] == ("user.created", {"user_id": bob.id, "user": "bob", "role": "reader"})
+    assert list_facts(storage)[1] == ("user.created", {"user_id": bob.id, "user": "bob", "role": "reader"})
 
 
 def test_there_are_users_from_the_first_one_on(storage: Storage, executor: Executor) -> None:
@@ -139,7 +139,7 @@ def test_the_first_administrator_is_made_once(storage: Storage, executor: Execut
     outcomes = executor.execute(first)
     assert [type(one) for one in outcomes] == [User, SetupOver]
     assert [one.name for one in run_read(storage, list_users)] == ["alice"]
-    assert [name for name, _ in told(storage)] == ["user.created"]
+    assert [name for name, _ in list_facts(storage)] == ["user.created"]
 
 
 def test_of_two_first_administrators_at_once_one_is_made(open_again: Opener) -> None:
@@ -173,7 +173,7 @@ def test_what_is_changed_is_changed_and_told_and_nothing_else(
     assert isinstance(enabled, User)
     assert enabled.disabled_at is None
     who = {"user_id": bob.id, "user": "bob"}
-    assert told(storage)[2:] == [
+    assert list_facts(storage)[2:] == [
         ("user.changed", {**who, "role": ["reader", "support"]}),
         ("user.changed", {**who, "is_password_new": True}),
         ("user.changed", {**who, "is_disabled": [False, True]}),
@@ -299,11 +299,11 @@ def test_who_signs_in_is_known_by_the_token(storage: Storage, executor: Executor
     origin = an_origin(actor=f"user:{bob.id}", ip_address="2001:db8::1", user_agent="browser/1.0")
     (session,) = executor.execute([start_session(bob.id, origin=origin, now=LATER)])
     assert session == Session(hash_session_token(TOKEN), bob.id, LATER, LATER, "2001:db8::1", "browser/1.0")
-    found = signed_in(storage, LATER)
+    found = find_session_of(storage, LATER)
     assert found is not None
     assert found.session == session
     assert (found.user.id, found.user.last_signed_in_at) == (bob.id, LATER)
-    assert signed_in(storage, LATER, token="another") is None
+    assert find_session_of(storage, LATER, token="another") is None
     happened = events(storage)[-1]
     assert (happened.name, happened.actor, happened.ip_address) == (
         "user.signed_in",
@@ -325,7 +325,7 @@ def test_nobody_signs_in_who_is_unknown_or_disabled_or_had_another_password(
         ]
     )
     assert [type(one) for one in outcomes] == [UnknownUser, UnknownUser, User, UnknownUser]
-    assert signed_in(storage) is None
+    assert find_session_of(storage) is None
     executor.execute([change_user(bob.id, is_disabled=False)])
     assert executor.execute([start_session(bob.id, password_hash=bob.password_hash)]) == [
         a_session(user_id=bob.id, user_agent="program/1.0")
@@ -336,15 +336,15 @@ def test_a_session_ends_when_nobody_comes_by_for_thirty_minutes(
     storage: Storage, executor: Executor, alice: User
 ) -> None:
     executor.execute([start_session(alice.id)])
-    assert signed_in(storage, NOW + SESSION_IDLE - SECOND) is not None
-    assert signed_in(storage, NOW + SESSION_IDLE) is None
+    assert find_session_of(storage, NOW + SESSION_IDLE - SECOND) is not None
+    assert find_session_of(storage, NOW + SESSION_IDLE) is None
     last_seen_at = NOW + SESSION_IDLE - SECOND
     assert executor.execute([see_session(now=last_seen_at)]) == [
         a_session(user_id=alice.id, last_seen_at=last_seen_at, user_agent="program/1.0")
     ]
-    assert signed_in(storage, last_seen_at + SESSION_IDLE - SECOND) is not None
+    assert find_session_of(storage, last_seen_at + SESSION_IDLE - SECOND) is not None
     assert executor.execute([see_session(now=last_seen_at + SESSION_IDLE)]) == [None]
-    assert signed_in(storage, last_seen_at + SESSION_IDLE) is None
+    assert find_session_of(storage, last_seen_at + SESSION_IDLE) is None
 
 
 def test_a_session_ends_after_twelve_hours_however_often_somebody_comes_by(
@@ -355,8 +355,8 @@ def test_a_session_ends_after_twelve_hours_however_often_somebody_comes_by(
     while now < NOW + SESSION_LONGEST - 20 * MINUTE:
         now += 20 * MINUTE
         assert executor.execute([see_session(now=now)]) != [None]
-    assert signed_in(storage, NOW + SESSION_LONGEST - SECOND) is not None
-    assert signed_in(storage, NOW + SESSION_LONGEST) is None
+    assert find_session_of(storage, NOW + SESSION_LONGEST - SECOND) is not None
+    assert find_session_of(storage, NOW + SESSION_LONGEST) is None
     assert executor.execute([see_session(now=NOW + SESSION_LONGEST)]) == [None]
 
 
@@ -364,7 +364,7 @@ def test_a_session_of_a_clock_that_was_far_ahead_is_over(
     storage: Storage, executor: Executor, alice: User
 ) -> None:
     executor.execute([start_session(alice.id, now=NOW + timedelta(days=365))])
-    assert signed_in(storage) is None
+    assert find_session_of(storage) is None
 
 
 def test_who_signs_out_is_signed_out_and_nobody_else_is(
@@ -372,10 +372,14 @@ def test_who_signs_out_is_signed_out_and_nobody_else_is(
 ) -> None:
     executor.execute([start_session(alice.id), start_session(alice.id, "elsewhere")])
     assert executor.execute([end_session(), end_session(), see_session()]) == [None, None, None]
-    assert signed_in(storage) is None
-    assert signed_in(storage, token="elsewhere") is not None
+    assert find_session_of(storage) is None
+    assert find_session_of(storage, token="elsewhere") is not None
     who = {"user_id": alice.id, "user": "alice"}
-    assert told(storage)[1:] == [("user.signed_in", who), ("user.signed_in", who), ("user.signed_out", who)]
+    assert list_facts(storage)[1:] == [
+        ("user.signed_in", who),
+        ("user.signed_in", who),
+        ("user.signed_out", who),
+    ]
 
 
 def test_who_signs_in_clears_away_the_sessions_that_are_over(
@@ -405,9 +409,9 @@ def test_a_new_password_and_being_disabled_end_every_session(
     executor.execute([change_user(bob.id, **changes)])
     # Whoever is enabled again does not find the sessions of before.
     executor.execute([change_user(bob.id, is_disabled=False)])
-    assert signed_in(storage) is None
-    assert signed_in(storage, token="elsewhere") is None
-    assert signed_in(storage, token="alice") is not None
+    assert find_session_of(storage) is None
+    assert find_session_of(storage, token="elsewhere") is None
+    assert find_session_of(storage, token="alice") is not None
 
 
 def test_who_changes_the_own_password_stays_signed_in_here(
@@ -416,15 +420,15 @@ def test_who_changes_the_own_password_stays_signed_in_here(
     executor.execute([start_session(bob.id), start_session(bob.id, "elsewhere")])
     here = hash_session_token(TOKEN)
     executor.execute([change_user(bob.id, password_hash="$argon2id$ new", but_session=here)])
-    assert signed_in(storage) is not None
-    assert signed_in(storage, token="elsewhere") is None
+    assert find_session_of(storage) is not None
+    assert find_session_of(storage, token="elsewhere") is None
 
 
 def test_another_role_holds_at_once_and_ends_no_session(
     storage: Storage, executor: Executor, bob: User
 ) -> None:
     executor.execute([start_session(bob.id), change_user(bob.id, role=Role.SUPPORT)])
-    found = signed_in(storage)
+    found = find_session_of(storage)
     assert found is not None
     assert found.user.role is Role.SUPPORT
 
@@ -435,17 +439,17 @@ def test_a_session_of_a_user_who_is_disabled_or_not_there_is_nobodys(
     executor.execute([change_user(bob.id, is_disabled=True)])
     sessions = [a_session(user_id=bob.id), a_session(token_hash=hash_session_token("lost"), user_id=99)]
     save_sessions(storage, sessions)
-    assert signed_in(storage) is None
-    assert signed_in(storage, token="lost") is None
+    assert find_session_of(storage) is None
+    assert find_session_of(storage, token="lost") is None
     executor.execute([end_session("lost")])
-    assert told(storage)[-1] == ("user.signed_out", {"user_id": 99})
+    assert list_facts(storage)[-1] == ("user.signed_out", {"user_id": 99})
 
 
 def test_a_refused_sign_in_is_told_with_the_name_of_a_user_and_with_no_other_text(
     storage: Storage, executor: Executor, alice: User
 ) -> None:
     executor.execute([refuse_sign_in("alice"), refuse_sign_in("my password!"), refuse_sign_in("\0\udc80")])
-    assert told(storage)[1:] == [
+    assert list_facts(storage)[1:] == [
         ("user.sign_in_refused", {"user_id": alice.id, "user": "alice"}),
         ("user.sign_in_refused", None),
         ("user.sign_in_refused", None),
@@ -467,7 +471,7 @@ def test_a_number_has_the_name_that_was_saved_last(storage: Storage, executor: E
         first = list_names(tx, product, after=-1, limit=2)
         assert list(first.items()) == [(0, "Product 0"), (7, "Writer")]
         assert list_names(tx, product, after=7, limit=2) == {2**63 - 1: f"Product {2**63 - 1}"}
-    assert told(storage)[3:] == [
+    assert list_facts(storage)[3:] == [
         ("name.saved", {"kind": "customer", "number": 7, "name": [None, "Anna"]}),
         ("name.saved", {"kind": "product", "number": 7, "name": ["Product 7", "Writer"]}),
         ("name.saved", {"kind": "customer", "number": 8, "name": [None, "Bo"]}),

@@ -32,7 +32,7 @@ from tests.makers import (
 )
 from tests.proving import record, size
 from tests.storage.test_copy import contents
-from tests.storage.test_secrecy import as_answer, found_in
+from tests.storage.test_secrecy import as_answer, find_in
 from tools.postgres import binaries
 
 pytestmark = pytest.mark.usefixtures("programs")
@@ -223,9 +223,9 @@ def test_a_backup_holds_no_license_key_and_no_secret(
         everything["rows"] = subprocess.run(script, check=True, capture_output=True).stdout
     assert found.secret is None
     for one in (canary, SECRET.decode(), issued.consumer_key, issued.consumer_secret):
-        assert found_in(everything, one) == []
+        assert find_in(everything, one) == []
     back_up(url, file, secret=SECRET.decode(), is_overwriting=True)
-    assert found_in({"backup": file.read_bytes()}, SECRET.decode()) == ["backup"]
+    assert find_in({"backup": file.read_bytes()}, SECRET.decode()) == ["backup"]
     with closing(Backup(file)) as found:
         assert found.secret == SECRET.decode()
 

@@ -30,7 +30,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def put(folder: Path, name: str, script: str) -> None:
+def write_program(folder: Path, name: str, script: str) -> None:
     program = folder / name
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(stat.S_IRWXU)
@@ -45,11 +45,11 @@ def test_a_missing_pg_dump_is_reported(storage: Storage, url: str, file: Path, p
 def test_a_pg_dump_older_than_the_server_is_refused(
     storage: Storage, url: str, file: Path, path: Path
 ) -> None:
-    put(path, "pg_dump", "echo 'pg_dump (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)'")
+    write_program(path, "pg_dump", "echo 'pg_dump (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)'")
     said = r"bin/pg_dump is of version 15\.18, too old: the server is of version 18\. Install"
     with pytest.raises(StoreError, match=said):
         back_up(url, file)
-    put(path, "pg_dump", "echo 'a program that has the same name'")
+    write_program(path, "pg_dump", "echo 'a program that has the same name'")
     with pytest.raises(StoreError, match="does not say which version it is"):
         back_up(url, file)
 
@@ -60,14 +60,14 @@ def test_a_pg_restore_older_than_the_backup_is_refused(
     monkeypatch.setenv("PATH", str(binaries()))
     back_up(url, file)
     monkeypatch.setenv("PATH", str(path))
-    put(path, "pg_restore", "echo 'pg_restore (PostgreSQL) 17.2'")
+    write_program(path, "pg_restore", "echo 'pg_restore (PostgreSQL) 17.2'")
     said = r"17\.2, too old: the backup was made by pg_dump 18"
     with a_postgres_url(empty=True) as elsewhere, pytest.raises(StoreError, match=said):
         restore_backup(file, elsewhere)
 
 
 def test_the_error_of_pg_dump_is_reported(storage: Storage, url: str, file: Path, path: Path) -> None:
-    put(
+    write_program(
         path,
         "pg_dump",
         '[ "$1" = --version ] && echo "pg_dump (PostgreSQL) 18.4" && exit\n'
@@ -79,7 +79,7 @@ def test_the_error_of_pg_dump_is_reported(storage: Storage, url: str, file: Path
 
 
 def test_no_password_is_in_the_list_of_processes(storage: Storage, url: str, file: Path, path: Path) -> None:
-    put(
+    write_program(
         path,
         "pg_dump",
         f'[ "$1" = --version ] || {{ echo "$@" > {path}/arguments; echo "$PGPASSWORD" > {path}/password; }}\n'

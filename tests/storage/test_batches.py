@@ -74,7 +74,7 @@ def token_of(outcome: LicenseRecord) -> str:
     return outcome.activations[0].token
 
 
-def stored(storage: Storage, key: str = KEY) -> LicenseRecord:
+def get_stored(storage: Storage, key: str = KEY) -> LicenseRecord:
     """The license with all its records, as the database has them."""
     with storage.read() as tx:
         license = license_store.find_licenses(tx, [key])[key]
@@ -94,13 +94,13 @@ def test_create_makes_a_license_as_it_was_asked_for(executor: Executor, storage:
     command = create(limit=4, status=Status.SOLD, by=7, **asked)
     expected = a_license(status=Status.SOLD, times_activated_max=4, created_by=7, **asked)
     assert do(executor, command) == LicenseRecord(expected)
-    assert stored(storage).license == expected
+    assert get_stored(storage).license == expected
 
 
 def test_a_key_can_be_created_once(executor: Executor, storage: Storage) -> None:
     first = do(executor, create(limit=1))
     assert isinstance(do(executor, create(limit=2)), LicenseKeyTaken)
-    assert stored(storage) == first
+    assert get_stored(storage) == first
 
 
 def test_activate_takes_a_place_and_makes_a_record(executor: Executor, storage: Storage) -> None:
@@ -113,7 +113,7 @@ def test_activate_takes_a_place_and_makes_a_record(executor: Executor, storage: 
     assert (record.label, record.meta_data) == ("Büro", {"os": "linux"})
     assert (record.ip_address, record.user_agent) == ("2001:db8::1", "é/1")
     assert (record.created_at, record.updated_at, record.deactivated_at) == (LATER, None, None)
-    assert stored(storage) == outcome
+    assert get_stored(storage) == outcome
 
 
 def test_every_success_carries_the_counter_after_it_and_a_token_of_its_own(executor: Executor) -> None:
@@ -131,7 +131,7 @@ def test_reactivate_takes_the_same_place_back(executor: Executor, storage: Stora
     assert outcome.license == a_license(times_activated=1, times_activated_max=1, updated_at=LATER)
     (record,) = outcome.activations
     assert (record.token, record.updated_at, record.deactivated_at) == (token, LATER, None)
-    assert stored(storage) == outcome
+    assert get_stored(storage) == outcome
 
 
 def test_reactivate_needs_a_free_place(executor: Executor) -> None:
@@ -147,7 +147,7 @@ def test_deactivate_gives_up_one_place(executor: Executor, storage: Storage) -> 
         times_activated=1, times_activated_max=2, deactivated_count=1, updated_at=LATER
     )
     assert [one.deactivated_at for one in outcome.activations] == [LATER]
-    assert stored(storage).activations == kept.activations + outcome.activations
+    assert get_stored(storage).activations == kept.activations + outcome.activations
 
 
 def test_deactivate_all_reports_the_records_that_it_deactivated(executor: Executor, storage: Storage) -> None:
@@ -157,7 +157,7 @@ def test_deactivate_all_reports_the_records_that_it_deactivated(executor: Execut
     assert outcome.license == a_license(times_activated=0, deactivated_count=3, updated_at=LATER)
     assert [one.token for one in outcome.activations] == [token_of(taken[0]), token_of(taken[2])]
     assert {one.deactivated_at for one in outcome.activations} == {LATER}
-    assert stored(storage).activations[1] == before.activations[0]
+    assert get_stored(storage).activations[1] == before.activations[0]
     assert isinstance(do(executor, deactivate_all()), NothingActive)
 
 
@@ -168,7 +168,7 @@ def test_a_token_works_with_its_own_license_only(executor: Executor, storage: St
     refusal = do(executor, deactivate(token, "other"))
     assert (type(refusal), refusal.token) == (TokenNotActive, token)
     assert isinstance(executor.query([validate("other", token)])[0], TokenNotActive)
-    assert stored(storage).license.times_activated == 1
+    assert get_stored(storage).license.times_activated == 1
 
 
 def test_a_token_is_refused_in_the_order_of_the_contract(executor: Executor) -> None:
@@ -199,10 +199,10 @@ def test_a_license_of_another_product_is_unknown_to_a_client(
     executor: Executor, storage: Storage, make: Callable[..., LicenseCommand], product_id: int | None
 ) -> None:
     executor.execute([create(product_id=product_id), activate()])
-    before = stored(storage)
+    before = get_stored(storage)
     outcome = do(executor, make(KEY, only_product_id=5))
     assert isinstance(outcome, UnknownLicense)
-    assert stored(storage) == before
+    assert get_stored(storage) == before
     assert isinstance(executor.query([validate(only_product_id=5)])[0], UnknownLicense)
 
 
@@ -218,19 +218,19 @@ def test_the_first_activation_sets_the_expiry_for_good(executor: Executor, stora
     last_second = NOW + timedelta(days=2, seconds=-1)
     outcome = do(executor, activate(now=last_second))
     assert outcome.license.expires_at == NOW + timedelta(days=2)
-    assert stored(storage).license == outcome.license
+    assert get_stored(storage).license == outcome.license
     assert isinstance(do(executor, activate(now=NOW + timedelta(days=2))), LicenseExpired)
 
 
 def test_update_changes_only_what_it_names(executor: Executor, storage: Storage) -> None:
     executor.execute([create(limit=3, product_id=1, valid_for_days=9), activate()])
-    before = stored(storage).license
+    before = get_stored(storage).license
     outcome = do(executor, update(now=LATER, by=4, status=Status.SOLD, order_id=8, expires_at=None))
     expected = replace(
         before, status=Status.SOLD, order_id=8, expires_at=None, updated_at=LATER, updated_by=4
     )
     assert outcome == LicenseRecord(expected)
-    assert stored(storage).license == expected
+    assert get_stored(storage).license == expected
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_each_field_is_saved_also_when_a_place_is_taken_in_the_same_batch(
     outcomes = executor.execute([activate()] * activates + [update(**changes)])
     changed = outcomes[-1].license
     assert all(getattr(changed, name) == value for name, value in changes.items())
-    assert stored(storage, changed.key).license == changed
+    assert get_stored(storage, changed.key).license == changed
     assert changed.times_activated == activates
 
 
@@ -263,9 +263,9 @@ def test_authors_are_api_keys_and_not_users_of_the_pages_who_have_the_same_numbe
 ) -> None:
     ada: dict[str, Any] = {"origin": an_origin(actor="user:7"), "by": 7}
     executor.execute([create("of-ada", **ada), create("of-key-7", by=7)])
-    assert [stored(storage, key).license.created_by for key in ("of-ada", "of-key-7")] == [None, 7]
+    assert [get_stored(storage, key).license.created_by for key in ("of-ada", "of-key-7")] == [None, 7]
     executor.execute([replace(update("of-key-7", order_id=1), context=Context(NOW, **ada))])
-    assert stored(storage, "of-key-7").license.updated_by is None
+    assert get_stored(storage, "of-key-7").license.updated_by is None
 
 
 def test_who_changed_a_license_last_is_saved_even_when_nothing_else_changed(
@@ -273,13 +273,13 @@ def test_who_changed_a_license_last_is_saved_even_when_nothing_else_changed(
 ) -> None:
     executor.execute([create(), update(by=3)])
     do(executor, update(by=4, now=LATER))
-    assert stored(storage).license == a_license(updated_at=LATER, updated_by=4)
+    assert get_stored(storage).license == a_license(updated_at=LATER, updated_by=4)
 
 
 def test_an_expiry_can_be_taken_away_again(executor: Executor, storage: Storage) -> None:
     executor.execute([create(expires_at=LATER)])
     assert do(executor, update(expires_at=None)).license.expires_at is None
-    assert stored(storage).license.expires_at is None
+    assert get_stored(storage).license.expires_at is None
 
 
 def test_a_license_can_be_renamed_to_a_free_key_only(executor: Executor, storage: Storage) -> None:
@@ -288,7 +288,7 @@ def test_a_license_can_be_renamed_to_a_free_key_only(executor: Executor, storage
     assert do(executor, rename("a", "a")).license.key == "a"
     assert do(executor, rename("a", "c")).license.key == "c"
     assert isinstance(do(executor, activate("a")), UnknownLicense)
-    assert stored(storage, "c").license.id == 1
+    assert get_stored(storage, "c").license.id == 1
 
 
 def test_delete_removes_the_license_with_its_activations(executor: Executor, storage: Storage) -> None:
@@ -297,7 +297,7 @@ def test_delete_removes_the_license_with_its_activations(executor: Executor, sto
     assert isinstance(do(executor, delete()), UnknownLicense)
     executor.execute([create()])
     assert isinstance(do(executor, reactivate(token)), UnknownToken)
-    assert stored(storage).activations == ()
+    assert get_stored(storage).activations == ()
 
 
 def test_validation_reports_without_looking_at_status_or_expiry(executor: Executor) -> None:

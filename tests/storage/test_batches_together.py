@@ -62,7 +62,7 @@ def contents(storage: Storage) -> dict[str, tuple[int, int, int]]:
         return {one.key: (one.id, one.times_activated, len(active.get(one.id, ()))) for one in licenses}
 
 
-def said(outcome: Any) -> Any:
+def describe(outcome: Any) -> Any:
     """An outcome without what is random in it: the counter, or the kind of refusal."""
     if isinstance(outcome, LicenseRecord):
         return outcome.license.id, outcome.license.times_activated, len(outcome.activations)
@@ -73,14 +73,21 @@ def test_a_whole_life_fits_into_one_batch(executor: Executor, storage: Storage) 
     outcomes = executor.execute(
         [create(limit=1), activate(), activate(), deactivate_all(), activate(), delete()]
     )
-    assert [said(one) for one in outcomes] == [(1, 0, 0), (1, 1, 1), LimitReached, (1, 0, 1), (1, 1, 1), None]
+    assert [describe(one) for one in outcomes] == [
+        (1, 0, 0),
+        (1, 1, 1),
+        LimitReached,
+        (1, 0, 1),
+        (1, 1, 1),
+        None,
+    ]
     assert contents(storage) == {}
 
 
 def test_a_key_can_be_deleted_and_created_again_in_one_batch(executor: Executor, storage: Storage) -> None:
     executor.execute([create(limit=1), activate()])
     outcomes = executor.execute([activate(), delete(), activate(), create(limit=1), activate(), activate()])
-    assert [said(one) for one in outcomes] == [
+    assert [describe(one) for one in outcomes] == [
         LimitReached,
         None,
         UnknownLicense,
@@ -126,16 +133,16 @@ def test_a_status_and_a_limit_hold_for_the_commands_after_them(executor: Executo
 def test_a_place_given_up_can_be_taken_by_the_next_command(executor: Executor, storage: Storage) -> None:
     token = executor.execute([create(limit=1), activate()])[1].activations[0].token
     outcomes = executor.execute([deactivate(token), activate(), reactivate(token), deactivate(token)])
-    assert [said(one) for one in outcomes] == [(1, 0, 1), (1, 1, 1), LimitReached, TokenNotActive]
+    assert [describe(one) for one in outcomes] == [(1, 0, 1), (1, 1, 1), LimitReached, TokenNotActive]
     outcomes = executor.execute([deactivate_all(), deactivate_all(), reactivate(token), reactivate(token)])
-    assert [said(one) for one in outcomes] == [(1, 0, 1), NothingActive, (1, 1, 1), AlreadyActivated]
+    assert [describe(one) for one in outcomes] == [(1, 0, 1), NothingActive, (1, 1, 1), AlreadyActivated]
     assert contents(storage) == {KEY: (1, 1, 1)}
 
 
 def test_a_record_can_change_twice_in_one_batch(executor: Executor, storage: Storage) -> None:
     token = executor.execute([create(), activate()])[1].activations[0].token
     outcomes = executor.execute([deactivate(token), reactivate(token), deactivate(token), deactivate_all()])
-    assert [said(one) for one in outcomes] == [(1, 0, 1), (1, 1, 1), (1, 0, 1), NothingActive]
+    assert [describe(one) for one in outcomes] == [(1, 0, 1), (1, 1, 1), (1, 0, 1), NothingActive]
     assert contents(storage) == {KEY: (1, 0, 0)}
 
 
@@ -151,24 +158,24 @@ def test_one_command_that_the_database_rejects_does_not_hurt_its_neighbours(
 ) -> None:
     executor.execute([create(limit=2)])
     outcomes = executor.execute([activate(), create("bad", order_id=2**63), activate(), activate()])
-    assert [said(one) for one in outcomes] == [(1, 1, 1), RejectedByDatabase, (1, 2, 1), LimitReached]
+    assert [describe(one) for one in outcomes] == [(1, 1, 1), RejectedByDatabase, (1, 2, 1), LimitReached]
     assert contents(storage) == {KEY: (1, 2, 2)}
 
 
 def test_one_command_that_nobody_thought_of_does_not_hurt_its_neighbours(executor: Executor) -> None:
     executor.execute([create()])
     outcomes = executor.execute([activate(), update(no_such_field=1), activate()])
-    assert [said(one) for one in outcomes] == [(1, 1, 1), Fault, (1, 2, 1)]
+    assert [describe(one) for one in outcomes] == [(1, 1, 1), Fault, (1, 2, 1)]
     outcomes = executor.execute([update(no_such_field=1), activate()])
-    assert [said(one) for one in outcomes] == [Fault, (1, 3, 1)]
+    assert [describe(one) for one in outcomes] == [Fault, (1, 3, 1)]
 
 
 def test_one_question_that_nobody_thought_of_does_not_hurt_its_neighbours(executor: Executor) -> None:
     executor.execute([create("a"), create("b")])
     unanswerable = Query()
     outcomes = executor.query([validate("a"), unanswerable, validate("b")])
-    assert [said(one) for one in outcomes] == [(1, 0, 0), Fault, (2, 0, 0)]
-    assert [said(one) for one in executor.query([unanswerable, validate("b")])] == [Fault, (2, 0, 0)]
+    assert [describe(one) for one in outcomes] == [(1, 0, 0), Fault, (2, 0, 0)]
+    assert [describe(one) for one in executor.query([unanswerable, validate("b")])] == [Fault, (2, 0, 0)]
 
 
 def test_a_chain_of_renames_is_followed(executor: Executor, storage: Storage) -> None:
@@ -187,7 +194,7 @@ def test_a_chain_of_renames_is_followed(executor: Executor, storage: Storage) ->
             reactivate(token, "a"),
         ]
     )
-    assert [said(one) for one in outcomes] == [
+    assert [describe(one) for one in outcomes] == [
         (1, 1, 0),
         UnknownLicense,
         (1, 1, 0),
@@ -210,14 +217,14 @@ def test_a_renamed_license_has_its_tokens_with_it_and_not_those_of_the_key_befor
     outcomes = executor.execute(
         [delete("b"), rename("a", "b"), reactivate(of_b, "b"), deactivate(of_a, "b"), deactivate_all("b")]
     )
-    assert [said(one) for one in outcomes] == [None, (1, 1, 0), UnknownToken, (1, 0, 1), NothingActive]
+    assert [describe(one) for one in outcomes] == [None, (1, 1, 0), UnknownToken, (1, 0, 1), NothingActive]
     assert contents(storage) == {"b": (1, 0, 0)}
 
 
 def test_two_keys_can_be_swapped_in_one_batch(executor: Executor, storage: Storage) -> None:
     executor.execute([create("a"), create("b"), activate("b")])
     outcomes = executor.execute([rename("a", "x"), rename("b", "a"), rename("x", "b"), deactivate_all("a")])
-    assert [said(one) for one in outcomes] == [(1, 0, 0), (2, 1, 0), (1, 0, 0), (2, 0, 1)]
+    assert [describe(one) for one in outcomes] == [(1, 0, 0), (2, 1, 0), (1, 0, 0), (2, 0, 1)]
     assert contents(storage) == {"b": (1, 0, 0), "a": (2, 0, 0)}
 
 
@@ -227,7 +234,7 @@ def test_a_key_that_a_rename_set_free_can_be_created_in_one_batch(
     executor.execute([create("a"), activate("a")])
     outcomes = executor.execute([create("a"), rename("a", "b"), create("a"), activate("a"), rename("a", "b")])
     new = outcomes[2].license.id
-    assert [said(one) for one in outcomes] == [
+    assert [describe(one) for one in outcomes] == [
         LicenseKeyTaken,
         (1, 1, 0),
         (new, 0, 0),
@@ -284,7 +291,7 @@ def test_questions_asked_together_do_not_mix(executor: Executor) -> None:
             validate("c"),
         ]
     )
-    assert [said(one) for one in asked] == [
+    assert [describe(one) for one in asked] == [
         (1, 2, 1),
         (1, 2, 2),
         TokenNotActive,

@@ -118,7 +118,7 @@ examples = settings(
 
 
 @contextmanager
-def sized(sizes: Sizes) -> Iterator[None]:
+def with_sizes(sizes: Sizes) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan, "_SHORTEST_STEP", sizes.shortest)
         patch.setattr(scan, "_LONGEST_STEP", sizes.longest)
@@ -146,7 +146,7 @@ def is_begun_again(forward: list[Page], backward: list[Page]) -> bool:
 def test_all_pages_together_are_what_matches_forward_and_backward(
     shelf: Shelf, search: Search, limit: int, sizes: Sizes
 ) -> None:
-    with sized(sizes), shelf.storage.read() as tx:
+    with with_sizes(sizes), shelf.storage.read() as tx:
         forward = list(pages(tx, search, limit=limit, budget=sizes.budget))
         backward = list(pages_back(tx, search, forward[-1], limit=limit, budget=sizes.budget))
     expected = shelf.matching(search)
@@ -166,7 +166,7 @@ def test_all_pages_together_are_what_matches_forward_and_backward(
 @examples
 @given(search=searches(), sizes=SIZES)
 def test_a_total_is_what_matches_or_at_most_that(shelf: Shelf, search: Search, sizes: Sizes) -> None:
-    with sized(sizes):
+    with with_sizes(sizes):
         page = shelf.find_page(search)
     matching = len(shelf.matching(search))
     if page.total is None:
@@ -201,7 +201,7 @@ def test_all_numbers_that_match_come_in_their_order_whatever_the_search_s_is(
 ) -> None:
     found: list[int] = []
     after_id: int | None = 0
-    with sized(sizes):
+    with with_sizes(sizes):
         while after_id is not None:
             some = shelf.find_ids(search, after_id=after_id, limit=limit, budget=sizes.budget)
             assert len(some.ids) <= limit
@@ -221,7 +221,7 @@ def test_numbers_that_no_license_has_can_be_gone_on_from(shelf: Shelf, after_id:
 # --- cursors --------------------------------------------------------------------------------------
 
 
-def packed(*values: object) -> str:
+def pack(*values: object) -> str:
     return urlsafe_b64encode(msgspec.msgpack.encode(values)).decode().rstrip("=")
 
 
@@ -233,19 +233,19 @@ ODD_CURSORS = [
     "\0",
     "\ud800",
     "a" * 100_000,
-    packed(),
-    packed("newest", False, 0),
-    packed("newest", False, 0, 1, 2),
-    packed("newest", 0, 0, 1),
-    packed("newest", False, 0, "1"),
-    packed("newest", False, 0, 1.5),
-    packed("newest", False, 0, 2**63),
-    packed("newest", False, 0, -2),
-    packed("newest", False, 2**62 + 1, 1),
-    packed("newest", False, -1, 1),
-    packed("oldest", False, 0, 1),
-    packed("expires", True, 0, 1),
-    packed(["newest"], False, 0, 1),
+    pack(),
+    pack("newest", False, 0),
+    pack("newest", False, 0, 1, 2),
+    pack("newest", 0, 0, 1),
+    pack("newest", False, 0, "1"),
+    pack("newest", False, 0, 1.5),
+    pack("newest", False, 0, 2**63),
+    pack("newest", False, 0, -2),
+    pack("newest", False, 2**62 + 1, 1),
+    pack("newest", False, -1, 1),
+    pack("oldest", False, 0, 1),
+    pack("expires", True, 0, 1),
+    pack(["newest"], False, 0, 1),
 ]
 
 
@@ -272,7 +272,7 @@ def test_whatever_the_cursor_is_there_is_a_page(shelf: Shelf, search: Search, cu
 def test_a_made_up_cursor_is_a_place_like_any_other(
     shelf: Shelf, search: Search, is_backward: bool, place: tuple[int, int]
 ) -> None:
-    cursor = packed(str(search.order), is_backward, *place)
+    cursor = pack(str(search.order), is_backward, *place)
     page = shelf.find_page(search, cursor, limit=1_000)
     rest = matching(search, [one for one in shelf.licenses if one.license in page.licenses])
     assert list(page.licenses) == rest

@@ -24,7 +24,7 @@ Statement = tuple[str, Any]
 
 
 @contextmanager
-def noted() -> Iterator[list[Statement]]:
+def note_statements() -> Iterator[list[Statement]]:
     """The statements that databases are asked meanwhile."""
     statements: list[Statement] = []
 
@@ -41,7 +41,7 @@ def noted() -> Iterator[list[Statement]]:
 def plans(storage: Storage, search: Search) -> str:
     """How the database goes about what a page asks."""
     with storage.read() as tx:
-        with noted() as statements:
+        with note_statements() as statements:
             find_page(tx, search, cursor=None, limit=10, now=NOW)
         explain = "EXPLAIN " if tx.is_postgres else "EXPLAIN QUERY PLAN "
         return "\n".join(
@@ -88,9 +88,9 @@ def executor(storage: Storage) -> Executor:
     return executor
 
 
-def changed_columns(executor: Executor, *commands: Any) -> list[str]:
+def find_changed_columns(executor: Executor, *commands: Any) -> list[str]:
     """What is written into the table of licenses, a statement each."""
-    with noted() as statements:
+    with note_statements() as statements:
         outcomes = executor.execute(commands)
     assert all(isinstance(one, LicenseRecord) for one in outcomes)
     updates = [one for one, _ in statements if one.startswith("UPDATE licenses SET ")]
@@ -99,13 +99,13 @@ def changed_columns(executor: Executor, *commands: Any) -> list[str]:
 
 def test_an_expiry_is_written_only_where_it_begins(executor: Executor) -> None:
     for key, is_written in (("A", False), ("B", True), ("A", False), ("B", False)):
-        [columns] = changed_columns(executor, activate(key))
+        [columns] = find_changed_columns(executor, activate(key))
         assert "times_activated" in columns
         assert ("expires_at" in columns) == is_written
     [record] = executor.execute([activate("B")])
     token = record.activations[0].token
     for command in (deactivate(token, "B"), reactivate(token, "B"), deactivate_all("B")):
-        [columns] = changed_columns(executor, command)
+        [columns] = find_changed_columns(executor, command)
         assert "expires_at" not in columns
 
 
@@ -123,7 +123,7 @@ def test_a_license_s_time_begins_also_where_the_place_is_given_up_at_once(
 def test_activating_touches_no_index_of_licenses(
     url: str, storage: Storage, executor: Executor, database: str
 ) -> None:
-    with noted() as statements:
+    with note_statements() as statements:
         for _ in range(20):
             executor.execute([activate("A")])
     if database == "sqlite":

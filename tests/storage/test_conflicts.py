@@ -102,7 +102,7 @@ def surely(executor: Executor, commands: list[Command]) -> list[Any]:
     return outcomes
 
 
-def changed_at_once(pair: Pair, one: list[Command], other: list[Command]) -> list[list[Any]]:
+def change_at_once(pair: Pair, one: list[Command], other: list[Command]) -> list[list[Any]]:
     """What both get that give these commands at the same moment."""
     return at_once(partial(pair[0].execute, one), partial(pair[1].execute, other))
 
@@ -343,20 +343,20 @@ def test_a_change_between_reading_and_locking_is_noticed(
 
 def test_of_two_who_make_the_same_key_at_once_one_succeeds(pair: Pair) -> None:
     for n in range(15):
-        (one,), (other,) = changed_at_once(pair, [create(f"key {n}")], [create(f"key {n}")])
+        (one,), (other,) = change_at_once(pair, [create(f"key {n}")], [create(f"key {n}")])
         assert {type(one), type(other)} == {LicenseRecord, LicenseKeyTaken}
 
 
 def test_of_two_who_rename_to_the_same_key_at_once_one_succeeds(pair: Pair) -> None:
     for n in range(10):
         pair[0].execute([create(f"{n} a"), create(f"{n} b")])
-        (one,), (other,) = changed_at_once(pair, [rename(f"{n} a", f"{n} c")], [rename(f"{n} b", f"{n} c")])
+        (one,), (other,) = change_at_once(pair, [rename(f"{n} a", f"{n} c")], [rename(f"{n} b", f"{n} c")])
         assert {type(one), type(other)} == {LicenseRecord, LicenseKeyTaken}
 
 
 def test_a_key_that_is_taken_meanwhile_does_not_hurt_its_neighbours(pair: Pair) -> None:
     for n in range(10):
-        one, other = changed_at_once(
+        one, other = change_at_once(
             pair, [create(f"{n} a"), create(f"{n} both")], [create(f"{n} b"), create(f"{n} both")]
         )
         assert [type(some[0]) for some in (one, other)] == [LicenseRecord, LicenseRecord]
@@ -373,7 +373,7 @@ def test_the_same_call_at_two_at_once_has_one_effect_and_one_answer(pair: Pair, 
     for n in range(15):
         retry = a_retry(f"call {n}", write=write)
         call: list[Command] = [activate(idempotency=retry)]
-        outcomes = [one for some in changed_at_once(pair, call, call) for one in some]
+        outcomes = [one for some in change_at_once(pair, call, call) for one in some]
         kept = [one for one in outcomes if isinstance(one, IdempotencyRecord)]
         (first,) = (one for one in outcomes if isinstance(one, LicenseRecord))
         assert [one.body for one in kept] == [write(first)]
@@ -383,7 +383,7 @@ def test_the_same_call_at_two_at_once_has_one_effect_and_one_answer(pair: Pair, 
 def test_the_last_place_is_given_once(pair: Pair, storage: Storage) -> None:
     for n in range(15):
         pair[0].execute([create(f"key {n}", 1)])
-        (one,), (other,) = changed_at_once(pair, [activate(f"key {n}")], [activate(f"key {n}")])
+        (one,), (other,) = change_at_once(pair, [activate(f"key {n}")], [activate(f"key {n}")])
         assert {type(one), type(other)} == {LicenseRecord, LimitReached}
         assert counter(storage, f"key {n}") == 1
 
@@ -391,7 +391,7 @@ def test_the_last_place_is_given_once(pair: Pair, storage: Storage) -> None:
 def test_a_license_that_is_deleted_while_it_is_activated_leaves_no_activation(pair: Pair, url: str) -> None:
     for n in range(10):
         pair[0].execute([create(f"key {n}")])
-        changed_at_once(pair, [activate(f"key {n}")], [delete(f"key {n}")])
+        change_at_once(pair, [activate(f"key {n}")], [delete(f"key {n}")])
     assert execute(url, "SELECT count(*) FROM activations") == [(0,)]
     assert execute(url, "SELECT count(*) FROM licenses") == [(0,)]
 

@@ -36,22 +36,22 @@ from tests.storage.projected import (
     assert_followed,
     day,
     follow_all,
-    followed,
-    found_counts,
-    found_terms,
     lag,
+    list_counts,
+    list_terms,
+    project,
     tally,
 )
 
 
-def activated(executor: Executor, key: str = "a", **fields: Any) -> Activation:
+def activate_license(executor: Executor, key: str = "a", **fields: Any) -> Activation:
     [outcome] = executor.execute([activate(key, **fields)])
     activation: Activation = outcome.activations[0]
     return activation
 
 
 def terms(storage: Storage) -> list[str]:
-    return [term for term, _, _ in found_terms(storage)]
+    return [term for term, _, _ in list_terms(storage)]
 
 
 def a_past(storage: Storage, *, licenses: int, activations: int) -> None:
@@ -84,9 +84,9 @@ def test_a_license_is_found_by_the_token_the_label_and_the_address_of_an_activat
     executor: Executor, storage: Storage
 ) -> None:
     executor.execute([create("a")])
-    one = activated(executor, label="Büro LINKS")
+    one = activate_license(executor, label="Büro LINKS")
     follow_all(executor)
-    assert found_terms(storage) == [
+    assert list_terms(storage) == [
         ("i192.0.2.1", 1, one.id),
         ("lbüro links", 1, one.id),
         (f"t{one.token}", 1, one.id),
@@ -95,21 +95,21 @@ def test_a_license_is_found_by_the_token_the_label_and_the_address_of_an_activat
 
 def test_a_place_that_was_given_up_is_found_still(executor: Executor, storage: Storage) -> None:
     executor.execute([create("a")])
-    one = activated(executor)
+    one = activate_license(executor)
     follow_all(executor)
-    before = found_terms(storage)
+    before = list_terms(storage)
     executor.execute([deactivate(one.token, "a")])
     follow_all(executor)
-    assert found_terms(storage) == before
+    assert list_terms(storage) == before
     executor.execute([reactivate(one.token, "a")])
     follow_all(executor)
-    assert found_terms(storage) == before
+    assert list_terms(storage) == before
 
 
 def test_a_license_without_a_label_has_no_term_for_one(executor: Executor, storage: Storage) -> None:
     executor.execute([create("a")])
-    activated(executor, label="")
-    activated(executor, label=None)
+    activate_license(executor, label="")
+    activate_license(executor, label=None)
     follow_all(executor)
     assert "l" not in terms(storage)
     assert len(terms(storage)) == 4
@@ -120,7 +120,7 @@ def test_a_label_may_be_as_long_as_a_label_and_of_anything(
     executor: Executor, storage: Storage, letter: str
 ) -> None:
     executor.execute([create("a")])
-    activated(executor, label=letter * 255)
+    activate_license(executor, label=letter * 255)
     follow_all(executor)
     assert ("l" + letter.lower() * 255)[:300] in terms(storage)
 
@@ -132,7 +132,7 @@ def test_the_beginning_of_a_label_has_the_beginning_of_its_term() -> None:
 
 def test_a_license_is_full_while_it_has_no_free_place(executor: Executor, storage: Storage) -> None:
     executor.execute([create("a", 1)])
-    one = activated(executor)
+    one = activate_license(executor)
     steps = [
         (None, True),
         (deactivate(one.token, "a"), False),
@@ -154,8 +154,8 @@ def test_a_license_is_full_while_it_has_no_free_place(executor: Executor, storag
 def test_a_license_is_unused_until_it_was_activated_once(executor: Executor, storage: Storage) -> None:
     executor.execute([create("a")])
     follow_all(executor)
-    assert found_terms(storage) == [("unused", 1, 0)]
-    activated(executor)
+    assert list_terms(storage) == [("unused", 1, 0)]
+    activate_license(executor)
     executor.execute([deactivate_all("a")])
     follow_all(executor)
     assert "unused" not in terms(storage)
@@ -166,19 +166,19 @@ def test_a_license_that_is_made_full_and_emptied_before_anybody_looks_is_not_ful
 ) -> None:
     executor.execute([create("a", 1), activate("a"), deactivate_all("a")])
     for _ in range(3):
-        followed(executor, 1)
+        project(executor, 1)
     assert "full" not in terms(storage)
 
 
 def test_a_deleted_license_is_found_no_more(executor: Executor, storage: Storage) -> None:
     executor.execute([create("a", 1), create("b")])
-    activated(executor, label="one")
-    activated(executor, "b", label="other")
+    activate_license(executor, label="one")
+    activate_license(executor, "b", label="other")
     follow_all(executor)
     executor.execute([tally(refused={"a": 1})])
     executor.execute([delete("a")])
     follow_all(executor)
-    assert {license_id for _, license_id, _ in found_terms(storage)} == {2}
+    assert {license_id for _, license_id, _ in list_terms(storage)} == {2}
     assert run_read(storage, lambda tx: tx.connection.execute(select(limit_refusals)).all()) == []
     assert_followed(storage)
 
@@ -189,15 +189,15 @@ def test_a_license_that_is_deleted_before_anybody_looks_is_never_found(
     executor.execute([create("a"), activate("a")])
     executor.execute([delete("a")])
     for _ in range(3):
-        followed(executor, 1)
-        assert found_terms(storage) == []
+        project(executor, 1)
+        assert list_terms(storage) == []
 
 
 def test_events_are_counted_by_day_and_name(executor: Executor, storage: Storage) -> None:
     executor.execute([create("a"), activate("a"), activate("a"), activate("a", now=LATER)])
     executor.execute([refuse_sign_in("mallory")])
     follow_all(executor)
-    assert found_counts(storage) == {
+    assert list_counts(storage) == {
         (day(NOW), "license.created"): 1,
         (day(NOW), "license.activated"): 2,
         (day(LATER), "license.activated"): 1,
@@ -208,21 +208,21 @@ def test_events_are_counted_by_day_and_name(executor: Executor, storage: Storage
 def test_each_event_is_followed_once(executor: Executor, storage: Storage) -> None:
     executor.execute([create("a"), activate("a")])
     follow_all(executor)
-    before = found_terms(storage), found_counts(storage)
-    assert followed(executor).rows == 0
+    before = list_terms(storage), list_counts(storage)
+    assert project(executor).rows == 0
     assert follow_all(executor) == 0
-    assert (found_terms(storage), found_counts(storage)) == before
+    assert (list_terms(storage), list_counts(storage)) == before
 
 
 def test_a_step_follows_no_more_events_than_it_is_told(executor: Executor, storage: Storage) -> None:
     follow_all(executor)
     executor.execute([create("a"), *(activate("a", now=LATER) for _ in range(5))])
     assert (lag(storage).behind, lag(storage).oldest_at) == (6, NOW)
-    step = followed(executor, 4)
+    step = project(executor, 4)
     assert (step.rows, step.lag.behind, step.lag.oldest_at) == (4, 2, LATER)
     assert lag(storage) == step.lag
     assert not step.lag.is_complete
-    step = followed(executor, 4)
+    step = project(executor, 4)
     assert (step.rows, step.lag.behind, step.lag.oldest_at, step.lag.is_complete) == (2, 0, None, True)
     assert_followed(storage)
 
@@ -243,7 +243,7 @@ def test_the_past_is_gone_through_in_small_steps(executor: Executor, storage: St
     executor.execute([create("a"), activate("a"), create("b", 1), activate("b")])
     shares = []
     for _ in range(1000):
-        step = followed(executor, limit)
+        step = project(executor, limit)
         shares.append(step.lag.past_share)
         if step.lag.is_complete:
             break
@@ -263,11 +263,11 @@ def test_what_happens_while_the_past_is_gone_through_is_found(
         activate("a"),
     ]
     for command in commands:
-        followed(executor, limit)
+        project(executor, limit)
         executor.execute([command])
-        followed(executor, limit)
+        project(executor, limit)
     follow_all(executor, limit)
-    assert len({license_id for _, license_id, _ in found_terms(storage)}) == 1
+    assert len({license_id for _, license_id, _ in list_terms(storage)}) == 1
     assert_followed(storage)
 
 
@@ -276,7 +276,7 @@ def test_a_license_that_is_deleted_while_its_many_activations_are_gone_through_h
 ) -> None:
     a_past(storage, licenses=5, activations=8)
     for _ in range(40):
-        followed(executor, 3)
+        project(executor, 3)
         if 0 < lag(storage).past_share < 0.99:
             break
     executor.execute([delete("past 2")])
@@ -288,7 +288,7 @@ def test_following_goes_on_where_it_was_left(open_again: Opener, storage: Storag
     a_past(storage, licenses=4, activations=3)
     open_executor(storage).execute([create("a", 1), activate("a"), create("b"), activate("b")])
     for _ in range(20):
-        followed(open_executor(open_again()), 2)
+        project(open_executor(open_again()), 2)
     assert_followed(storage)
 
 
@@ -307,7 +307,7 @@ def test_an_event_of_no_license_adds_no_search_term(executor: Executor, storage:
     follow_all(executor)
     run_write(storage, lambda tx: event_store.save_events(tx, [an_event(license_id=99, activation_id=5)]))
     follow_all(executor)
-    assert found_terms(storage) == []
+    assert list_terms(storage) == []
     assert run_read(storage, newest_event) == 1
 
 

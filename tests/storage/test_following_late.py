@@ -12,7 +12,7 @@ from keywright.engine.executor import Executor
 from keywright.search.projector import Projected
 from tests.databases import execute
 from tests.makers import activate, create
-from tests.storage.projected import assert_followed, follow_all, followed, found_terms, lag
+from tests.storage.projected import assert_followed, follow_all, lag, list_terms, project
 
 DATABASES = ("postgresql",)
 
@@ -48,8 +48,8 @@ def late(url: str, number: int = 10**6) -> Iterator[Late]:
 def steps(executor: Executor, number: int = 5) -> Projected:
     """As many steps; the last."""
     for _ in range(number - 1):
-        followed(executor)
-    return followed(executor)
+        project(executor)
+    return project(executor)
 
 
 def test_an_event_that_appears_below_others_is_not_skipped(
@@ -61,10 +61,10 @@ def test_an_event_that_appears_below_others_is_not_skipped(
         executor.execute([activate("b"), create("c")])
         step = steps(executor)
         assert (step.rows, step.lag.behind) == (0, 3)
-        assert not any(one.token in term for term, _, _ in found_terms(storage))
+        assert not any(one.token in term for term, _, _ in list_terms(storage))
         one.connection.commit()
     follow_all(executor)
-    assert (f"t{one.token}", 1, 10**6) in found_terms(storage)
+    assert (f"t{one.token}", 1, 10**6) in list_terms(storage)
     assert_followed(storage)
 
 
@@ -76,7 +76,7 @@ def test_events_before_one_that_may_still_appear_are_followed(
     executor.execute([create("c")])
     with late(url):
         executor.execute([create("d")])
-        assert (followed(executor).rows, followed(executor).rows) == (1, 0)
+        assert (project(executor).rows, project(executor).rows) == (1, 0)
         assert lag(storage).behind == 2
 
 
@@ -108,7 +108,7 @@ def test_one_that_began_after_a_number_was_missing_is_not_waited_for(
             assert steps(executor).lag.behind == 2
             second.connection.commit()
     follow_all(executor)
-    assert (f"t{second.token}", 1, 2 * 10**6) in found_terms(storage)
+    assert (f"t{second.token}", 1, 2 * 10**6) in list_terms(storage)
     assert_followed(storage)
 
 
@@ -126,7 +126,7 @@ def test_one_that_began_early_and_wrote_late_does_not_hide_one_that_began_later(
             assert steps(executor).lag.behind == 2
             one.connection.commit()
     follow_all(executor)
-    assert (f"t{one.token}", 1, 10**6) in found_terms(storage)
+    assert (f"t{one.token}", 1, 10**6) in list_terms(storage)
     assert_followed(storage)
 
 
@@ -154,10 +154,10 @@ def test_following_does_not_begin_before_it_is_known_what_is_there(
     with late(url) as one:
         executor.execute([activate("b"), create("c")])
         assert steps(executor).rows == 0
-        assert found_terms(storage) == []
+        assert list_terms(storage) == []
         one.connection.commit()
     follow_all(executor)
-    assert (f"t{one.token}", 1, 10**6) in found_terms(storage)
+    assert (f"t{one.token}", 1, 10**6) in list_terms(storage)
     assert_followed(storage)
 
 
@@ -171,7 +171,7 @@ def test_a_database_that_was_copied_from_a_server_further_on_is_followed(
         steps(executor, 2)
         one.connection.rollback()
     execute(url, "UPDATE checkpoints SET last_id = 2^60 WHERE name = 'events_after'")
-    assert not followed(executor).lag.is_complete
+    assert not project(executor).lag.is_complete
     assert steps(executor, 2).lag.is_complete
     assert_followed(storage)
 
@@ -183,7 +183,7 @@ def test_who_meets_somebody_who_follows_leaves_it_to_them(
     executor.execute([create("a"), create("b")])
     with closing(psycopg.connect(url)) as other:
         other.execute("SELECT 1 FROM checkpoints WHERE name = 'events' FOR UPDATE")
-        step = followed(executor)
+        step = project(executor)
         assert (step.rows, step.lag.behind) == (0, 2)
-    assert followed(executor).rows == 2
+    assert project(executor).rows == 2
     assert_followed(storage)

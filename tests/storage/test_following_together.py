@@ -22,7 +22,7 @@ from keywright.search.terms_store import Checkpoints, find_checkpoints
 from tests.makers import a_storage, activate, create, deactivate_all, delete, update
 from tests.server import wait_until
 from tests.storage.conftest import Opener
-from tests.storage.projected import assert_followed, follow, follow_all, found_counts
+from tests.storage.projected import assert_followed, follow, follow_all, list_counts
 
 pytestmark = pytest.mark.tier("ordinary")
 
@@ -73,7 +73,7 @@ def test_while_several_change_and_several_follow_nothing_is_skipped_and_nothing_
             end.result()
     follow_all(open_executor(storage))
     assert_followed(storage)
-    assert sum(found_counts(storage).values()) > 50
+    assert sum(list_counts(storage).values()) > 50
 
 
 def test_who_follows_waits_for_no_other_process(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ from tests.makers import (
     reactivate,
     validate,
 )
-from tests.storage.projected import assert_followed, follow_all, followed
-from tests.storage.test_browsing_indices import noted
+from tests.storage.projected import assert_followed, follow_all, project
+from tests.storage.test_browsing_indices import note_statements
 
 DAY = timedelta(days=1)
 
@@ -66,7 +66,7 @@ def a_history(
     return records
 
 
-def given_up_in_turn(executor: Executor, times: int, *, every: timedelta = DAY) -> list[str]:
+def take_and_give_up(executor: Executor, times: int, *, every: timedelta = DAY) -> list[str]:
     """Take a place and give it up so many times; the tokens, oldest first."""
     tokens = []
     for n in range(times):
@@ -78,7 +78,7 @@ def given_up_in_turn(executor: Executor, times: int, *, every: timedelta = DAY) 
     return tokens
 
 
-def kept(storage: Storage, license_id: int = 1) -> list[str]:
+def list_kept(storage: Storage, license_id: int = 1) -> list[str]:
     """The tokens of the records that were given up; the license's counter agrees with them."""
     with storage.read() as tx:
         records = activation_store.list_activations(tx, [license_id]).get(license_id, [])
@@ -99,37 +99,37 @@ def kept(storage: Storage, license_id: int = 1) -> list[str]:
 def test_the_oldest_record_goes_when_one_more_is_given_up(storage: Storage) -> None:
     executor = open_executor(storage, RecordLimits(kept=3))
     executor.execute([create(limit=1)])
-    tokens = given_up_in_turn(executor, 6)
-    assert kept(storage) == tokens[3:]
+    tokens = take_and_give_up(executor, 6)
+    assert list_kept(storage) == tokens[3:]
     gone, there = executor.execute([reactivate(tokens[2]), reactivate(tokens[3])])
     assert isinstance(gone, UnknownToken)
     assert isinstance(there, LicenseRecord)
-    assert kept(storage) == tokens[4:]
+    assert list_kept(storage) == tokens[4:]
 
 
 def test_twice_the_limit_is_kept_where_that_is_more(storage: Storage) -> None:
     executor = open_executor(storage, RecordLimits(kept=3))
     executor.execute([create(limit=4)])
-    tokens = given_up_in_turn(executor, 9)
-    assert kept(storage) == tokens[1:]
+    tokens = take_and_give_up(executor, 9)
+    assert list_kept(storage) == tokens[1:]
 
 
 def test_everything_given_up_within_a_day_is_kept(storage: Storage) -> None:
     executor = open_executor(storage, RecordLimits(kept=3))
     executor.execute([create(limit=1)])
-    tokens = given_up_in_turn(executor, 6, every=timedelta(hours=1))
-    assert kept(storage) == tokens
+    tokens = take_and_give_up(executor, 6, every=timedelta(hours=1))
+    assert list_kept(storage) == tokens
     [last] = executor.execute([activate(now=NOW + 2 * DAY)])
     executor.execute([deactivate(last.activations[0].token, now=NOW + 2 * DAY)])
-    assert kept(storage) == [*tokens[4:], last.activations[0].token]
+    assert list_kept(storage) == [*tokens[4:], last.activations[0].token]
 
 
 def test_no_license_keeps_more_than_the_most(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "MAX_KEPT_RECORDS", 4)
     executor = open_executor(storage, RecordLimits(kept=3))
     executor.execute([create(limit=1)])
-    tokens = given_up_in_turn(executor, 7, every=timedelta(0))
-    assert kept(storage) == tokens[3:]
+    tokens = take_and_give_up(executor, 7, every=timedelta(0))
+    assert list_kept(storage) == tokens[3:]
 
 
 def test_licenses_of_one_batch_are_pruned_each_for_itself(storage: Storage) -> None:
@@ -141,17 +141,17 @@ def test_licenses_of_one_batch_are_pruned_each_for_itself(storage: Storage) -> N
     assert all(isinstance(one, LicenseRecord) for one in outcomes)
     for number, some in enumerate(histories, 1):
         # The one that was given up just now, and the last five of the others.
-        assert sorted(kept(storage, number)) == sorted(one.token for one in [some[0], *some[-5:]])
+        assert sorted(list_kept(storage, number)) == sorted(one.token for one in [some[0], *some[-5:]])
 
 
 def test_what_is_gone_is_found_no_more(storage: Storage) -> None:
     executor = open_executor(storage, RecordLimits(kept=2))
     executor.execute([create(limit=1)])
-    given_up_in_turn(executor, 4)
+    take_and_give_up(executor, 4)
     follow_all(executor)
-    given_up_in_turn(executor, 4, every=3 * DAY)
+    take_and_give_up(executor, 4, every=3 * DAY)
     follow_all(executor)
-    followed(executor)
+    project(executor)
     assert_followed(storage)
     with storage.read() as tx:
         assert not tx.connection.execute(pruned_activations.select()).all()
@@ -212,12 +212,12 @@ def test_a_token_beyond_what_is_listed_is_found(storage: Storage) -> None:
 def test_giving_up_every_place_is_one_statement_however_many_there_are(storage: Storage) -> None:
     a_history(storage, 1, active=700, given_up=0)
     executor = open_executor(storage, RecordLimits(listed=200))
-    with noted() as statements:
+    with note_statements() as statements:
         [outcome] = executor.execute([deactivate_all("KEY-1")])
     assert [sql.split()[0] for sql, _ in statements if "UPDATE activations" in sql] == ["UPDATE"]
     assert (outcome.license.times_activated, len(outcome.activations)) == (0, 200)
     assert all(one.deactivated_at == NOW for one in outcome.activations)
-    assert len(kept(storage)) == 700
+    assert len(list_kept(storage)) == 700
 
 
 def test_the_events_of_very_many_places_name_those_in_the_answer_and_count_the_others(
@@ -244,7 +244,7 @@ def test_places_taken_again_in_the_same_batch_stay_taken(storage: Storage) -> No
     ]
     outcomes = executor.execute(commands)
     assert [one.license.times_activated for one in outcomes] == [301, 302, 0, 1, 2]
-    assert len(kept(storage)) == 500 - 1 + 1
+    assert len(list_kept(storage)) == 500 - 1 + 1
     [found] = executor.query([ValidateAlone(key="KEY-1")])
     active = {one.token for one in found.activations if one.deactivated_at is None}
     assert active == {outcomes[3].activations[0].token, outcomes[4].activations[0].token}
@@ -326,7 +326,7 @@ def test_a_small_license_is_validated_without_its_large_neighbor(
 
 def rows_read(storage: Storage, questions: list[Query]) -> int:
     """How many activations PostgreSQL reads for these questions."""
-    with noted() as statements:
+    with note_statements() as statements:
         outcomes = open_executor(storage).query(questions)
     assert any(isinstance(one, LicenseRecord) for one in outcomes)
     read = 0

@@ -33,7 +33,7 @@ from keywright.provisioning.importers.model import (
 from tests.makers import (
     LATER,
     NOW,
-    _asked,
+    _with_context,
     a_generator,
     a_license,
     activate,
@@ -44,7 +44,7 @@ from tests.makers import (
     reactivate,
     validate,
 )
-from tests.storage.projected import follow_all, found_terms, right_terms
+from tests.storage.projected import follow_all, list_terms, right_terms
 
 TOKENS = tuple(f"{number:040x}" for number in range(9))
 
@@ -57,7 +57,7 @@ def coming(number: int, *tokens: str, **fields: Any) -> ImportedLicense:
 
 
 def bring(*licenses: ImportedLicense, **fields: Any) -> ImportLicenses:
-    return ImportLicenses(**_asked(now=LATER, source="lmfwc", licenses=licenses, **fields))
+    return ImportLicenses(**_with_context(now=LATER, source="lmfwc", licenses=licenses, **fields))
 
 
 def verdicts(executor: Executor, command: Command) -> dict[str, int]:
@@ -183,12 +183,12 @@ def test_imported_activations_are_found_by_the_search(executor: Executor, storag
     follow_all(executor)
     executor.execute([bring(coming(1, *TOKENS[:3], times_activated_max=3), coming(2))])
     follow_all(executor)
-    assert found_terms(storage) == right_terms(storage)
-    assert len(found_terms(storage)) == 3 * 3 + 2
+    assert list_terms(storage) == right_terms(storage)
+    assert len(list_terms(storage)) == 3 * 3 + 2
 
 
 def reserve(number: int) -> ReserveIds:
-    return ReserveIds(**_asked(license_id=0, activation_id=number))
+    return ReserveIds(**_with_context(license_id=0, activation_id=number))
 
 
 def test_ids_of_activations_are_reserved_until_the_server_gives_others(executor: Executor) -> None:
@@ -210,7 +210,7 @@ def test_generators_keep_their_ids_where_these_are_free(executor: Executor) -> N
         ImportedGenerator(**fields | {"id": number, "name": f"G{number}", "created_at": LATER})
         for number in (1, 7)
     ]
-    command = ImportGenerators(**_asked(source="lmfwc", generators=tuple(new)))
+    command = ImportGenerators(**_with_context(source="lmfwc", generators=tuple(new)))
     assert verdicts(executor, command) == {Verdict.NEW: 2}
     assert verdicts(executor, command) == {Verdict.SAME: 2}
     executor.execute([create_generator(name="next")])
@@ -222,7 +222,7 @@ def test_generators_keep_their_ids_where_these_are_free(executor: Executor) -> N
 
 def test_names_that_numbers_have_here_stay(executor: Executor, storage: Storage) -> None:
     for names in ({7: "Editor"}, {7: "Editor, renamed", 8: "Viewer"}):
-        command = ImportNames(**_asked(source="lmfwc", names=ImportedNames("product", names)))
+        command = ImportNames(**_with_context(source="lmfwc", names=ImportedNames("product", names)))
         executor.execute([command])
     with storage.read() as tx:
         assert list_names(tx, NameKind.PRODUCT, after=-1, limit=9) == {7: "Editor", 8: "Viewer"}

@@ -40,14 +40,14 @@ from tests.jobs import (
     a_generation,
     cancel,
     claim,
-    decided,
+    decide,
     events_of,
     fail,
-    found,
+    get_job,
     hold,
     make_orderer,
+    run_job,
     start,
-    worked_through,
 )
 from tests.makers import (
     LATER,
@@ -92,8 +92,8 @@ def fill(executor: Executor, amount: int, **fields: Any) -> None:
 
 
 def test_an_order_becomes_a_job_that_waits_and_an_event(executor: Executor, storage: Storage) -> None:
-    job = decided(executor, start(a_change("disable"), total=12))
-    assert found(storage, job.id) == job
+    job = decide(executor, start(a_change("disable"), total=12))
+    assert get_job(storage, job.id) == job
     assert (job.kind, job.state, job.total, job.done, job.refused) == ("change", JobState.WAITING, 12, 0, 0)
     assert (job.created_at, job.created_by, job.started_at, job.finished_at) == (NOW, BY, None, None)
     assert orders.order_of(job) == a_change("disable")
@@ -104,8 +104,8 @@ def test_an_order_becomes_a_job_that_waits_and_an_event(executor: Executor, stor
 
 def test_an_order_that_says_how_many_is_counted(executor: Executor) -> None:
     executor.execute([create_generator()])
-    assert decided(executor, start(a_generation(5000), total=1)).total == 5000
-    assert decided(executor, start(a_change("delete", license_ids=(3, 3, 4)), total=1)).total == 2
+    assert decide(executor, start(a_generation(5000), total=1)).total == 5000
+    assert decide(executor, start(a_change("delete", license_ids=(3, 3, 4)), total=1)).total == 2
 
 
 @pytest.mark.parametrize(
@@ -137,21 +137,21 @@ def test_an_order_that_makes_no_sense_is_refused(
     executor.execute([create_generator()])
     command = replace(start(a_change("delete")), kind=kind, parameters=parameters)
     with pytest.raises(InvalidParameters) as refusal:
-        decided(executor, command)
+        decide(executor, command)
     assert list(refusal.value.reasons) == [field]
     assert run_read(storage, lambda tx: job_store.list_jobs(tx, before_id=None, limit=9)) == []
 
 
 def test_an_order_for_a_generator_that_is_not_there_is_refused(executor: Executor) -> None:
     with pytest.raises(UnknownGenerator):
-        decided(executor, start(a_generation(5)))
+        decide(executor, start(a_generation(5)))
 
 
 def test_no_more_orders_are_taken_than_can_wait(executor: Executor) -> None:
     outcomes = executor.execute([start(a_change("delete"))] * (MAX_UNFINISHED + 1))
     assert [type(one) for one in outcomes[-2:]] == [type(outcomes[0]), TooManyJobs]
-    decided(executor, cancel(outcomes[0].id))
-    decided(executor, start(a_change("delete")))
+    decide(executor, cancel(outcomes[0].id))
+    decide(executor, start(a_change("delete")))
 
 
 def test_jobs_are_listed_latest_first_piece_by_piece(executor: Executor, storage: Storage) -> None:
@@ -169,32 +169,32 @@ HELD = CLAIM.total_seconds()
 
 
 def test_a_claimed_job_is_nobody_elses_until_the_claim_ends(executor: Executor, storage: Storage) -> None:
-    job = decided(executor, start(a_change("delete")))
-    claimed = decided(executor, claim(storage))
+    job = decide(executor, start(a_change("delete")))
+    claimed = decide(executor, claim(storage))
     assert (claimed.id, claimed.state, claimed.started_at) == (job.id, JobState.RUNNING, NOW)
     almost = HELD - 0.1
     assert claim(storage, NOW, "another", waited=almost).over == ()
-    assert decided(executor, claim(storage, NOW, "another", waited=almost)) is None
-    assert decided(executor, claim(storage, waited=almost)).id == job.id
-    taken = decided(executor, claim(storage, NOW, "another", waited=HELD))
+    assert decide(executor, claim(storage, NOW, "another", waited=almost)) is None
+    assert decide(executor, claim(storage, waited=almost)).id == job.id
+    taken = decide(executor, claim(storage, NOW, "another", waited=HELD))
     assert (taken.claimed_by, taken.started_at) == ("another", NOW)
 
 
 def test_a_claim_that_is_held_is_a_claim_for_longer(executor: Executor, storage: Storage) -> None:
-    job = decided(executor, start(a_change("delete")))
-    decided(executor, claim(storage))
+    job = decide(executor, start(a_change("delete")))
+    decide(executor, claim(storage))
     late = claim(storage, NOW, "another", waited=HELD)
-    decided(executor, hold(job.id, NOW + timedelta(seconds=1)))
-    assert decided(executor, late) is None
+    decide(executor, hold(job.id, NOW + timedelta(seconds=1)))
+    assert decide(executor, late) is None
 
 
 def test_how_long_a_claim_lasts_is_not_judged_by_the_time_of_day(
     executor: Executor, storage: Storage
 ) -> None:
-    job = decided(executor, start(a_change("delete")))
-    decided(executor, claim(storage, NOW + DAY))
-    assert decided(executor, claim(storage, NOW + 9 * DAY, "another")) is None
-    assert decided(executor, claim(storage, NOW, "another", waited=HELD)).id == job.id
+    job = decide(executor, start(a_change("delete")))
+    decide(executor, claim(storage, NOW + DAY))
+    assert decide(executor, claim(storage, NOW + 9 * DAY, "another")) is None
+    assert decide(executor, claim(storage, NOW, "another", waited=HELD)).id == job.id
 
 
 def test_who_has_slept_finds_no_claim_over_that_was_held_meanwhile() -> None:
@@ -212,12 +212,12 @@ def test_who_has_slept_finds_no_claim_over_that_was_held_meanwhile() -> None:
 
 
 def test_a_claim_that_is_given_back_is_somebody_elses_at_once(executor: Executor, storage: Storage) -> None:
-    job = decided(executor, start(a_change("delete")))
-    decided(executor, claim(storage))
-    decided(executor, hold(job.id, is_over=True))
-    assert decided(executor, claim(storage, NOW, "another")).id == job.id
+    job = decide(executor, start(a_change("delete")))
+    decide(executor, claim(storage))
+    decide(executor, hold(job.id, is_over=True))
+    assert decide(executor, claim(storage, NOW, "another")).id == job.id
     with pytest.raises(StepOver):
-        decided(executor, hold(job.id))
+        decide(executor, hold(job.id))
 
 
 def test_jobs_take_turns(executor: Executor, storage: Storage) -> None:
@@ -225,19 +225,19 @@ def test_jobs_take_turns(executor: Executor, storage: Storage) -> None:
     turns = []
     for number in range(5):
         now = NOW + timedelta(seconds=number)
-        turns.append(decided(executor, claim(storage, now)).id)
-        decided(executor, hold(turns[-1], now, is_over=True))
+        turns.append(decide(executor, claim(storage, now)).id)
+        decide(executor, hold(turns[-1], now, is_over=True))
     assert turns == [first.id, second.id, first.id, second.id, first.id]
     # One that was given back while the clock was ahead is not left alone until then.
-    assert decided(executor, claim(storage, now)).id == second.id
-    decided(executor, hold(second.id, NOW + DAY, is_over=True))
-    assert decided(executor, claim(storage, now)).id == second.id
+    assert decide(executor, claim(storage, now)).id == second.id
+    decide(executor, hold(second.id, NOW + DAY, is_over=True))
+    assert decide(executor, claim(storage, now)).id == second.id
 
 
 def test_a_job_that_has_ended_is_not_claimed(executor: Executor, storage: Storage) -> None:
-    worked_through(executor, storage, a_change("delete"))
+    run_job(executor, storage, a_change("delete"))
     assert run_read(storage, job_store.list_claims) == []
-    assert decided(executor, claim(storage, LATER)) is None
+    assert decide(executor, claim(storage, LATER)) is None
 
 
 # --- the end of a job -----------------------------------------------------------------------------
@@ -245,35 +245,35 @@ def test_a_job_that_has_ended_is_not_claimed(executor: Executor, storage: Storag
 
 def test_a_canceled_job_stays_where_it_is(executor: Executor, storage: Storage) -> None:
     fill(executor, 2 * LICENSES_PER_STEP)
-    decided(executor, start(a_change("disable")))
+    decide(executor, start(a_change("disable")))
     work = Work(executor, storage)
     next(work.steps())
     prepared = work.prepare()
-    job = decided(executor, cancel(work.job.id, LATER))
+    job = decide(executor, cancel(work.job.id, LATER))
     assert (job.state, job.done, job.finished_at) == (JobState.CANCELED, LICENSES_PER_STEP, LATER)
     with pytest.raises(StepOver):
-        decided(executor, prepared)
+        decide(executor, prepared)
     assert [one.status for one in licenses(storage)].count(Status.DISABLED) == LICENSES_PER_STEP
-    assert decided(executor, claim(storage, LATER)) is None
+    assert decide(executor, claim(storage, LATER)) is None
     event = events_of(storage, 0)[-1]
     assert (event.name, event.actor) == ("job.canceled", ACTOR)
     assert event.details == {"job_id": job.id, "kind": "change", "done": LICENSES_PER_STEP, "refused": 0}
 
 
 def test_what_has_ended_or_was_never_there_cannot_be_canceled(executor: Executor, storage: Storage) -> None:
-    job = worked_through(executor, storage, a_change("delete"))
+    job = run_job(executor, storage, a_change("delete"))
     with pytest.raises(JobOver):
-        decided(executor, cancel(job.id))
+        decide(executor, cancel(job.id))
     with pytest.raises(UnknownJob):
-        decided(executor, cancel(99))
+        decide(executor, cancel(99))
 
 
 def test_a_job_that_is_given_up_says_why(executor: Executor, storage: Storage) -> None:
-    job = decided(executor, start(a_change("delete")))
+    job = decide(executor, start(a_change("delete")))
     with pytest.raises(StepOver):
-        decided(executor, fail(job.id, "Too bad."))
-    decided(executor, claim(storage))
-    failed = decided(executor, fail(job.id, "Too bad."))
+        decide(executor, fail(job.id, "Too bad."))
+    decide(executor, claim(storage))
+    failed = decide(executor, fail(job.id, "Too bad."))
     assert (failed.state, failed.messages, failed.finished_at) == (JobState.FAILED, "Too bad.", NOW)
     assert events_of(storage, 0)[-1].name == "job.failed"
 
@@ -285,7 +285,7 @@ def test_generating_makes_as_many_licenses_as_were_ordered(executor: Executor, s
     executor.execute([create_generator(times_activated_max=3, expires_in_days=9)])
     amount = 2 * KEYS_PER_STEP + 3
     order = a_generation(amount, status=Status.SOLD, order_id=1, product_id=2, customer_id=3)
-    job = worked_through(executor, storage, order)
+    job = run_job(executor, storage, order)
     assert (job.state, job.done, job.refused, job.total, job.finished_at) == (
         JobState.DONE,
         amount,
@@ -307,7 +307,7 @@ def test_generating_makes_as_many_licenses_as_were_ordered(executor: Executor, s
 
 def test_a_job_fails_whose_generator_goes(executor: Executor, storage: Storage) -> None:
     executor.execute([create_generator()])
-    decided(executor, start(a_generation(2 * KEYS_PER_STEP)))
+    decide(executor, start(a_generation(2 * KEYS_PER_STEP)))
     work = Work(executor, storage)
     next(work.steps())
     executor.execute([delete_generator(1)])
@@ -322,7 +322,7 @@ def test_a_job_fails_whose_generator_goes(executor: Executor, storage: Storage) 
 
 def test_a_job_fails_whose_generator_has_made_all_it_can(executor: Executor, storage: Storage) -> None:
     executor.execute([create_generator(charset="0123456789", chunks=1, chunk_length=1, is_weak_allowed=True)])
-    job = worked_through(executor, storage, a_generation(11))
+    job = run_job(executor, storage, a_generation(11))
     assert (job.state, job.done) == (JobState.FAILED, 0)
     assert (job.messages or "").startswith("The generator cannot make that many new keys")
     assert licenses(storage) == []
@@ -354,7 +354,7 @@ def test_a_change_changes_what_was_ordered_and_nothing_else(
 ) -> None:
     fill(executor, 2, **before)
     old = licenses(storage)
-    job = worked_through(executor, storage, order, now=LATER)
+    job = run_job(executor, storage, order, now=LATER)
     assert (job.state, job.done, job.refused, job.messages) == (JobState.DONE, 2, 0, None)
     assert licenses(storage) == [replace(one, **changes, updated_at=LATER, updated_by=None) for one in old]
     for one in old:
@@ -365,14 +365,14 @@ def test_a_change_changes_what_was_ordered_and_nothing_else(
 
 def test_an_extension_can_begin_now(executor: Executor, storage: Storage) -> None:
     fill(executor, 1, expires_at=NOW - 300 * DAY)
-    worked_through(executor, storage, a_change("extend", 30, is_from_now=True), now=LATER)
+    run_job(executor, storage, a_change("extend", 30, is_from_now=True), now=LATER)
     assert [one.expires_at for one in licenses(storage)] == [LATER + 30 * DAY]
 
 
 def test_places_are_given_up_and_each_is_an_event(executor: Executor, storage: Storage) -> None:
     fill(executor, 2)
     executor.execute([activate("KEY-1"), activate("KEY-1"), activate("KEY-2")])
-    worked_through(executor, storage, a_change("deactivate_all"))
+    run_job(executor, storage, a_change("deactivate_all"))
     assert [one.times_activated for one in licenses(storage)] == [0, 0]
     names = [event.name for event in events_of(storage, 1) if event.actor == ACTOR]
     assert names == ["license.deactivated"] * 2
@@ -381,7 +381,7 @@ def test_places_are_given_up_and_each_is_an_event(executor: Executor, storage: S
 def test_licenses_are_deleted_and_each_is_an_event(executor: Executor, storage: Storage) -> None:
     fill(executor, LICENSES_PER_STEP + 1)
     executor.execute([activate("KEY-1")])
-    job = worked_through(executor, storage, a_change("delete"))
+    job = run_job(executor, storage, a_change("delete"))
     assert (job.state, job.done) == (JobState.DONE, LICENSES_PER_STEP + 1)
     assert licenses(storage) == []
     for number in range(1, LICENSES_PER_STEP + 2):
@@ -410,7 +410,7 @@ def test_what_is_refused_is_counted_and_the_first_are_told(
     amount_refused = LICENSES_PER_STEP + 3
     fill(executor, amount_refused, **before)
     old = licenses(storage)
-    job = worked_through(executor, storage, order, now=LATER)
+    job = run_job(executor, storage, order, now=LATER)
     assert (job.state, job.done, job.refused) == (JobState.DONE, amount_refused, amount_refused)
     assert (job.messages or "").split("\n") == [f"License {number}: {reason}." for number in range(1, 6)]
     assert licenses(storage) == old
@@ -421,14 +421,14 @@ def test_what_is_refused_is_counted_and_the_first_are_told(
 
 def test_an_extension_from_now_never_makes_it_shorter(executor: Executor, storage: Storage) -> None:
     fill(executor, 1, expires_at=NOW + 90 * DAY)
-    job = worked_through(executor, storage, a_change("extend", 30, is_from_now=True))
+    job = run_job(executor, storage, a_change("extend", 30, is_from_now=True))
     assert (job.refused, job.messages) == (1, "License 1: it is good for longer already.")
 
 
 def test_selected_licenses_are_changed_once_each_and_no_others(executor: Executor, storage: Storage) -> None:
     fill(executor, 5, limit=1)
     order = a_change("raise_limit", 1, license_ids=(4, 2, 2, 99, 4))
-    job = worked_through(executor, storage, order)
+    job = run_job(executor, storage, order)
     assert [one.times_activated_max for one in licenses(storage)] == [1, 2, 1, 2, 1]
     assert (job.total, job.done, job.refused) == (3, 3, 1)
     assert job.messages == "License 99: it is not there any more."
@@ -438,7 +438,7 @@ def test_the_licenses_that_a_search_finds_are_changed_and_no_others(
     executor: Executor, storage: Storage
 ) -> None:
     executor.execute([create(f"KEY-{number}", product_id=number % 2) for number in range(1, 60)])
-    job = worked_through(executor, storage, a_change("disable", search=Search(product_id=1)))
+    job = run_job(executor, storage, a_change("disable", search=Search(product_id=1)))
     assert (job.done, job.refused) == (30, 0)
     assert {(one.product_id, one.status) for one in licenses(storage)} == {
         (0, Status.ACTIVE),
@@ -448,7 +448,7 @@ def test_the_licenses_that_a_search_finds_are_changed_and_no_others(
 
 def test_a_search_finds_what_was_there_when_the_order_was_given(executor: Executor, storage: Storage) -> None:
     fill(executor, 2)
-    decided(executor, start(a_change("disable")))
+    decide(executor, start(a_change("disable")))
     executor.execute([create("LATER")])
     work = Work(executor, storage)
     assert [job.done for job in work.steps()] == [2]
@@ -456,7 +456,7 @@ def test_a_search_finds_what_was_there_when_the_order_was_given(executor: Execut
 
 
 def test_an_order_about_nothing_is_done_at_once(executor: Executor, storage: Storage) -> None:
-    job = worked_through(executor, storage, a_change("disable"))
+    job = run_job(executor, storage, a_change("disable"))
     assert (job.state, job.done, job.total) == (JobState.DONE, 0, 0)
 
 
@@ -467,7 +467,7 @@ def test_every_license_is_changed_once_whatever_their_number(
     executor: Executor, storage: Storage, amount: int
 ) -> None:
     fill(executor, amount, limit=1)
-    job = worked_through(executor, storage, a_change("raise_limit", 1))
+    job = run_job(executor, storage, a_change("raise_limit", 1))
     assert (job.done, job.refused, job.total) == (amount, 0, amount)
     assert {one.times_activated_max for one in licenses(storage)} == {2}
 
@@ -476,14 +476,14 @@ def test_a_license_that_goes_or_gives_its_key_away_is_not_mistaken(
     executor: Executor, storage: Storage
 ) -> None:
     fill(executor, 3, limit=1)
-    decided(executor, start(a_change("raise_limit", 1)))
+    decide(executor, start(a_change("raise_limit", 1)))
     work = Work(executor, storage)
     prepared = work.prepare()
     outcomes: Sequence[Any] = executor.execute(
         [delete("KEY-1"), rename("KEY-2", "NEW"), create("KEY-2", limit=1)]
     )
     assert not [one for one in outcomes if isinstance(one, Exception)]
-    job = decided(executor, prepared)
+    job = decide(executor, prepared)
     assert (job.done, job.refused) == (3, 1)
     assert {one.key: one.times_activated_max for one in licenses(storage)} == {
         "NEW": 2,
@@ -499,30 +499,30 @@ def test_a_license_that_goes_or_gives_its_key_away_is_not_mistaken(
 def test_a_step_that_is_taken_again_does_nothing(executor: Executor, storage: Storage, order: Order) -> None:
     executor.execute([create_generator()])
     fill(executor, 60, limit=1)
-    decided(executor, start(order))
+    decide(executor, start(order))
     work = Work(executor, storage)
     step = work.prepare()
     (first, again) = executor.execute([step, step])
-    before = licenses(storage), found(storage, first.id)
+    before = licenses(storage), get_job(storage, first.id)
     assert isinstance(again, StepOver)
     assert isinstance(executor.execute([step])[0], StepOver)
-    assert (licenses(storage), found(storage, first.id)) == before
+    assert (licenses(storage), get_job(storage, first.id)) == before
     assert before[1] == first
 
 
 def test_a_step_is_refused_to_who_has_lost_the_claim(executor: Executor, storage: Storage) -> None:
     fill(executor, 1)
-    decided(executor, start(a_change("disable")))
+    decide(executor, start(a_change("disable")))
     step = Work(executor, storage).prepare()
-    decided(executor, claim(storage, LATER, "another", waited=HELD))
+    decide(executor, claim(storage, LATER, "another", waited=HELD))
     with pytest.raises(StepOver):
-        decided(executor, step)
+        decide(executor, step)
     assert [one.status for one in licenses(storage)] == [Status.ACTIVE]
 
 
 def test_a_step_that_the_database_undoes_leaves_nothing(executor: Executor, storage: Storage) -> None:
     fill(executor, 2, limit=1)
-    decided(executor, start(a_change("raise_limit", 1)))
+    decide(executor, start(a_change("raise_limit", 1)))
     work = Work(executor, storage)
     before = work.job
     # The last of these is rejected by the database, and all are undone: then each is decided alone.
@@ -538,7 +538,7 @@ def test_a_step_and_a_call_about_the_same_license_meet_in_a_batch(
     executor: Executor, storage: Storage
 ) -> None:
     fill(executor, 2, limit=1, expires_at=NOW + DAY)
-    decided(executor, start(a_change("extend", 30)))
+    decide(executor, start(a_change("extend", 30)))
     step = Work(executor, storage).prepare()
     outcomes = executor.execute(
         [activate("KEY-1"), step, activate("KEY-2"), update("KEY-1", customer_id=5), activate("KEY-1")]

@@ -32,10 +32,10 @@ from tests.jobs import (
     a_change,
     by_user,
     cancel,
-    decided,
+    decide,
     make_orderer,
+    run_job,
     start,
-    worked_through,
 )
 from tests.makers import LATER, NOW, activate, create, delete
 from tests.storage.test_secrecy import Everything, everything
@@ -58,19 +58,19 @@ def read(storage: Storage, job_id: int) -> bytes:
 
 def rows(storage: Storage, search: Search = ALL) -> list[dict[str, str]]:
     """What a spreadsheet finds in the file."""
-    return parsed(read(storage, exported(storage, search).id))
+    return parse(read(storage, exported(storage, search).id))
 
 
-def parsed(file: bytes) -> list[dict[str, str]]:
+def parse(file: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(file.decode("utf-8-sig"), newline=""), strict=True))
 
 
 def exported(storage: Storage, search: Search = ALL) -> Job:
-    return worked_through(open_executor(storage), storage, Export(search=search))
+    return run_job(open_executor(storage), storage, Export(search=search))
 
 
-def exported_selected(storage: Storage, *license_ids: int) -> Job:
-    return worked_through(open_executor(storage), storage, Export(license_ids=license_ids))
+def export_selected(storage: Storage, *license_ids: int) -> Job:
+    return run_job(open_executor(storage), storage, Export(license_ids=license_ids))
 
 
 def until_gone(reading: Iterator[bytes]) -> Iterator[bytes]:
@@ -88,11 +88,11 @@ def chunks(storage: Storage) -> list[tuple[int, int]]:
 def forget(executor: Executor, storage: Storage, before: Any) -> None:
     """What a server does now and then."""
     while (job_id := run_read(storage, lambda tx: job_store.find_job_with_old_file(tx, before))) is not None:
-        decided(executor, PurgeJobFile(**by_user(), job_id=job_id))
+        decide(executor, PurgeJobFile(**by_user(), job_id=job_id))
 
 
 def name(executor: Executor, kind: NameKind, number: int, name: str) -> None:
-    decided(executor, SaveName(**by_user(), kind=kind, number=number, name=name))
+    decide(executor, SaveName(**by_user(), kind=kind, number=number, name=name))
 
 
 def test_a_row_says_what_is_known_of_a_license(executor: Executor, storage: Storage) -> None:
@@ -105,7 +105,7 @@ def test_a_row_says_what_is_known_of_a_license(executor: Executor, storage: Stor
     file = read(storage, exported(storage).id)
     assert file.startswith(b"\xef\xbb\xbfid,license_key,status,")
     assert file.count(b"\r\n") == file.count(b"\n") == 3
-    first, second = parsed(file)
+    first, second = parse(file)
     assert tuple(first) == COLUMNS
     assert first == {
         "id": "1",
@@ -211,9 +211,7 @@ def test_a_file_of_many_chunks_has_every_license_once(
         executor.execute([create(f"KEY-{number}") for number in range(first, min(amount, first + 500))])
     job = exported(storage)
     assert (job.state, job.done, job.total) == (JobState.DONE, amount, amount)
-    assert [row["license_key"] for row in parsed(read(storage, job.id))] == [
-        f"KEY-{n}" for n in range(amount)
-    ]
+    assert [row["license_key"] for row in parse(read(storage, job.id))] == [f"KEY-{n}" for n in range(amount)]
     assert len(chunks(storage)) == -(-amount // ROWS_PER_STEP)
 
 
@@ -242,20 +240,20 @@ def test_the_file_says_what_the_list_says(executor: Executor, storage: Storage) 
 
 def test_only_what_was_selected_is_in_the_file(executor: Executor, storage: Storage) -> None:
     executor.execute([create(f"KEY-{number}") for number in range(1, 10)])
-    job = exported_selected(storage, 7, 3, 99, 3)
+    job = export_selected(storage, 7, 3, 99, 3)
     assert (job.total, job.done) == (2, 2)
-    assert [row["license_key"] for row in parsed(read(storage, job.id))] == ["KEY-3", "KEY-7"]
+    assert [row["license_key"] for row in parse(read(storage, job.id))] == ["KEY-3", "KEY-7"]
     assert job_files.file_name(job) == "licenses-selected-2026-01-15-1230.csv"
 
 
 def test_a_license_that_goes_meanwhile_is_left_out(executor: Executor, storage: Storage) -> None:
     executor.execute([create(f"KEY-{number}") for number in range(ROWS_PER_STEP + 2)])
-    decided(executor, start(Export(search=ALL)))
+    decide(executor, start(Export(search=ALL)))
     work = Work(executor, storage)
     next(work.steps())
     executor.execute([delete(f"KEY-{ROWS_PER_STEP + number}") for number in range(2)])
     assert [job.done for job in work.steps()] == [ROWS_PER_STEP]
-    assert len(parsed(read(storage, work.job.id))) == ROWS_PER_STEP
+    assert len(parse(read(storage, work.job.id))) == ROWS_PER_STEP
 
 
 def test_no_key_can_be_read_where_the_file_is_kept(
@@ -306,20 +304,20 @@ def test_a_file_that_goes_while_it_is_read_ends_too_early_and_has_no_gap(
     job = exported(storage)
     reading = job_files.read_file(lambda question: run_read(storage, question), job.id)
     file = next(reading) + next(reading)
-    assert decided(executor, PurgeJobFile(**by_user(), job_id=job.id)) == 20
+    assert decide(executor, PurgeJobFile(**by_user(), job_id=job.id)) == 20
     file += b"".join(until_gone(reading))
-    assert [row["license_key"] for row in parsed(file)] == [f"KEY-{n:05d}" for n in range(5 * ROWS_PER_STEP)]
+    assert [row["license_key"] for row in parse(file)] == [f"KEY-{n:05d}" for n in range(5 * ROWS_PER_STEP)]
 
 
 def test_what_a_job_made_that_is_not_done_is_forgotten_at_once(executor: Executor, storage: Storage) -> None:
     executor.execute([create(f"KEY-{number}") for number in range(ROWS_PER_STEP + 1)])
     done = exported(storage)
-    decided(executor, start(Export(search=ALL)))
+    decide(executor, start(Export(search=ALL)))
     work = Work(executor, storage)
     next(work.steps())
     forget(executor, storage, NOW - KEPT)
     assert len(chunks(storage)) == 3
-    decided(executor, cancel(work.job.id))
+    decide(executor, cancel(work.job.id))
     forget(executor, storage, NOW - KEPT)
     assert {job_id for job_id, _ in chunks(storage)} == {done.id}
     with pytest.raises(FileGone):
@@ -329,8 +327,8 @@ def test_what_a_job_made_that_is_not_done_is_forgotten_at_once(executor: Executo
 def test_there_is_no_file_before_the_job_is_done_and_none_of_other_jobs(
     executor: Executor, storage: Storage
 ) -> None:
-    changed = worked_through(executor, storage, a_change("delete"))
-    waiting = decided(executor, start(Export(search=ALL)))
+    changed = run_job(executor, storage, a_change("delete"))
+    waiting = decide(executor, start(Export(search=ALL)))
     for job_id in (waiting.id, changed.id):
         with pytest.raises(FileGone):
             read(storage, job_id)
@@ -352,4 +350,4 @@ def test_there_is_no_file_before_the_job_is_done_and_none_of_other_jobs(
 def test_the_name_of_a_file_says_what_and_when_but_nothing_that_was_typed(
     executor: Executor, search: Search, name: str
 ) -> None:
-    assert job_files.file_name(decided(executor, start(Export(search=search)))) == name
+    assert job_files.file_name(decide(executor, start(Export(search=search)))) == name

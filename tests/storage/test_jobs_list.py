@@ -14,7 +14,7 @@ from keywright.jobs.commands import PurgeJobFile, PurgeJobs
 from keywright.jobs.handlers import MAX_UNFINISHED
 from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Export
-from tests.jobs import ALL, a_change, by_user, cancel, decided, events_of, make_orderer, start, worked_through
+from tests.jobs import ALL, a_change, by_user, cancel, decide, events_of, make_orderer, run_job, start
 from tests.makers import LATER, NOW, create
 
 SOON = NOW + timedelta(seconds=1)
@@ -39,7 +39,7 @@ def test_the_page_before_one_has_the_next_jobs_latest_first(executor: Executor, 
 
 def forget(executor: Executor, before: datetime) -> int:
     """How many were forgotten at once."""
-    number: int = decided(executor, PurgeJobs(**by_user(), before=before))
+    number: int = decide(executor, PurgeJobs(**by_user(), before=before))
     return number
 
 
@@ -52,11 +52,11 @@ def has_old(storage: Storage) -> bool:
 
 
 def test_a_job_is_forgotten_that_ended_before_and_no_other(executor: Executor, storage: Storage) -> None:
-    old = worked_through(executor, storage, a_change("disable"))
-    canceled = decided(executor, start(a_change("disable")))
-    decided(executor, cancel(canceled.id))
-    new = worked_through(executor, storage, a_change("disable"), now=LATER)
-    waiting = decided(executor, start(a_change("disable")))
+    old = run_job(executor, storage, a_change("disable"))
+    canceled = decide(executor, start(a_change("disable")))
+    decide(executor, cancel(canceled.id))
+    new = run_job(executor, storage, a_change("disable"), now=LATER)
+    waiting = decide(executor, start(a_change("disable")))
     assert not run_read(storage, lambda tx: store.has_old_jobs(tx, NOW))
     assert forget(executor, NOW) == 0
     assert has_old(storage)
@@ -67,25 +67,25 @@ def test_a_job_is_forgotten_that_ended_before_and_no_other(executor: Executor, s
 
 
 def test_the_number_of_a_forgotten_job_is_given_to_no_other(executor: Executor, storage: Storage) -> None:
-    old = worked_through(executor, storage, a_change("disable"))
+    old = run_job(executor, storage, a_change("disable"))
     forget(executor, SOON)
     with pytest.raises(UnknownJob):
-        decided(executor, cancel(old.id))
-    assert decided(executor, start(a_change("disable"))).id > old.id
+        decide(executor, cancel(old.id))
+    assert decide(executor, start(a_change("disable"))).id > old.id
 
 
 def test_a_job_stays_as_long_as_it_has_a_file(executor: Executor, storage: Storage) -> None:
     executor.execute([create()])
-    job = worked_through(executor, storage, Export(search=ALL))
+    job = run_job(executor, storage, Export(search=ALL))
     assert not has_old(storage)
     assert forget(executor, SOON) == 0
-    decided(executor, PurgeJobFile(**by_user(), job_id=job.id))
+    decide(executor, PurgeJobFile(**by_user(), job_id=job.id))
     assert forget(executor, SOON) == 1
 
 
 def test_some_are_forgotten_at_a_time_and_all_in_the_end(executor: Executor, storage: Storage) -> None:
     """However many there are, and although as many as can wait are older."""
-    job = worked_through(executor, storage, a_change("disable"))
+    job = run_job(executor, storage, a_change("disable"))
     with storage.write() as tx:
         row = tx.connection.execute(table.select().where(table.c.id == job.id)).one()
         ended = dict(row._mapping)

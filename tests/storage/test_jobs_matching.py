@@ -23,7 +23,7 @@ from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseFilter, Status
 from keywright.registry import open_executor
 from keywright.search.filters import Search
-from tests.jobs import Work, a_change, decided, events_of, make_orderer, start
+from tests.jobs import Work, a_change, decide, events_of, make_orderer, start
 from tests.makers import NOW, activate, create, deactivate_all, delete, update
 from tests.storage.conftest import Opener
 from tests.storage.projected import follow_all
@@ -39,48 +39,48 @@ def orderer(storage: Storage) -> None:
     make_orderer(storage)
 
 
-def changed(**changes: Any) -> Happens:
+def change_license(**changes: Any) -> Happens:
     """Somebody changes the first license so."""
-    return lambda executor: decided(executor, update("KEY-1", **changes))
+    return lambda executor: decide(executor, update("KEY-1", **changes))
 
 
-def activated(executor: Executor) -> None:
-    decided(executor, activate("KEY-1"))
+def activate_license(executor: Executor) -> None:
+    decide(executor, activate("KEY-1"))
 
 
-def tried(executor: Executor) -> None:
+def try_license(executor: Executor) -> None:
     """Somebody activates the license, and gives the place up again."""
-    activated(executor)
-    given_up(executor)
+    activate_license(executor)
+    give_up_license(executor)
 
 
-def given_up(executor: Executor) -> None:
-    decided(executor, deactivate_all("KEY-1"))
+def give_up_license(executor: Executor) -> None:
+    decide(executor, deactivate_all("KEY-1"))
 
 
 #: What is searched for, what all licenses are like, and what happens to the first one.
 LOST: dict[str, tuple[Search, dict[str, Any], Happens]] = {
-    "activated": (UNUSED, {"product_id": 77}, activated),
-    "activated, and given up": (UNUSED, {"product_id": 77}, tried),
-    "status": (Search(status=Status.SOLD), {"status": Status.SOLD}, changed(status=Status.ACTIVE)),
-    "product": (Search(product_id=7), {"product_id": 7}, changed(product_id=8)),
-    "no product": (Search(product_id=7), {"product_id": 7}, changed(product_id=None)),
-    "order": (Search(order_id=7), {"order_id": 7}, changed(order_id=8)),
-    "customer": (Search(customer_id=7), {"customer_id": 7}, changed(customer_id=8)),
+    "activated": (UNUSED, {"product_id": 77}, activate_license),
+    "activated, and given up": (UNUSED, {"product_id": 77}, try_license),
+    "status": (Search(status=Status.SOLD), {"status": Status.SOLD}, change_license(status=Status.ACTIVE)),
+    "product": (Search(product_id=7), {"product_id": 7}, change_license(product_id=8)),
+    "no product": (Search(product_id=7), {"product_id": 7}, change_license(product_id=None)),
+    "order": (Search(order_id=7), {"order_id": 7}, change_license(order_id=8)),
+    "customer": (Search(customer_id=7), {"customer_id": 7}, change_license(customer_id=8)),
     "renewed": (
         Search(expiring_within_days=30),
         {"expires_at": NOW + 30 * DAY},
-        changed(expires_at=NOW + 30 * DAY + timedelta(seconds=1)),
+        change_license(expires_at=NOW + 30 * DAY + timedelta(seconds=1)),
     ),
-    "ended": (Search(expiring_within_days=30), {"expires_at": NOW + DAY}, changed(expires_at=NOW)),
-    "endless": (Search(expiring_within_days=30), {"expires_at": NOW + DAY}, changed(expires_at=None)),
-    "a place is free": (Search(is_full=True), {"limit": 1}, given_up),
-    "the limit is raised": (Search(is_full=True), {"limit": 1}, changed(times_activated_max=2)),
-    "the limit is gone": (Search(is_full=True), {"limit": 1}, changed(times_activated_max=None)),
+    "ended": (Search(expiring_within_days=30), {"expires_at": NOW + DAY}, change_license(expires_at=NOW)),
+    "endless": (Search(expiring_within_days=30), {"expires_at": NOW + DAY}, change_license(expires_at=None)),
+    "a place is free": (Search(is_full=True), {"limit": 1}, give_up_license),
+    "the limit is raised": (Search(is_full=True), {"limit": 1}, change_license(times_activated_max=2)),
+    "the limit is gone": (Search(is_full=True), {"limit": 1}, change_license(times_activated_max=None)),
 }
 
 
-def filled(executor: Executor, search: Search, amount: int, **fields: Any) -> None:
+def make_matching(executor: Executor, search: Search, amount: int, **fields: Any) -> None:
     """So many licenses that the search finds."""
     keys = [f"KEY-{number}" for number in range(1, amount + 1)]
     for first in range(0, amount, 100):
@@ -102,13 +102,13 @@ def test_a_license_that_matches_no_more_when_its_turn_comes_stays_as_it_is(
     executor: Executor, storage: Storage, name: str
 ) -> None:
     search, before, happens = LOST[name]
-    filled(executor, search, 3, **before)
-    decided(executor, start(a_change("delete", search=search), total=3))
+    make_matching(executor, search, 3, **before)
+    decide(executor, start(a_change("delete", search=search), total=3))
     work = Work(executor, storage)
     step = work.prepare()
     happens(executor)
     left = licenses(storage)[1]
-    job = decided(executor, step)
+    job = decide(executor, step)
     assert licenses(storage) == {1: left}
     assert (job.state, job.done, job.refused) == (JobState.DONE, 3, 1)
     assert job.messages == "License 1: it does not match any more."
@@ -120,18 +120,18 @@ def test_a_license_that_matches_no_more_is_not_exported(
     executor: Executor, storage: Storage, name: str
 ) -> None:
     search, before, happens = LOST[name]
-    filled(executor, search, 3, **before)
-    decided(executor, start(Export(search=search)))
+    make_matching(executor, search, 3, **before)
+    decide(executor, start(Export(search=search)))
     work = Work(executor, storage)
     # What comes next is known before something happens to it.
     run_read(storage, lambda tx: work._plan._look_ahead(tx, Export(search=search), 0))
     happens(executor)
     (job,) = work.steps()
     assert (job.state, job.done, job.total) == (JobState.DONE, 2, 2)
-    assert exported(storage, job.id) == ["2", "3"]
+    assert list_exported(storage, job.id) == ["2", "3"]
 
 
-def exported(storage: Storage, job_id: int) -> list[str]:
+def list_exported(storage: Storage, job_id: int) -> list[str]:
     """The numbers of the licenses in the file."""
     file = b"".join(job_files.read_file(partial(run_read, storage), job_id)).decode("utf-8-sig")
     return [row["id"] for row in csv.DictReader(io.StringIO(file, newline=""))]
@@ -140,12 +140,12 @@ def exported(storage: Storage, job_id: int) -> list[str]:
 def test_what_was_looked_for_long_before_is_judged_again(executor: Executor, storage: Storage) -> None:
     """All numbers of a search are known after the first step, and many steps follow."""
     amount = 4 * LICENSES_PER_STEP
-    filled(executor, UNUSED, amount, product_id=77)
-    decided(executor, start(a_change("delete", search=UNUSED)))
+    make_matching(executor, UNUSED, amount, product_id=77)
+    decide(executor, start(a_change("delete", search=UNUSED)))
     work = Work(executor, storage)
     steps = work.steps()
     next(steps)
-    record: LicenseRecord = decided(executor, activate(f"KEY-{amount}"))
+    record: LicenseRecord = decide(executor, activate(f"KEY-{amount}"))
     for _ in steps:
         pass
     (left,) = licenses(storage).values()
@@ -157,42 +157,42 @@ def test_what_was_looked_for_long_before_is_judged_again(executor: Executor, sto
 
 def test_a_file_of_many_pieces_leaves_out_what_matches_no_more(executor: Executor, storage: Storage) -> None:
     amount = ROWS_PER_STEP + 10
-    filled(executor, UNUSED, amount, product_id=77)
-    decided(executor, start(Export(search=UNUSED)))
+    make_matching(executor, UNUSED, amount, product_id=77)
+    decide(executor, start(Export(search=UNUSED)))
     work = Work(executor, storage)
     steps = work.steps()
     next(steps)
-    decided(executor, activate(f"KEY-{amount}"))
+    decide(executor, activate(f"KEY-{amount}"))
     assert [job.done for job in steps] == [amount - 1]
     (last,) = [one.id for one in licenses(storage).values() if one.times_activated]
-    assert str(last) not in exported(storage, work.job.id)
+    assert str(last) not in list_exported(storage, work.job.id)
 
 
 def test_selected_licenses_are_changed_whatever_has_become_of_them(
     executor: Executor, storage: Storage
 ) -> None:
-    filled(executor, UNUSED, 2, product_id=77)
-    decided(executor, start(a_change("set_limit", 5, license_ids=(1, 2))))
+    make_matching(executor, UNUSED, 2, product_id=77)
+    decide(executor, start(a_change("set_limit", 5, license_ids=(1, 2))))
     step = Work(executor, storage).prepare()
     executor.execute([activate("KEY-1"), update("KEY-2", product_id=8)])
-    assert decided(executor, step).refused == 0
+    assert decide(executor, step).refused == 0
     assert [one.times_activated_max for one in licenses(storage).values()] == [5, 5]
 
 
 def test_a_license_that_was_found_by_a_term_still_has_it(executor: Executor, storage: Storage) -> None:
-    filled(executor, UNUSED, 1, product_id=77)
-    decided(executor, activate("KEY-1", label="Anna"))
+    make_matching(executor, UNUSED, 1, product_id=77)
+    decide(executor, activate("KEY-1", label="Anna"))
     follow_all(executor)
-    decided(executor, start(a_change("set_limit", 5, search=Search(term="lann", is_prefix=True))))
+    decide(executor, start(a_change("set_limit", 5, search=Search(term="lann", is_prefix=True))))
     step = Work(executor, storage).prepare()
-    given_up(executor)
-    assert decided(executor, step).refused == 0
+    give_up_license(executor)
+    assert decide(executor, step).refused == 0
 
 
 def test_an_extension_does_not_make_a_license_unfit_for_itself(executor: Executor, storage: Storage) -> None:
     search = Search(expiring_within_days=30)
-    filled(executor, search, 2 * LICENSES_PER_STEP, expires_at=NOW + DAY)
-    decided(executor, start(a_change("extend", 365, search=search)))
+    make_matching(executor, search, 2 * LICENSES_PER_STEP, expires_at=NOW + DAY)
+    decide(executor, start(a_change("extend", 365, search=search)))
     work = Work(executor, storage)
     assert [(job.done, job.refused) for job in work.steps()] == [
         (LICENSES_PER_STEP, 0),
@@ -205,8 +205,8 @@ def test_no_acknowledged_activation_is_lost_to_a_job_that_deletes_what_was_never
 ) -> None:
     """The job and the calls come from two processes, as far as the database can tell."""
     amount = 12 * LICENSES_PER_STEP
-    filled(executor, UNUSED, amount, product_id=77)
-    decided(executor, start(a_change("delete", search=UNUSED)))
+    make_matching(executor, UNUSED, amount, product_id=77)
+    decide(executor, start(a_change("delete", search=UNUSED)))
     work, calls = Work(executor, storage), open_executor(open_again())
 
     def acknowledged() -> Iterator[str]:
@@ -227,8 +227,8 @@ def test_no_acknowledged_activation_is_lost_to_a_job_that_deletes_what_was_never
 
 
 def test_a_step_needs_no_license_to_be_there(executor: Executor, storage: Storage) -> None:
-    filled(executor, UNUSED, 2, product_id=77)
-    decided(executor, start(a_change("disable", search=UNUSED)))
+    make_matching(executor, UNUSED, 2, product_id=77)
+    decide(executor, start(a_change("disable", search=UNUSED)))
     step = Work(executor, storage).prepare()
-    decided(executor, delete("KEY-1"))
-    assert decided(executor, step).messages == "License 1: it is not there any more."
+    decide(executor, delete("KEY-1"))
+    assert decide(executor, step).messages == "License 1: it is not there any more."

@@ -12,7 +12,7 @@ from keywright.jobs.orders import Export, Order
 from keywright.jobs.planning import LICENSES_PER_STEP, ROWS_PER_STEP
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
-from tests.jobs import ALL, BY, Work, a_change, a_generation, decided, events_of, make_orderer, start
+from tests.jobs import ALL, BY, Work, a_change, a_generation, decide, events_of, make_orderer, start
 from tests.makers import NOW, change_user, create, create_generator
 
 LICENSES = 2 * ROWS_PER_STEP
@@ -37,11 +37,11 @@ def count(storage: Storage) -> int:
 def test_no_further_license_is_deleted_after_the_user_who_ordered_it_was_disabled(
     executor: Executor, storage: Storage
 ) -> None:
-    decided(executor, start(a_change("delete")))
+    decide(executor, start(a_change("delete")))
     work = Work(executor, storage)
     steps = work.steps()
     next(steps)
-    decided(executor, change_user(BY, is_disabled=True))
+    decide(executor, change_user(BY, is_disabled=True))
     job = list(steps)[-1]
     assert count(storage) == LICENSES - LICENSES_PER_STEP
     assert (job.state, job.done, job.claimed_by) == (JobState.STOPPED, LICENSES_PER_STEP, None)
@@ -56,24 +56,24 @@ def test_no_further_license_is_deleted_after_the_user_who_ordered_it_was_disable
 def test_a_step_that_was_prepared_before_is_not_taken_either(
     executor: Executor, storage: Storage, order: Order
 ) -> None:
-    decided(executor, start(order))
+    decide(executor, start(order))
     work = Work(executor, storage)
     prepared = work.prepare()
-    decided(executor, change_user(BY, is_disabled=True))
-    job = decided(executor, prepared)
+    decide(executor, change_user(BY, is_disabled=True))
+    job = decide(executor, prepared)
     assert (job.state, job.done, count(storage)) == (JobState.STOPPED, 0, LICENSES)
 
 
 def test_a_user_who_may_only_look_by_now_has_nothing_changed(executor: Executor, storage: Storage) -> None:
-    decided(executor, start(a_change("delete")))
-    decided(executor, change_user(BY, role=Role.READER))
+    decide(executor, start(a_change("delete")))
+    decide(executor, change_user(BY, role=Role.READER))
     (job,) = Work(executor, storage).steps()
     assert (job.state, job.messages) == (JobState.STOPPED, "alice may not change licenses any more.")
     assert count(storage) == LICENSES
 
 
 def test_a_user_who_is_gone_has_nothing_changed(executor: Executor, storage: Storage) -> None:
-    decided(executor, start(a_change("delete")))
+    decide(executor, start(a_change("delete")))
     run_write(storage, lambda tx: tx.connection.execute(delete(users)))
     (job,) = Work(executor, storage).steps()
     assert (job.state, job.messages) == (JobState.STOPPED, "The user who ordered it is not there any more.")
@@ -83,7 +83,7 @@ def test_a_user_who_is_gone_has_nothing_changed(executor: Executor, storage: Sto
 def test_a_job_goes_on_for_a_user_with_another_password_or_a_higher_role(
     executor: Executor, storage: Storage
 ) -> None:
-    decided(executor, start(a_change("delete")))
-    decided(executor, change_user(BY, role=Role.ADMINISTRATOR, password_hash="another"))
+    decide(executor, start(a_change("delete")))
+    decide(executor, change_user(BY, role=Role.ADMINISTRATOR, password_hash="another"))
     assert [job.state for job in Work(executor, storage).steps()][-1] is JobState.DONE
     assert count(storage) == 0

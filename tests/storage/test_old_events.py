@@ -27,7 +27,7 @@ from tests.makers import (
     deactivate_all,
     issue_api_key,
 )
-from tests.storage.projected import follow_all, found_counts
+from tests.storage.projected import follow_all, list_counts
 
 DAY = timedelta(days=1)
 
@@ -60,7 +60,7 @@ def forget_all(executor: Executor, **fields: Any) -> None:
     raise AssertionError("it never ends")
 
 
-def happened(storage: Storage, license_id: int, days: list[int], **fields: Any) -> None:
+def save_events_of_days(storage: Storage, license_id: int, days: list[int], **fields: Any) -> None:
     """An event of a program's call on each of these days."""
     some = [
         an_event(license_id=license_id, occurred_at=NOW + n * DAY, activation_id=i, **fields)
@@ -69,7 +69,7 @@ def happened(storage: Storage, license_id: int, days: list[int], **fields: Any) 
     run_write(storage, lambda tx: event_store.save_events(tx, some))
 
 
-def left(storage: Storage, license_id: int) -> list[tuple[int, int | None]]:
+def list_events_left(storage: Storage, license_id: int) -> list[tuple[int, int | None]]:
     """The days and activations of the license's events, oldest first."""
     query = select(events.c.occurred_at, events.c.activation_id).where(events.c.license_id == license_id)
     found = run_read(storage, lambda tx: tx.connection.execute(query.order_by(events.c.id)).all())
@@ -77,53 +77,53 @@ def left(storage: Storage, license_id: int) -> list[tuple[int, int | None]]:
 
 
 def test_events_are_kept_for_so_long(storage: Storage, executor: Executor) -> None:
-    happened(storage, 1, [0, 1, 2, 3, 4], name="license.updated", actor="user:1")
+    save_events_of_days(storage, 1, [0, 1, 2, 3, 4], name="license.updated", actor="user:1")
     follow_all(executor)
     forget_all(executor, before=NOW + 2 * DAY)
-    assert left(storage, 1) == [(2, 2), (3, 3), (4, 4)]
+    assert list_events_left(storage, 1) == [(2, 2), (3, 3), (4, 4)]
     forget_all(executor)
-    assert len(left(storage, 1)) == 3
+    assert len(list_events_left(storage, 1)) == 3
 
 
 def test_what_has_not_been_followed_stays(storage: Storage, executor: Executor) -> None:
-    happened(storage, 1, [0, 1])
-    happened(storage, 2, [1] * 30)
+    save_events_of_days(storage, 1, [0, 1])
+    save_events_of_days(storage, 2, [1] * 30)
     forget_all(executor, before=NOW + 9 * DAY - 8 * DAY)
-    assert (len(left(storage, 1)), len(left(storage, 2))) == (2, 30)
+    assert (len(list_events_left(storage, 1)), len(list_events_left(storage, 2))) == (2, 30)
     follow_all(executor)
-    counted = found_counts(storage)
+    counted = list_counts(storage)
     forget_all(executor, before=NOW + DAY)
-    assert (len(left(storage, 1)), len(left(storage, 2))) == (1, 5)
-    assert found_counts(storage) == counted
+    assert (len(list_events_left(storage, 1)), len(list_events_left(storage, 2))) == (1, 5)
+    assert list_counts(storage) == counted
     assert sum(counted.values()) == 32
 
 
 def test_nothing_goes_when_even_the_newest_event_seems_too_old(storage: Storage, executor: Executor) -> None:
-    happened(storage, 1, [0, 1])
+    save_events_of_days(storage, 1, [0, 1])
     follow_all(executor)
     assert forget(executor, before=NOW + 500 * DAY) is None
-    assert len(left(storage, 1)) == 2
+    assert len(list_events_left(storage, 1)) == 2
 
 
 def test_of_one_license_s_own_calls_so_many_are_kept_of_each_day_and_in_all(
     storage: Storage, executor: Executor
 ) -> None:
-    happened(storage, 1, [0] * 4 + [1] * 9 + [2] * 5)
-    happened(storage, 2, [0] * 5)
+    save_events_of_days(storage, 1, [0] * 4 + [1] * 9 + [2] * 5)
+    save_events_of_days(storage, 2, [0] * 5)
     follow_all(executor)
     forget_all(executor)
     # Of the second day the last five; and of the first day two, which makes twelve.
-    assert left(storage, 1) == [
+    assert list_events_left(storage, 1) == [
         (0, 2),
         (0, 3),
         *((1, n) for n in range(8, 13)),
         *((2, n) for n in range(13, 18)),
     ]
-    assert len(left(storage, 2)) == 5
-    happened(storage, 1, [2] * 3)
+    assert len(list_events_left(storage, 2)) == 5
+    save_events_of_days(storage, 1, [2] * 3)
     follow_all(executor)
     forget_all(executor)
-    assert [number for day, number in left(storage, 1) if day == 2] == [16, 17, 0, 1, 2]
+    assert [number for day, number in list_events_left(storage, 1) if day == 2] == [16, 17, 0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -144,10 +144,10 @@ def test_only_calls_without_a_secret_are_a_license_s_own(
 ) -> None:
     for permissions in (Permissions.READ_WRITE, Permissions.CLIENT):
         issue_api_key(storage, "a key", permissions, NOW)
-    happened(storage, 1, [0] * 30, **fields)
+    save_events_of_days(storage, 1, [0] * 30, **fields)
     follow_all(executor)
     forget_all(executor)
-    assert len(left(storage, 1)) == kept
+    assert len(list_events_left(storage, 1)) == kept
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from keywright.maintenance import personal_data
 from keywright.maintenance.commands import EraseCustomer, PurgeAddresses
 from keywright.maintenance.personal_data_store import find_old_places, has_old_events
 from keywright.provisioning.catalog.model import NameKind
-from tests.jobs import decided, events_of
+from tests.jobs import decide, events_of
 from tests.makers import (
     NOW,
     activate,
@@ -50,8 +50,8 @@ def everything(storage: Storage) -> str:
     return "\n".join(rows(one) for one in (activations, events, search_terms, catalog_names))
 
 
-def activated(executor: Executor, key: str, **fields: Any) -> Activation:
-    record = decided(executor, activate(key, **{"origin": THEIRS} | fields))
+def activate_license(executor: Executor, key: str, **fields: Any) -> Activation:
+    record = decide(executor, activate(key, **{"origin": THEIRS} | fields))
     return record.activations[0]  # type: ignore[no-any-return]
 
 
@@ -69,7 +69,7 @@ def forget(executor: Executor, storage: Storage, *, after_days: int = 90) -> int
         command = PurgeAddresses(
             context=Context(NOW + 100 * DAY, an_origin()), before=before, places=tuple(places.found)
         )
-        looked_at = decided(executor, command)
+        looked_at = decide(executor, command)
         if places.after is None and not looked_at:
             assert not run_read(storage, lambda tx: has_old_events(tx, before))
             return steps
@@ -83,7 +83,7 @@ def test_of_places_given_up_long_ago_address_and_user_agent_are_forgotten_and_no
     executor: Executor, storage: Storage
 ) -> None:
     executor.execute([create("KEY")])
-    old, young, again, active = (activated(executor, "KEY", label=f"n{i}") for i in range(4))
+    old, young, again, active = (activate_license(executor, "KEY", label=f"n{i}") for i in range(4))
     executor.execute([deactivate(one.token, "KEY") for one in (old, again)])
     executor.execute(
         [deactivate(young.token, "KEY", now=NOW + 50 * DAY), reactivate(again.token, "KEY", now=NOW + DAY)]
@@ -97,7 +97,7 @@ def test_of_places_given_up_long_ago_address_and_user_agent_are_forgotten_and_no
 
 def test_the_license_is_not_found_by_a_forgotten_address(executor: Executor, storage: Storage) -> None:
     executor.execute([create("KEY")])
-    token = activated(executor, "KEY").token
+    token = activate_license(executor, "KEY").token
     executor.execute([deactivate(token, "KEY")])
     follow_all(executor)
     assert "i203.0.113.77" in everything(storage)
@@ -123,7 +123,7 @@ def test_many_are_forgotten_in_small_steps(
     monkeypatch.setattr(personal_data, "AT_ONCE", 4)
     executor.execute([create("KEY")])
     for _ in range(10):
-        activated(executor, "KEY")
+        activate_license(executor, "KEY")
     executor.execute([deactivate_all("KEY")])
     assert forget(executor, storage) >= 5
     assert THEIRS.ip_address not in everything(storage)
@@ -136,14 +136,14 @@ def test_a_place_that_was_taken_again_meanwhile_is_left_as_it_is(
     executor: Executor, storage: Storage
 ) -> None:
     executor.execute([create("KEY")])
-    token = activated(executor, "KEY").token
+    token = activate_license(executor, "KEY").token
     executor.execute([deactivate(token, "KEY")])
     before = NOW + DAY
     places = run_read(storage, lambda tx: find_old_places(tx, before, after=(0, ""), limit=9))
     assert places.found == [(1, token)]
     executor.execute([reactivate(token, "KEY", now=NOW + 2 * DAY)])
     command = PurgeAddresses(context=Context(before, an_origin()), before=before, places=tuple(places.found))
-    decided(executor, command)
+    decide(executor, command)
     assert records(executor)[token].ip_address == THEIRS.ip_address
 
 
@@ -163,14 +163,14 @@ def dora(executor: Executor) -> None:
         [create(key, customer_id=customer_id, origin=THEIRS) for key, customer_id in owned.items()]
     )
     for key in ("D-1", "D-1", "D-2"):
-        activated(executor, key, label="Laptop CANARY", meta_data={"host": "CANARY"})
-    activated(executor, "E-1", origin=OF_OTHERS, label="Office", meta_data={"host": "of Eve"})
+        activate_license(executor, key, label="Laptop CANARY", meta_data={"host": "CANARY"})
+    activate_license(executor, "E-1", origin=OF_OTHERS, label="Office", meta_data={"host": "of Eve"})
     follow_all(executor)
 
 
 def erase(executor: Executor) -> int:
     steps = 1
-    while not decided(
+    while not decide(
         executor, EraseCustomer(context=Context(NOW, an_origin(actor="cli:root")), customer_id=CUSTOMER)
     ):
         steps += 1

@@ -293,7 +293,7 @@ def test_a_url_that_makes_no_sense_is_refused_without_its_password() -> None:
 # --- its sessions ---------------------------------------------------------------------------------
 
 
-def shown(storage: Storage, name: str) -> str:
+def show_setting(storage: Storage, name: str) -> str:
     """A setting of the session that changes things."""
     with storage.write() as tx:
         return str(tx.connection.exec_driver_sql(f"SHOW {name}").scalar_one())
@@ -308,12 +308,12 @@ def test_what_is_acknowledged_is_durable_whatever_the_servers_default(
 ) -> None:
     execute(url, f"ALTER DATABASE {url.rpartition('/')[2]} SET synchronous_commit = {default}")
     with closing(open_storage(url, KEY_RING)) as storage:
-        assert shown(storage, "synchronous_commit") == in_force
+        assert show_setting(storage, "synchronous_commit") == in_force
 
 
 def test_nothing_is_waited_for_or_held_for_ever(storage: Storage) -> None:
     for name in ("lock_timeout", "idle_in_transaction_session_timeout"):
-        assert shown(storage, name) not in ("0", "")
+        assert show_setting(storage, name) not in ("0", "")
 
 
 def test_a_reader_cannot_write(storage: Storage) -> None:

@@ -26,7 +26,7 @@ from tests.databases import a_postgres_url
 from tests.jobs import Work
 from tests.makers import KEY_RING, NOW, a_retry, activate, create, url_of, validate
 from tests.storage import pre_release
-from tests.storage.projected import follow_all, found_terms, right_terms
+from tests.storage.projected import follow_all, list_terms, right_terms
 from tests.storage.test_postgres import an_engine, schema_of
 
 
@@ -105,7 +105,7 @@ def test_what_was_going_on_in_it_goes_on(url: str) -> None:
                 page = find_page(tx, expected, cursor=None, limit=9, now=NOW)
                 assert page.licenses
         follow_all(executor)
-        assert found_terms(storage) == right_terms(storage)
+        assert list_terms(storage) == right_terms(storage)
 
 
 @pytest.mark.databases("sqlite")

@@ -52,7 +52,7 @@ BOTH = KeyRing(b"the secret after this, 32 bytes or more", SECRET)
 
 
 @contextmanager
-def opened(url: str, key_ring: KeyRing = BOTH) -> Iterator[Storage]:
+def open_with(url: str, key_ring: KeyRing = BOTH) -> Iterator[Storage]:
     with closing(open_storage(url, key_ring)) as storage:
         yield storage
 
@@ -67,7 +67,7 @@ def start(url: str) -> None:
 
 def rotate(url: str) -> Resealed:
     start(url)
-    with opened(url) as storage:
+    with open_with(url) as storage:
         done = reseal(storage, ignore_progress)
         finish(storage, BOTH)
     return done
@@ -80,7 +80,7 @@ def keys_in(storage: Storage) -> list[str]:
 
 def sell(url: str, amount: int = 450) -> list[str]:
     """Make licenses with the old secret; return their keys."""
-    with opened(url, KEY_RING) as storage:
+    with open_with(url, KEY_RING) as storage:
         open_executor(storage).execute([create_generator(), create("A", 3)])
         open_executor(storage).execute([activate("A"), generate(1, amount)])
         return keys_in(storage)
@@ -105,7 +105,7 @@ def test_each_key_is_found_and_is_taken_at_every_step_of_a_rotation(url: str) ->
             assert is_sound(storage)
 
     start(url)
-    with opened(url) as storage, opened(url) as server, opened(url) as other:
+    with open_with(url) as storage, open_with(url) as server, open_with(url) as other:
         look(Resealed())
         done = reseal(storage, look)
         assert (done.changed, done.unreadable) == (len(keys), 0)
@@ -113,7 +113,7 @@ def test_each_key_is_found_and_is_taken_at_every_step_of_a_rotation(url: str) ->
         look(done)
         assert keys_in(storage) == keys
     assert steps > 4
-    with opened(url, NEW) as storage:
+    with open_with(url, NEW) as storage:
         assert is_sound(storage)
         assert len(open_executor(storage).query([validate(key) for key in keys])) == len(keys)
     with pytest.raises(StoreError, match=rf"another secret.*its ID is {NEW.secret_id}"):
@@ -121,11 +121,11 @@ def test_each_key_is_found_and_is_taken_at_every_step_of_a_rotation(url: str) ->
 
 
 def test_nothing_that_was_sealed_needs_the_old_secret_after_a_rotation(url: str) -> None:
-    with opened(url, KEY_RING) as storage:
+    with open_with(url, KEY_RING) as storage:
         fill(storage)
         run_write(storage, lambda tx: jobs.save_chunk(tx, 7, 2, b"a piece"))
     rotate(url)
-    with opened(url, NEW) as storage, storage.read() as tx:
+    with open_with(url, NEW) as storage, storage.read() as tx:
         for one in SEALED_COLUMNS:
             rows = tx.connection.execute(select(one.table)).all()
             assert rows
@@ -135,20 +135,20 @@ def test_nothing_that_was_sealed_needs_the_old_secret_after_a_rotation(url: str)
 
 
 def rotate_again(url: str) -> Resealed:
-    with opened(url) as storage:
+    with open_with(url) as storage:
         return reseal(storage, ignore_progress)
 
 
 def test_a_call_is_answered_as_before_when_it_is_sent_again_after_a_rotation(url: str) -> None:
     call = create("A", idempotency=a_retry("once", write=as_answer))
-    with opened(url, KEY_RING) as storage:
+    with open_with(url, KEY_RING) as storage:
         (first,) = open_executor(storage).execute([call])
     start(url)
-    with opened(url) as storage:
+    with open_with(url) as storage:
         (during,) = open_executor(storage).execute([call])
         reseal(storage, ignore_progress)
         finish(storage, BOTH)
-    with opened(url, NEW) as storage:
+    with open_with(url, NEW) as storage:
         (after,) = open_executor(storage).execute([call])
     assert during == after
     assert during.body == as_answer(first)
@@ -158,7 +158,7 @@ def test_no_key_is_taken_twice_while_servers_create_and_rename_during_a_rotation
     url: str, database: str
 ) -> None:
     keys, moving = [f"KEY-{number}" for number in range(300)], ["M-0", "M-1", "M-2"]
-    with opened(url, KEY_RING) as storage:
+    with open_with(url, KEY_RING) as storage:
         open_executor(storage).execute([create(key) for key in [*keys[::3], *moving]])
     if database == "sqlite":
         start(url)
@@ -177,27 +177,27 @@ def test_no_key_is_taken_twice_while_servers_create_and_rename_during_a_rotation
         return done
 
     with ExitStack() as stack, ThreadPoolExecutor(3) as pool:
-        servers = [stack.enter_context(opened(url)) for _ in range(3)]
+        servers = [stack.enter_context(open_with(url)) for _ in range(3)]
         orders = [keys, [*keys[:1], *keys[:0:-1]], [*keys[:1], *keys[150:], *keys[1:150]]]
         sold = [pool.submit(serve, *one) for one in zip(servers, moving, orders, strict=True)]
         try:
             if database == "postgresql":
                 start(url)
-            storage = stack.enter_context(opened(url))
+            storage = stack.enter_context(open_with(url))
             assert reseal(storage, ignore_progress).unreadable == 0
             finish(storage, BOTH)
         finally:
             is_over.set()
         taken = sum(one.result() for one in sold)
         assert len(set(keys_in(storage)) - set(moving)) == taken + len(keys[::3])
-    with opened(url, NEW) as storage:
+    with open_with(url, NEW) as storage:
         assert sorted(keys_in(storage)) == sorted(set(keys_in(storage)))
         assert is_sound(storage)
 
 
 @pytest.mark.databases("postgresql")
 def test_a_key_that_was_taken_with_the_old_secret_meanwhile_is_not_taken_with_the_new(url: str) -> None:
-    with opened(url) as slow, opened(url) as quick:
+    with open_with(url) as slow, open_with(url) as quick:
         with slow.write() as tx:
             assert license_store.find_licenses(tx, ["A"]) == {}
             open_executor(quick).execute([create("A")])
@@ -210,7 +210,7 @@ def test_a_key_that_was_taken_with_the_old_secret_meanwhile_is_not_taken_with_th
 
 def test_a_rotation_does_not_begin_while_a_process_knows_the_old_secret_only(url: str) -> None:
     sell(url, 1)
-    with opened(url, KEY_RING) as storage:
+    with open_with(url, KEY_RING) as storage:
         open_executor(storage).query([validate("A")])
         with pytest.raises(StoreError, match=r"do not know the new secret|is in use"):
             start(url)
@@ -221,7 +221,7 @@ def test_a_rotation_does_not_begin_while_a_process_knows_the_old_secret_only(url
 
 def test_a_process_that_missed_the_rotation_can_no_longer_use_the_database(url: str) -> None:
     sell(url, 1)
-    with opened(url, KEY_RING) as late:
+    with open_with(url, KEY_RING) as late:
         late.close()
         start(url)
         with pytest.raises(StoreUnavailable, match="the new secret is at hand"):
@@ -235,21 +235,21 @@ def test_a_process_that_missed_the_rotation_can_no_longer_use_the_database(url: 
 
 def test_both_secrets_can_be_known_before_a_rotation_begins(url: str) -> None:
     sell(url, 3)
-    with opened(url) as storage:
+    with open_with(url) as storage:
         assert find_progress(storage, BOTH) is Progress.PREPARED
         open_executor(storage).execute([create("B", idempotency=a_retry("B", write=as_answer))])
-    with opened(url, KEY_RING) as storage:
+    with open_with(url, KEY_RING) as storage:
         assert open_executor(storage).query([validate("B")])[0].license.key == "B"
         assert is_sound(storage)
     rotate(url)
-    with opened(url) as storage:
+    with open_with(url) as storage:
         assert find_progress(storage, BOTH) is Progress.FINISHED
 
 
 def test_values_that_neither_secret_reads_are_counted_and_left_alone(url: str) -> None:
     sell(url, 3)
     start(url)
-    with opened(url) as storage:
+    with open_with(url) as storage:
         damage = update(licenses).where(licenses.c.id == 2).values(sealed_key=os.urandom(40))
         run_write(storage, lambda tx: tx.connection.execute(damage).rowcount)
         assert reseal(storage, ignore_progress).unreadable == 1
@@ -270,7 +270,7 @@ def test_a_copy_made_during_a_rotation_is_readable_like_its_source(
         other = url_of(tmp_path / "other")
         if database == "sqlite":
             other = stack.enter_context(a_postgres_url(empty=True))
-        old, new = (stack.enter_context(opened(one)) for one in (url, other))
+        old, new = (stack.enter_context(open_with(one)) for one in (url, other))
         copy(old, new, lambda *_: None)
         assert keys_in(new) == keys
         assert find_progress(new, BOTH) is find_progress(old, BOTH)
@@ -284,17 +284,17 @@ def test_a_backup_from_before_a_rotation_is_restored_with_the_previous_secret(
     file = tmp_path / "before.tar"
     keys = sell(url, 5)
     back_up(url, file)
-    with opened(url, KEY_RING) as storage:
+    with open_with(url, KEY_RING) as storage:
         before = contents(storage)
     rotate(url)
     with pytest.raises(StoreError, match=KEY_RING.secret_id):
         restore_backup(file, url, key_ring=NEW, is_overwriting=True)
     restore_backup(file, url, key_ring=BOTH, is_overwriting=True)
-    with opened(url) as storage:
+    with open_with(url) as storage:
         assert contents(storage) == before
         assert find_progress(storage, BOTH) is Progress.PREPARED
     rotate(url)
-    with opened(url, NEW) as storage:
+    with open_with(url, NEW) as storage:
         assert keys_in(storage) == keys
 
 
@@ -309,8 +309,8 @@ def test_a_backup_made_during_a_rotation_needs_both_secrets(url: str, tmp_path: 
         with pytest.raises(StoreError, match="is being rotated"):
             restore_backup(file, url, key_ring=wrong, is_overwriting=True)
     restore_backup(file, url, key_ring=BOTH, is_overwriting=True)
-    with opened(url) as storage:
+    with open_with(url) as storage:
         reseal(storage, ignore_progress)
         finish(storage, BOTH)
-    with opened(url, NEW) as storage:
+    with open_with(url, NEW) as storage:
         assert keys_in(storage) == keys

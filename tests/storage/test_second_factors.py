@@ -19,7 +19,7 @@ from keywright.identity.model import Session
 from keywright.identity.second_factors import MAX_FAILURES, hash_recovery_code
 from keywright.identity.store import find_user_by_id
 from keywright.registry import open_executor
-from tests.jobs import decided, events_of
+from tests.jobs import decide, events_of
 from tests.makers import (
     NOW,
     RECOVERY_CODES,
@@ -57,18 +57,18 @@ def renew(code: str, hashes: tuple[bytes, ...], now: datetime) -> RenewRecoveryC
 def sign_in(executor: Executor, code: str | None, now: datetime = NOW + 10 * STEP) -> Session | None:
     """The session that begins with this code; None where it does not."""
     command = start_session(ALICE, sessions.new_session_token(), code=code, now=now)
-    return decided(executor, command)  # type: ignore[no-any-return]
+    return decide(executor, command)  # type: ignore[no-any-return]
 
 
-def happened(storage: Storage) -> list[str]:
+def list_event_names(storage: Storage) -> list[str]:
     return [one.name for one in events_of(storage, 0)]
 
 
 @pytest.fixture
 def alice(executor: Executor) -> None:
     """Alice, who has a second factor since now."""
-    decided(executor, create_user("alice"))
-    assert decided(executor, enable_second_factor(ALICE))
+    decide(executor, create_user("alice"))
+    assert decide(executor, enable_second_factor(ALICE))
 
 
 def test_the_codes_are_those_of_rfc_6238() -> None:
@@ -83,14 +83,14 @@ def test_the_codes_are_those_of_rfc_6238() -> None:
 def test_a_second_factor_is_set_up_with_the_code_that_the_app_shows(
     executor: Executor, storage: Storage
 ) -> None:
-    decided(executor, create_user("alice"))
-    assert not decided(executor, enable_second_factor(ALICE, code=code(NOW + 5 * STEP)))
+    decide(executor, create_user("alice"))
+    assert not decide(executor, enable_second_factor(ALICE, code=code(NOW + 5 * STEP)))
     assert not run_read(storage, lambda tx: second_factor_store.has_factor(tx, ALICE))
-    assert decided(executor, enable_second_factor(ALICE))
+    assert decide(executor, enable_second_factor(ALICE))
     factor = run_read(storage, lambda tx: second_factor_store.find_factor(tx, ALICE))
     assert factor is not None
     assert (factor.secret, factor.enabled_at, factor.failed_attempts) == (SECRET_OF_APP, NOW, 0)
-    assert happened(storage) == ["user.created", "user.second_factor_enabled"]
+    assert list_event_names(storage) == ["user.created", "user.second_factor_enabled"]
 
 
 @pytest.mark.usefixtures("alice")
@@ -111,7 +111,7 @@ def test_a_code_of_another_time_is_not_good(executor: Executor, steps: int) -> N
 @pytest.mark.parametrize("typed", ["", None, "12345", "1234567", "abcdef", "１２３４５６", "000000"])
 def test_what_is_no_code_is_refused(executor: Executor, storage: Storage, typed: str | None) -> None:
     assert sign_in(executor, typed) is None
-    assert happened(storage)[-1] == "user.code_refused"
+    assert list_event_names(storage)[-1] == "user.code_refused"
     assert events_of(storage, 0)[-1].actor == "visitor"
 
 
@@ -132,7 +132,7 @@ def test_of_many_at_the_same_moment_one_signs_in(open_again: Opener) -> None:
 
     def attempt(number: int) -> bool:
         command = start_session(ALICE, token=f"{TOKEN}{number}", code=code(now), now=now)
-        return decided(open_executor(open_again()), command) is not None
+        return decide(open_executor(open_again()), command) is not None
 
     with ThreadPoolExecutor(4) as pool:
         assert sorted(pool.map(attempt, range(4))) == [False, False, False, True]
@@ -159,7 +159,7 @@ def test_after_many_wrong_codes_only_a_recovery_code_is_taken(executor: Executor
 def test_another_password_gives_all_attempts_again(executor: Executor) -> None:
     for _ in range(MAX_FAILURES):
         assert sign_in(executor, "wrong") is None
-    decided(executor, change_user(ALICE, password_hash="another"))
+    decide(executor, change_user(ALICE, password_hash="another"))
     assert sign_in(executor, code(NOW + 10 * STEP)) is not None
 
 
@@ -176,8 +176,8 @@ def test_a_recovery_code_is_good_once_however_it_is_typed(executor: Executor, st
 def test_new_recovery_codes_end_the_old_ones_and_need_a_code(executor: Executor, storage: Storage) -> None:
     later = NOW + 10 * STEP
     new = (hash_recovery_code("brand-new"),)
-    assert not decided(executor, renew("123", new, later))
-    assert decided(executor, renew(code(later), new, later))
+    assert not decide(executor, renew("123", new, later))
+    assert decide(executor, renew(code(later), new, later))
     assert sign_in(executor, RECOVERY_CODES[0]) is None
     assert sign_in(executor, "brand-new") is not None
 
@@ -185,15 +185,15 @@ def test_new_recovery_codes_end_the_old_ones_and_need_a_code(executor: Executor,
 @pytest.mark.usefixtures("alice")
 def test_it_is_turned_off_with_a_code_or_by_somebody_else(executor: Executor, storage: Storage) -> None:
     later = NOW + 10 * STEP
-    assert not decided(executor, disable(code="123", now=later))
-    assert decided(executor, disable(code=code(later), now=later))
+    assert not decide(executor, disable(code="123", now=later))
+    assert decide(executor, disable(code=code(later), now=later))
     assert sign_in(executor, None) is not None
-    assert decided(executor, enable_second_factor(ALICE))
+    assert decide(executor, enable_second_factor(ALICE))
     assert sign_in(executor, None) is None
-    assert decided(executor, disable())
+    assert decide(executor, disable())
     assert sign_in(executor, None) is not None
-    assert decided(executor, disable())
-    assert happened(storage).count("user.second_factor_disabled") == 2
+    assert decide(executor, disable())
+    assert list_event_names(storage).count("user.second_factor_disabled") == 2
     (outcome,) = executor.execute([disable(user_id=99)])
     assert isinstance(outcome, UnknownUser)
 
@@ -201,10 +201,10 @@ def test_it_is_turned_off_with_a_code_or_by_somebody_else(executor: Executor, st
 def test_with_a_new_second_factor_the_session_has_another_token_and_the_others_end(
     executor: Executor, storage: Storage
 ) -> None:
-    decided(executor, create_user("alice"))
+    decide(executor, create_user("alice"))
     for token in (TOKEN, "another"):
-        decided(executor, start_session(ALICE, token))
-    assert decided(executor, enable_second_factor(ALICE))
+        decide(executor, start_session(ALICE, token))
+    assert decide(executor, enable_second_factor(ALICE))
     with storage.read() as tx:
         found = [sessions.find_signed_in(tx, token, NOW) for token in (TOKEN, "another", "new")]
     assert [one is not None for one in found] == [False, False, True]
@@ -219,7 +219,7 @@ def test_the_database_tells_neither_the_secret_nor_a_recovery_code(everything: E
 
 @pytest.mark.usefixtures("alice")
 def test_a_secret_is_good_for_its_user_only(executor: Executor, storage: Storage) -> None:
-    decided(executor, create_user("bob"))
+    decide(executor, create_user("bob"))
     with storage.read() as tx:
         (row,) = tx.connection.execute(select(table))
         assert tx.key_ring.unseal(row.sealed_secret, b"user:1").decode() == SECRET_OF_APP
@@ -256,5 +256,5 @@ def test_a_ticket_is_good_for_its_user_browser_password_and_five_minutes(
     assert not find("2" + ticket[1:])
     assert not find(ticket[:-1] + ("0" if ticket[-1] != "0" else "1"))
     assert not find("")
-    decided(executor, change_user(ALICE, password_hash="another"))
+    decide(executor, change_user(ALICE, password_hash="another"))
     assert not find(ticket)

@@ -89,7 +89,7 @@ class Cluster:
         }
 
 
-def found_in(files: dict[str, bytes], text: str) -> list[str]:
+def find_in(files: dict[str, bytes], text: str) -> list[str]:
     """The files in which the text stands, byte by byte, also as UTF-16 and in hex."""
     shapes = [text.encode(), text.encode("utf-16-le"), text.encode().hex().encode()]
     return [name for name, content in files.items() if any(shape in content for shape in shapes)]
@@ -110,7 +110,7 @@ def test_the_search_finds_what_is_not_sealed(
     executor: Executor, everything: Everything, database: str, canary: str
 ) -> None:
     executor.execute([create("key"), activate("key", label=canary)])
-    found = found_in(everything(), canary)
+    found = find_in(everything(), canary)
     if database == "sqlite":
         assert found == ["keywright.db-wal"]
     else:
@@ -129,8 +129,8 @@ def test_no_license_key_stands_in_the_database_its_log_or_a_copy(
         executor.execute([create("taken"), rename(new, "taken"), activate(old)])
         executor.execute([deactivate_all(new), delete(new), delete("taken")])
         if n % 20 == 0:
-            assert found_in(everything(), canary) == []
-    assert found_in(everything(), canary) == []
+            assert find_in(everything(), canary) == []
+    assert find_in(everything(), canary) == []
 
 
 def test_no_license_key_stands_in_a_copy_or_in_what_is_left_after_closing(
@@ -140,14 +140,14 @@ def test_no_license_key_stands_in_a_copy_or_in_what_is_left_after_closing(
         open_executor(storage).execute([create(canary), activate(canary)])
         copy(storage.path, tmp_path / "copy.db")
     assert set(files_in(tmp_path)) == {"keywright.db", "keywright.db.lock", "copy.db"}
-    assert found_in(files_in(tmp_path), canary) == []
+    assert find_in(files_in(tmp_path), canary) == []
 
 
 def test_no_generated_key_stands_in_the_database(executor: Executor, everything: Everything) -> None:
     generator = executor.execute([create_generator()])[0]
     (records,) = executor.execute([generate(generator.id, 20)])
     files = everything()
-    assert [found_in(files, record.license.key) for record in records] == [[]] * 20
+    assert [find_in(files, record.license.key) for record in records] == [[]] * 20
 
 
 def test_a_kept_answer_is_sealed_for_its_call(storage: Storage, everything: Everything, canary: str) -> None:
@@ -155,7 +155,7 @@ def test_a_kept_answer_is_sealed_for_its_call(storage: Storage, everything: Ever
     with storage.write() as tx:
         record = IdempotencyRecord(b"d" * 32, 200, body)
         idempotency.save_idempotency_records(tx, {b"1" * 32: record}, {b"1" * 32: NOW})
-    assert found_in(everything(), canary) == []
+    assert find_in(everything(), canary) == []
     with storage.write() as tx:
         tx.connection.execute(update_table(idempotency_records).values(scope=b"2" * 32))
     with pytest.raises(ValueError, match="another place"), storage.write() as tx:
@@ -172,7 +172,7 @@ def test_no_credential_and_no_password_stands_in_the_database(
     open_executor(storage).execute([user, start_session(1, token), refuse_sign_in(password)])
     files = everything()
     for secret in (issued.consumer_key, issued.consumer_secret, password, token):
-        assert found_in(files, secret) == []
+        assert find_in(files, secret) == []
 
 
 def test_neither_the_secret_nor_what_derives_from_it_stands_in_the_database(
@@ -196,4 +196,4 @@ def test_what_the_server_writes_into_its_log_holds_no_license_key(
     assert [type(one) for one in outcomes] == [LicenseKeyTaken, RejectedByDatabase, LicenseKeyTaken]
     with pytest.raises((RejectedByDatabase, StoreConflict)), storage.write() as tx:
         license_store.save_new_licenses(tx, [a_license(id=tx.next_id("license"), key=canary)])
-    assert found_in(everything(), canary) == []
+    assert find_in(everything(), canary) == []

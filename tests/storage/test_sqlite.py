@@ -37,7 +37,7 @@ def storage(tmp_path: Path) -> Iterator[SqliteStorage]:
 
 
 @contextmanager
-def held_by_another_program(storage: SqliteStorage, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+def hold_sqlite_lock(storage: SqliteStorage, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
     """A program that is not Keywright holds SQLite's own lock, and not the one-writer lock."""
     with closing(sqlite3.connect(storage.path, isolation_level=None)) as foreign:
         foreign.execute(begin)
@@ -105,7 +105,7 @@ def test_a_write_begins_at_once_so_that_nothing_comes_between_reading_and_writin
 
 
 def test_without_waiting_a_foreign_lock_is_busy_at_once_and_later_forgotten(storage: SqliteStorage) -> None:
-    with held_by_another_program(storage):
+    with hold_sqlite_lock(storage):
         with pytest.raises(StoreBusy), storage.write(wait=0):
             pass
         with storage.read() as tx:
@@ -118,7 +118,7 @@ def test_a_foreign_lock_is_waited_for_no_longer_than_the_limit(
     storage: SqliteStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.05)
-    with held_by_another_program(storage), pytest.raises(StoreBusy), storage.write():
+    with hold_sqlite_lock(storage), pytest.raises(StoreBusy), storage.write():
         pass
     with storage.write():
         pass
@@ -127,7 +127,7 @@ def test_a_foreign_lock_is_waited_for_no_longer_than_the_limit(
 def test_a_lock_that_comes_in_the_middle_of_the_work_is_busy_too(storage: SqliteStorage) -> None:
     executor = open_executor(storage)
     executor.execute([create()])
-    with held_by_another_program(storage):
+    with hold_sqlite_lock(storage):
         with pytest.raises(StoreBusy):
             executor.execute([create("a"), create("b")], wait=0)
         (answer,) = executor.query([validate()])
@@ -140,7 +140,7 @@ def test_waiting_in_vain_is_each_commands_outcome(
 ) -> None:
     monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.05)
     executor = open_executor(storage)
-    with held_by_another_program(storage):
+    with hold_sqlite_lock(storage):
         outcomes = executor.execute([create("a"), create("b")])
     assert [type(one) for one in outcomes] == [StoreBusy, StoreBusy]
 

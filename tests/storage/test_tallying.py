@@ -13,7 +13,7 @@ from keywright.identity.store import list_api_keys, save_new_api_key
 from keywright.registry import open_executor
 from tests.makers import LATER, NOW, an_api_key, create
 from tests.storage.conftest import EVERY_ISOLATION, Opener
-from tests.storage.projected import day, found_counts, tally
+from tests.storage.projected import day, list_counts, tally
 
 DATABASES = EVERY_ISOLATION
 MONTH = timedelta(days=30)
@@ -32,7 +32,7 @@ def test_validations_add_up_day_by_day(executor: Executor, storage: Storage) -> 
     assert executor.execute([tally(validations=2)]) == [None]
     executor.execute([tally(validations=3)])
     executor.execute([tally(LATER, validations=4)])
-    assert found_counts(storage) == {(day(NOW), "license.validated"): 5, (day(LATER), "license.validated"): 4}
+    assert list_counts(storage) == {(day(NOW), "license.validated"): 5, (day(LATER), "license.validated"): 4}
 
 
 def test_refusals_add_up_and_the_last_one_is_known(executor: Executor, storage: Storage) -> None:
@@ -84,7 +84,7 @@ def test_when_an_api_key_was_used_last_only_moves_forward(executor: Executor, st
 
 def test_nothing_counted_changes_nothing(executor: Executor, storage: Storage) -> None:
     assert executor.execute([tally()]) == [None]
-    assert (found_counts(storage), refusals(storage)) == ({}, [])
+    assert (list_counts(storage), refusals(storage)) == ({}, [])
 
 
 def test_those_who_keep_counts_at_once_do_not_hinder_each_other(open_again: Opener, storage: Storage) -> None:
@@ -100,5 +100,5 @@ def test_those_who_keep_counts_at_once_do_not_hinder_each_other(open_again: Open
         outcomes = [one for done in pool.map(keep, *zip(*processes, strict=True)) for one in done]
     kept = sum(one is None for one in outcomes)
     assert kept
-    assert found_counts(storage) == {(day(NOW), "license.validated"): kept}
+    assert list_counts(storage) == {(day(NOW), "license.validated"): kept}
     assert {times for _, times, _ in refusals(storage)} == {kept}

@@ -134,7 +134,7 @@ def test_a_key_that_is_given_away_in_the_batch_leads_to_its_new_license(executor
 
 
 @contextmanager
-def written(tx: WriteTransaction) -> Iterator[list[str]]:
+def watch_writes(tx: WriteTransaction) -> Iterator[list[str]]:
     """The first words of the statements that change something, one for each time that they are sent."""
     seen: list[str] = []
 
@@ -155,7 +155,7 @@ def test_a_batch_sends_one_statement_for_each_kind_of_change_that_it_has(
 ) -> None:
     executor.execute([create(f"key {n}") for n in range(64)])
     commands = [activate(f"key {n}", idempotency=a_retry(str(n))) for n in range(64)]
-    with storage.write() as tx, written(tx) as seen:
+    with storage.write() as tx, watch_writes(tx) as seen:
         executor._decide(commands, tx)
     assert [one for one in seen if not one.endswith("sequences")] == [
         "INSERT INTO idempotency_records",
@@ -170,7 +170,7 @@ def test_statements_are_sent_in_the_order_that_sets_keys_free_first(
 ) -> None:
     executor.execute([create("a"), create("b"), create("c", limit=1), activate("c")])
     commands = [delete("a"), rename("b", "a"), create("b"), deactivate_all("c"), activate("c")]
-    with storage.write() as tx, written(tx) as seen:
+    with storage.write() as tx, watch_writes(tx) as seen:
         outcomes = executor._decide(commands, tx)
     assert not [one for one in outcomes if isinstance(one, Exception)]
     assert [one for one in seen if not one.endswith("sequences")] == [

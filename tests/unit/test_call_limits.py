@@ -160,7 +160,7 @@ def test_a_look_up_that_came_to_nothing_costs_nothing() -> None:
 # --- proxies ----------------------------------------------------------------------------------------
 
 
-def called_with(headers: dict[bytes, bytes], *trusted: Network) -> tuple[Call, Counters]:
+def call_with(headers: dict[bytes, bytes], *trusted: Network) -> tuple[Call, Counters]:
     tallies = Counters()
     addresses = Addresses(trusted, tallies)
     for _ in range(3):
@@ -176,7 +176,7 @@ def test_a_proxy_that_is_not_trusted_is_noticed_and_logged_once(
     caplog: pytest.LogCaptureFixture, name: bytes
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        call, tallies = called_with({name: b"203.0.113.9"})
+        call, tallies = call_with({name: b"203.0.113.9"})
     assert (call.address, call.is_forwarded_blindly, tallies.forwarded_blindly) == (PEER, True, 3)
     (warning,) = caplog.messages
     assert PEER in warning
@@ -186,6 +186,6 @@ def test_a_proxy_that_is_not_trusted_is_noticed_and_logged_once(
 def test_a_trusted_proxy_and_a_direct_call_are_nothing_to_speak_of(caplog: pytest.LogCaptureFixture) -> None:
     trusted = Settings(trusted_proxies=f"{PEER}").trusted_proxies  # type: ignore[arg-type]
     for headers, address in (({b"x-forwarded-for": b"203.0.113.9"}, "203.0.113.9"), ({}, PEER)):
-        call, tallies = called_with(headers, *trusted)
+        call, tallies = call_with(headers, *trusted)
         assert (call.address, call.is_forwarded_blindly, tallies.forwarded_blindly) == (address, False, 0)
     assert caplog.messages == []

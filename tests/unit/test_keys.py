@@ -33,7 +33,7 @@ SPACES = [chr(number) for number in range(sys.maxunicode + 1) if chr(number).iss
 SEPARATORS = ["\x1c", "\x1d", "\x1e", "\x1f", "\x85"]
 
 
-def derived(purpose: bytes) -> bytes:
+def derive(purpose: bytes) -> bytes:
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose).derive(SECRET)
 
 
@@ -80,18 +80,18 @@ def test_sealing_the_same_key_twice_looks_different_and_does_not_show_it() -> No
 
 def test_the_seal_is_aes_256_gcm_under_a_key_derived_from_the_secret() -> None:
     sealed = KEY_RING.seal(b"plain", b"place")
-    opened = AESGCM(derived(b"keywright v1 seal")).decrypt(sealed[:12], sealed[12:], b"place")
+    opened = AESGCM(derive(b"keywright v1 seal")).decrypt(sealed[:12], sealed[12:], b"place")
     assert opened == b"plain"
 
 
 def test_the_fingerprint_is_hmac_sha_256_under_a_key_derived_from_the_secret() -> None:
-    expected = hmac.digest(derived(b"keywright v1 find a license by its key"), KEY.encode(), "sha256")
+    expected = hmac.digest(derive(b"keywright v1 find a license by its key"), KEY.encode(), "sha256")
     assert KEY_RING.blind_index(KEY) == expected
     assert KEY_RING.blind_index(KEY) != hashlib.sha256(KEY.encode()).digest()
 
 
 def test_the_id_of_a_secret_is_eight_bytes_derived_from_it() -> None:
-    assert KEY_RING.secret_id == derived(b"keywright v1 which secret is this")[:8].hex()
+    assert KEY_RING.secret_id == derive(b"keywright v1 which secret is this")[:8].hex()
 
 
 @given(st.sets(TEXTS, min_size=2))
@@ -359,7 +359,7 @@ def test_a_signature_is_of_one_purpose_one_text_and_one_secret() -> None:
 
 
 def test_a_signature_is_hmac_sha_256_with_a_key_of_the_purpose_s_own() -> None:
-    signing = derived(b"keywright v1 sign")
+    signing = derive(b"keywright v1 sign")
     key = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"purpose").derive(signing)
     assert KEY_RING.sign("purpose", "text\udc80") == hmac.digest(key, b"text\xed\xb2\x80", "sha256")
 

@@ -70,7 +70,7 @@ print(json.dumps([found.mutants, found.killed, found.endless, found.survivors]))
 """
 
 
-def examined(folder: Path, source: str, tests: str) -> Findings:
+def examine_mutants(folder: Path, source: str, tests: str) -> Findings:
     """What becomes of the mutants of a small module; in a program of its own, which has no threads."""
     (folder / "counting.py").write_text(source)
     (folder / "test_counting.py").write_text(tests)
@@ -101,7 +101,7 @@ def test_a_branch_that_no_test_runs_is_found() -> None:
 
 
 def test_tests_that_assert_nothing_let_mutants_live_although_they_run_every_line(tmp_path: Path) -> None:
-    found = examined(tmp_path, COUNTING, TOOTHLESS)
+    found = examine_mutants(tmp_path, COUNTING, TOOTHLESS)
     counted = {"mutants": found.mutants, "killed": found.killed}
     unexplained = {"surviving without a reason": len(found.survivors)}
     record("R18", "control: tests that run everything and assert nothing", counted={**counted, **unexplained})
@@ -111,7 +111,7 @@ def test_tests_that_assert_nothing_let_mutants_live_although_they_run_every_line
 
 
 def test_tests_with_teeth_notice_every_mutant_also_those_that_never_end(tmp_path: Path) -> None:
-    found = examined(tmp_path, COUNTING + EMPTYING, WITH_TEETH + FOR_EMPTYING)
+    found = examine_mutants(tmp_path, COUNTING + EMPTYING, WITH_TEETH + FOR_EMPTYING)
     assert (found.mutants, found.killed, found.survivors) == (14, 14, [])
     assert found.endless == 2
     assert mutation.is_right({"counting": found}, {}, is_all=True)
@@ -128,7 +128,7 @@ def test_tests_that_fail_without_a_fault_or_never_load_the_module_say_nothing(
     tmp_path: Path, tests: str, reason: str
 ) -> None:
     with pytest.raises(RuntimeError, match=reason):
-        examined(tmp_path, COUNTING, tests)
+        examine_mutants(tmp_path, COUNTING, tests)
 
 
 @pytest.mark.parametrize(

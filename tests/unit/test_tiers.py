@@ -44,25 +44,25 @@ def test_ordinary_and_rest_are_all_tests_and_share_none_and_quick_is_a_part_of_o
     assert not ordinary & rest
 
 
-def collected(request: pytest.FixtureRequest, option: str) -> list[pytest.Item]:
+def select(request: pytest.FixtureRequest, option: str) -> list[pytest.Item]:
     """The tests of this run that the option selects; the run itself may have another option."""
     return [item for item in request.config.stash[COLLECTED] if tier_of(item) in OPTIONS[option]]
 
 
 def test_every_test_is_in_ordinary_or_in_rest(request: pytest.FixtureRequest) -> None:
-    ordinary, rest = collected(request, "ordinary"), collected(request, "rest")
-    assert len(ordinary) + len(rest) == len(collected(request, "all")) == len(request.config.stash[COLLECTED])
-    assert set(collected(request, "quick")) <= set(ordinary)
+    ordinary, rest = select(request, "ordinary"), select(request, "rest")
+    assert len(ordinary) + len(rest) == len(select(request, "all")) == len(request.config.stash[COLLECTED])
+    assert set(select(request, "quick")) <= set(ordinary)
 
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_no_folder_is_left_out_that_holds_tests_of_the_tier(
     request: pytest.FixtureRequest, option: str
 ) -> None:
-    items = collected(request, option)
+    items = select(request, option)
     assert not [item for item in items if any(is_left_out(path, option) for path in item.path.parents)]
 
 
 def test_quick_needs_no_postgresql(request: pytest.FixtureRequest) -> None:
-    with_parameters = [item for item in collected(request, "quick") if hasattr(item, "callspec")]
+    with_parameters = [item for item in select(request, "quick") if hasattr(item, "callspec")]
     assert not [item for item in with_parameters if "postgresql" in item.callspec.params.values()]
