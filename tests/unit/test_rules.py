@@ -245,6 +245,14 @@ def test_validation_with_a_token_needs_an_active_record_with_it(records: list[Ac
     assert refusal.value.token == TOKEN
 
 
+@pytest.mark.parametrize(("limit", "taken", "is_over"), [(None, 7, False), (3, 3, False), (3, 4, True)])
+def test_a_license_is_over_its_limit_with_more_places_taken_than_it_allows(
+    limit: int | None, taken: int, is_over: bool
+) -> None:
+    license = a_license(times_activated=taken, times_activated_max=limit)
+    assert license_rules.is_over_limit(license) is is_over
+
+
 @pytest.mark.parametrize(("limit", "taken", "left"), [(None, 7, None), (3, 1, 2), (3, 3, 0), (3, 5, -2)])
 def test_remaining_activations_are_the_limit_less_what_is_taken(
     limit: int | None, taken: int, left: int | None
