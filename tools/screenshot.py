@@ -16,7 +16,6 @@ from tests.browser.people import sign_in
 from tests.browser.watching import a_visitor
 from tests.http.admin_browser import make_users, opened
 from tests.server import running
-from tools.palette import with_palette
 
 OVERVIEW = Path(__file__).parent.parent / "docs" / "images" / "overview.png"
 #: The largest size of a picture in the documents, in bytes.
@@ -44,7 +43,7 @@ def _picture(page: Page, path: str) -> bytes:
     page.goto(path)
     # Without the focus ring.
     page.evaluate("document.activeElement.blur()")
-    return with_palette(page.screenshot(animations="disabled"))
+    return page.screenshot(animations="disabled")
 
 
 def main(arguments: list[str]) -> int:
