@@ -72,12 +72,17 @@ def quote(value: Value) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
 
 
+def columns_of(table: str) -> list[str]:
+    """The columns of a table."""
+    return _COLUMNS[table].split()
+
+
 def write_dump(path: Path, *, prefix: str = "wp_", **tables: Sequence[Mapping[str, Any]]) -> Path:
     """Write a dump of tables: ``licenses``, ``activations`` …, each with its rows."""
     lines = ["-- MySQL dump 10.13"]
     for short, rows in tables.items():
         table = short if short in _COLUMNS else f"lmfwc_{short}"
-        columns = _COLUMNS[table].split()
+        columns = columns_of(table)
         lines.append(
             f"CREATE TABLE `{prefix}{table}` (\n" + ",\n".join(f"  `{one}` text" for one in columns) + ");"
         )

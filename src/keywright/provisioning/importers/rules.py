@@ -51,13 +51,14 @@ def merge(
     start = here or _to_license(new, license_id)
     license = start if here is None else _newest(new, here)
     differences = {name: [getattr(start, name), getattr(license, name)] for name in _FIELDS}
-    differences = {name: pair for name, pair in differences.items() if pair[0] != pair[1]}
+    # The events of a license tell nothing of its metadata.
+    differences = {
+        name: pair for name, pair in differences.items() if pair[0] != pair[1] and name != "metadata"
+    }
     merged = (_merge_activation(one, known.get(one.token), license.id) for one in new.activations)
     changes = _drop_surplus([one for one in merged if one is not None], license, now, kept_records)
     license = _with_counters(license, changes)
-    if here is not None and not differences and not changes:
-        license = here
-    elif changes:
+    if changes:
         latest = max(_stamp(after) for _, after in changes)
         license = replace(license, updated_at=max(license.updated_at, min(latest, now)))
     notices = list(_odd(new, start, license))
@@ -70,7 +71,7 @@ def _verdict(new: ImportedLicense, here: License | None, license: License) -> Ve
     if license != here:
         return Verdict.NEWER_THERE
     is_different = any(getattr(new, name) != getattr(here, name) for name in _FIELDS)
-    return Verdict.NEWER_HERE if is_different and new.updated_at < here.updated_at else Verdict.SAME
+    return Verdict.NEWER_HERE if is_different and new.updated_at <= here.updated_at else Verdict.SAME
 
 
 def _newest(new: ImportedLicense, here: License) -> License:
