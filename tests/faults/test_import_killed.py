@@ -4,10 +4,12 @@ import random
 import subprocess
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from keywright.config import Settings, open_installation
+from keywright.config import Settings
+from keywright.config.installation import open_installation
 from keywright.db import Storage
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
@@ -44,7 +46,7 @@ def test_an_import_that_is_killed_goes_on(database: str, tmp_path: Path) -> None
 
 
 def import_until_done(dump: Path, data_dir: Path, url: str | None) -> None:
-    place = {"database_url": url} if url else {}
+    place: dict[str, Any] = {"database_url": url} if url else {}
     secrets = ["--defuse", str(DEFUSE), "--secret", str(SECRET)]
     command = [KEYWRIGHT, "import", "lmfwc", str(dump), *secrets, "--data-dir", str(data_dir)]
     settings = Settings(data_dir=data_dir, **place)

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from keywright.core.command import Command
 from keywright.core.errors import LimitReached
@@ -160,6 +161,25 @@ def test_what_changed_last_is_merged(executor: Executor, storage: Storage) -> No
     first, second = licenses_of(storage)
     assert (first.order_id, first.times_activated, first.updated_at) == (8, 2, LATER)
     assert second.order_id == 2
+
+
+def test_after_weeks_of_parallel_life_the_newest_wins_for_each_token(
+    executor: Executor, storage: Storage
+) -> None:
+    executor.execute([bring(coming(1, *TOKENS[:3]))])
+    executor.execute([deactivate(TOKENS[0], "K1", now=LATER), activate("K1", now=LATER)])
+    old, new = NOW + timedelta(minutes=1), LATER + timedelta(minutes=1)
+    places = [
+        ImportedActivation(TOKENS[0], NOW, updated_at=old),
+        ImportedActivation(TOKENS[1], NOW, updated_at=new, deactivated_at=new),
+        ImportedActivation(TOKENS[3], new),
+    ]
+    executor.execute([bring(replace(coming(1), activations=tuple(places), updated_at=new))])
+    [record] = executor.query([validate("K1")])
+    ended = {one.token for one in record.activations if one.deactivated_at is not None}
+    assert ended == set(TOKENS[:2])
+    assert (record.license.times_activated, record.license.deactivated_count) == (3, 2)
+    assert list(doctor.examine(storage, lambda _: None)) == []
 
 
 def test_an_id_that_another_license_has_or_had_is_not_given_again(

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import lru_cache
 
 from keywright.core import parsing
 from keywright.core.crypto import hash_consumer_secret, mask
@@ -28,11 +29,14 @@ from keywright.provisioning.importers.spool import Spooled, Values
 MAX_KEPT_ID = 2**53 - 1
 _TOKEN = re.compile(r"[0-9a-f]{40}")
 _HASH = re.compile(r"[0-9a-f]{64}")
-_ZERO_DATE = re.compile(r"0000-00-00.*")
+_ZERO_DATE = "0000-00-00"
 _CLASSES = ((re.compile("[0-9]"), 10), (re.compile("[A-Z]"), 26), (re.compile("[a-z]"), 26))
 _MAX_TEXT, _MAX_SOURCE = 255, 2**15 - 1
 
 Report = Callable[[Notice], None]
+
+# Many rows have the same times.
+_parse_time = lru_cache(maxsize=8192)(parsing.parse_time)
 
 
 class _Fields:
@@ -58,19 +62,24 @@ class _Fields:
         return kept
 
     def integer(self, name: str, most: int = parsing.MAX_ID) -> int | None:
+        text = self._values.get(name)
+        if not text:
+            return None
         try:
-            return parsing.parse_integer(self._values.get(name) or None, most)
+            return parsing.parse_integer(text, most)
         except ValueError:
             self.report("number_odd", f"{name}: {self.text(name)[:30]}")
             return None
 
     def moment(self, name: str) -> datetime | None:
-        text = self.text(name)
-        if _ZERO_DATE.fullmatch(text):
+        text = self._values.get(name)
+        if not text:
+            return None
+        if text.startswith(_ZERO_DATE):
             self.report("date_zero", name)
             return None
         try:
-            return parsing.parse_time(text)
+            return _parse_time(text)
         except ValueError:
             self.report("date_odd", f"{name}: {text[:30]}")
             return None
