@@ -7,7 +7,8 @@ from jinja2 import UndefinedError
 from markupsafe import Markup
 
 from keywright.http.admin.app import TEMPLATES
-from keywright.http.pages.render import browser_name, build_chart, build_environment, has_right, license_state
+from keywright.http.admin.texts import license_state
+from keywright.http.pages.render import browser_name, build_chart, build_environment, has_right
 from keywright.http.pages.urls import url
 from keywright.identity.model import Role
 from keywright.identity.rights import Right
@@ -22,7 +23,7 @@ def part(call: str, **context: object) -> str:
     name = call.partition("(")[0]
     source = f'{{% from "parts.html" import {name} with context %}}{{{{ {call} }}}}'
     return (
-        build_environment(TEMPLATES, STATICS)
+        build_environment(TEMPLATES, STATICS, license_state=license_state)
         .from_string(source)
         .render(now=NOW, csrf_token="t0k3n", current_path="/", **context)
     )
@@ -146,4 +147,6 @@ def test_whatever_comes_in_is_a_text_and_no_tag(call: str) -> None:
 
 def test_a_template_that_uses_what_is_not_there_fails() -> None:
     with pytest.raises(UndefinedError):
-        build_environment(TEMPLATES, STATICS).from_string("{{ mistyped }}").render()
+        build_environment(TEMPLATES, STATICS, license_state=license_state).from_string(
+            "{{ mistyped }}"
+        ).render()

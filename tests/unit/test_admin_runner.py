@@ -26,7 +26,7 @@ def storage(tmp_path: Path) -> Iterator[Storage]:
 @asynccontextmanager
 async def a_runner(storage: Storage) -> AsyncIterator[Runner]:
     desk = Desk(open_executor(storage), most_waiting=100)
-    runner = Runner(storage, desk, count_calls=lambda: 0, wake_jobs=lambda: None)
+    runner = Runner(storage, desk, count_calls=lambda: 0, on_change=lambda _: None)
     try:
         yield runner
     finally:

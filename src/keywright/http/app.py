@@ -14,6 +14,7 @@ from keywright.background.job_runner import JobRunner, running_jobs
 from keywright.background.loops import running
 from keywright.background.projector import project_events
 from keywright.config import Settings
+from keywright.core.command import Command
 from keywright.db import Storage
 from keywright.engine.desk import Desk
 from keywright.http import health
@@ -23,6 +24,7 @@ from keywright.http.openapi import routes as openapi_routes
 from keywright.http.pages.runner import Runner
 from keywright.http.pages.urls import BASE
 from keywright.http.server.listening import Address, is_at
+from keywright.jobs.commands import StartJob
 from keywright.registry import open_executor
 
 
@@ -72,7 +74,12 @@ async def _admin_pages(
         yield None
         return
     counters = edge.tallies
-    runner = Runner(storage, desk, count_calls=lambda: counters.calls, wake_jobs=work.wake)
+
+    def wake_jobs(command: Command) -> None:
+        if isinstance(command, StartJob):
+            work.wake()
+
+    runner = Runner(storage, desk, count_calls=lambda: counters.calls, on_change=wake_jobs)
     try:
         yield LazyApp(settings, runner, edge.intake, counters)
     finally:

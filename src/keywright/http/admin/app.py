@@ -14,7 +14,6 @@ from starlette.types import ASGIApp
 from keywright.background.counters import Counters
 from keywright.config import Settings
 from keywright.core.errors import MethodNotAllowed, NoSuchAddress
-from keywright.http.admin.role_texts import ROLE_TEXTS
 from keywright.http.admin.sections.account import Account
 from keywright.http.admin.sections.api_keys import ApiKeys
 from keywright.http.admin.sections.events import Events
@@ -27,6 +26,8 @@ from keywright.http.admin.sections.second_factor import SecondFactors, redirect_
 from keywright.http.admin.sections.sign_in import SignIn, redirect_to_sign_in
 from keywright.http.admin.sections.system import System
 from keywright.http.admin.sections.users import Users
+from keywright.http.admin.site import AdminSite
+from keywright.http.admin.texts import ROLE_TEXTS, license_state
 from keywright.http.middleware.body import BodyReader
 from keywright.http.pages.error_messages import NOT_ALLOWED, Message
 from keywright.http.pages.middleware import SessionMiddleware
@@ -68,14 +69,16 @@ def build_app(
 ) -> ASGIApp:
     """The application with all sections. Call it in a thread: it reads and compresses the static files."""
     static_files = StaticFiles(STATIC_FOLDER)
-    site = Site(
+    figures = RecentFigures(few=_COUNTED_EACH_TIME, enqueue=runner.ask_soon)
+    site = AdminSite(
         settings=settings,
         runner=runner,
-        templates=build_environment(TEMPLATES, static_files.urls),
+        templates=build_environment(TEMPLATES, static_files.urls, license_state=license_state),
         menu=tuple(section.menu_item() for section in SECTIONS if section.in_menu),
         body_reader=body_reader,
+        on_visit=figures.refresh,
         counters=counters,
-        figures=RecentFigures(few=_COUNTED_EACH_TIME, enqueue=runner.ask_soon),
+        figures=figures,
         started_at=started_at,
     )
     routes = [route for section in SECTIONS for route in section(site).routes()]

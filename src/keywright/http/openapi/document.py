@@ -132,9 +132,9 @@ class _Builder:
             operation, data = _about_methods(address), self._data[wire_types.Methods]
         else:
             operation, data = self._about(address, method, action), self._data[action.gives]
-        own = _capitalized(operation["operationId"])
+        own = _pascal_case(operation["operationId"])
         for status, answer in responses(address, method, data).items():
-            name = _capitalized(HTTPStatus(int(status)).phrase)
+            name = _pascal_case(HTTPStatus(int(status)).phrase)
             name = name if status not in _OWN else own + name
             operation["responses"][status] = self._share("responses", name, own, answer)
         if "requestBody" in operation:
@@ -234,5 +234,5 @@ def _body(taken: Schema, action: routes.Action) -> Schema:
     }
 
 
-def _capitalized(words: str) -> str:
+def _pascal_case(words: str) -> str:
     return "".join(word.capitalize() for word in words.replace("_", " ").split())

@@ -9,9 +9,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 
 from keywright.http.openapi import curl
+from keywright.http.pages.templates import open_templates
 
 _Part = dict[str, Any]
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -55,26 +56,19 @@ def _style() -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        auto_reload=False,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = open_templates(_TEMPLATES)
     environment.filters.update(
         anchor=lambda name: name.lower().replace(" ", "-"),
         reasons=_reasons,
-        split_json=lambda value: _split(_NAME_IN_JSON, json.dumps(value, indent=2, ensure_ascii=False)),
-        split_marks=partial(_split, _MARKS),
-        split_names=partial(_split, _NAME_IN_PATH),
+        split_json=lambda value: _split_at(_NAME_IN_JSON, json.dumps(value, indent=2, ensure_ascii=False)),
+        split_marks=partial(_split_at, _MARKS),
+        split_names=partial(_split_at, _NAME_IN_PATH),
         type=_type,
     )
     return environment
 
 
-def _split(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, ...]]:
+def _split_at(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, ...]]:
     """The text before each match, together with the groups of the match; they are empty at the end."""
     step = pattern.groups + 1
     parts = [*pattern.split(text), *([""] * pattern.groups)]

@@ -78,7 +78,7 @@ def responses(address: routes.Address, method: str, data: Schema) -> Schema:
     is_stored = action is not None and action.changes
     answers = {"200": _options(address, data) if action is None else _success(action, data)}
     for status, refusals in _by_status(address, method).items():
-        answers[str(status)] = _refused(status, refusals, is_stored=is_stored and status in _STORED)
+        answers[str(status)] = _failure(status, refusals, is_stored=is_stored and status in _STORED)
     if method == "HEAD":
         return {status: one | {"content": {}} for status, one in answers.items()}
     return answers
@@ -111,7 +111,7 @@ def _answer(description: str, headers: Set[str], data: Schema, examples: Mapping
     return _response(description, headers, schema, named)
 
 
-def _refused(status: int, refusals: list[Refusal], *, is_stored: bool) -> Schema:
+def _failure(status: int, refusals: list[Refusal], *, is_stored: bool) -> Schema:
     """One status with all its refusals, an example of each different answer."""
     codes = list(dict.fromkeys(one.body["code"] for one in refusals))
     narrowed = {"code": {"enum": codes}, "data": {"properties": {"status": {"const": status}}}}

@@ -46,7 +46,7 @@ class SessionMiddleware:
         if browser.token and not request.url.path.startswith(f"{BASE}/static/"):
             await site.runner.run(partial(browser.find_user, site.runner))
             if browser.signed_in is not None:
-                site.figures.refresh(browser.now)
+                site.on_visit(browser.now)
 
     async def _error_page(self, request: Request, error: KeywrightError) -> Response:
         try:

@@ -1,21 +1,20 @@
 """The environment of the templates: the functions and filters that they can use, see templates/parts.html."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from starlette.responses import Response
 
 from keywright import __version__
 from keywright.core import crypto
 from keywright.core.parsing import write_time
+from keywright.http.pages.templates import open_templates
 from keywright.http.pages.urls import BASE, url
 from keywright.identity.model import User
 from keywright.identity.rights import Right, may
-from keywright.licensing.licenses.model import License, Status
-from keywright.licensing.licenses.rules import is_expired
 
 THEMES = ("light", "dark", "system")
 _THEME_COOKIE = "keywright_theme"
@@ -25,20 +24,15 @@ _THEME_MAX_AGE = 365 * 24 * 3600
 _CHART_WIDTH, _CHART_HEIGHT = 600, 120
 
 
-def build_environment(templates: Path, static_urls: Mapping[str, str]) -> Environment:
-    """The environment for the templates in this folder."""
-    environment = Environment(
-        loader=FileSystemLoader(templates),
-        autoescape=True,
-        undefined=StrictUndefined,
-        auto_reload=False,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+def build_environment(
+    templates: Path, static_urls: Mapping[str, str], **functions: Callable[..., Any]
+) -> Environment:
+    """The environment for the templates in this folder, which may call these functions, too."""
+    environment = open_templates(templates)
     environment.globals.update(
+        functions,
         url=url,
         static=lambda name: static_urls[name],
-        license_state=license_state,
         build_chart=build_chart,
         has_right=has_right,
         Right=Right,
@@ -67,13 +61,6 @@ def save_theme(response: Response, theme: str, *, is_secure: bool) -> None:
         response.set_cookie(
             _THEME_COOKIE, theme, max_age=_THEME_MAX_AGE, path=BASE, samesite="lax", secure=is_secure
         )
-
-
-def license_state(license: License, now: datetime) -> str:
-    """The state of a license in one word: its status, or ``expired`` where that says more."""
-    status = Status(license.status)
-    is_usable = status not in (Status.DISABLED, Status.INACTIVE)
-    return "expired" if is_usable and is_expired(license, now) else status.name.lower()
 
 
 class Bar(NamedTuple):

@@ -19,7 +19,6 @@ from keywright.db import ReadTransaction, Storage, run_read
 from keywright.engine.desk import Desk
 from keywright.http.middleware.thread_pool import ThreadPool
 from keywright.http.pages.page_lock import PageLock
-from keywright.jobs.commands import StartJob
 
 #: How many pages are in progress at once. Only one of them runs; the others wait, for example for the desk.
 _THREADS = 3
@@ -46,14 +45,14 @@ class Runner:
         desk: Desk,
         *,
         count_calls: Callable[[], int],
-        wake_jobs: Callable[[], None],
+        on_change: Callable[[Command], None],
     ) -> None:
-        """``count_calls`` returns the number of API calls so far; ``wake_jobs`` is called when a page has
-        started a job.
+        """``count_calls`` returns the number of API calls so far; ``on_change`` is called with each command
+        that ``change`` has carried out.
         """
         self._storage = storage
         self._desk = desk
-        self._wake_jobs = wake_jobs
+        self._on_change = on_change
         self._loop = asyncio.get_running_loop()
         self._pages = ThreadPool(_THREADS, _MAX_WAITING, "pages")
         self._sign_ins = ThreadPool(1, _MAX_SIGN_INS, "sign-ins")
@@ -113,8 +112,7 @@ class Runner:
                 outcome = pending.result(_DESK_TIMEOUT)
         except (TimeoutError, CancelledError):
             raise FateUnknown("the desk did not answer") from None
-        if isinstance(command, StartJob):
-            self._wake_jobs()
+        self._on_change(command)
         return outcome
 
     def change_soon(self, command: Command) -> None:

@@ -1,15 +1,15 @@
 """The objects that every page works with."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from jinja2 import Environment
 
-from keywright.background.counters import Counters
 from keywright.config import Settings
 from keywright.http.middleware.body import BodyReader
 from keywright.http.pages.rights import PageRight
 from keywright.http.pages.runner import Runner
-from keywright.search.statistics import RecentFigures
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,5 @@ class Site:
     menu: tuple[MenuItem, ...]
     #: Reads forms.
     body_reader: BodyReader
-    #: Has the number of API calls.
-    counters: Counters
-    figures: RecentFigures
-    #: When this server process started, by ``monotonic``.
-    started_at: float
+    #: Called with the time of each request of a user who is signed in.
+    on_visit: Callable[[datetime], None]

@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from keywright.http.admin.role_texts import ROLE_TEXTS
+from keywright.http.admin.texts import ROLE_TEXTS
 from keywright.http.pages.attempts import Attempts
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import check_password, hash_password, read_new_password

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_text
+from keywright.http.admin.site import AdminSite
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
@@ -57,10 +58,14 @@ class Overview(Section):
     icon = "home"
     right = Right.LOOK
 
+    def __init__(self, site: AdminSite) -> None:
+        super().__init__(site)
+        self._figures = site.figures
+
     @page("")
     def show(self, request: PageRequest) -> Response:
         """Figures, two charts and the latest events; before the first license, the first steps."""
-        data = request.ask(lambda tx: _read(tx, request))
+        data = request.ask(lambda tx: _read(tx, request, self._figures))
         overview = data.overview
         is_old = overview.as_of != request.now
         return request.render(
@@ -72,18 +77,18 @@ class Overview(Section):
             events=[event_text.to_view(one, data.names, request.user) for one in overview.latest_events],
             by_status=[(one.name.lower(), overview.by_status.get(one, 0)) for one in Status],
             is_old=is_old,
-            is_counting=is_old and not self.site.figures.are_recent(request.now),
+            is_counting=is_old and not self._figures.are_recent(request.now),
         )
 
     @page("/counted")
     def is_counted(self, request: PageRequest) -> Response:
         """Whether the figures have been counted since; polled by pages with old figures."""
-        return request.render("overview/counted.html", is_over=self.site.figures.are_recent(request.now))
+        return request.render("overview/counted.html", is_over=self._figures.are_recent(request.now))
 
 
-def _read(tx: ReadTransaction, request: PageRequest) -> OverviewData:
+def _read(tx: ReadTransaction, request: PageRequest, figures: statistics.RecentFigures) -> OverviewData:
     hidden = event_text.hidden_prefix(request.user)
-    overview = statistics.overview(tx, request.now, request.site.figures, without=hidden)
+    overview = statistics.overview(tx, request.now, figures, without=hidden)
     events = [one.event for one in overview.latest_events]
     names = event_text.find_names(tx, events)
     existing_ids = search_store.find_existing_ids(tx, {one.license_id for one in events} - {0})

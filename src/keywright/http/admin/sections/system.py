@@ -20,10 +20,10 @@ from keywright.core.command import Context, Origin
 from keywright.core.errors import KeywrightError, NoSuchAddress
 from keywright.db import ReadTransaction, database_path, without_password
 from keywright.events.commands import RecordEvent
+from keywright.http.admin.site import AdminSite
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.runner import Runner
-from keywright.http.pages.site import Site
 from keywright.identity.rights import Right
 from keywright.identity.sessions import SESSION_IDLE, SESSION_LONGEST
 from keywright.maintenance import measuring
@@ -54,8 +54,10 @@ class System(Section):
     icon = "system"
     right = Right.ADMINISTER
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: AdminSite) -> None:
         super().__init__(site)
+        self._started_at = site.started_at
+        self._counters = site.counters
         #: The number of calls at some moments, to measure the rate.
         self._samples: deque[tuple[float, int]] = deque()
         self._lock = Lock()
@@ -73,9 +75,9 @@ class System(Section):
             location=_location(site.settings),
             settings=site.settings,
             data_dir=site.settings.data_dir.absolute(),
-            uptime=_duration(monotonic() - site.started_at),
+            uptime=_duration(monotonic() - self._started_at),
             waiting=site.runner.waiting,
-            calls=site.counters.calls,
+            calls=self._counters.calls,
             rate=self._rate(),
             memory=_size(_memory()),
             database_size=_size(measured.size),
@@ -182,8 +184,8 @@ class System(Section):
         """Calls per second since the page was shown about a minute ago, or since the server started."""
         with self._lock:
             if not self._samples:
-                self._samples.append((self.site.started_at, 0))
-            now, calls = monotonic(), self.site.counters.calls
+                self._samples.append((self._started_at, 0))
+            now, calls = monotonic(), self._counters.calls
             while len(self._samples) > 1 and now - self._samples[1][0] >= _RATE_PERIOD:
                 self._samples.popleft()
             since, before = self._samples[0]

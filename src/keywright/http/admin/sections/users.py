@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from keywright.core import parsing
 from keywright.core.errors import UnknownUser, UserExists
-from keywright.http.admin.role_texts import ROLE_TEXTS
+from keywright.http.admin.texts import ROLE_TEXTS
 from keywright.http.pages.error_messages import Message, message_for
 from keywright.http.pages.inputs import Inputs, parse_choice, require_id
 from keywright.http.pages.page import Section, page

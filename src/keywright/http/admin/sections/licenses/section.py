@@ -12,6 +12,7 @@ from keywright.http.admin.sections.licenses.bulk import OPERATIONS, Bulk
 from keywright.http.admin.sections.licenses.changes import Changes
 from keywright.http.admin.sections.licenses.filter import EXPIRY_DAYS, Filter, Names
 from keywright.http.admin.sections.licenses.forms import get_license, read_details
+from keywright.http.admin.site import AdminSite
 from keywright.http.pages.error_messages import count_text
 from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.page import Section, page
@@ -25,6 +26,7 @@ from keywright.search.license_details import LicenseDetails
 from keywright.search.license_pages import Page
 from keywright.search.projector import Lag
 from keywright.search.query_parser import Interpretation
+from keywright.search.statistics import RecentFigures
 
 _PAGE_SIZE = 50
 #: How many licenses are shown for each interpretation of a search text.
@@ -58,10 +60,14 @@ class Licenses(Bulk, Changes, Section):
     icon = "key"
     right = Right.LOOK
 
+    def __init__(self, site: AdminSite) -> None:
+        super().__init__(site)
+        self._figures = site.figures
+
     @page("")
     def list_page(self, request: PageRequest) -> Response:
         """The list, with the filter in the address."""
-        data = request.ask(lambda tx: _read_list(tx, request))
+        data = request.ask(lambda tx: _read_list(tx, request, self._figures))
         return request.render(
             "licenses/list.html",
             status=422 if data.filter.errors else 200,
@@ -128,7 +134,7 @@ def _read_history(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
     }
 
 
-def _read_list(tx: ReadTransaction, request: PageRequest) -> LicenseList:
+def _read_list(tx: ReadTransaction, request: PageRequest, figures: RecentFigures) -> LicenseList:
     filter_ = license_filter.read(tx, request.query)
     if filter_.errors:
         found = Page((), None, None, None, total_is_least=False, is_incomplete=False)
@@ -139,7 +145,7 @@ def _read_list(tx: ReadTransaction, request: PageRequest) -> LicenseList:
             cursor=request.query.get("cursor"),
             limit=_PAGE_SIZE,
             now=request.now,
-            by_status=_by_status(tx, request, filter_.search),
+            by_status=figures.get(tx, request.now).by_status if _has_only_status(filter_.search) else None,
         )
     names = license_filter.find_names(tx, found.licenses, filter_.search)
     return LicenseList(filter_, found, names, license_filter.suggest(tx), projector.lag(tx))
@@ -161,8 +167,8 @@ def _option_values(filter_: Filter) -> Mapping[str, str]:
     return chosen
 
 
-def _by_status(tx: ReadTransaction, request: PageRequest, search: Search) -> Mapping[int, int] | None:
-    """The counts of all licenses, if nothing but the status is filtered."""
+def _has_only_status(search: Search) -> bool:
+    """Whether nothing but the status is filtered, so that the counts of all licenses tell the total."""
     others = (
         search.product_id,
         search.order_id,
@@ -170,9 +176,7 @@ def _by_status(tx: ReadTransaction, request: PageRequest, search: Search) -> Map
         search.expiring_within_days,
         search.term,
     )
-    if any(one is not None for one in others) or search.is_full or search.is_unused:
-        return None
-    return request.site.figures.get(tx, request.now).by_status
+    return all(one is None for one in others) and not search.is_full and not search.is_unused
 
 
 def _find_matches(tx: ReadTransaction, request: PageRequest, text: str) -> tuple[list[Matches], Names, Lag]:
