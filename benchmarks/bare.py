@@ -17,7 +17,7 @@ def leave_out_pages() -> None:
     async def nothing_projected(_: object) -> None:
         return
 
-    replaced = {"_admin_pages": nothing, "running_jobs": nothing, "project_events": nothing_projected}
+    replaced = {"_open_runner": nothing, "running_jobs": nothing, "project_events": nothing_projected}
     for name, replacement in replaced.items():
         if not hasattr(app, name):
             raise RuntimeError(f"keywright.http.app has no {name} to replace")

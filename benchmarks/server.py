@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 from keywright.cli import main
+from keywright.http.answer import Answer
+from keywright.http.middleware.call import Call
+from keywright.http.middleware.routing import Right
 from keywright.http.v2 import routes
-from keywright.http.v2.call import Answer, Call
 
 
 def add_constant(body: bytes) -> None:
@@ -17,7 +19,7 @@ def add_constant(body: bytes) -> None:
     async def constant(_: Call) -> Answer:
         return Answer(200, body)
 
-    action = routes.Action("constant", routes.Right.CORE, constant, changes=False)
+    action = routes.Action("constant", Right.CORE, constant, changes=False)
     address = routes.Address(("licenses", "constant", None), {"GET": action})
     words = [one.words for one in routes.ADDRESSES]
     routes.ADDRESSES.insert(words.index(("licenses", "validate", None)), address)

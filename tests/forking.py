@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 #: Modules that a server needs, or most of them.
 _MODULES = (
     "keywright.cli",
-    "keywright.http.server.run",
+    "keywright.http.app",
     "keywright.http.admin.app",
     "alembic.command",
     "argon2",

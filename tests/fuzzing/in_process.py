@@ -9,12 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from starlette.types import Message
+from starlette.types import Message, Receive, Scope, Send
 
 from keywright.config import Settings
 from keywright.config.installation import open_installation
 from keywright.http.app import create_app
-from keywright.http.middleware.pipeline import Edge
 from keywright.identity.model import Permissions
 from keywright.registry import open_executor
 from tests.fuzzing.folders import a_folder
@@ -51,12 +50,18 @@ class InProcess:
         self._raw.backup(self._as_new)
         self._version = self._changes()
         self._faults = _Faults()
-        self.app: Edge = create_app(settings, self._storage)
+        self._app = create_app(settings, self._storage)
         self._said: asyncio.Queue[Message] = asyncio.Queue()
         self._heard: asyncio.Queue[Message] = asyncio.Queue()
-        scope: Any = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}
-        self._lifespan = loop().create_task(self.app(scope, self._said.get, self._heard.put))
+        self._state: dict[str, Any] = {}
+        scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": self._state}
+        lifespan = self._app(scope, self._said.get, self._heard.put)
+        self._lifespan = asyncio.ensure_future(lifespan, loop=loop())
         self._tell("startup")
+
+    async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await self._app({**scope, "state": self._state}, receive, send)
 
     def run(self, call: Coroutine[Any, Any, T], data: bytes) -> T:
         """What the call returns; the log has no fault then, and the database is as new for the next one."""

@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from keywright.http.server.protocol import Protocol
+from keywright.http.v2.messages import write_error
 from tests.fuzzing.in_process import in_process
 from tests.fuzzing.of_requests import loop
 from tests.fuzzing.pieces import BREAK, pieces
@@ -171,7 +172,7 @@ async def _exchanged(parts: list[bytes]) -> list[int]:
     """The statuses of the answers."""
     _asked.clear()
     pipe, state = _Pipe(), ServerState()
-    protocol = Protocol(_config(), state, {}, loop())
+    protocol = Protocol(_config(), state, {}, loop(), write_error=write_error)
     protocol.connection_made(pipe)
     for part in parts:
         if not pipe.is_closing():

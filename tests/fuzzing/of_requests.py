@@ -10,12 +10,18 @@ from urllib.parse import parse_qsl, quote
 
 from starlette.types import Message
 
+from keywright.config import Settings
 from keywright.core.command import Context, Origin
 from keywright.core.errors import InvalidParameters, KeywrightError
+from keywright.http.middleware import body as body_module
+from keywright.http.middleware import client_address as addresses
 from keywright.http.middleware import credentials as auth
-from keywright.http.middleware import rate_limits
-from keywright.http.v2 import licenses, parameters, routes, wire
-from keywright.http.v2.call import Call
+from keywright.http.middleware.call import Call
+from keywright.http.middleware.idempotency import add_idempotency_key
+from keywright.http.server import peers
+from keywright.http.v2 import licenses, parameters
+from keywright.http.v2 import paths as v2_paths
+from keywright.http.v2.interface import V2
 from keywright.licensing.activations.commands import DeactivateAll
 from tests.fuzzing.pieces import pieces, text
 from tests.makers import NOW
@@ -38,20 +44,20 @@ def close_loop() -> None:
 
 def paths(data: bytes) -> None:
     """Every word of a path has one meaning, which can be written; so does a route in the query."""
-    words = routes.decoded([word for word in data.split(b"/") if word])
+    words = v2_paths.decode_words([word for word in data.split(b"/") if word])
     for word in words:
-        assert routes.shown(word).encode().decode() == routes.shown(word)
-        assert routes.decoded([quote(word, safe="", errors="surrogateescape").encode()]) == [word]
-    found = routes.find_address(words)
-    assert found is None or found[1] == "" or found[1] in words
-    below = routes.with_key_in_one(routes.words_of_rest_route(data))
+        assert v2_paths.to_text(word).encode().decode() == v2_paths.to_text(word)
+        assert v2_paths.decode_words([quote(word, safe="", errors="surrogateescape").encode()]) == [word]
+    _, key = _interface()._find_address(words)
+    assert key == "" or key in words
+    below = v2_paths.join_key(v2_paths.split_rest_route(data))
     assert below[:1] != ["licenses"] or len(below) <= 3
 
 
 def queries(data: bytes) -> None:
     """A query has texts and one object of texts; what is read of it is read, or refused."""
     try:
-        asked = parameters.from_query(data)
+        asked = parameters.parse_query(data)
     except KeywrightError:
         return
     assert len(asked) <= _MAX_NAMES
@@ -59,7 +65,7 @@ def queries(data: bytes) -> None:
         assert isinstance(value, str | list) or (
             name == "meta" and all(isinstance(one, str) for one in value.values())
         )
-    for read in (licenses._filter, _page, lambda asked: auth.credentials(asked, [])):
+    for read in (licenses._filter, _page, lambda asked: auth.read_credentials(asked, [])):
         with suppress(KeywrightError):
             read(asked)
     call = _call({"query_string": data, "raw_path": b"//wp-json/lmfwc/v2/licenses"})
@@ -74,7 +80,7 @@ def credentials(data: bytes) -> None:
     """A pair of credentials is two texts, and means the same wherever it stands."""
     query, *headers = pieces(data, 3)
     try:
-        found = auth.credentials(parameters.from_query(query), [one for one in headers if one])
+        found = auth.read_credentials(parameters.parse_query(query), [one for one in headers if one])
     except KeywrightError:
         return
     if found is not None:
@@ -82,17 +88,18 @@ def credentials(data: bytes) -> None:
         assert key
         assert secret
         in_query = {"consumer_key": key, "consumer_secret": secret}
-        assert auth.credentials(in_query, []) == found
+        assert auth.read_credentials(in_query, []) == found
 
 
 def client_addresses(data: bytes) -> None:
     """Whoever is no trusted proxy is whom the connection is from; others are an address or that."""
     peer, *lines = pieces(data, 3)
     said = [line for line in lines if line]
-    address = auth.client_address(text(peer), said, _TRUSTED)
-    assert auth.client_address(text(peer), said, ()) == auth.client_address(text(peer), [], _TRUSTED)
-    rate_limits.source_of(address)
-    if address != auth.client_address(text(peer), [], _TRUSTED):
+    address = addresses.client_address(text(peer), said, _TRUSTED)
+    direct = addresses.client_address(text(peer), [], _TRUSTED)
+    assert addresses.client_address(text(peer), said, ()) == direct
+    peers.source_of(address)
+    if address != direct:
         assert str(ipaddress.ip_address(address)) == address
         assert "%" not in address
         assert re.sub(r"\s", "", address) == address
@@ -101,18 +108,22 @@ def client_addresses(data: bytes) -> None:
 def idempotency_keys(data: bytes) -> None:
     """An idempotency key is visible ASCII, and belongs to its license."""
     is_one = re.fullmatch(rb"[!-~]{1,255}", data) is not None
-    call = _call({})
-    call.key = "KEY-1"
-    command = DeactivateAll(context=Context(NOW, Origin("program", "", "")), license=call.key)
+    command = DeactivateAll(context=Context(NOW, Origin("program", "", "")), license="KEY-1")
     try:
-        retry = call._retry(command, data, wire.many_activations)
+        retry = add_idempotency_key(command, data, None, "KEY-1", _kept).idempotency
     except InvalidParameters:
         assert not is_one
         return
     assert is_one
-    call.key = "KEY-2"
+    other = add_idempotency_key(command, data, None, "KEY-2", _kept).idempotency
+    assert retry is not None
+    assert other is not None
     assert len(retry.scope) == len(retry.request_digest) == 32
-    assert call._retry(command, data, wire.many_activations).scope != retry.scope
+    assert other.scope != retry.scope
+
+
+def _kept(_outcome: Any) -> tuple[int, bytes]:
+    return 200, b""
 
 
 def bodies(data: bytes) -> None:
@@ -135,7 +146,7 @@ def _read(headers: dict[bytes, bytes], body: bytes, size: int) -> Any:
         return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
 
     try:
-        body = loop().run_until_complete(parameters.read_body(headers, receive, BODY_LIMIT, _hold))
+        body = loop().run_until_complete(body_module.read_body(headers, receive, BODY_LIMIT, _hold))
         return parameters.parse_body(headers.get(b"content-type", b""), body)
     except KeywrightError as refusal:
         return type(refusal)
@@ -152,4 +163,10 @@ def _page(asked: parameters.Parameters) -> None:
 
 def _call(scope: dict[str, Any]) -> Call:
     receive: Any = None
-    return Call({"method": "GET", **scope}, receive, {})
+    return Call(_interface(), {"method": "GET", "headers": [], **scope}, receive, None)
+
+
+@cache
+def _interface() -> V2:
+    desk: Any = None
+    return V2(Settings(), desk)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from starlette.types import Receive
 
 from keywright.core import parsing as fields
-from keywright.http.middleware import credentials
-from keywright.http.v2 import parameters
+from keywright.http.middleware import body, client_address
 from tests.fuzzing.harnesses import ALL, BY_NAME, Harness
 from tests.fuzzing.pieces import BREAK
 from tests.proving import record
@@ -76,8 +75,8 @@ async def reads_the_first_part(_headers: Mapping[bytes, bytes], receive: Receive
     ("name", "module", "function", "wrong"),
     [
         ("moments", fields, "parse_time", keeps_the_offset),
-        ("client_addresses", credentials, "client_address", believes_whoever_is_first),
-        ("bodies", parameters, "read_body", reads_the_first_part),
+        ("client_addresses", client_address, "client_address", believes_whoever_is_first),
+        ("bodies", body, "read_body", reads_the_first_part),
     ],
 )
 def test_a_parser_that_breaks_its_promise_is_found_out(

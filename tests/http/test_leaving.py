@@ -5,6 +5,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from keywright.config import Settings
 from keywright.config.installation import open_installation
 from keywright.engine.desk import Desk
 from keywright.http.app import create_app
+from keywright.http.middleware import sending
 from keywright.http.server import protocol
 from keywright.http.server.run import _Server
+from keywright.http.v2.messages import write_error
 from keywright.licensing.licenses import store as license_store
 from keywright.registry import open_executor
 from tests.concurrency.desks import turns
@@ -127,7 +130,7 @@ class Ending:
     """A server in this process, on ``sockets``, that is ended between two turns of the event loop."""
 
     def __init__(self, app: Any = application, grace: int = FOR_EVER) -> None:
-        http: Any = protocol.Protocol
+        http: Any = partial(protocol.Protocol, write_error=write_error)
         config = uvicorn.Config(
             app,
             http=http,
@@ -212,7 +215,7 @@ def test_control_without_that_they_are_cut_off() -> None:
 
 @pytest.mark.parametrize("sent", [b"", REQUEST[:20]], ids=["nothing yet", "half a request"])
 def test_who_is_about_to_ask_is_answered(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "LAST_CHANCE", 30)
+    monkeypatch.setattr(protocol, "LAST_REQUEST_TIMEOUT", 30)
 
     async def scenario(ending: Ending) -> None:
         await ending.start()
@@ -229,7 +232,7 @@ def test_who_is_about_to_ask_is_answered(sent: bytes, monkeypatch: pytest.Monkey
 
 
 def test_who_asks_nothing_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "LAST_CHANCE", 0.05)
+    monkeypatch.setattr(protocol, "LAST_REQUEST_TIMEOUT", 0.05)
 
     async def scenario(ending: Ending) -> None:
         await ending.start()
@@ -250,17 +253,18 @@ def test_what_is_given_up_at_the_end_is_said_to_be_undone_or_of_unknown_fate(tmp
 
     async def scenario(ending: Ending) -> None:
         await ending.start()
+        desk = ending.server.lifespan.state["app"]._interface.desk
         with ExitStack() as stack:
             first = stack.enter_context(ending.connect(activation("KEY-1")))
             assert (await asyncio.to_thread(answer, first)).status == 200
-            await start_up_work_is_done(app.desk)
+            await start_up_work_is_done(desk)
             with other.write():
                 begun = stack.enter_context(ending.connect(activation("KEY-1")))
                 while not ending.server.server_state.tasks:
                     await asyncio.sleep(0)
                 await turns(20)
                 waiting = stack.enter_context(ending.connect(activation("KEY-2")))
-                while not app.desk.waiting:
+                while not desk.waiting:
                     await asyncio.sleep(0)
                 await ending.end()
             replies = [answer(one) for one in (begun, waiting)]
@@ -277,6 +281,28 @@ def test_what_is_given_up_at_the_end_is_said_to_be_undone_or_of_unknown_fate(tmp
             found = license_store.find_licenses(tx, ["KEY-1", "KEY-2"])
         # The other was writing all the time.
         assert [found[key].times_activated for key in ("KEY-1", "KEY-2")] == [1, 0]
+
+
+def test_a_delayed_refusal_is_sent_when_the_server_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "DELAY", FOR_EVER)
+    settings = Settings(data_dir=tmp_path / "data", unknown_key_limit=1)
+
+    async def scenario(ending: Ending) -> None:
+        await ending.start()
+        with ending.connect(activation("KEY-1")) as first:
+            assert (await asyncio.to_thread(answer, first)).status == 404
+        with ending.connect(activation("KEY-2")) as delayed:
+            while not ending.server.server_state.tasks:
+                await asyncio.sleep(0)
+            await ending.end()
+            assert answer(delayed).status == 429
+
+    with closing(open_installation(settings)) as storage:
+        app = create_app(settings, storage)
+        with asyncio.Runner(loop_factory=LOOPS["uvloop"]) as runner:
+            runner.run(scenario(Ending(app, grace=1)))
 
 
 async def start_up_work_is_done(desk: Desk) -> None:

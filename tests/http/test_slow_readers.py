@@ -18,6 +18,7 @@ from keywright.config import Settings
 from keywright.http.server import protocol
 from keywright.http.server.connection_limit import ConnectionLimit, raise_descriptor_limit
 from keywright.http.server.protocol import Protocol
+from keywright.http.v2.messages import write_error
 from tests.http.asking import V2, raw
 from tests.server import RunningServer, running, wait_until
 
@@ -44,7 +45,14 @@ async def serving(app: Any) -> AsyncIterator[tuple[int, ServerState]]:
     """The port where the application is served, and the connections that there are."""
     config, state = uvicorn.Config(app, log_config=None, ws="none", timeout_keep_alive=1), ServerState()
     config.load()
-    make = partial(Protocol, config, state, {}, admission=ConnectionLimit(Settings(), 1024))
+    make = partial(
+        Protocol,
+        config,
+        state,
+        {},
+        write_error=write_error,
+        connection_limit=ConnectionLimit(Settings(), 1024),
+    )
     server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", 0)
     async with server:
         yield server.sockets[0].getsockname()[1], state
@@ -61,7 +69,7 @@ async def until(condition: Callable[[], bool]) -> None:
 def test_a_caller_that_does_not_read_is_hung_up_on(
     monkeypatch: pytest.MonkeyPatch, pieces: int, header: bytes
 ) -> None:
-    monkeypatch.setattr(protocol, "TAKING_TIMEOUT", 0.1)
+    monkeypatch.setattr(protocol, "SEND_TIMEOUT", 0.1)
 
     async def served() -> None:
         async with serving(answering(_MUCH, pieces)) as (port, state):
@@ -75,7 +83,7 @@ def test_a_caller_that_does_not_read_is_hung_up_on(
 
 def test_a_caller_that_reads_slowly_but_in_time_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     # Each time that there is room again, the time begins again.
-    monkeypatch.setattr(protocol, "TAKING_TIMEOUT", 2)
+    monkeypatch.setattr(protocol, "SEND_TIMEOUT", 2)
 
     async def served() -> int:
         async with serving(answering(_MUCH, 64)) as (port, _):
@@ -92,7 +100,7 @@ def test_a_caller_that_reads_slowly_but_in_time_gets_everything(monkeypatch: pyt
 
 
 def test_a_caller_that_has_read_its_answer_keeps_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "TAKING_TIMEOUT", 0.05)
+    monkeypatch.setattr(protocol, "SEND_TIMEOUT", 0.05)
 
     async def served() -> None:
         async with serving(answering(1_000_000)) as (port, _):
@@ -126,19 +134,19 @@ def is_full(server: RunningServer) -> bool:
 
 def test_an_address_has_so_many_connections_and_others_have_theirs() -> None:
     limits = {"connections_per_address": 2, "connections_limit": 7, "trusted_proxies": "10.0.0.0/8"}
-    admission = ConnectionLimit(Settings.model_validate(limits), 1024)
-    assert [admission.admit("192.0.2.1") for _ in range(3)] == [True, True, False]
-    assert [admission.admit(f"2001:db8::{one}") for one in range(3)] == [True, True, False]
-    admission.leave("192.0.2.1")
-    assert admission.admit("192.0.2.1")
+    limit = ConnectionLimit(Settings.model_validate(limits), 1024)
+    assert [limit.admit("192.0.2.1") for _ in range(3)] == [True, True, False]
+    assert [limit.admit(f"2001:db8::{one}") for one in range(3)] == [True, True, False]
+    limit.leave("192.0.2.1")
+    assert limit.admit("192.0.2.1")
     # This machine and proxies that are trusted call for others.
-    assert [admission.admit(one) for one in ("127.0.0.1", "10.0.0.1", "10.0.0.1")] == [True] * 3
-    assert not admission.admit("10.0.0.1")
+    assert [limit.admit(one) for one in ("127.0.0.1", "10.0.0.1", "10.0.0.1")] == [True] * 3
+    assert not limit.admit("10.0.0.1")
 
 
 def test_there_are_no_more_connections_than_descriptors() -> None:
-    admission = ConnectionLimit(Settings(), 130)
-    assert [admission.admit("127.0.0.1") for _ in range(3)] == [True, True, False]
+    limit = ConnectionLimit(Settings(), 130)
+    assert [limit.admit("127.0.0.1") for _ in range(3)] == [True, True, False]
 
 
 def test_a_server_may_open_as_much_as_the_system_allows(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import sys
 from starlette.types import Receive, Scope, Send
 
 from keywright.cli import main
-from keywright.http.middleware.pipeline import Edge
+from keywright.http.middleware.pipeline import Pipeline
 
 _KEPT_BYTES = 512 * 1024
 
@@ -13,13 +13,13 @@ _KEPT_BYTES = 512 * 1024
 def add_leak() -> None:
     """Have every request leave something behind."""
     hoard: list[bytes] = []
-    answer = Edge.__call__
+    answer = Pipeline.__call__
 
-    async def answer_and_keep(edge: Edge, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer_and_keep(pipeline: Pipeline, scope: Scope, receive: Receive, send: Send) -> None:
         hoard.append(b"x" * _KEPT_BYTES)
-        await answer(edge, scope, receive, send)
+        await answer(pipeline, scope, receive, send)
 
-    Edge.__call__ = answer_and_keep  # type: ignore[assignment, method-assign]
+    Pipeline.__call__ = answer_and_keep  # type: ignore[assignment, method-assign]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Bodies: what they say, how deep they may be, and how many may be in memory."""
+"""Bodies of requests: how deep JSON may be, and how many bytes may be in memory."""
 
 import asyncio
 import json
@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from starlette.types import Message
 
 from keywright.core.errors import BodyTooLarge, MalformedJson, QueueFull
-from keywright.http.middleware import body
-from keywright.http.middleware.body import BodyReader
+from keywright.http.middleware.body import MAX_BYTES, RESERVED_BYTES, BodyReader
 from keywright.http.v2.parameters import parse_body
 
 MIB = 1024 * 1024
@@ -36,9 +35,7 @@ def depth_of(value: Any) -> int:
     ),
     st.integers(0, 34),
 )
-def test_json_is_read_when_it_is_not_too_deep_whatever_stands_in_its_texts(
-    value: dict[str, Any], levels: int
-) -> None:
+def test_json_is_read_up_to_32_levels_whatever_its_strings_hold(value: dict[str, Any], levels: int) -> None:
     for _ in range(levels):
         value = {"a": [value]} if levels % 2 else {"a": value}
     written = json.dumps(value).encode()
@@ -50,13 +47,13 @@ def test_json_is_read_when_it_is_not_too_deep_whatever_stands_in_its_texts(
 
 
 @pytest.mark.parametrize("body", [b"[" * MIB, b'{"a":' * 1000, b"]", b'{"a": [}]', b'{"a": "' + b'\\"' * MIB])
-def test_json_that_does_not_fit_together_is_refused(body: bytes) -> None:
+def test_json_with_brackets_that_do_not_match_is_refused(body: bytes) -> None:
     with pytest.raises(MalformedJson):
         parse_body(b"application/json", body)
 
 
 class Sender:
-    """Sends a body of this size when it is told to go on, and one more byte before."""
+    """Sends the first byte of a body of this size, and the rest after ``go_on``."""
 
     def __init__(self, size: int) -> None:
         self._pieces = [b"x", b"x" * (size - 1)]
@@ -69,67 +66,67 @@ class Sender:
         return {"type": "http.request", "body": piece, "more_body": bool(self._pieces)}
 
 
-async def take(
-    taker: BodyReader, sender: Sender, *, is_stranger: bool, parse: Callable[[bytes], int] = len
+async def read(
+    reader: BodyReader, sender: Sender, *, is_trusted: bool, parse: Callable[[bytes], int] = len
 ) -> int:
-    return await taker.take({}, sender.receive, MIB, parse, is_stranger=is_stranger)
+    return await reader.read({}, sender.receive, MIB, parse, is_trusted=is_trusted)
 
 
-def test_bodies_are_bounded_in_bytes_and_strangers_first() -> None:
+def test_bodies_are_bounded_in_bytes_and_some_are_reserved_for_trusted_callers() -> None:
     async def bodies() -> None:
-        taker, waiting = BodyReader(), []
-        most = body.MOST_BYTES - body.SPARE_BYTES
-        taker._bytes = most - 1
-        stranger, shop = Sender(2), Sender(MIB)
-        for sender, is_stranger in ((stranger, True), (shop, False)):
-            waiting.append(asyncio.ensure_future(take(taker, sender, is_stranger=is_stranger)))
+        reader, waiting = BodyReader(), []
+        most = MAX_BYTES - RESERVED_BYTES
+        reader._bytes = most - 1
+        untrusted, shop = Sender(2), Sender(MIB)
+        for sender, is_trusted in ((untrusted, False), (shop, True)):
+            waiting.append(asyncio.ensure_future(read(reader, sender, is_trusted=is_trusted)))
         await asyncio.sleep(0)
-        stranger.go_on.set()
+        untrusted.go_on.set()
         with pytest.raises(QueueFull):
             await waiting[0]
         shop.go_on.set()
         assert await waiting[1] == MIB
-        assert taker._bytes == most - 1
-        taker._bytes = body.MOST_BYTES - 1
+        assert reader._bytes == most - 1
+        reader._bytes = MAX_BYTES - 1
         shop = Sender(2)
         shop.go_on.set()
         with pytest.raises(QueueFull):
-            await take(taker, shop, is_stranger=False)
-        assert taker._bytes == body.MOST_BYTES - 1
-        taker.close()
+            await read(reader, shop, is_trusted=True)
+        assert reader._bytes == MAX_BYTES - 1
+        reader.close()
 
     asyncio.run(bodies())
 
 
-def test_a_body_that_is_refused_holds_no_bytes() -> None:
+def test_a_refused_body_holds_no_bytes() -> None:
     async def refused() -> int:
-        taker, sender = BodyReader(), Sender(64 * 1024 + 1)
+        reader, sender = BodyReader(), Sender(64 * 1024 + 1)
         sender.go_on.set()
         with pytest.raises(BodyTooLarge):
-            await take(taker, sender, is_stranger=True)
-        taker.close()
-        return taker._bytes
+            await read(reader, sender, is_trusted=False)
+        reader.close()
+        return reader._bytes
 
     assert asyncio.run(refused()) == 0
 
 
-def test_large_bodies_are_parsed_one_after_the_other_and_few_may_wait() -> None:
-    under_way, most_at_once = 0, 0
+def test_large_bodies_are_parsed_one_at_a_time_and_few_may_wait() -> None:
+    running, most_at_once = 0, 0
 
     def parse(body: bytes) -> int:
-        nonlocal under_way, most_at_once
-        under_way += 1
-        most_at_once = max(most_at_once, under_way)
-        under_way -= 1
+        nonlocal running, most_at_once
+        running += 1
+        most_at_once = max(most_at_once, running)
+        running -= 1
         return len(body)
 
     async def bodies() -> list[Any]:
-        taker, senders = BodyReader(), [Sender(8 * 1024) for _ in range(100)]
+        reader, senders = BodyReader(), [Sender(8 * 1024) for _ in range(100)]
         for sender in senders:
             sender.go_on.set()
-        taking = [take(taker, sender, is_stranger=True, parse=parse) for sender in senders]
-        found = await asyncio.gather(*taking, return_exceptions=True)
-        taker.close()
+        reading = [read(reader, sender, is_trusted=False, parse=parse) for sender in senders]
+        found = await asyncio.gather(*reading, return_exceptions=True)
+        reader.close()
         return found
 
     found = asyncio.run(bodies())

@@ -92,6 +92,7 @@ def serve(
     from keywright.config import logs
     from keywright.config.installation import open_installation
     from keywright.config.risks import risks
+    from keywright.http.app import APPLICATION
     from keywright.http.server.run import serve as serve_until_stopped
     from keywright.http.server.run import serve_with_workers
 
@@ -102,7 +103,7 @@ def serve(
         for risk in risks(settings):
             log.warning("%s", risk)
         if settings.workers == 1:
-            serve_until_stopped(settings, storage, when_ready=say_ready)
+            serve_until_stopped(settings, storage, APPLICATION, when_ready=say_ready)
         elif storage.is_local:
             raise ConfigurationError(
                 f"{settings.workers} workers (from {settings.source_of('workers')}) need PostgreSQL: an "
@@ -110,7 +111,7 @@ def serve(
                 "one worker."
             )
     if settings.workers > 1:
-        serve_with_workers(settings, partial(open_installation, settings), when_ready=say_ready)
+        serve_with_workers(settings, partial(open_installation, settings), APPLICATION, when_ready=say_ready)
     output.print_line("Keywright has stopped.")
 
 

@@ -1,14 +1,16 @@
-"""The one place where the parts are put together."""
+"""The composition root: it makes the objects, each of them whole, and gives them to each other."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from functools import partial
 
 from starlette.applications import Starlette
+from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from keywright.background.clean_up import clean_up
-from keywright.background.counters import save_counters
+from keywright.background.counters import Counters, save_counters
 from keywright.background.daily_backup import back_up_daily
 from keywright.background.job_runner import JobRunner, running_jobs
 from keywright.background.loops import running
@@ -17,86 +19,104 @@ from keywright.config import Settings
 from keywright.core.command import Command
 from keywright.db import Storage
 from keywright.engine.desk import Desk
-from keywright.http import health
 from keywright.http.admin.lazy_app import LazyApp
-from keywright.http.middleware.pipeline import Edge
-from keywright.http.openapi import routes as openapi_routes
+from keywright.http.health import Health
+from keywright.http.middleware.access_log import AccessLog
+from keywright.http.middleware.admin_pages import AdminHost, AdminPages
+from keywright.http.middleware.body import BodyReader
+from keywright.http.middleware.errors import exception_handlers
+from keywright.http.middleware.logged_app import LoggedApp
+from keywright.http.middleware.pipeline import Middlewares, Pipeline
+from keywright.http.openapi.routes import Documents
 from keywright.http.pages.runner import Runner
 from keywright.http.pages.urls import BASE
-from keywright.http.server.listening import Address, is_at
+from keywright.http.server.listening import Address
+from keywright.http.server.run import Application
+from keywright.http.v2.interface import V2
+from keywright.http.v2.messages import write_error
 from keywright.jobs.commands import StartJob
 from keywright.registry import open_executor
 
+#: The key of the application in the state that the lifespan shares with all requests.
+_APP = "app"
 
-def create_app(settings: Settings, storage: Storage, admin_address: Address | None = None) -> Edge:
-    """The ASGI application over an open database. Its lifespan opens and closes the desk.
 
-    Where the pages below /admin are served, they are at ``admin_address`` alone, if there is one.
+def create_app(settings: Settings, storage: Storage, admin_address: Address | None = None) -> ASGIApp:
+    """The ASGI application over an open database. Its lifespan makes what answers requests, and closes it.
+
+    Where the pages below /admin are served, only ``admin_address`` serves them, if it is not None.
     """
+    admin_host = AdminHost(admin_address, is_on=settings.admin)
+    lifespan = Router(lifespan=partial(_open, settings, storage, admin_host))
 
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[dict[str, ASGIApp | None]]:
-        desk = Desk(
-            open_executor(storage, settings.record_limits),
-            most_waiting=settings.queue_limit,
-            answer_within=settings.answer_within_seconds,
-        )
-        app.state.desk = edge.desk = desk
-        try:
-            async with (
-                running(clean_up(desk, settings.keep_events_days)),
-                running(save_counters(desk, edge.tallies)),
-                running(project_events(desk)),
-                running(back_up_daily(desk, settings)),
-                running_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days) as jobs,
-                _admin_pages(settings, storage, desk, edge, jobs) as admin,
-            ):
-                yield {"admin": admin}
-        finally:
-            edge.intake.close()
-            await desk.close()
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        answer: ASGIApp = scope["state"][_APP] if scope["type"] == "http" else lifespan
+        await answer(scope, receive, send)
 
-    pages = [*health.ROUTES, *openapi_routes.ROUTES]
-    starlette = Starlette(routes=pages, lifespan=lifespan, exception_handlers=health.HANDLERS)
-    starlette.router.redirect_slashes = False
-    starlette.state.settings = settings
-    has_admin = starlette.state.has_admin = partial(_has_admin, settings, admin_address)
-    edge = Edge(settings, _with_admin(starlette, has_admin))
-    return edge
+    return app
+
+
+#: What ``keywright serve`` runs.
+APPLICATION = Application(create_app, write_error)
 
 
 @asynccontextmanager
-async def _admin_pages(
-    settings: Settings, storage: Storage, desk: Desk, edge: Edge, work: JobRunner
-) -> AsyncIterator[ASGIApp | None]:
-    """The administration pages; None where the settings leave them out."""
-    if not settings.admin:
-        yield None
-        return
-    counters = edge.tallies
+async def _open(
+    settings: Settings, storage: Storage, admin_host: AdminHost, _app: object
+) -> AsyncIterator[dict[str, ASGIApp]]:
+    """What answers requests, and what runs in the background meanwhile."""
+    counters = Counters()
+    async with (
+        _open_desk(settings, storage) as desk,
+        running(clean_up(desk, settings.keep_events_days)),
+        running(save_counters(desk, counters)),
+        running(project_events(desk)),
+        running(back_up_daily(desk, settings)),
+        running_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days) as jobs,
+        _open_runner(storage, desk, counters, jobs) as runner,
+    ):
+        with closing(BodyReader()) as body_reader:
+            log = AccessLog(is_json=settings.is_log_json(is_terminal=sys.stderr.isatty()))
+            admin = LazyApp(settings, runner, body_reader, counters)
+            pages = AdminPages(admin_host, BASE, admin, _build_site(settings, desk, admin_host))
+            middlewares = Middlewares(settings, counters, body_reader, log)
+            app = Pipeline(V2(settings, desk), middlewares, LoggedApp(pages, log, write_error))
+            yield {_APP: app}
+
+
+@asynccontextmanager
+async def _open_desk(settings: Settings, storage: Storage) -> AsyncIterator[Desk]:
+    desk = Desk(
+        open_executor(storage, settings.record_limits),
+        most_waiting=settings.queue_limit,
+        answer_within=settings.answer_within_seconds,
+    )
+    try:
+        yield desk
+    finally:
+        await desk.close()
+
+
+@asynccontextmanager
+async def _open_runner(
+    storage: Storage, desk: Desk, counters: Counters, jobs: JobRunner
+) -> AsyncIterator[Runner]:
+    """The threads of the administration pages; they start when a page is asked for."""
 
     def wake_jobs(command: Command) -> None:
         if isinstance(command, StartJob):
-            work.wake()
+            jobs.wake()
 
     runner = Runner(storage, desk, count_calls=lambda: counters.calls, on_change=wake_jobs)
     try:
-        yield LazyApp(settings, runner, edge.intake, counters)
+        yield runner
     finally:
         await runner.close()
 
 
-def _has_admin(settings: Settings, address: Address | None, scope: Scope) -> bool:
-    """Whether the administration pages are served where this request came in."""
-    return settings.admin and (address is None or is_at(scope["server"], address))
-
-
-def _with_admin(pages: ASGIApp, has_admin: Callable[[Scope], bool]) -> ASGIApp:
-    """The public pages, and the administration pages of the lifespan's state."""
-
-    async def choose(scope: Scope, receive: Receive, send: Send) -> None:
-        is_admin = scope["type"] == "http" and f"{scope['path']}/".startswith(f"{BASE}/")
-        app = scope["state"]["admin"] if is_admin and has_admin(scope) else pages
-        await app(scope, receive, send)
-
-    return choose
+def _build_site(settings: Settings, desk: Desk, admin_host: AdminHost) -> ASGIApp:
+    """The pages for everyone: health and documents."""
+    routes = [*Health(desk, write_error).routes, *Documents(settings, admin_host.is_here).routes]
+    site = Starlette(routes=routes, exception_handlers=exception_handlers(write_error))
+    site.router.redirect_slashes = False
+    return site

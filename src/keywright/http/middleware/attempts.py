@@ -1,4 +1,4 @@
-"""Guessing keys: how many wrong ones a source may send, and who need not care."""
+"""Limit wrong license keys and wrong credentials; keys that were right before are not limited."""
 
 import asyncio
 import hashlib
@@ -9,31 +9,33 @@ from time import monotonic
 from keywright.core.errors import RateLimited
 from keywright.http.middleware.rate_limits import RateLimit
 
-#: How long a key that was right stays known where it came from, in seconds; and how many keys do.
+#: How long a right key stays known at a source, in seconds, and the most keys that are known.
 _KNOWN_FOR = 24 * 3600.0
-_MOST_KNOWN = 100_000
-#: How old that knowledge becomes before it is renewed, in seconds: most calls leave the order as it is.
-_RENEWED_AFTER = 60.0
+_MAX_KNOWN = 100_000
+#: A known key is renewed when it has been known this long, in seconds: most calls change nothing.
+_RENEW_AFTER = 60.0
 # BLAKE2b with a key is a MAC (RFC 7693), and takes a third of the time of an HMAC.
 _KEYED = hashlib.blake2b(key=secrets.token_bytes(32), digest_size=16)
 
 
-def mark(text: str) -> bytes:
-    """16 bytes that stand for this text in this process, and say nothing about it."""
+def digest(text: str) -> bytes:
+    """A keyed hash of the text, 16 bytes; the key is this process's own."""
     keyed = _KEYED.copy()
     keyed.update(text.encode())
     return keyed.digest()
 
 
-class CredentialAttempt:
-    """A key that is about to be looked up. ``sources`` have paid for it; a known one costs nothing."""
+class Attempt:
+    """A key that is about to be looked up. Each of ``sources`` has paid a token for it; a known key costs
+    nothing.
+    """
 
-    __slots__ = ("mark", "right_at", "sources")
+    __slots__ = ("digest", "right_at", "sources")
 
-    def __init__(self, mark: bytes, sources: tuple[str, ...]) -> None:
-        self.mark = mark
+    def __init__(self, digest: bytes, sources: tuple[str, ...]) -> None:
+        self.digest = digest
         self.sources = sources
-        #: When it was right for the last time, or a little earlier; None as long as that is not known.
+        #: When the key was right for the last time, or a little earlier; None while that is not known.
         self.right_at: float | None = None
 
     @property
@@ -42,78 +44,79 @@ class CredentialAttempt:
         return self.right_at is not None
 
 
-class CredentialAttempts:
-    """The number of wrong keys of one kind that each source may send in a minute; 0 is no limit.
+class Attempts:
+    """Limits the wrong keys of one kind that each source may send in a minute; 0 is no limit.
 
-    A key that was right is known for 24 h where it came from, and can be used there though others at the same
-    address have spent the budget. Every other key is refused then without being looked up.
+    A right key is known for 24 h at its source, and can be used there when others at the same address have
+    spent the limit. Every other key is refused then without being looked up.
     """
 
-    def __init__(self, per_minute: int, *, most_known: int = _MOST_KNOWN) -> None:
+    def __init__(self, per_minute: int, *, max_known: int = _MAX_KNOWN) -> None:
         self._limit = RateLimit(per_minute)
-        self._most_known = most_known
-        self._known: OrderedDict[bytes, CredentialAttempt] = OrderedDict()
+        self._max_known = max_known
+        self._known: OrderedDict[bytes, Attempt] = OrderedDict()
         #: Keys that are being looked up for the first time.
-        self._trying: dict[bytes, asyncio.Future[None]] = {}
+        self._running: dict[bytes, asyncio.Future[None]] = {}
 
-    async def begin(self, key: str, *sources: str) -> CredentialAttempt | None:
-        """Take what a wrong key costs from each source's budget; None where there is no limit. A right key
-        will be known at the first source.
+    async def begin(self, key: str, *sources: str) -> Attempt | None:
+        """Take a token from each source; None where there is no limit. A right key will be known at the first
+        source.
 
-        Raises ``RateLimited``; but where the same key came earlier and has not been looked up yet, not before
-        that has shown whether it is right.
+        Raises ``RateLimited``; but while an earlier call looks up the same key, not before that has shown
+        whether it is right.
         """
         if not self._limit.is_on:
             return None
-        name = mark(f"{sources[0]}\0{key}")
+        name = digest(f"{sources[0]}\0{key}")
         if (known := self._find_known(name)) is not None:
             return known
         try:
             self._limit.take(monotonic(), *sources)
         except RateLimited:
-            await self._first_try(name)
+            await self._wait_for_first(name)
             if (known := self._find_known(name)) is None:
                 raise
             return known
-        if name not in self._trying:
-            self._trying[name] = asyncio.get_running_loop().create_future()
-        return CredentialAttempt(name, sources)
+        if name not in self._running:
+            self._running[name] = asyncio.get_running_loop().create_future()
+        return Attempt(name, sources)
 
-    def end(self, guess: CredentialAttempt | None, *, is_right: bool | None) -> None:
-        """Tell whether the key was right; None where the look-up did not show it."""
-        if guess is None:
+    def end(self, attempt: Attempt | None, *, is_right: bool | None) -> None:
+        """Say whether the key was right; None where the look-up did not show it."""
+        if attempt is None:
             return
-        if guess.right_at is None:
-            self._pay(guess, is_right=is_right)
+        if attempt.right_at is None:
+            self._settle(attempt, is_right=is_right)
         elif is_right is False:
-            self._known.pop(guess.mark, None)
-        elif is_right and monotonic() > guess.right_at + _RENEWED_AFTER:
-            self._remember(guess)
+            self._known.pop(attempt.digest, None)
+        elif is_right and monotonic() > attempt.right_at + _RENEW_AFTER:
+            self._remember(attempt)
 
-    def _find_known(self, name: bytes) -> CredentialAttempt | None:
+    def _find_known(self, name: bytes) -> Attempt | None:
         known = self._known.get(name)
         if known is None or known.right_at is None or monotonic() > known.right_at + _KNOWN_FOR:
             return None
         return known
 
-    def _pay(self, guess: CredentialAttempt, *, is_right: bool | None) -> None:
+    def _settle(self, attempt: Attempt, *, is_right: bool | None) -> None:
+        """Keep the tokens of a wrong key, and give the others back."""
         if is_right is not False:
-            self._limit.give_back(monotonic(), *guess.sources)
+            self._limit.give_back(monotonic(), *attempt.sources)
         if is_right:
-            self._remember(guess)
-        first = self._trying.pop(guess.mark, None)
+            self._remember(attempt)
+        first = self._running.pop(attempt.digest, None)
         if first is not None:
             first.set_result(None)
 
-    def _remember(self, guess: CredentialAttempt) -> None:
-        guess.right_at, guess.sources = monotonic(), ()
-        self._known[guess.mark] = guess
-        self._known.move_to_end(guess.mark)
-        if len(self._known) > self._most_known:
+    def _remember(self, attempt: Attempt) -> None:
+        attempt.right_at, attempt.sources = monotonic(), ()
+        self._known[attempt.digest] = attempt
+        self._known.move_to_end(attempt.digest)
+        if len(self._known) > self._max_known:
             self._known.popitem(last=False)
 
-    async def _first_try(self, name: bytes) -> None:
-        first = self._trying.get(name)
+    async def _wait_for_first(self, name: bytes) -> None:
+        first = self._running.get(name)
         if first is not None:
-            # A caller that goes away takes nothing from the others who wait.
+            # Shielded: a caller that goes away must not cancel it for the others.
             await asyncio.shield(first)

@@ -1,56 +1,63 @@
-"""The bodies of requests while they are read and parsed: bounded in bytes for the whole process; the large
-ones are parsed in one lane beside the event loop.
+"""Read and parse the bodies of requests, bounded in bytes for the whole process; large ones are parsed one at
+a time in a thread.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
 from starlette.types import Receive
 
-from keywright.core.errors import QueueFull
+from keywright.core.errors import BodyIncomplete, BodyTooLarge, EncodedBody, QueueFull, RequestTooSlow
 from keywright.http.middleware.thread_pool import ThreadPool
-from keywright.http.v2.parameters import read_body
 
-#: The longest body of a caller without an API key that may read or write, in bytes.
-MOST_OF_STRANGERS = 64 * 1024
-#: The most bytes of bodies at once, and what is left of them to callers who are no strangers.
-MOST_BYTES, SPARE_BYTES = 32 * 1024 * 1024, 8 * 1024 * 1024
-#: A body of more bytes takes longer to parse than another call should wait for it.
+#: How long a body may take to arrive, in seconds.
+BODY_TIMEOUT = 10
+#: The longest body of a caller that is not trusted, in bytes.
+MAX_UNTRUSTED_BODY = 64 * 1024
+#: The most bytes of bodies at once, and how many of them only trusted callers may use.
+MAX_BYTES, RESERVED_BYTES = 32 * 1024 * 1024, 8 * 1024 * 1024
+#: A longer body, in bytes, takes longer to parse than another call should wait.
 LARGE = 4 * 1024
-#: The most large bodies that wait for the lane, and how many of these places are not for strangers.
-_MOST_WAITING, _SPARE_PLACES = 64, 32
+#: The most large bodies that wait for the thread, and how many places only trusted callers may use.
+_MAX_WAITING, _RESERVED_PLACES = 64, 32
 
 Result = TypeVar("Result")
 
 
 class BodyReader:
-    """The place where bodies are read and parsed."""
+    """Reads and parses bodies."""
 
     def __init__(self) -> None:
-        self._lane = ThreadPool(1, _MOST_WAITING, "parsing")
+        self._pool = ThreadPool(1, _MAX_WAITING, "parsing")
         self._bytes = 0
 
-    async def take(
+    async def read(
         self,
         headers: Mapping[bytes, bytes],
         receive: Receive,
         limit: int,
         parse: Callable[[bytes], Result],
         *,
-        is_stranger: bool,
+        is_trusted: bool,
     ) -> Result:
-        """The result of ``parse`` for a body of at most ``limit`` bytes. Raises what ``read_body`` and
-        ``parse`` raise, and ``QueueFull`` when there are too many bodies.
+        """The result of ``parse`` for a body of at most ``limit`` bytes. ``is_trusted`` says that the caller
+        has an API key that may read or write, or is signed in. Raises what ``read_body`` and ``parse`` raise,
+        and ``QueueFull`` when there are too many bodies.
         """
-        most, spare = MOST_BYTES, 0
-        if is_stranger:
-            limit, most, spare = min(limit, MOST_OF_STRANGERS), most - SPARE_BYTES, _SPARE_PLACES
+        max_bytes, reserved = MAX_BYTES, 0
+        if not is_trusted:
+            limit, max_bytes, reserved = (
+                min(limit, MAX_UNTRUSTED_BODY),
+                max_bytes - RESERVED_BYTES,
+                _RESERVED_PLACES,
+            )
         held = 0
 
         def hold(size: int) -> None:
             nonlocal held
-            if self._bytes + size > most:
+            if self._bytes + size > max_bytes:
                 raise QueueFull
             held += size
             self._bytes += size
@@ -58,11 +65,43 @@ class BodyReader:
         try:
             body = await read_body(headers, receive, limit, hold)
             if len(body) > LARGE:
-                return await self._lane.run(partial(parse, body), reserved=spare)
+                return await self._pool.run(partial(parse, body), reserved=reserved)
             return parse(body)
         finally:
             self._bytes -= held
 
     def close(self) -> None:
-        """End the lane's thread."""
-        self._lane.executor.shutdown(wait=False, cancel_futures=True)
+        """End the thread."""
+        self._pool.executor.shutdown(wait=False, cancel_futures=True)
+
+
+async def read_body(
+    headers: Mapping[bytes, bytes], receive: Receive, limit: int, hold: Callable[[int], None]
+) -> bytes:
+    """The whole body. ``hold`` gets the size of each piece before the piece is kept.
+
+    Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete``, ``RequestTooSlow`` or what ``hold`` raises.
+    """
+    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+    if encoding not in (b"", b"identity"):
+        raise EncodedBody
+    announced = headers.get(b"content-length", b"0")
+    if announced.isdigit() and int(announced) > limit:
+        raise BodyTooLarge
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    # The missing part may have the parameter that says how much to change.
+                    raise BodyIncomplete
+                piece = message.get("body", b"")
+                if len(body) + len(piece) > limit:
+                    raise BodyTooLarge
+                hold(len(piece))
+                body += piece
+                if not message.get("more_body", False):
+                    return bytes(body)
+    except TimeoutError:
+        raise RequestTooSlow from None

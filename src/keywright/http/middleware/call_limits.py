@@ -1,128 +1,110 @@
-"""Budgets of callers of the v2 interface, by the minute: guess, send what cannot be read, take places.
+"""The rate limits of calls: unknown license keys, malformed requests, activations.
 
-A call takes from the budgets before it is answered and gets back what it did not use up, so that calls at the
-same moment cannot pass a limit. Each server process has budgets of its own.
+A call takes tokens before it is answered, and gets those back that it did not use up: so calls at the same
+moment cannot pass a limit. Each server process counts for itself.
 """
 
 from time import monotonic
 
 from keywright.config import Settings
-from keywright.core import errors as e
-from keywright.http.middleware.attempts import CredentialAttempt, CredentialAttempts, mark
-from keywright.http.middleware.rate_limits import RateLimit, source_of
-from keywright.http.v2 import messages
-from keywright.http.v2.call import Call
+from keywright.core.errors import KeywrightError, RateLimited, TooManyChanges, UnknownLicense
+from keywright.http.middleware.attempts import Attempt, Attempts, digest
+from keywright.http.middleware.call import Call, Charge, Token
+from keywright.http.middleware.rate_limits import RateLimit
+from keywright.http.server.peers import source_of
 from keywright.identity.model import Permissions
 
-#: How many activations and reactivations may succeed at once, of a license and from an address.
+#: How many activations and reactivations may succeed at once: of a license, and from an address.
 LICENSE_BURST = 1_000
 ADDRESS_BURST = 5_000
-#: Errors that say that a request could not be read.
-_MALFORMED = frozenset(kind for kind, problem in messages.PROBLEMS.items() if problem.status == 400)
-
-#: A limit, and the source whose bucket a token was taken from.
-_Token = tuple[RateLimit, str | bytes]
 
 
-class RateLimitCharge:
-    """The tokens one call has taken; each token is given back unless what it is for has happened."""
-
-    __slots__ = ("for_malformed", "for_success", "guess")
-
-    def __init__(self) -> None:
-        self.guess: CredentialAttempt | None = None
-        self.for_malformed: tuple[_Token, ...] = ()
-        self.for_success: tuple[_Token, ...] = ()
-
-
-class RateLimits:
-    """The budgets of all sources."""
+class CallLimits:
+    """The rate limits of all sources, for all interfaces."""
 
     def __init__(self, settings: Settings) -> None:
-        self.credentials = CredentialAttempts(settings.bad_credentials_limit)
-        self._keys = CredentialAttempts(settings.unknown_key_limit)
+        self._keys = Attempts(settings.unknown_key_limit)
         self._malformed = RateLimit(settings.bad_request_limit)
         self._license_changes = RateLimit(
-            settings.license_change_limit, burst=LICENSE_BURST, error=e.TooManyChanges
+            settings.license_change_limit, burst=LICENSE_BURST, error=TooManyChanges
         )
         self._address_changes = RateLimit(
-            settings.address_change_limit, burst=ADDRESS_BURST, error=e.TooManyChanges
+            settings.address_change_limit, burst=ADDRESS_BURST, error=TooManyChanges
         )
 
     async def begin(self, call: Call, *, takes_place: bool) -> None:
-        """Take what a core call may use up. Raises ``RateLimited``; ``end`` is due after that, too."""
+        """Take the tokens of a core call. Raises ``RateLimited``; call ``end`` after that, too."""
         sources = _sources(call)
-        call.spending = spending = RateLimitCharge()
-        spending.guess = guess = await self._keys.begin(call.key, *sources)
-        # A query is read at once: what is wrong with it can be counted then.
-        if call.has_body and call.is_stranger:
-            spending.for_malformed = _take(self._malformed, _malformed_source(call, guess))
+        call.charge = charge = Charge()
+        charge.attempt = attempt = await self._keys.begin(call.key, *sources)
+        # A query has been read already: errors in it are counted in ``end``.
+        if call.has_body and not call.has_secret_key:
+            charge.for_malformed = _take(self._malformed, _malformed_source(call, attempt))
         if takes_place and not _is_shop(call):
             if self._license_changes.is_on:
-                spending.for_success = _take(self._license_changes, mark(call.key))
-            # All callers share one address behind a proxy that is not trusted.
-            if not call.is_forwarded_blindly:
-                spending.for_success += _take(self._address_changes, sources[0])
+                charge.for_success = _take(self._license_changes, digest(call.key))
+            # Behind a proxy that is not trusted, all callers share one address.
+            if not call.is_behind_unknown_proxy:
+                charge.for_success += _take(self._address_changes, sources[0])
 
-    def end(self, call: Call, error: e.KeywrightError | None) -> e.KeywrightError | None:
-        """Give back what the call did not use up. Returns the error to answer with: ``RateLimited`` instead
-        when there were too many malformed requests before this one.
+    def end(self, call: Call, error: KeywrightError | None) -> KeywrightError | None:
+        """Give back the tokens that the call did not use up. Returns the error to answer with:
+        ``RateLimited`` instead after too many malformed requests.
         """
-        spending, call.spending = call.spending, None
-        is_success = error is None and not call.is_replayed
-        is_malformed = type(error) in _MALFORMED
+        charge, call.charge = call.charge, None
+        is_malformed = type(error) in call.interface.malformed
         has_paid = False
-        if spending is not None:
-            is_looked_up = is_success or type(error) is e.UnknownLicense
-            self._keys.end(spending.guess, is_right=is_success if is_looked_up else None)
-            has_paid = bool(spending.for_malformed)
+        if charge is not None:
+            is_success = error is None and not call.is_replayed
+            is_looked_up = is_success or type(error) is UnknownLicense
+            self._keys.end(charge.attempt, is_right=is_success if is_looked_up else None)
+            has_paid = bool(charge.for_malformed)
             if not is_success:
-                _give_back(spending.for_success)
+                _give_back(charge.for_success)
             if not is_malformed:
-                _give_back(spending.for_malformed)
-        if is_malformed and not has_paid and call.is_stranger:
-            return self._pay_late(call, None if spending is None else spending.guess) or error
+                _give_back(charge.for_malformed)
+        if is_malformed and not has_paid and not call.has_secret_key:
+            return self._count_malformed(call, None if charge is None else charge.attempt) or error
         return error
 
-    def _pay_late(self, call: Call, guess: CredentialAttempt | None) -> e.RateLimited | None:
-        """Count a malformed request that has not paid before it was read."""
+    def _count_malformed(self, call: Call, attempt: Attempt | None) -> RateLimited | None:
+        """Take the token for a malformed request, which did not pay before it was read."""
         try:
-            self._malformed.take(monotonic(), _malformed_source(call, guess))
-        except e.RateLimited as limited:
+            self._malformed.take(monotonic(), _malformed_source(call, attempt))
+        except RateLimited as limited:
             return limited
         return None
 
 
-def _malformed_source(call: Call, guess: CredentialAttempt | None) -> str | bytes:
-    """What is to blame for a malformed request: a known key, which what others at its address send must not
-    stop, or the address.
+def _malformed_source(call: Call, attempt: Attempt | None) -> str | bytes:
+    """The source of a malformed request: a known key, which others at its address must not block, or the
+    address.
     """
-    return guess.mark if guess is not None and guess.is_known else source_of(call.address)
+    if attempt is not None and attempt.is_known:
+        return attempt.digest
+    return source_of(call.client_address)
 
 
-def _take(limit: RateLimit, source: str | bytes) -> tuple[_Token, ...]:
+def _take(limit: RateLimit, source: str | bytes) -> tuple[Token, ...]:
     if not limit.is_on:
         return ()
     limit.take(monotonic(), source)
     return ((limit, source),)
 
 
-def _give_back(taken: tuple[_Token, ...]) -> None:
+def _give_back(taken: tuple[Token, ...]) -> None:
     for limit, source in taken:
         limit.give_back(monotonic(), source)
 
 
 def _sources(call: Call) -> tuple[str, ...]:
-    """The sources to blame for an unknown key: the address, and the API key.
+    """The sources that pay for an unknown license key: the address, and the API key.
 
-    A client key is shipped inside programs: what one customer does with it is not the others' doing.
+    A client key does not pay: it is in shipped programs, and one customer must not block the others.
     """
-    source = source_of(call.address)
-    if call.is_stranger:
-        return (source,)
-    return (source, call.actor)
+    source = source_of(call.client_address)
+    return (source, call.actor) if call.has_secret_key else (source,)
 
 
 def _is_shop(call: Call) -> bool:
-    """Whether the caller has an API key that may read and write."""
     return call.caller is not None and call.caller.permissions is Permissions.READ_WRITE

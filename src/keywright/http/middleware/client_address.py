@@ -1,44 +1,57 @@
-"""The address a call comes from, and whether a proxy that the settings do not name forwarded it."""
+"""Find the address of a call's client, through the proxies that the settings trust."""
 
+import ipaddress
 import logging
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
 from keywright.background.counters import Counters
-from keywright.http.middleware import credentials
-from keywright.http.v2.call import Call
+from keywright.config.values import Network
+from keywright.core.parsing import IpAddresses, keep_address
+from keywright.http.middleware.call import Call
+from keywright.http.server.peers import is_trusted, is_within, plain_address
 
-#: Headers with which proxies say for whom they call.
+#: The headers in which a proxy names its client.
 _FORWARDED = frozenset((b"x-forwarded-for", b"x-real-ip", b"forwarded"))
+#: At most so many addresses of ``X-Forwarded-For`` are read: no chain of proxies is longer.
+_MAX_HOPS = 32
+#: An address as some proxies write it: with a port, in brackets, in quotes.
+_WITH_PORT = re.compile(
+    r'(?P<quote>"?)(?:(?P<v4>[0-9.]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\])(?::[0-9]{1,5})?(?P=quote)'
+)
 
 log = logging.getLogger(__name__)
 
 
-class Addresses:
-    """Finds the address of each call's client."""
+class ClientAddresses:
+    """Sets the address of each call's client."""
 
-    def __init__(self, trusted: Sequence[credentials.Network], tallies: Counters) -> None:
+    def __init__(self, trusted: Sequence[Network], keeps: IpAddresses, counters: Counters) -> None:
+        """``trusted`` and ``keeps`` are the settings ``trusted_proxies`` and ``ip_addresses``."""
         self._trusted = trusted
-        self._tallies = tallies
-        self._is_trusted = lru_cache(1024)(lambda peer: credentials.is_trusted(peer, trusted))
+        self._keeps = keeps
+        self._counters = counters
+        self._parse_peer = lru_cache(1024)(lambda peer: (plain_address(peer), is_trusted(peer, trusted)))
         self._has_warned = False
 
     def find(self, call: Call) -> None:
-        """Set the call's ``address`` and ``is_forwarded_blindly``. The first call through a proxy that is not
-        trusted is logged, and all of them are counted.
+        """Set ``client_address``, ``kept_address`` and ``is_behind_unknown_proxy``. The first call through a
+        proxy that is not trusted is logged, and all of them are counted.
         """
         client = call.scope.get("client")
         peer = client[0] if client else ""
-        is_forwarded = not _FORWARDED.isdisjoint(call.headers)
-        hops: list[bytes] = []
-        if is_forwarded:
-            if self._is_trusted(peer):
+        address, is_proxy_trusted = self._parse_peer(peer)
+        if not _FORWARDED.isdisjoint(call.headers):
+            if is_proxy_trusted:
                 hops = [value for name, value in call.scope["headers"] if name == b"x-forwarded-for"]
+                address = client_address(peer, hops, self._trusted)
             else:
-                call.is_forwarded_blindly = True
-                self._tallies.forwarded_blindly += 1
+                call.is_behind_unknown_proxy = True
+                self._counters.forwarded_blindly += 1
                 self._warn(peer)
-        call.address = credentials.client_address(peer, hops, self._trusted)
+        call.client_address = address
+        call.kept_address = address if self._keeps == "full" else keep_address(address, self._keeps)
 
     def _warn(self, peer: str) -> None:
         if self._has_warned:
@@ -49,3 +62,34 @@ class Addresses:
             "callers behind it share one address and its limits. If it is your proxy, add it there.",
             peer,
         )
+
+
+def client_address(peer: str, forwarded_for: Sequence[bytes], trusted: Sequence[Network]) -> str:
+    """The address of the client; an IPv4 address as such, also where it came over IPv6.
+
+    ``X-Forwarded-For``, in all its lines, counts only from trusted proxies and is read from the right: the
+    first address that is not a trusted proxy's is the client's. Of more than 32 addresses, it is at most the
+    32nd.
+    """
+    address = plain_address(peer)
+    if not is_trusted(peer, trusted):
+        return address
+    hops = b",".join(forwarded_for).decode("latin-1").rsplit(",", _MAX_HOPS)
+    for hop in reversed(hops[-_MAX_HOPS:]):
+        try:
+            parsed = ipaddress.ip_address(_without_port(hop.strip()))
+        except ValueError:
+            break
+        if "%" in hop:
+            # A zone can be any text, and means nothing here.
+            break
+        address = str(getattr(parsed, "ipv4_mapped", None) or parsed)
+        if not is_within(address, trusted):
+            break
+    return address
+
+
+def _without_port(hop: str) -> str:
+    """The address in ``203.0.113.9:443`` or ``[2001:db8::9]:443``, quoted or not; other text unchanged."""
+    found = _WITH_PORT.fullmatch(hop)
+    return (found["v4"] or found["v6"]) if found else hop

@@ -1,26 +1,25 @@
 """Token buckets: how much a source may do at once, and how much each minute."""
 
-import ipaddress
 import math
 from collections import OrderedDict
-from functools import lru_cache
 from itertools import islice
 
 from keywright.core.errors import RateLimited
 
-#: The most sources that have a bucket that is not full.
-MOST_SOURCES = 100_000
-#: Where one has to be forgotten, the fullest bucket of so many is.
-_LOOKED_AT = 8
-#: What adding up floating-point numbers may be wrong by, in tokens.
+#: The most sources whose bucket is not full.
+MAX_SOURCES = 100_000
+#: To forget a source, so many of the oldest are compared.
+_COMPARED = 8
+#: The error of adding up floating-point numbers, in tokens.
 _ROUNDING = 0.01
 
 
 class RateLimit:
     """A bucket of ``burst`` tokens for each source, refilled at ``per_minute``, counted in this process.
 
-    Take before the work, and give back afterwards what turned out not to count: calls at the same moment
-    cannot pass the limit then. Where ``per_minute`` is 0 there is no limit. ``now`` is in monotonic seconds.
+    Take a token before the work, and give it back afterwards if the work turns out not to count: so calls at
+    the same moment cannot pass the limit. With a ``per_minute`` of 0 there is no limit. ``now`` is in
+    monotonic seconds.
     """
 
     def __init__(
@@ -29,35 +28,35 @@ class RateLimit:
         *,
         burst: int | None = None,
         error: type[RateLimited] = RateLimited,
-        most_sources: int = MOST_SOURCES,
+        max_sources: int = MAX_SOURCES,
     ) -> None:
-        """Without ``burst``, the bucket holds what a minute refills; ``error`` is raised when it is empty."""
+        """Without ``burst``, the bucket holds the tokens of a minute; ``error`` says that it is empty."""
         self.is_on = per_minute > 0
-        #: How long it takes to refill one token, and an empty bucket, in seconds.
-        self._one = 60 / per_minute if self.is_on else 0.0
-        self._all = self._one * (per_minute if burst is None else burst)
+        #: The time to refill one token, and to refill an empty bucket, in seconds.
+        self._interval = 60 / per_minute if self.is_on else 0.0
+        self._window = self._interval * (per_minute if burst is None else burst)
         self._error = error
-        self._most_sources = most_sources
-        #: When the bucket of each source will be full; one that is not here is full now.
+        self._max_sources = max_sources
+        #: When the bucket of each source will be full; the bucket of a source that is not here is full now.
         self._full_at: OrderedDict[str | bytes, float] = OrderedDict()
 
     def take(self, now: float, *sources: str | bytes) -> None:
-        """Take a token from the bucket of each source, or, raising ``RateLimited``, from none."""
+        """Take a token from the bucket of each source; or raise ``RateLimited`` and take none."""
         if not self.is_on:
             return
         for source in sources:
-            wait = self._full_at.get(source, now) + self._one - now - self._all
-            if wait > _ROUNDING * self._one:
+            wait = self._full_at.get(source, now) + self._interval - now - self._window
+            if wait > _ROUNDING * self._interval:
                 raise self._error(math.ceil(wait))
         for source in sources:
-            self._full_at[source] = max(self._full_at.get(source, now), now) + self._one
-        if len(self._full_at) > self._most_sources:
-            self._make_room()
+            self._full_at[source] = max(self._full_at.get(source, now), now) + self._interval
+        if len(self._full_at) > self._max_sources:
+            self._forget_some()
 
     def give_back(self, now: float, *sources: str | bytes) -> None:
         """Put the token back that was taken from each of these."""
         for source in sources:
-            full_at = self._full_at.get(source, now) - self._one
+            full_at = self._full_at.get(source, now) - self._interval
             if full_at > now:
                 self._full_at[source] = full_at
             else:
@@ -67,34 +66,15 @@ class RateLimit:
         """The number of sources remembered."""
         return len(self._full_at)
 
-    def _make_room(self) -> None:
+    def _forget_some(self) -> None:
         """Forget sources until there are few enough.
 
-        Of the oldest, the one that owes least goes and the others come later again. So whoever wants a debt
-        forgotten has to make as large a one from nearly every other address.
+        Of the oldest, the one that owes least goes, and the others move to the end. To get a large debt
+        forgotten, an attacker needs debts as large from nearly all other sources.
         """
-        while len(self._full_at) > self._most_sources:
-            oldest = list(islice(self._full_at, _LOOKED_AT))
+        while len(self._full_at) > self._max_sources:
+            oldest = list(islice(self._full_at, _COMPARED))
             del self._full_at[min(oldest, key=self._full_at.__getitem__)]
             for source in oldest:
                 if source in self._full_at:
                     self._full_at.move_to_end(source)
-
-
-@lru_cache(4096)
-def source_of(address: str) -> str:
-    """What is counted as one source: an IPv4 address, or the /64 network of an IPv6 address."""
-    return _network(address, 64) if ":" in address else address
-
-
-@lru_cache(4096)
-def site_of(address: str) -> str:
-    """The network that often has one owner: the /24 of an IPv4 address, the /48 of an IPv6 address."""
-    return _network(address, 48 if ":" in address else 24)
-
-
-def _network(address: str, prefix: int) -> str:
-    try:
-        return str(ipaddress.ip_network((address.partition("%")[0], prefix), strict=False))
-    except ValueError:
-        return address

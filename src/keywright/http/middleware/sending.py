@@ -1,50 +1,47 @@
-"""Send the answers of the v2 interface."""
+"""Send answers."""
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from starlette.types import Receive, Send
 
-from keywright.core import errors as e
-from keywright.http.v2 import messages
-from keywright.http.v2.call import Answer, Call
+from keywright.http.answer import COMMON_HEADERS, JSON, Answer
+from keywright.http.middleware.call import Call
 
-_JSON = (b"content-type", b"application/json; charset=UTF-8")
-#: What every answer says.
-ALWAYS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
-#: How long the answer to a caller that is over a limit is delayed, in seconds, and how many are at a time.
-_DELAY, MOST_DELAYED = 0.25, 256
+#: How long the answer to a caller that is over a limit is delayed, in seconds, and the most that are delayed.
+DELAY, MAX_DELAYED = 0.25, 256
 
 
 class RefusalDelay:
-    """Delays answers to callers that are over a limit. One that asks again at once, over many connections,
-    would keep the server busy with refusals, and every other caller waiting.
+    """Delays answers to callers that are over a limit. Without a delay, a caller that asks again at once over
+    many connections keeps the server busy with refusals, and other calls wait.
     """
 
     def __init__(self) -> None:
         self._delayed = 0
 
-    async def delay(self) -> None:
-        """Wait, unless as many wait already as may: each holds a connection, perhaps a proxy's."""
-        if self._delayed >= MOST_DELAYED:
+    async def wait(self) -> None:
+        """Wait, unless the maximum waits already: each holds a connection, perhaps a proxy's. A server that
+        stops ends the delay by cancelling it, and the answer is sent.
+        """
+        if self._delayed >= MAX_DELAYED:
             return
         self._delayed += 1
-        try:
-            await asyncio.sleep(_DELAY)
-        finally:
-            self._delayed -= 1
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(DELAY)
+        self._delayed -= 1
 
 
 async def send_answer(call: Call, send: Send, answer: Answer) -> None:
     """Send the answer, whole or piece by piece."""
-    headers = [_JSON, *ALWAYS, *answer.headers]
+    headers = [JSON, *COMMON_HEADERS, *answer.headers]
     if answer.pieces is not None:
         if call.scope["http_version"] != "1.0":
             await send({"type": "http.response.start", "status": answer.status, "headers": headers})
             await _send_pieces(call, send, answer.pieces)
             return
-        # It knows no pieces.
+        # HTTP/1.0 has no pieces.
         answer.body = b"".join([piece async for piece in answer.pieces])
     headers.append((b"content-length", b"%d" % len(answer.body)))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
@@ -52,12 +49,12 @@ async def send_answer(call: Call, send: Send, answer: Answer) -> None:
 
 
 async def _send_pieces(call: Call, send: Send, pieces: AsyncGenerator[bytes, None]) -> None:
-    """Send the body piece by piece, as long as the caller is there."""
-    gone = asyncio.ensure_future(_until_gone(call.receive))
+    """Send the body piece by piece, until the caller hangs up."""
+    gone = asyncio.ensure_future(_wait_for_disconnect(call.receive))
     try:
         async with aclosing(pieces):
             async for piece in pieces:
-                if gone.done() or call.scope["method"] == "HEAD":
+                if gone.done() or call.method == "HEAD":
                     break
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -65,15 +62,6 @@ async def _send_pieces(call: Call, send: Send, pieces: AsyncGenerator[bytes, Non
         gone.cancel()
 
 
-async def _until_gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def say_unknown(send: Send) -> None:
-    """Say that the server stops before an answer is known."""
-    status, body = messages.write(e.FateUnknown(), messages.NO_SAYINGS)
-    length = (b"content-length", b"%d" % len(body))
-    headers = [_JSON, length, *messages.headers(e.FateUnknown())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

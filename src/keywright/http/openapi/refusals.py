@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from keywright.core import errors as e
+from keywright.http.answer import error_headers
 from keywright.http.v2 import messages
 
 Errors = tuple[type[e.KeywrightError], ...]
@@ -72,7 +73,7 @@ def catalog() -> dict[type[e.KeywrightError], Refusal]:
 def _describe(kind: type[e.KeywrightError], sayings: messages.Sayings) -> Refusal:
     error = kind(*kind.example)
     status, body = messages.write(error, sayings)
-    headers = frozenset(name.decode() for name, _ in messages.headers(error))
+    headers = frozenset(name.decode() for name, _ in error_headers(error))
     return Refusal(kind.__name__, _when(kind), status, json.loads(body), headers)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from keywright.core import errors as e
+from keywright.http.middleware.routing import Right
 from keywright.http.openapi.examples import SUCCESSES
 from keywright.http.openapi.refusals import ANY_CALL, ANY_CHANGE, ANY_REQUEST, Refusal, describe, members
 from keywright.http.openapi.schemas import Schema, ref
@@ -64,7 +65,7 @@ def errors_of(address: routes.Address, method: str) -> set[type[e.KeywrightError
     if action is None:
         return errors
     errors |= members(ANY_CALL) - set(ANY_CHANGE) | members(action.refusals)
-    errors.add(e.NoWritePermission if action.right is routes.Right.WRITE else e.NoReadPermission)
+    errors.add(e.NoWritePermission if action.right is Right.WRITE else e.NoReadPermission)
     if action.changes:
         errors |= set(ANY_CHANGE)
     if method == "GET" and action.changes:

@@ -5,7 +5,8 @@ from threading import Lock
 from time import monotonic
 
 from keywright.core.errors import RateLimited
-from keywright.http.middleware.rate_limits import RateLimit, site_of, source_of
+from keywright.http.middleware.rate_limits import RateLimit
+from keywright.http.server.peers import site_of, source_of
 
 #: How many sign-ins may fail in a minute: from one address, from the network around it, and for one name.
 #: From a browser that is known for a user, ``known`` replaces these. ``code`` is for the codes of one user.

@@ -61,7 +61,7 @@ async def read_form(request: Request, body_reader: BodyReader, limit: int, *, is
         return _parse(body)
 
     headers = dict(request.scope["headers"])
-    return Form(await body_reader.take(headers, request.receive, limit, parse, is_stranger=is_anonymous))
+    return Form(await body_reader.read(headers, request.receive, limit, parse, is_trusted=not is_anonymous))
 
 
 def _parse(encoded: bytes) -> list[tuple[str, str]]:

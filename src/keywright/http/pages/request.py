@@ -19,6 +19,7 @@ from starlette.responses import (
 from keywright.core.command import Command, Context
 from keywright.core.errors import KeywrightError
 from keywright.db import ReadTransaction
+from keywright.http.answer import error_headers
 from keywright.http.pages import flash
 from keywright.http.pages.error_messages import Message, message_for
 from keywright.http.pages.flash import Flash
@@ -28,7 +29,6 @@ from keywright.http.pages.rights import has_right, may_open
 from keywright.http.pages.session import SCRIPT, BrowserSession
 from keywright.http.pages.site import MenuItem, Site
 from keywright.http.pages.urls import BASE
-from keywright.http.v2 import messages
 from keywright.identity.model import Session, User
 from keywright.identity.rights import Right
 
@@ -177,7 +177,7 @@ class PageRequest:
     def error_page(self, error: KeywrightError) -> Response:
         """A page with the message of this error."""
         response = self.message_page(message_for(error))
-        for name, value in messages.headers(error):
+        for name, value in error_headers(error):
             if name in (b"retry-after", b"allow"):
                 response.headers[name.decode()] = value.decode()
         return response

@@ -13,12 +13,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from keywright.config import Settings
+from keywright.config.values import Network
 from keywright.core.command import Context, Origin
 from keywright.core.parsing import MAX_USER_AGENT_LENGTH, keep_address
-from keywright.http.middleware import credentials
+from keywright.http.middleware.client_address import client_address
 from keywright.http.pages.cookies import parse_cookies
 from keywright.http.pages.runner import Runner
 from keywright.http.pages.urls import BASE
+from keywright.http.server.peers import is_trusted
 from keywright.identity import sessions
 from keywright.identity.commands import SeeSession
 from keywright.identity.model import Role, User
@@ -44,7 +46,7 @@ class BrowserSession:
         peer = request.client.host if request.client else ""
         hops = [value for name, value in request.scope["headers"] if name == b"x-forwarded-for"]
         self.now = datetime.now(UTC).replace(microsecond=0)
-        self.address = credentials.client_address(peer, hops, trusted)
+        self.address = client_address(peer, hops, trusted)
         self._kept_address = keep_address(self.address, settings.ip_addresses)
         self.user_agent = headers.get("user-agent", "")[:MAX_USER_AGENT_LENGTH]
         self.is_secure = _is_secure(request, peer, trusted)
@@ -172,9 +174,9 @@ def _default_port(scheme: str) -> int | None:
     return {"http": 80, "https": 443}.get(scheme)
 
 
-def _is_secure(request: Request, peer: str, trusted: Sequence[credentials.Network]) -> bool:
+def _is_secure(request: Request, peer: str, trusted: Sequence[Network]) -> bool:
     """Whether the browser's connection is encrypted, as far as the server or a trusted proxy can tell."""
     if request.url.scheme == "https":
         return True
     forwarded = request.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
-    return forwarded == "https" and credentials.is_trusted(peer, trusted)
+    return forwarded == "https" and is_trusted(peer, trusted)

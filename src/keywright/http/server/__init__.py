@@ -1,1 +1,1 @@
-"""The HTTP server: uvicorn, its protocol, worker processes and listening sockets."""
+"""The HTTP server: uvicorn, its protocol, worker processes and listening sockets. It knows no interface."""

@@ -1,4 +1,4 @@
-"""The sockets that the server listens on: one, or a second one for the administration pages."""
+"""The listening sockets of a server: one, and perhaps a second one for the administration pages."""
 
 import socket
 from contextlib import ExitStack
@@ -8,7 +8,7 @@ from keywright.config import Settings
 from keywright.config.settings import web_address
 from keywright.core import errors as e
 
-#: The most connections that wait to be accepted.
+#: The most connections that wait until they are accepted.
 BACKLOG = 2048
 
 Address = tuple[str, int]
@@ -19,22 +19,22 @@ class ListeningSockets:
 
     def __init__(self, settings: Settings, public: socket.socket, admin: socket.socket | None) -> None:
         self.sockets = [public] if admin is None else [public, admin]
-        #: Where the server is.
+        #: The base URL of the server.
         self.url = settings.web_address(*_address_of(public))
-        #: Where the administration pages are, if they are served.
+        #: The base URL of the administration pages, if they are served.
         self.admin_url = self.url if admin is None else web_address(*_address_of(admin))
-        #: The address that alone serves the administration pages; None for no such address.
+        #: The only address that serves the administration pages; None where every address does.
         self.admin_address = None if admin is None else _address_of(admin)
 
     @classmethod
     def open(cls, settings: Settings) -> Self:
-        """Listen where the settings say. Raises ``ConfigurationError`` when an address cannot be used."""
+        """Listen at the addresses of the settings. Raises ``ConfigurationError`` when one cannot be used."""
         with ExitStack() as stack:
             choose = "Choose another address with --host and --port."
             public = stack.enter_context(_listen((settings.host, settings.port), choose))
             admin = settings.admin_host_and_port
             other = None if admin is None else _listen(admin, "Choose another admin_address.")
-            # They are open: the caller closes them.
+            # The caller closes them.
             stack.pop_all()
         return cls(settings, public, other)
 
@@ -45,7 +45,7 @@ class ListeningSockets:
 
 
 def is_at(server: Address | None, address: Address) -> bool:
-    """Whether a connection whose own end is ``server`` came in at the address; 0.0.0.0 and :: are any."""
+    """Whether a connection to ``server`` came in at the address; 0.0.0.0 and :: stand for any host."""
     return server is not None and server[1] == address[1] and address[0] in (server[0], "0.0.0.0", "::")  # noqa: S104
 
 

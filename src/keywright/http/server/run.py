@@ -1,4 +1,4 @@
-"""Run the application under uvicorn, in one process or several."""
+"""Run an application under uvicorn, in one process or several."""
 
 import asyncio
 import gc
@@ -12,29 +12,43 @@ from contextlib import closing, contextmanager, suppress
 from functools import partial
 from time import monotonic
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from keywright.config import Settings
 from keywright.db import Storage
-from keywright.http.app import create_app
+from keywright.http.answer import ErrorWriter
 from keywright.http.server.connection_limit import ConnectionLimit, raise_descriptor_limit
-from keywright.http.server.listening import BACKLOG, ListeningSockets
+from keywright.http.server.listening import BACKLOG, Address, ListeningSockets
 from keywright.http.server.protocol import IS_LEAVING, Protocol
 from keywright.http.server.workers import Workers
 
 #: How long accepted requests may take to finish after the signal to stop, in seconds.
 _GRACE = 30
-#: How long a thread may keep the interpreter that another one wants, in seconds, by ``storage.is_local``.
+#: How long a thread may keep the interpreter while another one waits for it, in seconds, by
+#: ``storage.is_local``.
 _SWITCH_INTERVAL = {True: 0.00005, False: 0.0002}
 
 log = logging.getLogger(__name__)
 
+#: Gets the base URL of the server and that of the administration pages.
+WhenReady = Callable[[str, str], None]
+
+
+class Application(NamedTuple):
+    """An application that can be served: ``create`` makes it, for the address that alone serves the
+    administration pages, if there is one; ``write_error`` answers what is no request.
+    """
+
+    create: Callable[[Settings, Storage, Address | None], ASGIApp]
+    write_error: ErrorWriter
+
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which says when it listens, and returns after a signal instead of dying. Whoever has
-    connected before it stops listening is answered.
+    """uvicorn's server, which says when it listens, and returns after a signal instead of dying. Clients that
+    have connected before it stops listening are answered.
     """
 
     def __init__(
@@ -45,14 +59,14 @@ class _Server(uvicorn.Server):
         drain_seconds: int,
         parent: int | None = None,
     ) -> None:
-        """``drain_seconds`` is how long it goes on after SIGTERM; ``parent`` is a descriptor that can be read
-        when there is nobody any more to work for.
+        """``drain_seconds`` is how long it goes on after SIGTERM; the descriptor ``parent`` can be read when
+        the parent process has ended.
         """
         super().__init__(config)
         self._when_ready = when_ready
         self._parent = parent
         self._drain_seconds = drain_seconds
-        #: When it stops, by ``monotonic``; None as long as nobody said so.
+        #: When it stops, by ``monotonic``; None until SIGTERM.
         self._stops_at: float | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -60,8 +74,8 @@ class _Server(uvicorn.Server):
         if self._parent is not None:
             asyncio.get_running_loop().add_reader(self._parent, self._leave, self._parent)
         if self.started:
-            # What is here now stays for good: the collector need not walk through it again and again
-            # (tens of milliseconds each time, while everybody waits).
+            # All objects so far live as long as the process. The collector must not visit them again and
+            # again: that takes tens of milliseconds each time, in which no call is answered.
             gc.collect()
             gc.freeze()
             self._when_ready()
@@ -76,11 +90,11 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.lifespan.state[IS_LEAVING] = True
-        await self._take_the_rest(sockets or [])
+        await self._accept_waiting(sockets or [])
         await super().shutdown(sockets)
 
-    async def _take_the_rest(self, sockets: Sequence[socket.socket]) -> None:
-        """Stop listening, and let everybody in who has connected by then: the system would cut them off."""
+    async def _accept_waiting(self, sockets: Sequence[socket.socket]) -> None:
+        """Stop listening, and accept the connections that wait: the system would reset them."""
         loop = asyncio.get_running_loop()
         copies: list[socket.socket] = []
         with suppress(OSError):
@@ -89,18 +103,20 @@ class _Server(uvicorn.Server):
             server.close()
         for one in sockets:
             one.close()
-        for connection in [late for copy in copies for late in _waiting_at(copy)]:
+        for connection in [late for copy in copies for late in _accept_all(copy)]:
             with suppress(OSError):
-                await loop.connect_accepted_socket(self._protocol, connection)
+                await loop.connect_accepted_socket(self._create_protocol, connection)
 
-    def _protocol(self) -> Protocol:
-        make: Any = self.config.http_protocol_class
-        made: Protocol = make(self.config, self.server_state, self.lifespan.state, asyncio.get_running_loop())
-        return made
+    def _create_protocol(self) -> Protocol:
+        protocol_class: Any = self.config.http_protocol_class
+        protocol: Protocol = protocol_class(
+            self.config, self.server_state, self.lifespan.state, asyncio.get_running_loop()
+        )
+        return protocol
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if sig == signal.SIGTERM and self._drain_seconds and not self.should_exit:
-            # Once more is no reason to hurry: systemd may tell both a worker and its parent.
+            # A second SIGTERM changes nothing: systemd may send one to a worker and one to its parent.
             self._stops_at = self._stops_at or monotonic() + self._drain_seconds
         else:
             super().handle_exit(sig, frame)
@@ -120,35 +136,36 @@ class _Server(uvicorn.Server):
                 signal.signal(one, handler)
 
 
-#: Gets the server's base URL, and that of the administration pages.
-WhenReady = Callable[[str, str], None]
+def serve(settings: Settings, storage: Storage, application: Application, *, when_ready: WhenReady) -> None:
+    """Serve until SIGTERM (and the setting drain_seconds longer) or SIGINT, then finish the accepted requests
+    and return.
 
-
-def serve(settings: Settings, storage: Storage, *, when_ready: WhenReady) -> None:
-    """Serve until SIGTERM (and the setting drain_seconds longer) or SIGINT, then finish what was accepted and
-    return.
-
-    ``when_ready`` is called as soon as connections are accepted. Raises ``ConfigurationError`` when the
+    ``when_ready`` is called as soon as connections are accepted. Raises ``ConfigurationError`` when an
     address cannot be used.
     """
     with closing(ListeningSockets.open(settings)) as listening:
-        _run(settings, storage, listening, lambda: when_ready(listening.url, listening.admin_url))
+        say_ready = partial(when_ready, listening.url, listening.admin_url)
+        _run(settings, storage, application, listening, when_ready=say_ready)
 
 
 def serve_with_workers(
-    settings: Settings, open_storage: Callable[[], Storage], *, when_ready: WhenReady
+    settings: Settings,
+    open_storage: Callable[[], Storage],
+    application: Application,
+    *,
+    when_ready: WhenReady,
 ) -> None:
-    """The same with as many processes as the settings say; each opens the storage for itself.
+    """The same with as many processes as the settings say; each opens its own storage.
 
-    Raises ``WorkerFailed`` too.
+    Raises ``WorkerFailed``, too.
     """
     with closing(ListeningSockets.open(settings)) as listening:
 
-        def work(say_ready: Callable[[], None], parent: int) -> None:
+        def work(report_ready: Callable[[], None], parent: int) -> None:
             with closing(open_storage()) as storage:
-                _run(settings, storage, listening, say_ready, parent)
+                _run(settings, storage, application, listening, when_ready=report_ready, parent=parent)
 
-        # What the parent keeps open would take connections that no worker takes any more.
+        # Sockets that the parent keeps open would accept connections that no worker serves.
         workers = Workers(
             settings.workers, work, when_stopping=listening.close, drain_seconds=settings.drain_seconds
         )
@@ -158,19 +175,25 @@ def serve_with_workers(
 def _run(
     settings: Settings,
     storage: Storage,
+    application: Application,
     listening: ListeningSockets,
+    *,
     when_ready: Callable[[], None],
     parent: int | None = None,
 ) -> None:
     # The event loop and the threads that wait for the database, or make pages, hand the interpreter to each
-    # other often. 5 ms, the default, would be most of an answer's time: on PostgreSQL, a fifth fewer answers
-    # (make bench). On SQLite there are only the threads that make pages, and a call is not to wait for those.
+    # other often. The default of 5 ms would be most of an answer's time: on PostgreSQL, a fifth fewer answers
+    # (make bench). On SQLite there are only the threads that make pages, and calls must not wait for those.
     sys.setswitchinterval(_SWITCH_INTERVAL[storage.is_local])
-    http: Any = partial(Protocol, admission=ConnectionLimit(settings, raise_descriptor_limit()))
+    protocol: Any = partial(
+        Protocol,
+        write_error=application.write_error,
+        connection_limit=ConnectionLimit(settings, raise_descriptor_limit()),
+    )
     config = uvicorn.Config(
-        create_app(settings, storage, listening.admin_address),
+        application.create(settings, storage, listening.admin_address),
         loop="uvloop" if os.name == "posix" else "asyncio",
-        http=http,
+        http=protocol,
         ws="none",
         interface="asgi3",
         lifespan="on",
@@ -186,8 +209,8 @@ def _run(
     server.run(sockets=listening.sockets)
 
 
-def _waiting_at(listening: socket.socket) -> list[socket.socket]:
-    """Those who have connected and were not let in yet; nobody can connect any more."""
+def _accept_all(listening: socket.socket) -> list[socket.socket]:
+    """The connections that wait at a socket that listens no more."""
     waiting = []
     with listening, suppress(OSError):
         listening.setblocking(False)

@@ -1,8 +1,8 @@
-"""Several server processes behind one address: one parent, which serves nothing and keeps the others
-running.
+"""Several server processes behind one address: a parent that serves nothing, and starts and replaces the
+others.
 
-The parent listens; each worker takes connections from the same queue, so that none is lost when one of
-them ends. Workers know nothing of each other: what must hold across them, the database holds.
+The parent listens; all workers accept connections from the same queue, so that no connection is lost when a
+worker ends. Workers know nothing of each other: the database holds what must be true for all of them.
 """
 
 import logging
@@ -21,23 +21,23 @@ from keywright.core.errors import WorkerFailed
 log = logging.getLogger(__name__)
 
 #: A worker that ends by itself is replaced, but not more often than this, in seconds.
-_SHORTEST_LIFE = 1.0
-#: How long workers may take to end after the signal to stop, in seconds.
-_PATIENCE = 40.0
-_TICK = 0.05
+_MIN_LIFETIME = 1.0
+#: How long a worker may take to start, and to end after the signal to stop, in seconds.
+_TIMEOUT = 40.0
+_INTERVAL = 0.05
 
-#: Serves until a signal, in a process of its own; calls the first argument when it listens, and ends when
-#: the descriptor that is the second one can be read: nobody is there any more then.
+#: Serves until a signal, in a process of its own. It calls the first argument when it listens, and ends when
+#: the descriptor, the second one, can be read: the parent has ended then.
 Work = Callable[[Callable[[], None], int], None]
 
 
 class Workers:
-    """The parent's view of its workers. Belongs to the main thread."""
+    """The workers, as the parent sees them. Belongs to the main thread."""
 
     def __init__(
         self, amount: int, work: Work, *, when_stopping: Callable[[], None], drain_seconds: int
     ) -> None:
-        """``when_stopping`` is called when no more workers are started. They go on for ``drain_seconds``
+        """``when_stopping`` is called before the workers are told to stop. They go on for ``drain_seconds``
         after SIGTERM.
         """
         self._amount = amount
@@ -46,21 +46,22 @@ class Workers:
         self._drain_seconds = drain_seconds
         self._started_at: dict[int, float] = {}
         self._is_stopping = False
-        #: Whether workers may go on for a while; not when somebody waits at a terminal for their end.
+        #: Whether workers may drain: not after SIGINT, when a user waits at a terminal.
         self._may_drain = False
-        #: Whether a worker is missing that the system did not let start.
+        #: Whether a worker is missing because the system refused to start it.
         self._is_short = False
-        # Nobody writes to it: that it ends tells the workers that their parent is gone, or does not wait.
+        # Nothing is ever written to this pipe: its end tells the workers that the parent has ended, or does
+        # not wait for them.
         self._reader, writer = os.pipe()
         self._alive = os.fdopen(writer, "wb", buffering=0)
 
     def run(self, when_ready: Callable[[], None]) -> None:
-        """Start the workers, call ``when_ready`` when all of them listen, and keep them running until
-        SIGTERM or SIGINT; return when they have ended.
+        """Start the workers, call ``when_ready`` when all of them listen, and keep them running until SIGTERM
+        or SIGINT; return when they have ended.
 
         Raises ``WorkerFailed`` when one cannot even start.
         """
-        with self._signals_heard():
+        with self._handling_signals():
             try:
                 for _ in range(self._amount):
                     self._start()
@@ -68,7 +69,7 @@ class Workers:
                     when_ready()
                 while not self._is_stopping:
                     self._replace_ended()
-                    time.sleep(_TICK)
+                    time.sleep(_INTERVAL)
             finally:
                 self._stop()
 
@@ -85,33 +86,33 @@ class Workers:
             raise
         if pid == 0:
             os.close(reader)
-            self._be_worker(writer)
+            self._run_worker(writer)
         os.close(writer)
         self._started_at[pid] = time.monotonic()
         try:
-            end = time.monotonic() + _PATIENCE
+            end = time.monotonic() + _TIMEOUT
             while not self._is_stopping:
                 if time.monotonic() > end:
                     os.kill(pid, signal.SIGKILL)
                     raise WorkerFailed
-                if select.select([reader], [], [], _TICK)[0]:
+                if select.select([reader], [], [], _INTERVAL)[0]:
                     if os.read(reader, 1):
                         return
                     raise WorkerFailed
         finally:
             os.close(reader)
 
-    def _be_worker(self, writer: int) -> NoReturn:
+    def _run_worker(self, writer: int) -> NoReturn:
         status = 1
         try:
-            # Whoever is told to stop before it serves has nothing to finish.
+            # A worker that is told to stop before it serves has nothing to finish.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             self._alive.close()
-            self._work(lambda: _tell(writer), self._reader)
+            self._work(lambda: _report_ready(writer), self._reader)
             status = 0
         except BaseException:
-            log.exception("a worker could not go on")
+            log.exception("a worker failed")
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -120,22 +121,22 @@ class Workers:
     def _replace_ended(self) -> None:
         if len(self._started_at) < self._amount and self._is_short:
             self._is_short = False
-            self._wait(_SHORTEST_LIFE)
+            self._wait(_MIN_LIFETIME)
             self._replace()
         for pid in list(self._started_at):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if not ended:
                 continue
             lived = time.monotonic() - self._started_at.pop(pid)
-            log.error("worker %d ended (%s); another takes its place", pid, _in_words(status))
-            self._wait(_SHORTEST_LIFE - lived)
+            log.error("worker %d ended (%s); another takes its place", pid, _describe_status(status))
+            self._wait(_MIN_LIFETIME - lived)
             self._replace()
 
     def _replace(self) -> None:
         try:
             self._start()
         except WorkerFailed:
-            # It is waited for like one that ended, and replaced.
+            # It is replaced like one that ended.
             log.error("the new worker could not start; the log says why")
         except OSError as problem:
             log.error("no worker can be started: %s", problem.strerror)
@@ -144,14 +145,14 @@ class Workers:
     def _wait(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while not self._is_stopping and time.monotonic() < end:
-            time.sleep(_TICK)
+            time.sleep(_INTERVAL)
 
     def _stop(self) -> None:
         """Tell every worker to finish what it accepted, and wait for that."""
         self._when_stopping()
         for pid in self._started_at:
             os.kill(pid, signal.SIGTERM)
-        end = time.monotonic() + self._drain_seconds + _PATIENCE
+        end = time.monotonic() + self._drain_seconds + _TIMEOUT
         for pid in self._started_at:
             while not os.waitpid(pid, os.WNOHANG)[0]:
                 if not self._may_drain:
@@ -159,32 +160,32 @@ class Workers:
                 if time.monotonic() > end:
                     log.error("worker %d does not end; it is killed", pid)
                     os.kill(pid, signal.SIGKILL)
-                time.sleep(_TICK)
+                time.sleep(_INTERVAL)
         self._alive.close()
         os.close(self._reader)
 
     @contextmanager
-    def _signals_heard(self) -> Iterator[None]:
+    def _handling_signals(self) -> Iterator[None]:
         signals = (signal.SIGINT, signal.SIGTERM)
-        before = {one: signal.signal(one, self._hear) for one in signals}
+        before = {one: signal.signal(one, self._handle_signal) for one in signals}
         try:
             yield
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler)
 
-    def _hear(self, number: int, _frame: FrameType | None) -> None:
+    def _handle_signal(self, number: int, _frame: FrameType | None) -> None:
         self._is_stopping = True
         self._may_drain = number == signal.SIGTERM
 
 
-def _tell(writer: int) -> None:
-    # A parent that is stopping does not listen any more; it has another way to say so.
+def _report_ready(writer: int) -> None:
+    # A parent that is stopping does not read it, and has told the worker to stop.
     with suppress(BrokenPipeError):
         os.write(writer, b".")
     os.close(writer)
 
 
-def _in_words(status: int) -> str:
+def _describe_status(status: int) -> str:
     code = os.waitstatus_to_exitcode(status)
     return f"signal {-code}" if code < 0 else f"status {code}"

@@ -8,9 +8,9 @@ from typing import Any
 
 from keywright.core import errors as e
 from keywright.core import parsing
-from keywright.core.command import Context
+from keywright.http.answer import Answer
+from keywright.http.middleware.call import Call
 from keywright.http.v2 import parameters, wire
-from keywright.http.v2.call import Answer, Call
 from keywright.http.v2.schemas import MAX_GENERATED, MAX_TEXT_LENGTH
 from keywright.licensing.licenses.model import Status, parse_status
 from keywright.provisioning.generators.commands import (
@@ -57,9 +57,7 @@ async def create_generator(call: Call) -> Answer:
     for name in _REQUIRED:
         if asked.get(name) in (None, ""):
             raise e.GeneratorFieldMissing(name)
-    command = CreateGenerator(
-        context=Context(call.now, call.origin, call.by), is_weak_allowed=True, **_values(asked)
-    )
+    command = CreateGenerator(context=call.context, is_weak_allowed=True, **_values(asked))
     return await call.change(command, wire.generator)
 
 
@@ -73,7 +71,7 @@ async def update_generator(call: Call) -> Answer:
     if not changes:
         raise e.NothingToChange
     command = UpdateGenerator(
-        context=Context(call.now, call.origin, call.by),
+        context=call.context,
         generator_id=number,
         changes=changes,
         is_weak_allowed=True,
@@ -86,7 +84,7 @@ async def delete_generator(call: Call) -> Answer:
 
     The licenses that it created stay.
     """
-    command = DeleteGenerator(context=Context(call.now, call.origin, call.by), generator_id=_number(call))
+    command = DeleteGenerator(context=call.context, generator_id=_number(call))
     return await call.change(command, wire.nothing)
 
 
@@ -100,7 +98,7 @@ async def generate(call: Call) -> Answer:
     if "amount" not in given:
         raise e.InvalidParameters({"amount": _AMOUNT_REASON})
     command = GenerateLicenses(
-        context=Context(call.now, call.origin, call.by),
+        context=call.context,
         generator_id=number,
         **{"status": Status.ACTIVE} | _by_field(given),
     )

@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl, urlencode
 
 from keywright.core import errors as e
 from keywright.core import parsing
-from keywright.core.command import Context
+from keywright.http.answer import Answer
+from keywright.http.middleware.call import Call
 from keywright.http.v2 import parameters, wire
-from keywright.http.v2.call import Answer, Call
 from keywright.http.v2.schemas import MAX_PER_PAGE, LicenseParameters
 from keywright.licensing.activations.commands import (
     Activate,
@@ -65,10 +65,10 @@ async def activate(call: Call) -> Answer:
     asked = call.parameters
     token = _token(asked)
     if token is not None:
-        command: LicenseCommand = Reactivate(**_about(call), token=token)
+        command: LicenseCommand = Reactivate(**_fields(call), token=token)
     else:
         given = parameters.read(asked, _ACTIVATION_PARSERS)
-        command = Activate(**_about(call), label=given.get("label"), meta_data=given.get("meta"))
+        command = Activate(**_fields(call), label=given.get("label"), meta_data=given.get("meta"))
     return await call.change(command, wire.one_activation)
 
 
@@ -82,8 +82,8 @@ async def deactivate(call: Call) -> Answer:
     """
     token = _token(call.parameters)
     if token is not None:
-        return await call.change(Deactivate(**_about(call), token=token), wire.one_activation)
-    return await call.change(DeactivateAll(**_about(call)), wire.many_activations)
+        return await call.change(Deactivate(**_fields(call), token=token), wire.one_activation)
+    return await call.change(DeactivateAll(**_fields(call)), wire.many_activations)
 
 
 async def validate(call: Call) -> Answer:
@@ -131,7 +131,7 @@ async def create_license(call: Call) -> Answer:
     asked = call.parameters
     key = _license_key(asked)
     changes = {"status": Status.ACTIVE} | _changes(asked)
-    command = CreateLicense(context=Context(call.now, call.origin, call.by), key=key, **changes)
+    command = CreateLicense(context=call.context, key=key, **changes)
     return await call.change(command, wire.license_alone)
 
 
@@ -154,7 +154,7 @@ async def update_license(call: Call) -> Answer:
         changes["key"] = _license_key(asked)
     if "expires_at" in asked:
         changes.setdefault("valid_for_days", None)
-    return await call.change(UpdateLicense(**_about(call), changes=changes), wire.license_alone)
+    return await call.change(UpdateLicense(**_fields(call), changes=changes), wire.license_alone)
 
 
 async def delete_license(call: Call) -> Answer:
@@ -162,13 +162,13 @@ async def delete_license(call: Call) -> Answer:
 
     Deletes the license and its activations.
     """
-    return await call.change(DeleteLicense(**_about(call)), wire.nothing)
+    return await call.change(DeleteLicense(**_fields(call)), wire.nothing)
 
 
-def _about(call: Call) -> dict[str, Any]:
-    """What every command about a license says."""
+def _fields(call: Call) -> dict[str, Any]:
+    """The fields of every command about one license."""
     return {
-        "context": Context(call.now, call.origin, call.by),
+        "context": call.context,
         "license": call.key,
         "only_product_id": call.only_product_id,
     }

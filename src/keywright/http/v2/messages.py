@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from keywright.core import errors as e
+from keywright.http.answer import Answer, error_headers
 from keywright.http.v2.wire import encode
 
 #: Another sentence for an error, where an operation says it in its own words.
@@ -17,11 +18,13 @@ PROBLEMS: dict[type[e.KeywrightError], e.V2] = {
     kind: kind.v2 for kind in e.CATALOG if kind.v2 is not None and kind is not e.Unavailable
 }
 
-Headers = tuple[tuple[bytes, bytes], ...]
+#: The errors that say that a request could not be read.
+MALFORMED = frozenset(kind for kind, problem in PROBLEMS.items() if problem.status == 400)
 
-#: What is still to come of such a request is not waited for.
-CLOSE = (b"connection", b"close")
-_CHALLENGE = (b"www-authenticate", b'Basic realm="Keywright", charset="UTF-8"')
+
+def write_error(error: e.KeywrightError, sayings: Sayings = NO_SAYINGS) -> Answer:
+    """The answer for an error."""
+    return Answer(*write(error, sayings), error_headers(error))
 
 
 def write(error: e.KeywrightError, sayings: Sayings) -> tuple[int, bytes]:
@@ -34,19 +37,3 @@ def write(error: e.KeywrightError, sayings: Sayings) -> tuple[int, bytes]:
     data["errors"] = {code: [message]}
     data["error_data"] = {code: {"status": status}}
     return status, encode({"success": False, "code": code, "message": message, "data": data})
-
-
-def headers(error: e.KeywrightError) -> Headers:
-    """The headers that go with this error."""
-    match error:
-        case e.CredentialsMissing() | e.CredentialsInvalid():
-            return (_CHALLENGE,)
-        case e.MethodNotAllowed():
-            return ((b"allow", ", ".join(error.allowed).encode()),)
-        case e.RateLimited() | e.Unavailable():
-            return ((b"retry-after", b"%d" % error.retry_after),)
-        case e.RequestTooSlow() | e.BodyTooLarge() | e.BodyIncomplete():
-            return (CLOSE,)
-        case e.IdempotencyKeyBusy():
-            return ((b"retry-after", b"1"),)
-    return ()

@@ -1,6 +1,5 @@
 """What came with a request: parameters from the query, a form, multipart or JSON, as one mapping."""
 
-import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any, Self, TypeVar
@@ -10,26 +9,12 @@ import msgspec
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import Headers
 from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.types import Receive
 
-from keywright.core.errors import (
-    BodyIncomplete,
-    BodyNotAnObject,
-    BodyTooLarge,
-    EncodedBody,
-    InvalidParameters,
-    MalformedForm,
-    MalformedJson,
-    RequestTooSlow,
-)
+from keywright.core.errors import BodyNotAnObject, InvalidParameters, MalformedForm, MalformedJson
 
 Parameters = dict[str, Any]
 Result = TypeVar("Result")
 
-#: Methods whose requests have a body only when they say so.
-BODILESS = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
-#: How long a request's body may take to arrive, in seconds.
-BODY_TIMEOUT = 10
 _MOST_FIELDS = 1000
 #: No file is a parameter of anything; each costs a temporary file.
 _MOST_FILES = 10
@@ -58,7 +43,7 @@ class Number(float):
 _decode = msgspec.json.Decoder(float_hook=Number).decode
 
 
-def from_query(query: bytes) -> Parameters:
+def parse_query(query: bytes) -> Parameters:
     """The parameters of a query string, see ``_from_pairs``. Raises ``MalformedForm``."""
     if not query:
         return {}
@@ -136,15 +121,6 @@ def parse_body(kind: bytes, body: bytes) -> Parameters:
     return _parse(media_type, body)
 
 
-def has_body(method: str, headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a request has a body that counts: with a method that has none of its own accord, one that says
-    its ``Content-Type``.
-    """
-    if headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
-        return False
-    return method not in BODILESS or (method != "OPTIONS" and bool(headers.get(b"content-type")))
-
-
 def _parse(kind: bytes, body: bytes) -> Parameters:
     # Whatever it announces: no form has a field whose name begins so, and forgetting the header is
     # the commonest mistake with JSON.
@@ -155,38 +131,6 @@ def _parse(kind: bytes, body: bytes) -> Parameters:
         # Taking it for nothing could turn "give up this place" into "give up every place".
         raise MalformedForm
     return _from_pairs(_pairs(body))
-
-
-async def read_body(
-    headers: Mapping[bytes, bytes], receive: Receive, limit: int, hold: Callable[[int], None]
-) -> bytes:
-    """The whole body. ``hold`` is told of each piece's size before that is kept.
-
-    Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete``, ``RequestTooSlow`` or what ``hold`` raises.
-    """
-    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
-    if encoding not in (b"", b"identity"):
-        raise EncodedBody
-    announced = headers.get(b"content-length", b"0")
-    if announced.isdigit() and int(announced) > limit:
-        raise BodyTooLarge
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    # What has come may lack the parameter that says how much to change.
-                    raise BodyIncomplete
-                piece = message.get("body", b"")
-                if len(body) + len(piece) > limit:
-                    raise BodyTooLarge
-                hold(len(piece))
-                body += piece
-                if not message.get("more_body", False):
-                    return bytes(body)
-    except TimeoutError:
-        raise RequestTooSlow from None
 
 
 def _at_once(parsing: Coroutine[Any, Any, Result]) -> Result:

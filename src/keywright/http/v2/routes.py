@@ -1,30 +1,19 @@
 """The v2 interface as a table: which address and method does what, and who may call it."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from enum import Enum
-from functools import cache
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
-from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
 from keywright.core import errors as e
 from keywright.core import examples
-from keywright.http.v2 import generators, licenses, schemas, wire
-from keywright.http.v2.call import Answer, Call
+from keywright.http.answer import Answer
+from keywright.http.middleware import routing
+from keywright.http.middleware.call import Call
+from keywright.http.middleware.routing import Right
+from keywright.http.v2 import generators, licenses, schemas
 from keywright.http.v2.messages import NO_SAYINGS, Sayings
-
-
-class Right(Enum):
-    """What a caller needs for an action."""
-
-    #: Nothing; an API key that is sent must be right.
-    NONE = "none"
-    #: Nothing but the license key; an API key that is sent must be right and may not be write-only.
-    CORE = "core"
-    READ = "read"
-    WRITE = "write"
 
 
 class Action(NamedTuple):
@@ -48,20 +37,8 @@ class Action(NamedTuple):
     example: Mapping[str, Any] = MappingProxyType({})
 
 
-class Address:
-    """The words of an address below ``v2``; None stands for the key or number in it."""
-
-    def __init__(self, words: tuple[str | None, ...], actions: dict[str, Action]) -> None:
-        self.words = words
-        self.actions = actions
-        #: Whether this is one of the addresses that shipped programs call.
-        self.is_core = any(one.right is Right.CORE for one in actions.values())
-        #: Whether browsers of any site may call it.
-        self.is_open = self.is_core or any(one.right is Right.NONE for one in actions.values())
-        has_head = "GET" in actions and not (self.is_core and actions["GET"].changes)
-        #: The methods that can be used here, as ``Allow`` says them.
-        self.methods = (*actions, *(("HEAD",) if has_head else ()), "OPTIONS")
-
+#: The words of a path and what each method does there.
+Address = routing.Address[Action]
 
 _ACTIVATE = Action(
     "activate",
@@ -237,89 +214,3 @@ ADDRESSES: list[Address] = [
     ),
     Address(("generators", None, "generate"), {"POST": _GENERATE}),
 ]
-
-
-async def _index(call: Call) -> Answer:
-    """The interface's name, and its routes with their methods, as WordPress writes its index."""
-    namespace = f"{call.namespace}/v2"
-    routes = {
-        "".join(f"/{word}" for word in (namespace, *_pattern(address))): {
-            "namespace": namespace,
-            "methods": list(address.actions),
-        }
-        for address in (INDEX, *ADDRESSES)
-    }
-    index = {"name": "Keywright", "namespaces": [namespace], "routes": routes}
-    return Answer(200, wire.encode(index))
-
-
-def _pattern(address: Address) -> Iterator[str]:
-    """The words of an address, with WordPress's regular expression for the key or number."""
-    name = "license_key" if address.words[:1] == ("licenses",) else "generator_id"
-    return (f"(?P<{name}>[^/]+)" if word is None else word for word in address.words)
-
-
-#: The address of the interface itself: programs call it to test the connection.
-INDEX = Address((), {"GET": Action("index", Right.NONE, _index, changes=False)})
-
-
-def find_address(words: list[str]) -> tuple[Address, str] | None:
-    """The address with these words, and the key or number in it."""
-    if not words:
-        return INDEX, ""
-    known = _addresses_by_words()
-    # The key or number comes last, or second.
-    if (found := known.get((*words[:-1], None))) is not None:
-        return found, words[-1]
-    if len(words) > 2 and (found := known.get((words[0], None, *words[2:]))) is not None:
-        return found, words[1]
-    found = known.get(tuple(words))
-    return None if found is None else (found, "")
-
-
-@cache
-def _addresses_by_words() -> dict[tuple[str | None, ...], Address]:
-    return {address.words: address for address in ADDRESSES}
-
-
-def find_action(address: Address, method: str) -> Action:
-    """What the method does there. Raises ``MethodNotAllowed``.
-
-    HEAD does what GET does where that changes nothing.
-    """
-    action = address.actions.get("GET" if method == "HEAD" else method)
-    if action is None or (method == "HEAD" and action.changes):
-        raise e.MethodNotAllowed(address.methods)
-    return action
-
-
-def decoded(words: list[bytes]) -> list[str]:
-    """The words of a path, each percent-decoded once; what is not UTF-8 becomes lone surrogates."""
-    return [
-        unquote_to_bytes(word).decode("utf-8", "surrogateescape") if b"%" in word else word.decode("latin-1")
-        for word in words
-    ]
-
-
-def shown(word: str) -> str:
-    """The word with U+FFFD for what is not UTF-8 in it."""
-    return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def words_of_rest_route(value: bytes) -> list[str]:
-    """The words of a ``rest_route`` parameter as it stands in the query, decoded once.
-
-    Where its slashes are written as such, it is read like a path.
-    """
-    value = value.replace(b"+", b"%20")
-    if b"/" in value:
-        return decoded([word for word in value.split(b"/") if word])
-    return [word for word in decoded([value])[0].split("/") if word]
-
-
-def with_key_in_one(words: list[str]) -> list[str]:
-    """The words below ``v2``, where a key with slashes in it came apart."""
-    if words[:1] != ["licenses"] or len(words) < 3:
-        return words
-    start = 2 if words[1] in ("activate", "validate", "deactivate") else 1
-    return [*words[:start], "/".join(words[start:])]

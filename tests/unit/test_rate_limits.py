@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keywright.core.errors import RateLimited, TooManyChanges
-from keywright.http.middleware.rate_limits import RateLimit, site_of, source_of
+from keywright.http.middleware.rate_limits import RateLimit
+from keywright.http.server.peers import site_of, source_of
 
 NOW = 1_000_000.0
 
@@ -90,14 +91,14 @@ def test_no_more_is_used_up_than_the_burst_and_what_time_refills(steps: list[tup
 
 
 def test_the_number_of_sources_is_bounded() -> None:
-    limit = RateLimit(10, most_sources=1_000)
+    limit = RateLimit(10, max_sources=1_000)
     for number in range(5_000):
         limit.take(NOW, f"source {number}")
     assert len(limit) == 1_000
 
 
 def test_sources_that_come_once_do_not_make_a_debt_forgotten() -> None:
-    limit = RateLimit(10, most_sources=100)
+    limit = RateLimit(10, max_sources=100)
     assert takes(limit, 20, "guesser") == 10
     for number in range(10_000):
         limit.take(NOW, f"passer-by {number}")
@@ -105,7 +106,7 @@ def test_sources_that_come_once_do_not_make_a_debt_forgotten() -> None:
 
 
 def test_a_debt_that_is_paid_is_forgotten_first() -> None:
-    limit = RateLimit(60, most_sources=100)
+    limit = RateLimit(60, max_sources=100)
     numbers = count()
     takes(limit, 60, "long ago")
     for _ in range(150):

@@ -1,0 +1,218 @@
+"""One call of an interface: what the middlewares find out about it, and how it is decided."""
+
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from starlette.types import Receive, Scope
+
+from keywright.core.command import Command, Context, Origin, Query
+from keywright.core.errors import KeywrightError
+from keywright.core.parsing import MAX_USER_AGENT_LENGTH
+from keywright.engine.desk import Desk
+from keywright.engine.idempotency import IdempotencyRecord
+from keywright.http.answer import Answer, Headers
+from keywright.http.middleware.attempts import Attempt
+from keywright.http.middleware.idempotency import add_idempotency_key
+from keywright.http.middleware.rate_limits import RateLimit
+from keywright.http.middleware.routing import Action, Address
+from keywright.http.server.protocol import TRANSPORT, has_body
+from keywright.identity.model import Caller, Permissions
+from keywright.licensing.activations.model import LicenseRecord
+
+REPLAYED: Headers = ((b"idempotency-replayed", b"true"),)
+
+#: A limit, and the source whose bucket a token was taken from.
+Token = tuple[RateLimit, str | bytes]
+
+
+class Interface(Protocol):
+    """What an interface gives to the middlewares: its addresses, its parameters and its answers."""
+
+    @property
+    def desk(self) -> Desk:
+        """The desk that decides its calls."""
+
+    @property
+    def malformed(self) -> Collection[type[KeywrightError]]:
+        """The errors that say that a request could not be read."""
+
+    def open_call(self, scope: Scope, receive: Receive) -> "Call | None":
+        """The call that this request is; None for a request that is not to this interface."""
+
+    def parse_query(self, query: bytes) -> dict[str, Any]:
+        """The parameters of a query."""
+
+    def parse_body(self, call: "Call", body: bytes) -> dict[str, Any]:
+        """The parameters of a body."""
+
+    def prepare(self, call: "Call", action: Any) -> Action:
+        """Check the parameters of a call that was read; returns the action that is meant."""
+
+    def write_methods(self, methods: Collection[str]) -> bytes:
+        """The body of the answer to OPTIONS."""
+
+    def write_error(self, error: KeywrightError, call: "Call") -> Answer:
+        """The answer for an error."""
+
+
+class Charge:
+    """The tokens that a call has taken; each is given back unless what it is for has happened."""
+
+    __slots__ = ("attempt", "for_malformed", "for_success")
+
+    def __init__(self) -> None:
+        self.attempt: Attempt | None = None
+        self.for_malformed: tuple[Token, ...] = ()
+        self.for_success: tuple[Token, ...] = ()
+
+
+class Call:
+    """A request to an interface, as far as it has been understood."""
+
+    __slots__ = (
+        "_now",
+        "_transport",
+        "action",
+        "actor",
+        "address",
+        "by",
+        "caller",
+        "charge",
+        "client_address",
+        "desk",
+        "has_body",
+        "has_secret_key",
+        "headers",
+        "interface",
+        "is_begun",
+        "is_behind_unknown_proxy",
+        "is_change",
+        "is_key_text",
+        "is_replayed",
+        "kept_address",
+        "key",
+        "method",
+        "only_product_id",
+        "operation",
+        "parameters",
+        "query",
+        "receive",
+        "scope",
+        "sent",
+    )
+
+    def __init__(
+        self,
+        interface: Interface,
+        scope: Scope,
+        receive: Receive,
+        address: Address[Any] | None,
+        key: str = "",
+    ) -> None:
+        """``address`` is None where the interface has nothing; ``key`` is the key or number in the path."""
+        self.interface = interface
+        self.desk = interface.desk
+        self.scope = scope
+        self.receive = receive
+        self.address = address
+        self.key = key
+        #: Whether the key in the path is text; no license has a key that is not.
+        self.is_key_text = True
+        self.method: str = scope["method"]
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.has_body = b"content-length" in self.headers or b"transfer-encoding" in self.headers
+        if self.has_body:
+            self.has_body = has_body(self.method, self.headers)
+        #: The action of the request's method, for the access log and for the texts of errors.
+        self.action: Action | None = None if address is None else address.actions.get(self.method)
+        self.operation = "" if self.action is None else self.action.operation
+        #: The parameters in the query, in the body, and in both: the body wins.
+        self.query: dict[str, Any] = {}
+        self.sent: dict[str, Any] = {}
+        self.parameters: dict[str, Any] = {}
+        self.client_address = ""
+        #: The part of the client's address that events and activations keep.
+        self.kept_address = ""
+        #: Whether a peer that is not trusted says that it calls for another client.
+        self.is_behind_unknown_proxy = False
+        self.caller: Caller | None = None
+        #: The caller, as events and the log say it.
+        self.actor = "program"
+        #: The number of the API key that calls.
+        self.by: int | None = None
+        #: The one product whose licenses exist for the caller; None is all.
+        self.only_product_id: int | None = None
+        #: Whether the caller has an API key that may read or write; a client key is in shipped programs.
+        self.has_secret_key = False
+        self.charge: Charge | None = None
+        #: Whether the call asks for a change, and whether the desk has begun to decide it.
+        self.is_change = False
+        self.is_begun = False
+        #: Whether the answer is that of an earlier call.
+        self.is_replayed = False
+        self._now: datetime | None = None
+        self._transport = scope.get(TRANSPORT)
+
+    @property
+    def now(self) -> datetime:
+        """The time of the call, in whole seconds; the clock is read once."""
+        if self._now is None:
+            self._now = datetime.now(UTC).replace(microsecond=0)
+        return self._now
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the caller has hung up."""
+        return self._transport is not None and self._transport.is_closing()
+
+    @property
+    def context(self) -> Context:
+        """When the call came, from where, and by whom, as events and activations keep it."""
+        agent = self.headers.get(b"user-agent", b"").decode("utf-8", "replace")
+        origin = Origin(self.actor, self.kept_address, agent[:MAX_USER_AGENT_LENGTH])
+        return Context(self.now, origin, self.by)
+
+    def set_caller(self, caller: Caller) -> None:
+        """Note who calls."""
+        self.caller = caller
+        self.actor = f"api_key:{caller.api_key_id}"
+        self.by = caller.api_key_id
+        self.only_product_id = caller.product_id
+        self.has_secret_key = caller.permissions is not Permissions.CLIENT
+
+    def list_headers(self, name: bytes) -> list[bytes]:
+        """Every header with this name, in the order they came."""
+        if name not in self.headers:
+            return []
+        return [value for one, value in self.scope["headers"] if one == name]
+
+    async def change(self, command: Command, write: Callable[[Any], bytes]) -> Answer:
+        """Submit the command; ``write`` makes the body of the answer from its outcome."""
+        header = self.headers.get(b"idempotency-key")
+        if header is not None:
+            command = add_idempotency_key(command, header, self.caller, self.key, self._kept_answer(write))
+        self.is_change = True
+        outcome = await self.desk.execute(command, self)
+        if type(outcome) is IdempotencyRecord:
+            self.is_replayed = True
+            return Answer(outcome.status, outcome.body, REPLAYED)
+        return Answer(200, write(outcome), license_id=_license_id(outcome))
+
+    async def ask(self, query: Query, write: Callable[[Any], bytes]) -> Answer:
+        """Submit the query; ``write`` makes the body of the answer from its outcome."""
+        outcome = await self.desk.query(query, self)
+        return Answer(200, write(outcome), license_id=_license_id(outcome))
+
+    def _kept_answer(self, write: Callable[[Any], bytes]) -> Callable[[Any], tuple[int, bytes]]:
+        def write_answer(outcome: Any) -> tuple[int, bytes]:
+            if isinstance(outcome, KeywrightError):
+                answer = self.interface.write_error(outcome, self)
+                return answer.status, answer.body
+            return 200, write(outcome)
+
+        return write_answer
+
+
+def _license_id(outcome: Any) -> int | None:
+    return outcome.license.id if type(outcome) is LicenseRecord else None

@@ -1,0 +1,48 @@
+"""Read the header ``Idempotency-Key``."""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from keywright.core.command import Command, IdempotentCall
+from keywright.core.errors import InvalidParameters
+from keywright.identity.model import Caller, Permissions
+from keywright.licensing.licenses.commands import LicenseCommand
+
+_MAX_LENGTH = 255
+_encode = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+def add_idempotency_key(
+    command: Command,
+    header: bytes,
+    caller: Caller | None,
+    key: str,
+    write_answer: Callable[[Any], tuple[int, bytes]],
+) -> Command:
+    """The command as a call that may be repeated. Raises ``InvalidParameters``.
+
+    An idempotency key belongs to its caller, and to the license with this ``key`` where the call is about
+    one. ``write_answer`` makes the answer that is kept from an outcome.
+    """
+    if not 1 <= len(header) <= _MAX_LENGTH or not all(0x21 <= one <= 0x7E for one in header):
+        raise InvalidParameters({"Idempotency-Key": f"must be 1 to {_MAX_LENGTH} visible ASCII characters"})
+    api_key_id = None if caller is None else caller.api_key_id
+    # The key of a new license is a parameter.
+    license_key = key if isinstance(command, LicenseCommand) else ""
+    scope = hashlib.sha256(_encode([api_key_id, license_key, header.decode()])).digest()
+    # The refusals of other callers would fill the disk.
+    keeps_refusals = caller is not None and caller.permissions is Permissions.READ_WRITE
+    call = IdempotentCall(scope, _digest(command), write_answer, keeps_refusals=keeps_refusals)
+    return msgspec.structs.replace(command, idempotency=call)
+
+
+def _digest(command: Command) -> bytes:
+    """A hash of what the command asks for, without the caller, the time and the idempotency key."""
+    fields = msgspec.structs.asdict(command)
+    for name in Command.__struct_fields__:
+        del fields[name]
+    return hashlib.sha256(_encode_sorted([type(command).__name__, fields])).digest()

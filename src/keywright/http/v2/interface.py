@@ -1,0 +1,182 @@
+"""The v2 interface as the middlewares see it: which requests are its calls, and what they ask for."""
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from starlette.types import Receive, Scope
+
+from keywright.config import Settings
+from keywright.core import errors as e
+from keywright.engine.desk import Desk
+from keywright.http.answer import Answer
+from keywright.http.middleware.authentication import check_right
+from keywright.http.middleware.call import Call
+from keywright.http.middleware.routing import Right
+from keywright.http.v2 import messages, parameters, wire
+from keywright.http.v2.paths import decode_words, join_key, split_rest_route, split_setting, to_text
+from keywright.http.v2.routes import ADDRESSES, Action, Address
+
+#: The header and the parameter in which a POST names another method.
+_METHOD_HEADER, _METHOD = b"x-http-method-override", "_method"
+_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+class V2:
+    """The v2 interface, at the path that the settings name."""
+
+    malformed = messages.MALFORMED
+
+    def __init__(self, settings: Settings, desk: Desk) -> None:
+        self.desk = desk
+        self._below_rest_route = [*split_setting(settings.namespace), "v2"]
+        self._root = split_setting(settings.api_root)
+        self._prefix = [*self._root, *self._below_rest_route]
+        self._raw_prefix = [word.encode() for word in self._prefix]
+        #: The start of most paths, before the words of an address.
+        self._path_start = b"".join(b"/%b" % word for word in [*self._raw_prefix, b""])
+        #: The address of the interface itself: programs call it to test the connection.
+        index = Address((), {"GET": Action("index", Right.NONE, self._answer_index, changes=False)})
+        self._addresses = {one.words: one for one in (index, *ADDRESSES)}
+        self._index = wire.encode(_describe("/".join(self._below_rest_route), self._addresses.values()))
+
+    def open_call(self, scope: Scope, receive: Receive) -> Call | None:
+        """The call that this request is; None for a request that is not to this interface."""
+        path: bytes = scope["raw_path"]
+        is_odd = b"%" in path or b"//" in path or path.endswith(b"/")
+        if path.startswith(self._path_start) and not is_odd:
+            words = path[len(self._path_start) :].decode("latin-1").split("/")
+        elif (found := self._find_words(path, scope["query_string"])) is not None:
+            words = found
+        else:
+            return None
+        address, key = self._find_address(words)
+        call = Call(self, scope, receive, address, key)
+        if not key.isascii():
+            call.key = to_text(key)
+            call.is_key_text = call.key == key or words[0] != "licenses"
+        return call
+
+    def parse_query(self, query: bytes) -> parameters.Parameters:
+        """The parameters of a query. Raises ``MalformedForm``."""
+        return parameters.parse_query(query)
+
+    def parse_body(self, call: Call, body: bytes) -> parameters.Parameters:
+        """The parameters of a body. Raises ``MalformedJson``, ``BodyNotAnObject``, ``MalformedForm``, or what
+        the action says instead of the last two.
+        """
+        try:
+            return parameters.parse_body(call.headers.get(b"content-type", b""), body)
+        except (e.MalformedForm, e.BodyNotAnObject):
+            unreadable = call.action.unreadable if isinstance(call.action, Action) else None
+            if unreadable is None:
+                raise
+            raise unreadable from None
+
+    def prepare(self, call: Call, action: Action) -> Action:
+        """Set the call's parameters; returns the action of the method that is meant.
+
+        Raises ``InvalidParameters``; ``UnknownLicense`` for a key that is not text; for another method than
+        the request's, also what forbids that method.
+        """
+        if call.query or call.sent or _METHOD_HEADER in call.headers:
+            method = _take_method(call)
+            if method != call.method:
+                action = self._change_action(call, method)
+            call.parameters = call.query | call.sent
+            parameters.require_single_values(call.parameters, action.takes.__struct_fields__)
+        if not call.is_key_text:
+            raise e.UnknownLicense(call.key)
+        return action
+
+    def write_methods(self, methods: Collection[str]) -> bytes:
+        """The body of the answer to OPTIONS."""
+        return wire.success({"methods": methods})
+
+    def write_error(self, error: e.KeywrightError, call: Call) -> Answer:
+        """The answer for an error, in the words of the action."""
+        sayings = call.action.sayings if isinstance(call.action, Action) else messages.NO_SAYINGS
+        return messages.write_error(error, sayings)
+
+    def _change_action(self, call: Call, method: str) -> Action:
+        """The action of another method at the call's address."""
+        address: Address | None = call.address
+        assert address is not None  # noqa: S101
+        action = address.find_action(method)
+        call.action, call.operation = action, action.operation
+        check_right(call, action)
+        return action
+
+    def _find_words(self, path: bytes, query: bytes) -> list[str] | None:
+        """The words of the address below ``v2``; None for a path of something else."""
+        raw = [word for word in path.split(b"/") if word]
+        size = len(self._raw_prefix)
+        if raw[:size] == self._raw_prefix:
+            return decode_words(raw[size:])
+        if (not raw or raw == [b"index.php"]) and b"rest_route=" in query:
+            return self._find_rest_route(query)
+        words = decode_words(raw)
+        if words[:1] == ["index.php"]:
+            # Sites with PATHINFO permalinks.
+            words = words[1:]
+        if words == self._root:
+            return []
+        return words[size:] if words[:size] == self._prefix else None
+
+    def _find_rest_route(self, query: bytes) -> list[str] | None:
+        for parameter in query.split(b"&"):
+            name, _, value = parameter.partition(b"=")
+            if name == b"rest_route":
+                words = split_rest_route(value)
+                if not words and value:
+                    return []
+                size = len(self._below_rest_route)
+                if words[:size] == self._below_rest_route:
+                    below = words[size:]
+                    return below if b"/" in value else join_key(below)
+        return None
+
+    def _find_address(self, words: list[str]) -> tuple[Address | None, str]:
+        """The address with these words, and the key or number in it."""
+        addresses = self._addresses
+        if words:
+            # The key or number is the last word, or the second.
+            if (found := addresses.get((*words[:-1], None))) is not None:
+                return found, words[-1]
+            if len(words) > 2 and (found := addresses.get((words[0], None, *words[2:]))) is not None:
+                return found, words[1]
+        return addresses.get(tuple(words)), ""
+
+    async def _answer_index(self, _call: Call) -> Answer:
+        return Answer(200, self._index)
+
+
+def _take_method(call: Call) -> str:
+    """The method that is meant: a POST may name another one in a header, in the query or in the body, as in
+    WordPress. Raises ``InvalidParameters``.
+    """
+    if call.method != "POST":
+        return call.method
+    named: list[Any] = [value.decode("latin-1") for value in call.list_headers(_METHOD_HEADER)]
+    named += [given.pop(_METHOD) for given in (call.query, call.sent) if _METHOD in given]
+    methods = {one.upper() if isinstance(one, str) else "" for one in named} or {call.method}
+    if len(methods) > 1 or not methods <= _METHODS:
+        raise e.InvalidParameters({_METHOD: "must be POST, PUT, PATCH or DELETE"})
+    return methods.pop()
+
+
+def _describe(namespace: str, addresses: Collection[Address]) -> dict[str, Any]:
+    """The interface's name, and its routes with their methods, as WordPress writes its index."""
+    routes = {
+        "".join(f"/{word}" for word in (namespace, *_pattern(one))): {
+            "namespace": namespace,
+            "methods": list(one.actions),
+        }
+        for one in addresses
+    }
+    return {"name": "Keywright", "namespaces": [namespace], "routes": routes}
+
+
+def _pattern(address: Address) -> Iterator[str]:
+    """The words of an address, with WordPress's regular expression for the key or number."""
+    name = "license_key" if address.words[:1] == ("licenses",) else "generator_id"
+    return (f"(?P<{name}>[^/]+)" if word is None else word for word in address.words)
