@@ -39,7 +39,7 @@ def doctor(
     Status 0: nothing is wrong, or everything was repaired; there may be warnings. Status 1: something is
     wrong.
     """
-    from keywright.maintenance.doctor import Examined, examine
+    from keywright.maintenance.doctor import Examined, examine, repair
 
     warnings = _warn(here, is_silent=as_json)
     began, examined, print_licenses = monotonic(), Examined(), output.progress_printer("licenses")
@@ -53,7 +53,7 @@ def doctor(
     for finding in examine(here.storage, progress):
         was_repaired = is_repairing and finding.is_repairable
         if was_repaired:
-            here.repair(finding)
+            repair(here.storage, finding, here.now, here.origin)
         findings.append((finding, was_repaired))
         if not as_json:
             output.print_line(_line(finding, was_repaired=was_repaired))

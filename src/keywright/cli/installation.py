@@ -20,7 +20,6 @@ from keywright.licensing.activations.model import LicenseRecord
 if TYPE_CHECKING:
     from keywright.config import Settings
     from keywright.db import Storage
-    from keywright.maintenance.doctor import Finding
 
 #: Commands come from the machine that the database is on.
 _HERE = "127.0.0.1"
@@ -54,12 +53,6 @@ class Installation:
     def ask(self, query: Query) -> Any:
         """Answer a query."""
         return _value(self._executor.query([query]))
-
-    def repair(self, finding: "Finding") -> None:
-        """Repair a finding of the doctor."""
-        from keywright.maintenance.doctor import repair
-
-        repair(self.storage, finding, self.now, self.origin)
 
     def get_license(self, key: str) -> LicenseRecord:
         """The license with this key, and the activations that an answer lists. Raises ``UnknownLicense``."""

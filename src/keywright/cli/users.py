@@ -7,13 +7,7 @@ import typer
 
 from keywright.cli import output
 from keywright.cli.installation import Installation
-from keywright.cli.options import (
-    AsJson,
-    WrongUsage,
-    command,
-    with_installation,
-    with_installation_made,
-)
+from keywright.cli.options import AsJson, WrongUsage, command, with_installation, with_installation_made
 from keywright.core.errors import UnknownUser
 from keywright.core.parsing import parse_name
 from keywright.identity.commands import ChangeUser, CreateUser, DisableSecondFactor

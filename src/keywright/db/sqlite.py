@@ -19,17 +19,7 @@ from time import monotonic
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import (
-    Connection,
-    Engine,
-    bindparam,
-    create_engine,
-    event,
-    exc,
-    pool,
-    select,
-    update,
-)
+from sqlalchemy import Connection, Engine, bindparam, create_engine, event, exc, pool, select, update
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import FateUnknown, RejectedByDatabase, StoreBusy, StoreError, StoreUnavailable

@@ -141,8 +141,6 @@ class Executor:
         """Whether outcomes come at once, without a wait for a network."""
         return self._storage.is_local
 
-    # --- commands ---------------------------------------------------------------------------------
-
     def execute(self, commands: Sequence[Command], *, wait: float | None = None) -> list[Outcome]:
         """Decide the commands in order; when this returns, what they changed is durable.
 
@@ -248,8 +246,6 @@ class Executor:
             return run_write(self._storage, lambda tx: find(tx, names)) if names else {}
         except Unavailable:
             return {}
-
-    # --- queries ----------------------------------------------------------------------------------
 
     def query(self, queries: Sequence[Query]) -> list[Outcome]:
         """Answer the queries, each from one moment of the database."""

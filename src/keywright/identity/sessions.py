@@ -27,9 +27,6 @@ _CLOCKS_APART = timedelta(minutes=1)
 _SETUP_TOKEN = re.compile(r"([0-9a-f]{1,12})\.([0-9a-f]{64})", re.ASCII)
 
 
-# --- the first administrator ----------------------------------------------------------------------
-
-
 def setup_token(tx: ReadTransaction, now: datetime) -> str:
     """A token to make the first administrator, for ``SETUP_TIME``. Raises ``SetupOver`` if users exist."""
     if has_users(tx):
@@ -56,9 +53,6 @@ def device_mark(tx: ReadTransaction, user: User) -> str:
     try passwords under the user's name do not keep a known browser out.
     """
     return tx.key_ring.sign("a known browser", f"{user.id} {user.password_hash}").hex()
-
-
-# --- sessions -------------------------------------------------------------------------------------
 
 
 class SignedIn(msgspec.Struct, frozen=True):

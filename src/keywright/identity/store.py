@@ -59,9 +59,6 @@ _SESSION = [sessions.c[name] for name in Session.__struct_fields__]
 _ADMINISTERS = and_(users.c.role == Role.ADMINISTRATOR, users.c.disabled_at.is_(None))
 
 
-# --- users ----------------------------------------------------------------------------------------
-
-
 def list_users(tx: ReadTransaction) -> list[User]:
     """Every user, disabled ones included, oldest first."""
     return [user_of(row) for row in tx.connection.execute(select(*USER).order_by(users.c.id))]
@@ -116,9 +113,6 @@ def save_user(tx: WriteTransaction, user: User) -> None:
 def save_new_user(tx: WriteTransaction, user: User) -> int:
     """Insert, and return the number that the user has from now on."""
     return tx.insert(users, rows.to_columns(user))
-
-
-# --- sessions -------------------------------------------------------------------------------------
 
 
 def find_session(tx: ReadTransaction, token_hash: bytes) -> Session | None:

@@ -98,16 +98,9 @@ def find_doubled_numbers(tx: ReadTransaction) -> list[int]:
 
 def find_kinds_behind(tx: ReadTransaction) -> list[str]:
     """Find the kinds (``license``, ``activation``) whose next number was given already."""
-    connection = tx.connection
-    largest = {
-        "license": select(func.coalesce(func.max(licenses.c.id), 0)),
-        "activation": select(func.coalesce(func.max(activations.c.id), 0)),
-    }
-    return [
-        kind
-        for kind, query in largest.items()
-        if last_number(tx, kind) < int(connection.execute(query).scalar_one())
-    ]
+    columns = {"license": licenses.c.id, "activation": activations.c.id}
+    largest = {kind: tx.connection.execute(select(func.max(columns[kind]))).scalar() for kind in columns}
+    return [kind for kind, number in largest.items() if last_number(tx, kind) < (number or 0)]
 
 
 def last_number(tx: ReadTransaction, kind: str) -> int:

@@ -88,9 +88,12 @@ def sources_of(search: Search, now: datetime) -> list[Source]:
     if search.term is not None:
         found.append(with_term(search.term, is_prefix=search.is_prefix))
     if search.is_full:
-        found.append(with_term(FULL)._replace(filter_row=_is_full))
+        # Terms are some seconds old: a license that is no longer full must not be listed as full.
+        found.append(
+            with_term(FULL)._replace(filter_row=lambda row: (row.times_activated >= row.times_activated_max,))
+        )
     if search.is_unused:
-        found.append(with_term(UNUSED)._replace(filter_row=_is_unused))
+        found.append(with_term(UNUSED)._replace(filter_row=lambda row: (row.times_activated == 0,)))
     if search.expiring_within_days is not None:
         found.append(expiring(now, expiry_after(now, search.expiring_within_days)))
     return found
@@ -129,15 +132,6 @@ def expiring(after: datetime, until: datetime) -> Source:
 
 def _no_filter(_row: Any) -> Conditions:
     return ()
-
-
-# Search terms are some seconds old: a license that is no longer full must not be listed as full.
-def _is_full(row: Any) -> Conditions:
-    return (row.times_activated >= row.times_activated_max,)
-
-
-def _is_unused(row: Any) -> Conditions:
-    return (row.times_activated == 0,)
 
 
 EVERYTHING = Source(licenses.c.id, (), BY_ID.columns, _no_filter)

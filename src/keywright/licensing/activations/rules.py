@@ -9,11 +9,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from keywright.core.errors import (
-    AlreadyActivated,
-    NothingActive,
-    TokenNotActive,
-)
+from keywright.core.errors import AlreadyActivated, NothingActive, TokenNotActive
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License

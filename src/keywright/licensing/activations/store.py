@@ -6,16 +6,7 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import (
-    and_,
-    bindparam,
-    func,
-    literal_column,
-    select,
-    true,
-    union_all,
-    update,
-)
+from sqlalchemy import and_, bindparam, func, literal_column, select, true, union_all, update
 
 from keywright.db.bulk import Lookup, Values, array_table, bulk_delete, bulk_insert, bulk_update
 from keywright.db.rows import to_datetime, to_json, to_optional_seconds, to_seconds

@@ -22,14 +22,19 @@ class LicenseCommand(Command, frozen=True, kw_only=True):
         return (self.license,)
 
 
-class CreateLicense(Command, frozen=True, kw_only=True):
-    """Make a license with this key."""
+class NewLicenseCommand(Command, frozen=True, kw_only=True):
+    """A request to make licenses, with a status and numbers of the vendor's shop."""
 
-    key: str
     status: int
     order_id: int | None = None
     product_id: int | None = None
     customer_id: int | None = None
+
+
+class CreateLicense(NewLicenseCommand, frozen=True, kw_only=True):
+    """Make a license with this key."""
+
+    key: str
     expires_at: datetime | None = None
     valid_for_days: int | None = None
     times_activated_max: int | None = None

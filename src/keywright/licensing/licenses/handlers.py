@@ -7,14 +7,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from keywright.core import crypto
-from keywright.core.command import Command, Context
-from keywright.core.errors import (
-    ExpiresLater,
-    InvalidParameters,
-    LicenseKeyTaken,
-    NeverExpires,
-    NoLimit,
-)
+from keywright.core.command import Command
+from keywright.core.errors import ExpiresLater, InvalidParameters, LicenseKeyTaken, NeverExpires, NoLimit
 from keywright.core.parsing import MAX_COUNT
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import rules
@@ -23,6 +17,7 @@ from keywright.licensing.licenses.commands import (
     DeleteLicense,
     ExtendLicense,
     LicenseCommand,
+    NewLicenseCommand,
     RaiseLimit,
     ShowKey,
     UpdateLicense,
@@ -47,10 +42,6 @@ def create(work: LicenseWork, command: CreateLicense) -> LicenseRecord:
         command,
         command.key,
         LicenseSource.API,
-        status=command.status,
-        order_id=command.order_id,
-        product_id=command.product_id,
-        customer_id=command.customer_id,
         expires_at=command.expires_at,
         valid_for_days=command.valid_for_days,
         times_activated_max=command.times_activated_max,
@@ -60,14 +51,10 @@ def create(work: LicenseWork, command: CreateLicense) -> LicenseRecord:
 
 def new_license(
     work: LicenseWork,
-    command: Command,
+    command: NewLicenseCommand,
     key: str,
     source: LicenseSource,
     *,
-    status: int,
-    order_id: int | None,
-    product_id: int | None,
-    customer_id: int | None,
     expires_at: datetime | None = None,
     valid_for_days: int | None = None,
     times_activated_max: int | None = None,
@@ -76,13 +63,13 @@ def new_license(
     license = License(
         id=work.tx.next_id("license"),
         key=key,
-        order_id=order_id,
-        product_id=product_id,
-        customer_id=customer_id,
+        order_id=command.order_id,
+        product_id=command.product_id,
+        customer_id=command.customer_id,
         expires_at=expires_at,
         valid_for_days=valid_for_days,
         source=source,
-        status=status,
+        status=command.status,
         times_activated=0,
         times_activated_max=times_activated_max,
         created_at=command.context.now,
@@ -152,7 +139,7 @@ def raise_limit(work: LicenseWork, command: RaiseLimit) -> LicenseRecord:
 
 def _update(command: LicenseCommand, **changes: Any) -> UpdateLicense:
     return UpdateLicense(
-        context=Context(command.context.now, command.context.origin, command.context.by),
+        context=command.context,
         license=command.license,
         only_product_id=command.only_product_id,
         changes=changes,

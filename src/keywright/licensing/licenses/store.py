@@ -4,18 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
-from sqlalchemy import (
-    ColumnElement,
-    Row,
-    Text,
-    cast,
-    column,
-    func,
-    literal_column,
-    not_,
-    select,
-    table,
-)
+from sqlalchemy import ColumnElement, Row, Text, cast, column, func, literal_column, not_, select, table
 
 from keywright.core.errors import StoreConflict
 from keywright.db.bulk import BulkWrite, Lookup, Values, bulk_delete, bulk_insert, bulk_update

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keywright.core.command import Command, Cost, Query
+from keywright.licensing.licenses.commands import NewLicenseCommand
 
 
 class CreateGenerator(Command, frozen=True, kw_only=True):
@@ -35,17 +36,13 @@ class DeleteGenerator(Command, frozen=True, kw_only=True):
     generator_id: int
 
 
-class GenerateLicenses(Command, frozen=True, kw_only=True):
+class GenerateLicenses(NewLicenseCommand, frozen=True, kw_only=True):
     """Make ``amount`` licenses with the generator, all or none."""
 
     cost = Cost.LONG
 
     generator_id: int
     amount: int
-    status: int
-    order_id: int | None = None
-    product_id: int | None = None
-    customer_id: int | None = None
 
 
 class GetGenerator(Query, frozen=True, kw_only=True):

@@ -83,10 +83,6 @@ def generate(work: LicenseWork, command: GenerateLicenses) -> tuple[LicenseRecor
                 command,
                 key,
                 LicenseSource.GENERATOR,
-                status=command.status,
-                order_id=command.order_id,
-                product_id=command.product_id,
-                customer_id=command.customer_id,
                 valid_for_days=generator.expires_in_days,
                 times_activated_max=generator.times_activated_max,
             )
