@@ -16,7 +16,7 @@ from keywright.cli.doctor import doctor
 from keywright.cli.installation import InstallationOptions, describe_database, open_here
 from keywright.cli.options import WrongUsage, command, with_options
 from keywright.core.errors import ConfigurationError
-from keywright.core.parsing import write_time
+from keywright.core.parsing import format_size, write_time
 
 if TYPE_CHECKING:
     from keywright.config import Settings
@@ -94,7 +94,7 @@ def backup(
     name = "this" if file == "-" else file
     print_line(
         f"{name} is a backup of {describe_database(settings)} {_summary(new.manifest)}. It has "
-        f"{_format_size(new.size)} and took {monotonic() - began:.1f} s."
+        f"{format_size(new.size)} and took {monotonic() - began:.1f} s."
     )
     print_line(_secret_advice(settings, new.manifest))
 
@@ -295,13 +295,6 @@ def _secret_advice(settings: "Settings", manifest: "Manifest") -> str:
     )
 
 
-def _format_size(size: int) -> str:
-    for unit, bytes_each in (("GB", 10**9), ("MB", 10**6)):
-        if size >= bytes_each:
-            return f"{size / bytes_each:.1f} {unit}"
-    return f"{size / 1000:.0f} kB"
-
-
 def _print_error(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
@@ -316,8 +309,8 @@ class _Progress:
     def __call__(self, step: str, done: int, total: int) -> None:
         if self._is_shown and monotonic() > self._shown_at + _INTERVAL:
             self._shown_at = monotonic()
-            of = f" of {_format_size(total)}" if total else ""
-            print(f"\r{_format_size(done)}{of} {step} …\x1b[K", end="", file=sys.stderr, flush=True)
+            of = f" of {format_size(total)}" if total else ""
+            print(f"\r{format_size(done)}{of} {step} …\x1b[K", end="", file=sys.stderr, flush=True)
 
     def __enter__(self) -> "_Progress":
         return self

@@ -125,6 +125,14 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
+def format_size(size: int) -> str:
+    """``12 kB``, ``3.4 MB``, ``5.6 GB``."""
+    for unit, bytes_each in (("GB", 10**9), ("MB", 10**6)):
+        if size >= bytes_each:
+            return f"{size / bytes_each:.1f} {unit}"
+    return f"{size / 1000:.0f} kB"
+
+
 def keep_address(address: str, kept: IpAddresses) -> str:
     """As much of an IP address as is to be kept; "" is nothing."""
     if kept == "full":

@@ -32,8 +32,3 @@ def message_for(error: e.KeywrightError) -> Message:
     """The message for this error. It never contains a license key, a token or another secret."""
     heading = error.heading or _HEADINGS.get(error.status, _HEADINGS[400])
     return Message(error.status, heading, error.say(error.sentence))
-
-
-def count_text(amount: int, thing: str) -> str:
-    """An amount with its noun: ``1 place``, ``2,000 places``."""
-    return f"{amount:,} {thing}" if amount == 1 else f"{amount:,} {thing}s"

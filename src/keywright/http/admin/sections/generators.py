@@ -11,8 +11,9 @@ from starlette.responses import Response
 
 from keywright.core import parsing
 from keywright.core.errors import GeneratorTooWeak, InvalidParameters
+from keywright.core.parsing import format_count
 from keywright.http.admin.name_suggestions import suggest_names
-from keywright.http.pages.error_messages import count_text, message_for
+from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import Inputs, parse_positive, require_id
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
@@ -147,7 +148,7 @@ class Generators(Section):
             order = _read_order(inputs, generator)
             if not inputs.errors:
                 verb = "is" if order.amount == 1 else "are"
-                message = f"{count_text(order.amount, 'license')} {verb} being made."
+                message = f"{format_count(order.amount, 'license')} {verb} being made."
                 command = orders.start_command(order, context=request.context)
                 return change_once(request, command, lambda job: Redirect(f"/jobs/{job.id}", message))
         return request.render(

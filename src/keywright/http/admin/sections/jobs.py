@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from keywright.background.job_clean_up import FILES_KEPT, JOBS_KEPT
 from keywright.core.errors import UnknownJob
+from keywright.core.parsing import format_count
 from keywright.db import ReadTransaction
-from keywright.http.pages.error_messages import count_text
 from keywright.http.pages.inputs import parse_number, require_id
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
@@ -167,7 +167,7 @@ def _title(tx: ReadTransaction, order: Order) -> str:
         case Generate():
             generator = generator_store.find_generator(tx, order.generator_id)
             recipe = f"generator {order.generator_id}" if generator is None else generator.name
-            return f"Make {count_text(order.amount, 'license')} with {recipe}"
+            return f"Make {format_count(order.amount, 'license')} with {recipe}"
         case Change():
             return _change_title(order)
         case Export():
@@ -178,9 +178,9 @@ def _change_title(order: Change) -> str:
     amount = order.amount or 0
     match order.what:
         case What.EXTEND:
-            return f"Extend by {count_text(amount, 'day')}" + (" from now" if order.is_from_now else "")
+            return f"Extend by {format_count(amount, 'day')}" + (" from now" if order.is_from_now else "")
         case What.SET_LIMIT:
-            return f"Set the limit to {count_text(amount, 'place')}" if amount else "Remove the limit"
+            return f"Set the limit to {format_count(amount, 'place')}" if amount else "Remove the limit"
         case What.RAISE_LIMIT:
             return f"Allow {amount:,} more {'place' if amount == 1 else 'places'}"
         case What.SET_STATUS:
@@ -197,7 +197,7 @@ def _scope_text(tx: ReadTransaction, order: Order) -> str:
         words = _describe_numbers(tx, order)
         return f"For {', '.join(words)}" if words else ""
     if order.license_ids is not None:
-        return count_text(len(set(order.license_ids)), "selected license")
+        return format_count(len(set(order.license_ids)), "selected license")
     words = [] if order.search is None else _describe_search(tx, order.search)
     return f"Licenses: {', '.join(words)}" if words else "All licenses"
 
@@ -206,7 +206,7 @@ def _describe_search(tx: ReadTransaction, search: Search) -> list[str]:
     words = [] if search.status is None else [Status(search.status).name.lower()]
     words += _describe_numbers(tx, search)
     if search.expiring_within_days is not None:
-        words.append(f"expiring within {count_text(search.expiring_within_days, 'day')}")
+        words.append(f"expiring within {format_count(search.expiring_within_days, 'day')}")
     words += ["full"] * search.is_full + ["never activated"] * search.is_unused
     words += ["found by a search"] * (search.term is not None or search.license_id is not None)
     return words

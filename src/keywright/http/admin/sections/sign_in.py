@@ -9,11 +9,10 @@ from starlette.responses import Response
 
 from keywright.core.command import Context
 from keywright.core.errors import SetupOver, UnknownUser
-from keywright.core.parsing import MAX_NAME_LENGTH, parse_name
+from keywright.core.parsing import MAX_NAME_LENGTH, format_count, parse_name
 from keywright.db import ReadTransaction
 from keywright.http.admin.codes import is_recovery_code, wrong_code_message
 from keywright.http.pages.attempts import SIGN_IN_LIMITS, Attempts, sources_of
-from keywright.http.pages.error_messages import count_text
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import check_password, hash_password, read_new_password
 from keywright.http.pages.render import save_theme
@@ -204,7 +203,7 @@ def _render_code_form(request: PageRequest, user: User, target: str, *, is_wrong
 
 def _codes_left_message(request: PageRequest, user: User) -> str:
     count = request.ask(lambda tx: count_codes(tx, user.id))
-    return f"You have signed in with a recovery code. {count_text(count, 'code')} left: see “My account”."
+    return f"You have signed in with a recovery code. {format_count(count, 'code')} left: see “My account”."
 
 
 def _start_session(request: PageRequest, user: User | None, code: str | None = None) -> bool:

@@ -18,6 +18,7 @@ from keywright.config import Settings
 from keywright.config.sources import child_environment
 from keywright.core.command import Context, Origin
 from keywright.core.errors import KeywrightError, NoSuchAddress
+from keywright.core.parsing import format_size
 from keywright.db import ReadTransaction, database_path, without_password
 from keywright.events.commands import RecordEvent
 from keywright.http.admin.site import AdminSite
@@ -79,12 +80,12 @@ class System(Section):
             waiting=site.runner.waiting,
             calls=self._counters.calls,
             rate=self._rate(),
-            memory=_size(_memory()),
-            database_size=_size(measured.size),
+            memory=format_size(_memory()),
+            database_size=format_size(measured.size),
             sessions=sessions,
             lag=lag,
             is_dump_missing=measured.kind == "postgresql" and shutil.which("pg_dump") is None,
-            backups=[(one, _size(one.size)) for one in backups.all()],
+            backups=[(one, format_size(one.size)) for one in backups.all()],
             folder=backups.folder,
             folder_of_copies=backups.folder_of_copies,
             **self._task_values(),
@@ -175,7 +176,7 @@ class System(Section):
             "outcome": _outcome(examination),
             "backup_lines": () if backup is None else map(_without_file_name, backup.lines),
             "is_busy": any(one is not None and one.state is State.RUNNING for one in (backup, examination)),
-            "size_in_progress": _size(self._backups().size_in_progress()),
+            "size_in_progress": format_size(self._backups().size_in_progress()),
             "repair_command": _command_line("doctor --repair", self.site.settings),
             "has_database_url": self.site.settings.database_url is not None,
         }
@@ -265,13 +266,6 @@ def _memory() -> int:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
     return 0
-
-
-def _size(size: int) -> str:
-    for unit, bytes_each in (("GB", 10**9), ("MB", 10**6)):
-        if size >= bytes_each:
-            return f"{size / bytes_each:.1f} {unit}"
-    return f"{size / 1000:.0f} kB"
 
 
 def _duration(seconds: float) -> str:

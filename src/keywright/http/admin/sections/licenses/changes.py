@@ -7,11 +7,11 @@ from starlette.responses import Response
 from keywright.core import crypto
 from keywright.core.command import Command
 from keywright.core.errors import LicenseKeyTaken, Refusal, UnknownLicense
-from keywright.core.parsing import write_time
+from keywright.core.parsing import format_count, write_time
 from keywright.http.admin.sections.licenses import forms
 from keywright.http.admin.sections.licenses.filter import suggest
 from keywright.http.admin.sections.licenses.forms import get_details, get_license
-from keywright.http.pages.error_messages import count_text, message_for
+from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import parse_positive
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import page
@@ -150,7 +150,7 @@ class Changes:
             "Deactivate all?",
             [
                 f"The license {crypto.mask(license.key)} has "
-                f"{count_text(details.active, 'active place')}; all of them become free.",
+                f"{format_count(details.active, 'active place')}; all of them become free.",
                 "Programs that validate their token notice it at their next validation. "
                 "They may activate again.",
             ],
@@ -207,7 +207,7 @@ def _limit_message(license: License, limit: int | None) -> str:
     if limit is None:
         return "The license has no limit."
     if limit < license.times_activated:
-        taken = count_text(license.times_activated, "place")
+        taken = format_count(license.times_activated, "place")
         verbs = ("is", "stays") if license.times_activated == 1 else ("are", "stay")
         return f"The limit is {limit:,}. The {taken} that {verbs[0]} taken {verbs[1]} taken."
     return f"The limit is {limit:,}."
@@ -219,7 +219,7 @@ def _deletion_text(details: LicenseDetails) -> list[str]:
     ]
     if details.total:
         active = f", {details.active:,} of them active" if details.active else ", none of them active"
-        sentences.append(f"{count_text(details.total, 'activation')}{active}, are deleted with it.")
+        sentences.append(f"{format_count(details.total, 'activation')}{active}, are deleted with it.")
     if details.active:
         sentences.append("Programs notice it at their next validation.")
     sentences.append("To keep it but refuse new activations, disable it instead.")

@@ -12,9 +12,9 @@ import msgspec
 
 from keywright.core import parsing
 from keywright.core.errors import InvalidStatus
+from keywright.core.parsing import format_count
 from keywright.db import ReadTransaction
 from keywright.http.admin.name_suggestions import suggest_names
-from keywright.http.pages.error_messages import count_text
 from keywright.http.pages.urls import BASE, url
 from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.provisioning.catalog import store as catalog_store
@@ -206,7 +206,7 @@ def _describe(filter_: Filter, name: str, names: Names) -> tuple[str, str]:
         "product": lambda: ("Product", _name(search.product_id, names["product"])),
         "customer": lambda: ("Customer", _name(search.customer_id, names["customer"])),
         "order": lambda: ("Order", str(search.order_id)),
-        "expiring": lambda: ("Expires within", count_text(search.expiring_within_days or 0, "day")),
+        "expiring": lambda: ("Expires within", format_count(search.expiring_within_days or 0, "day")),
         "places": lambda: ("Places", "none is free" if search.is_full else "never activated"),
     }
     return describe[name]()

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
+from keywright.core.parsing import format_count
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_text
 from keywright.http.admin.sections.licenses import filter as license_filter
@@ -13,7 +14,6 @@ from keywright.http.admin.sections.licenses.changes import Changes
 from keywright.http.admin.sections.licenses.filter import EXPIRY_DAYS, Filter, Names
 from keywright.http.admin.sections.licenses.forms import get_license, read_details
 from keywright.http.admin.site import AdminSite
-from keywright.http.pages.error_messages import count_text
 from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
@@ -154,7 +154,7 @@ def _read_list(tx: ReadTransaction, request: PageRequest, figures: RecentFigures
 def _expiring_options(filter_: Filter) -> list[tuple[str, str]]:
     within = filter_.search.expiring_within_days
     days = sorted({*EXPIRY_DAYS} if within is None else {*EXPIRY_DAYS, within})
-    return [("", "Any"), *((str(one), count_text(one, "day")) for one in days)]
+    return [("", "Any"), *((str(one), format_count(one, "day")) for one in days)]
 
 
 def _option_values(filter_: Filter) -> Mapping[str, str]:
