@@ -94,7 +94,7 @@ def test_help_waits_for_nothing_slow() -> None:
 def test_a_start_waits_for_nothing_that_its_database_does_not_need(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nimport keywright.http.server\n"
-        "from keywright.config import Settings, open_installation\n"
+        "from keywright.config import Settings\nfrom keywright.config.installation import open_installation\n"
         "open_installation(Settings(data_dir=Path(sys.argv[1]))).close()\n"
         "print([name for name in ('alembic', 'psycopg') if name in sys.modules])"
     )
