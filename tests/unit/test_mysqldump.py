@@ -74,7 +74,8 @@ def test_a_value_is_read_as_the_database_reads_it(tmp_path: Path, written: str, 
         "DELIMITER ;;\nCREATE TRIGGER x BEGIN INSERT INTO t VALUES (9,';'); END;;\nDELIMITER ;\n"
         "INSERT INTO t VALUES (1,'x'),(2,'y');",
         "# a remark\n--\n-- another; with ' and (\nINSERT INTO t VALUES (1,'x'),(2,'y');",
-        "INSERT INTO `other` VALUES (1,'(',NULL);\nINSERT INTO t VALUES (1,'x'),(2,'y')",
+        "INSERT INTO `other` VALUES (ST_GeomFromText('POINT(1 2)'),1-2/3,'a;b' /* ; */); -- ;'\n"
+        "INSERT INTO t VALUES (1,'x'),(2,'y')",
     ],
 )
 def test_rows_are_found_in_every_form_of_a_dump(

@@ -215,12 +215,11 @@ class LmfwcDump:
 
     def api_keys(self) -> Iterator[ImportedApiKey]:
         """The API keys that can be used; where the dump has the users of WordPress, those of its users."""
-        users = (
-            {number for number, _ in self._spool.names(NameKind.CUSTOMER)} if self._tables[_USERS] else None
-        )
+        has_users = bool(self._tables[_USERS])
         for row in self._spool.others(_API_KEYS):
             one = self._plugin.api_key(row)
-            if one is not None and users is not None and _id_of(row.values, "user_id") not in users:
+            owner = _id_of(row.values, "user_id") or 0
+            if one is not None and has_users and not self._spool.has_name(NameKind.CUSTOMER, owner):
                 self._report.note(Notice("api_key_owner", one.place, one.name))
                 self._report.count(Outcome("API key", Verdict.LEFT_OUT))
             elif one is not None:

@@ -32,6 +32,12 @@ _FLAGS = re.S | re.X | re.I
 _BLANK = re.compile(rf"(?:\s++|;|{_COMMENT})*+(?=[^\s;\#/\-])", _FLAGS)
 _END = re.compile(rf"(?:\s++|;|{_COMMENT})*+\Z", _FLAGS)
 _WORD = re.compile(r"[a-z]++", _FLAGS)
+#: What is whole of the rest of a statement that is skipped; what follows may decide what a sign means.
+_PIECES = re.compile(
+    rf"(?:[^;'\"`/\#\-]++|{_STRING}|`[^`]*+`|--(?=[ \t\r\n])[^\n]*+\n|\#[^\n]*+\n|/\*.*?\*/|/(?=[^*])"
+    r"|-(?=[^-])|--(?=[^ \t\r\n]))*+",
+    _FLAGS,
+)
 _STATEMENT = re.compile(
     rf"(?:[^;'\"`/\#\-]++|{_STRING}|`[^`]*+`|{_COMMENT}|/(?!\*)|-(?!-[ \t\r\n]))*+;", _FLAGS
 )
@@ -41,14 +47,15 @@ _CREATE_TABLE = re.compile(
 )
 _COLUMN = re.compile(r"^\s*+`((?:[^`]|``)++)`", re.M)
 _INSERT = re.compile(
-    rf"""(?:INSERT|REPLACE)\s++(?:(?:LOW_PRIORITY|DELAYED|HIGH_PRIORITY|IGNORE)\s++)*+(?:INTO\s++)?
-         (?:{_NAME}\.)?({_NAME})\s*+(?:\(([^)]*+)\)\s*+)?VALUES?(?=\W)\s*+""",
+    rf"""(?:INSERT|REPLACE)\s++(?:(?:LOW_PRIORITY|DELAYED|HIGH_PRIORITY|IGNORE)\s++)*+(?:INTO\s++)?+
+         (?:{_NAME}\.)?({_NAME})\s*+(?=[(a-z])""",
     _FLAGS,
 )
+_BEFORE_ROWS = re.compile(r"(?:\(([^)]*+)\)\s*+)?VALUES?(?=\W)\s*+", _FLAGS)
 _COLUMN_NAME = re.compile(_NAME)
 _VALUE = rf"(?:(?:_[a-z0-9]++\s*+)?(?:{_STRING})|[xX]'[0-9a-fA-F]*+'|[\w.+\-]++)"
 _ROW = re.compile(rf"\(\s*+({_VALUE}(?:\s*+,\s*+{_VALUE})*+)\s*+\)", re.S)
-_AFTER_ROW = re.compile(r"\s*+[,;]\s*+", re.S)
+_AFTER_ROW = re.compile(r"\s*+([,;])\s*+", re.S)
 #: A text in single or double quotes, hexadecimal digits, or a word.
 _VALUES = re.compile(
     r"(?:_[a-z0-9]++\s*+)?(?:'((?:[^'\\]++|\\.|'')*+)'|\"((?:[^\"\\]++|\\.|\"\")*+)\")"
@@ -152,28 +159,32 @@ class _Dump:
         return self._match(_WORD, "this is no database dump")[0].upper()
 
     def _create(self) -> None:
-        body = self._skip_statement()
+        body = self._take(_STATEMENT, "the file ends in the middle of a statement")[0]
         table = _CREATE_TABLE.match(body)
         if table is not None:
             self._columns[_unquote(table[1])] = [one.replace("``", "`") for one in _COLUMN.findall(body)]
 
-    def _skip_statement(self) -> str:
-        return self._take(_STATEMENT, "the file ends in the middle of a statement")[0]
+    def _skip_statement(self) -> None:
+        while True:
+            self._pass(cast(re.Match[str], _PIECES.match(self._text, self._at)))
+            if self._text[self._at : self._at + 1] == ";":
+                return
+            if not self._fill():
+                raise self._error("the file ends in the middle of a statement")
 
     def _insert(self, is_wanted: Callable[[str], bool]) -> Iterator[Row]:
-        header = self._take(_INSERT, "this INSERT is not one that mysqldump writes")
-        table, columns = _unquote(header[1]), header[2]
-        wanted = is_wanted(table)
-        names = self._names(table, columns) if wanted else []
+        problem = "this INSERT is not one that mysqldump writes"
+        table = _unquote(self._take(_INSERT, problem)[1])
+        if not is_wanted(table):
+            self._skip_statement()
+            return
+        names = self._names(table, self._take(_BEFORE_ROWS, problem)[1])
         after = ","
         while after == ",":
             line = self.line
             row = self._take(_ROW, f"a row of {table} cannot be read, or the file ends in it")
-            if wanted:
-                yield Row(table, line, self._to_values(table, line, names, row[1]))
-            after = self._take(_AFTER_ROW, f"after a row of {table}, a comma or a semicolon is missing")[
-                0
-            ].strip()
+            yield Row(table, line, self._to_values(table, line, names, row[1]))
+            after = self._take(_AFTER_ROW, f"after a row of {table}, a comma or a semicolon is missing")[1]
 
     def _names(self, table: str, columns: str | None) -> Sequence[str]:
         if columns is not None:

@@ -141,6 +141,11 @@ class Spool:
             "SELECT number, name FROM names WHERE kind = ? GROUP BY number HAVING rank = min(rank)", (kind,)
         )
 
+    def has_name(self, kind: str, number: int) -> bool:
+        """Whether there is a name of this number."""
+        found = self._connection.execute("SELECT 1 FROM names WHERE kind = ? AND number = ?", (kind, number))
+        return found.fetchone() is not None
+
     def joined(self) -> Iterator[tuple[int, int, int]]:
         """The licenses that have the same key as an earlier one: line, id, and the earlier one's id."""
         yield from self._connection.execute(
