@@ -29,10 +29,16 @@ _COLUMNS = {
     ),
     "lmfwc_licenses_meta": "meta_id license_id meta_key meta_value",
     "lmfwc_api_keys": "id user_id description permissions consumer_key consumer_secret truncated_key",
+    "dlm_licenses": (
+        "id order_id product_id user_id license_key hash valid_for expires_at source status "
+        "activations_limit created_at created_by updated_at updated_by"
+    ),
     "posts": "ID post_title post_type",
     "users": "ID user_login display_name",
     "wc_customer_lookup": "customer_id user_id first_name last_name",
 }
+
+_COLUMNS["dlm_license_activations"] = _COLUMNS["lmfwc_activations"]
 
 Value = str | int | None
 

@@ -155,6 +155,20 @@ def test_api_keys_of_users_that_are_gone_are_left_out(keywright: Keywright, dump
     assert [one["name"] for one in keywright.json("apikey", "list")] == ["key 1"]
 
 
+def test_digital_license_manager_has_the_same_in_other_tables(keywright: Keywright, dump: Path) -> None:
+    license = a_row(1, KEY, activations_limit=2)
+    activation = an_activation_row(1, 1)
+    write_dump(dump, dlm_licenses=[license], dlm_license_activations=[activation], lmfwc_licenses=[])
+    report = keywright.json("import", "dlm", str(dump), *SECRETS)
+    assert report["records"] == {"license": {"new": 1}, "activation": {"new": 1}}
+    assert report["odd"] == []
+    (found,) = keywright.json("license", "list")
+    assert (found["timesActivated"], found["timesActivatedMax"]) == (1, 2)
+    said = keywright.refused("import", "dlm", str(dump))
+    assert "wp-content/uploads/dlm-files/" in said
+    assert "DLM_PLUGIN_SECRET" in said
+
+
 def test_addresses_are_stored_as_the_settings_say(
     keywright: Keywright, dump: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

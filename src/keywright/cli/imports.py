@@ -16,7 +16,8 @@ from keywright.core import parsing
 from keywright.core.errors import SourceUnusable
 
 if TYPE_CHECKING:
-    from keywright.provisioning.importers.lmfwc_dump import LmfwcDump
+    from keywright.provisioning.importers.defuse import Secrets
+    from keywright.provisioning.importers.lmfwc_dump import Dump, Family
     from keywright.provisioning.importers.report import Report
 
 app = typer.Typer(name="import", no_args_is_help=True, help="Bring licenses from other systems.")
@@ -24,11 +25,24 @@ app = typer.Typer(name="import", no_args_is_help=True, help="Bring licenses from
 _MAX_SECRET_BYTES = 1_000
 _MISSING = (
     "The plugin's two secrets are needed: its license keys are sealed with them. Copy defuse.txt and "
-    "secret.txt from wp-content/uploads/lmfwc-files/ of the shop, and give them as --defuse FILE --secret "
-    "FILE; or the texts of the constants LMFWC_PLUGIN_DEFUSE and LMFWC_PLUGIN_SECRET of wp-config.php"
+    "secret.txt from wp-content/uploads/{0}-files/ of the shop, and give them as --defuse FILE --secret "
+    "FILE; or the texts of the constants {1}_PLUGIN_DEFUSE and {1}_PLUGIN_SECRET of wp-config.php."
 )
 
 Progress = Callable[[int], None]
+
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="What mysqldump wrote; also as .gz or .zst.")]
+_Defuse = Annotated[
+    str | None, typer.Option(metavar="FILE|TEXT", help="The plugin's defuse.txt, or its text.")
+]
+_Secret = Annotated[
+    str | None, typer.Option(metavar="FILE|TEXT", help="The plugin's secret.txt, or its text.")
+]
+_Prefix = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="The prefix of the shop's tables, if the file has several shops."),
+]
+_IsDryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
 
 
 @command(
@@ -40,21 +54,12 @@ Progress = Callable[[int], None]
 @with_installation_made
 def lmfwc(
     here: Installation,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What mysqldump wrote; also as .gz or .zst.")],
+    file: _File,
     *,
-    defuse: Annotated[
-        str | None, typer.Option(metavar="FILE|TEXT", help="The plugin's defuse.txt, or its text.")
-    ] = None,
-    secret: Annotated[
-        str | None, typer.Option(metavar="FILE|TEXT", help="The plugin's secret.txt, or its text.")
-    ] = None,
-    prefix: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="The prefix of the shop's tables, if the file has several shops."),
-    ] = None,
-    is_dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")
-    ] = False,
+    defuse: _Defuse = None,
+    secret: _Secret = None,
+    prefix: _Prefix = None,
+    is_dry_run: _IsDryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Bring a shop's licenses from License Manager for WooCommerce: a dump of its database.
@@ -67,15 +72,59 @@ def lmfwc(
     after it was broken off, or for what is new: a license or an activation that is here, too, becomes the one
     that was changed last.
     """
+    from keywright.provisioning.importers.lmfwc_dump import LMFWC
+
+    secrets = _load_secrets(LMFWC, defuse, secret)
+    _import_dump(here, file, LMFWC, secrets, prefix=prefix, is_dry_run=is_dry_run, as_json=as_json)
+
+
+@command(app, "keywright import dlm shop.sql --defuse defuse.txt --secret secret.txt --dry-run")
+@with_installation_made
+def dlm(
+    here: Installation,
+    file: _File,
+    *,
+    defuse: _Defuse = None,
+    secret: _Secret = None,
+    prefix: _Prefix = None,
+    is_dry_run: _IsDryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring a shop's licenses from Digital License Manager: a dump of its database.
+
+    It does the same as `keywright import lmfwc`. Programs that were written for this plugin speak another
+    interface than v2, and have to be changed.
+    """
+    from keywright.provisioning.importers.lmfwc_dump import DLM
+
+    secrets = _load_secrets(DLM, defuse, secret)
+    _import_dump(here, file, DLM, secrets, prefix=prefix, is_dry_run=is_dry_run, as_json=as_json)
+
+
+def _load_secrets(family: "Family", defuse: str | None, secret: str | None) -> "Secrets":
     from keywright.provisioning.importers.defuse import Secrets
-    from keywright.provisioning.importers.lmfwc_dump import LmfwcDump
-    from keywright.provisioning.importers.report import Report
 
     if defuse is None or secret is None:
-        raise SourceUnusable(f"{_MISSING}.")
-    secrets, report = Secrets(_read(defuse), _read(secret)), Report()
-    keep = _keep_address(here)
-    with closing(LmfwcDump(file, secrets, report, now=here.now, prefix=prefix, keep_address=keep)) as source:
+        raise SourceUnusable(_MISSING.format(family.name, family.name.upper()))
+    return Secrets(_read(defuse), _read(secret), family.name)
+
+
+def _import_dump(
+    here: Installation,
+    file: Path,
+    family: "Family",
+    secrets: "Secrets",
+    *,
+    prefix: str | None,
+    is_dry_run: bool,
+    as_json: bool,
+) -> None:
+    from keywright.provisioning.importers.lmfwc_dump import Dump
+    from keywright.provisioning.importers.report import Report
+
+    report, keep = Report(), _keep_address(here)
+    source = Dump(file, family, secrets, report, now=here.now, prefix=prefix, keep_address=keep)
+    with closing(source):
         with _progress("Reading the file", None) as progress:
             source.load(progress)
         _bring(here, source, report, is_dry_run=is_dry_run)
@@ -87,7 +136,7 @@ def lmfwc(
         output.print_line(output.printable(line))
 
 
-def _bring(here: Installation, source: "LmfwcDump", report: "Report", *, is_dry_run: bool) -> None:
+def _bring(here: Installation, source: "Dump", report: "Report", *, is_dry_run: bool) -> None:
     from keywright.db import run_read
     from keywright.provisioning.importers.run import reserve_ids, run_import
     from keywright.provisioning.importers.store import list_activation_ids

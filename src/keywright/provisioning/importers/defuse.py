@@ -18,20 +18,18 @@ _KEY_HEADER, _MESSAGE_HEADER = bytes.fromhex("def00000"), bytes.fromhex("def5020
 _KEY_BYTES, _SALT_BYTES, _IV_BYTES, _MAC_BYTES = 32, 32, 16, 32
 _BODY_AT = len(_MESSAGE_HEADER) + _SALT_BYTES + _IV_BYTES
 _ENCRYPTION, _AUTHENTICATION = b"DefusePHP|V2|KeyForEncryption", b"DefusePHP|V2|KeyForAuthentication"
-_WHERE = (
-    "It lies in wp-content/uploads/lmfwc-files/ of the shop, or in the constant {constant} of wp-config.php."
-)
+_WHERE = "It lies in wp-content/uploads/{plugin}-files/ of the shop, or as {constant} in wp-config.php."
 
 
 class Secrets:
     """The plugin's two secrets: one unseals its license keys, the other finds them."""
 
-    def __init__(self, defuse: str, secret: str) -> None:
+    def __init__(self, defuse: str, secret: str, plugin: str = "lmfwc") -> None:
         """Take the texts of ``defuse.txt`` and ``secret.txt``. Raises ``SourceUnusable`` for others."""
-        self._key = _parse_key(defuse)
+        self._key = _parse_key(defuse, plugin)
         self._secret = secret.strip().encode()
         if not self._secret:
-            raise SourceUnusable("secret.txt is empty. " + _WHERE.format(constant="LMFWC_PLUGIN_SECRET"))
+            raise SourceUnusable(f"secret.txt is empty. {_where(plugin, 'SECRET')}")
 
     def unseal(self, sealed: str) -> str:
         """The license key in this message, in hex; raises ``ValueError`` when it is sealed with another key,
@@ -53,8 +51,12 @@ class Secrets:
         return hmac.digest(self._secret, key.encode(), "sha256").hex()
 
 
-def _parse_key(text: str) -> bytes:
-    where = _WHERE.format(constant="LMFWC_PLUGIN_DEFUSE")
+def _where(plugin: str, name: str) -> str:
+    return _WHERE.format(plugin=plugin, constant=f"{plugin.upper()}_PLUGIN_{name}")
+
+
+def _parse_key(text: str, plugin: str) -> bytes:
+    where = _where(plugin, "DEFUSE")
     try:
         data = bytes.fromhex(text.strip())
     except ValueError:

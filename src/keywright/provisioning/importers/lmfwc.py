@@ -48,6 +48,9 @@ class _Fields:
     def report(self, code: str, what: str = "") -> None:
         self._report(Notice(code, self.place, what))
 
+    def has(self, name: str) -> bool:
+        return name in self._values
+
     def text(self, name: str) -> str:
         return self._values.get(name) or ""
 
@@ -170,6 +173,8 @@ class Plugin:
         return Status.INACTIVE
 
     def _compare_counter(self, fields: _Fields, taken: list[ImportedActivation]) -> None:
+        if not fields.has("times_activated"):
+            return
         counted = fields.integer("times_activated") or 0
         active = sum(one.deactivated_at is None for one in taken)
         if counted != active:

@@ -1,10 +1,13 @@
-"""The dump of a shop with *License Manager for WooCommerce*, as a source of records."""
+"""The dump of a shop with *License Manager for WooCommerce* or *Digital License Manager*, as a source of
+records. The second began as a copy of the first; its ``includes/Database/Schema.php`` names its tables.
+"""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from keywright.core import parsing
 from keywright.core.errors import SourceUnusable
@@ -24,11 +27,10 @@ from keywright.provisioning.importers.mysqldump import Row, read_rows
 from keywright.provisioning.importers.report import Report
 from keywright.provisioning.importers.spool import Spool, Values
 
-_LICENSES, _ACTIVATIONS, _META = "lmfwc_licenses", "lmfwc_activations", "lmfwc_licenses_meta"
-_GENERATORS, _API_KEYS = "lmfwc_generators", "lmfwc_api_keys"
+_LICENSES, _ACTIVATIONS, _META = "licenses", "activations", "meta"
+_GENERATORS, _API_KEYS = "generators", "api_keys"
 _POSTS, _USERS, _CUSTOMERS = "posts", "users", "wc_customer_lookup"
-_SUFFIXES = (_LICENSES, _ACTIVATIONS, _META, _GENERATORS, _API_KEYS, _POSTS, _USERS, _CUSTOMERS)
-_TABLE = re.compile(rf"(.*?)({'|'.join(_SUFFIXES)})")
+_SHOP = {one: one for one in (_POSTS, _USERS, _CUSTOMERS)}
 #: Users of all sites of a network are in the tables of the first.
 _SITE = re.compile(r"\d+_$")
 _AT_ONCE = 500
@@ -36,14 +38,48 @@ _AT_ONCE = 500
 _TRIED = 100
 
 
-class LmfwcDump:
-    """The records in a dump: ``load`` first, which reads the whole file."""
+class Family(NamedTuple):
+    """A plugin: its short name, its title, its tables without their prefix, and columns by other names."""
 
-    name = "lmfwc"
+    name: str
+    title: str
+    tables: Mapping[str, str]
+    columns: Mapping[str, str]
+
+
+LMFWC = Family(
+    "lmfwc",
+    "License Manager for WooCommerce",
+    {
+        "lmfwc_licenses": _LICENSES,
+        "lmfwc_activations": _ACTIVATIONS,
+        "lmfwc_licenses_meta": _META,
+        "lmfwc_generators": _GENERATORS,
+        "lmfwc_api_keys": _API_KEYS,
+    },
+    {},
+)
+DLM = Family(
+    "dlm",
+    "Digital License Manager",
+    {
+        "dlm_licenses": _LICENSES,
+        "dlm_license_activations": _ACTIVATIONS,
+        "dlm_license_meta": _META,
+        "dlm_generators": _GENERATORS,
+        "dlm_api_keys": _API_KEYS,
+    },
+    {"activations_limit": "times_activated_max"},
+)
+
+
+class Dump:
+    """The records in a dump: ``load`` first, which reads the whole file."""
 
     def __init__(
         self,
         path: Path,
+        family: Family,
         secrets: Secrets,
         report: Report,
         *,
@@ -51,7 +87,10 @@ class LmfwcDump:
         prefix: str | None = None,
         keep_address: Callable[[str, datetime], str] = lambda address, _: address,
     ) -> None:
-        self._path, self._secrets, self._report, self._prefix = path, secrets, report, prefix
+        self.name = family.name
+        self._path, self._family, self._prefix = path, family, prefix
+        self._secrets, self._report = secrets, report
+        self._table_name = re.compile(rf"(.*?)({'|'.join((*family.tables, *_SHOP))})")
         self._is_prefix_given = prefix is not None
         self._plugin = lmfwc.Plugin(secrets, report.note, now=now, keep_address=keep_address)
         self._spool = Spool()
@@ -78,15 +117,16 @@ class LmfwcDump:
         ``SourceUnusable`` when anything is wrong with either.
         """
         for number, row in enumerate(read_rows(self._path, self._is_wanted)):
-            suffix = _split(row.table)[1]
-            self._tables[suffix] += 1
-            self._rows[suffix](row)
+            kind = self._split(row.table)[1]
+            self._tables[kind] += 1
+            self._rows[kind](row)
             if number % 1_000 == 0:
                 progress(number)
         if not self._tables[_LICENSES]:
             raise SourceUnusable(
-                f"{self._path.name} has no licenses of License Manager for WooCommerce: no rows of a table "
-                f"{_LICENSES}. Dump the shop's whole database, or its tables with lmfwc in their names."
+                f"{self._path.name} has no licenses of {self._family.title}: no rows of a table "
+                f"{self.name}_licenses. Dump the shop's whole database, or its tables with {self.name} in "
+                "their names."
             )
         self._spool.finish()
         self._try_secrets()
@@ -94,11 +134,11 @@ class LmfwcDump:
 
     def _is_wanted(self, table: str) -> bool:
         """Whether a table is one of the shop's, whose prefix is that of the first table of the plugin."""
-        prefix, suffix = _split(table)
-        if not suffix.startswith("lmfwc"):
+        prefix, kind = self._split(table)
+        if not kind or kind in _SHOP:
             known = self._prefix
-            return bool(suffix) and (
-                known in (None, prefix) or (suffix == _USERS and _SITE.sub("", known or "") == prefix)
+            return bool(kind) and (
+                known in (None, prefix) or (kind == _USERS and _SITE.sub("", known or "") == prefix)
             )
         if self._prefix is None:
             self._prefix = prefix
@@ -109,13 +149,21 @@ class LmfwcDump:
             )
         return prefix == self._prefix
 
+    def _split(self, table: str) -> tuple[str, str]:
+        """The prefix of a table, and its kind; "" where it is no table that is read."""
+        match = self._table_name.fullmatch(table)
+        if match is None:
+            return "", ""
+        return match[1], self._family.tables.get(match[2], match[2])
+
     def _add_license(self, row: Row) -> None:
         number = _id_of(row.values, "id")
         if number is None:
             self._report.note(Notice("number_odd", f"line {row.line}", "id of a license"))
             self._report.count(Outcome("license", Verdict.LEFT_OUT))
         else:
-            self._spool.add_license(number, row.line, row.values.get("hash") or f"{number}", row.values)
+            values = {self._family.columns.get(name, name): value for name, value in row.values.items()}
+            self._spool.add_license(number, row.line, values.get("hash") or f"{number}", values)
 
     def _add_activation(self, row: Row) -> None:
         license_id, number = _id_of(row.values, "license_id") or 0, _id_of(row.values, "id") or 0
@@ -127,7 +175,8 @@ class LmfwcDump:
             self._spool.add_meta(license_id, row.line, name, row.values.get("meta_value"))
 
     def _add_other(self, row: Row) -> None:
-        self._spool.add_other(_split(row.table)[1], row.line, row.values)
+        values = {self._family.columns.get(name, name): value for name, value in row.values.items()}
+        self._spool.add_other(self._split(row.table)[1], row.line, values)
 
     def _add_post(self, row: Row) -> None:
         if row.values.get("post_type") in ("product", "product_variation"):
@@ -154,7 +203,7 @@ class LmfwcDump:
             lmfwc.try_secrets(self._secrets, row.values)
             for _, row in self._spool.licenses(after=0, limit=_TRIED)
         ]
-        where = "They lie in wp-content/uploads/lmfwc-files/ of the shop that the dump is of."
+        where = f"They lie in wp-content/uploads/{self.name}-files/ of the shop that the dump is of."
         if tried and not any(is_unsealed for is_unsealed, _ in tried):
             raise SourceUnusable(
                 f"defuse.txt is not that of this dump: no license key can be unsealed. {where}"
@@ -164,7 +213,9 @@ class LmfwcDump:
 
     def _note_strays(self) -> None:
         if not self._tables[_ACTIVATIONS]:
-            self._report.note(Notice("table_missing", _ACTIVATIONS, "no activations are brought"))
+            self._report.note(
+                Notice("table_missing", f"{self.name}: {_ACTIVATIONS}", "no activations are brought")
+            )
         for line, number, first in self._spool.joined():
             self._report.note(
                 Notice("key_duplicate", f"line {line}, license {number}", f"as license {first}")
@@ -237,12 +288,6 @@ class LmfwcDump:
                     names = {}
             if names:
                 yield ImportedNames(kind, names)
-
-
-def _split(table: str) -> tuple[str, str]:
-    """The prefix and the rest of the name of a table; "" where it is no table that is read."""
-    match = _TABLE.fullmatch(table)
-    return (match[1], match[2]) if match else ("", "")
 
 
 def _id_of(values: Values, column: str) -> int | None:
