@@ -33,6 +33,7 @@ BAD_VALUES = {
     "require_api_key": "perhaps",
     "admin": "maybe",
     "admin_address": "127.0.0.1",
+    "metrics_address": "127.0.0.1",
     "trusted_proxies": "10.0.0.1/8",
     "allowed_origins": "https://shop.example/path",
     "secret": "short",

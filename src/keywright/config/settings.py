@@ -115,6 +115,14 @@ class Settings(BaseSettings):
         ),
         json_schema_extra={"allowed": "a host and a port such as 127.0.0.1:8001 or [::1]:8001"},
     )
+    metrics_address: Annotated[str | None, BeforeValidator(parse_address)] = Field(
+        default=None,
+        description=(
+            "An address of its own, a private one, for the metrics that Prometheus reads at /metrics. With "
+            "several workers, each has a port: this one and those after it. Default: there are no metrics."
+        ),
+        json_schema_extra={"allowed": "a host and a port such as 127.0.0.1:9100 or [::1]:9100"},
+    )
     drain_seconds: Whole = Field(
         default=0,
         description=(
@@ -355,6 +363,14 @@ class Settings(BaseSettings):
         set.
         """
         return self.public_url or web_address(host, port)
+
+    @property
+    def metrics_host_and_ports(self) -> tuple[str, range] | None:
+        """The address of the metrics, with a port for each worker; None when they are off."""
+        if self.metrics_address is None:
+            return None
+        host, _, port = self.metrics_address.rpartition(":")
+        return host.strip("[]"), range(int(port), int(port) + self.workers)
 
     @property
     def record_limits(self) -> RecordLimits:

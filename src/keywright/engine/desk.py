@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from time import perf_counter
 from typing import Any, Generic, Protocol, TypeVar
 
 from keywright.core.command import Command, Cost, Query, Rerouted
@@ -62,6 +63,8 @@ class PendingCall(Protocol):
         """Whether the caller has stopped waiting for the outcome."""
 
 
+#: Called with a lane, the number of calls in a batch, and the seconds that deciding it took.
+ObserveBatch = Callable[[str, int, float], None]
 #: A call, its outcome, who waits for it, and since when.
 _Entry = tuple[Item, "asyncio.Future[Outcome]", PendingCall | None, float]
 _Batch = list[_Entry[Item]]
@@ -74,12 +77,16 @@ class _Lane(Generic[Item]):
         self,
         perform: Callable[[Sequence[Item], float | None], list[Outcome]],
         *,
+        name: str,
         most_waiting: int,
         answer_within: float,
+        observe: ObserveBatch | None,
         interrupt: Callable[[], None] | None,
     ) -> None:
         """``interrupt`` breaks an answer off that does not come; without it, answers are near."""
         self._perform = perform
+        self._name = name
+        self._observe = observe
         self._interrupt = interrupt
         self._most_waiting = most_waiting
         self._answer_within = answer_within
@@ -226,12 +233,16 @@ class _Lane(Generic[Item]):
         self._start_timeout(_TIMEOUT)
 
     def _outcomes(self, batch: _Batch[Item], wait: float | None) -> list[Outcome]:
+        started = perf_counter()
         try:
             return self._perform([entry[0] for entry in batch], wait)
         except StoreBusy:
             raise
         except Exception as problem:
             return _fault_for_all(problem, batch)
+        finally:
+            if self._observe is not None:
+                self._observe(self._name, len(batch), perf_counter() - started)
 
     def _finish(self, batch: _Batch[Item], outcomes: list[Outcome]) -> None:
         for (_, future, _, _), outcome in zip(batch, outcomes, strict=True):
@@ -289,21 +300,33 @@ class Desk:
     """Takes single commands and queries, and serves them in batches. Belongs to one event loop."""
 
     def __init__(
-        self, executor: Executor, *, most_waiting: int, answer_within: float = ANSWER_WITHIN
+        self,
+        executor: Executor,
+        *,
+        most_waiting: int,
+        answer_within: float = ANSWER_WITHIN,
+        observe: ObserveBatch | None = None,
     ) -> None:
-        """A call that has waited for ``answer_within`` seconds and is not being decided is refused."""
+        """A call that has waited for ``answer_within`` seconds and is not being decided is refused.
+        ``observe`` is called after every batch, in any thread.
+        """
         self._executor = executor
-        lane = partial(_Lane, most_waiting=most_waiting, answer_within=answer_within)
+        lane = partial(_Lane, most_waiting=most_waiting, answer_within=answer_within, observe=observe)
         is_near, interrupt = executor.is_local, executor.interrupt
         self._changes: _Lane[Command] = lane(
-            self._execute, interrupt=None if is_near else partial(interrupt, writing=True)
+            self._execute,
+            name="changes",
+            interrupt=None if is_near else partial(interrupt, writing=True),
         )
         self._queries: _Lane[Query] = lane(
-            self._query, interrupt=None if is_near else partial(interrupt, writing=False)
+            self._query,
+            name="queries",
+            interrupt=None if is_near else partial(interrupt, writing=False),
         )
         self._lists, self._large = (
             lane(
                 partial(self._query_beside, name),
+                name=name,
                 most_waiting=most,
                 interrupt=None if is_near else partial(self._interrupt_beside, name),
             )
@@ -312,7 +335,7 @@ class Desk:
         # Where several can write at once, a step of a job delays only calls about its licenses.
         self._steps: _Lane[Command] = self._changes
         if not is_near:
-            self._steps = lane(self._step, interrupt=partial(self._interrupt_beside, "steps"))
+            self._steps = lane(self._step, name="steps", interrupt=partial(self._interrupt_beside, "steps"))
         #: For the threads in which lists are read and steps are taken, made when the first one is wanted.
         self._beside: dict[str, Executor] = {}
         self._running: set[bytes] = set()

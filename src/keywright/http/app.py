@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
 from functools import partial
 
 from starlette.applications import Starlette
@@ -21,6 +21,7 @@ from keywright.db import Storage
 from keywright.engine.desk import Desk
 from keywright.http.admin.lazy_app import LazyApp
 from keywright.http.health import Health
+from keywright.http.metrics import Metrics, serving
 from keywright.http.middleware.access_log import AccessLog
 from keywright.http.middleware.admin_pages import AdminHost, AdminPages
 from keywright.http.middleware.body import BodyReader
@@ -66,8 +67,9 @@ async def _open(
 ) -> AsyncIterator[dict[str, ASGIApp]]:
     """What answers requests, and what runs in the background meanwhile."""
     counters = Counters()
+    metrics = None if settings.metrics_address is None else Metrics()
     async with (
-        _open_desk(settings, storage) as desk,
+        _open_desk(settings, storage, metrics) as desk,
         running(clean_up(desk, settings.keep_events_days)),
         running(save_counters(desk, counters)),
         running(project_events(desk)),
@@ -75,26 +77,38 @@ async def _open(
         running_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days) as jobs,
         _open_runner(storage, desk, counters, jobs) as runner,
     ):
-        with closing(BodyReader()) as body_reader:
+        with closing(BodyReader()) as body_reader, _serving_metrics(settings, storage, desk, metrics):
             log = AccessLog(is_json=settings.is_log_json(is_terminal=sys.stderr.isatty()))
             admin = LazyApp(settings, runner, body_reader, counters)
             pages = AdminPages(admin_host, BASE, admin, _build_site(settings, desk, admin_host))
-            middlewares = Middlewares(settings, counters, body_reader, log)
+            count_call = None if metrics is None else metrics.count_call
+            middlewares = Middlewares(settings, counters, body_reader, log, count_call)
             app = Pipeline(V2(settings, desk), middlewares, LoggedApp(pages, log, write_error))
             yield {_APP: app}
 
 
 @asynccontextmanager
-async def _open_desk(settings: Settings, storage: Storage) -> AsyncIterator[Desk]:
+async def _open_desk(settings: Settings, storage: Storage, metrics: Metrics | None) -> AsyncIterator[Desk]:
     desk = Desk(
         open_executor(storage, settings.record_limits),
         most_waiting=settings.queue_limit,
         answer_within=settings.answer_within_seconds,
+        observe=None if metrics is None else metrics.count_batch,
     )
     try:
         yield desk
     finally:
         await desk.close()
+
+
+def _serving_metrics(
+    settings: Settings, storage: Storage, desk: Desk, metrics: Metrics | None
+) -> AbstractContextManager[None]:
+    address = settings.metrics_host_and_ports
+    if metrics is None or address is None:
+        return nullcontext()
+    metrics.watch(desk)
+    return serving(metrics, storage, *address)
 
 
 @asynccontextmanager

@@ -81,6 +81,7 @@ class Call:
         "charge",
         "client_address",
         "desk",
+        "error_code",
         "has_body",
         "has_secret_key",
         "headers",
@@ -126,6 +127,8 @@ class Call:
             self.has_body = has_body(self.method, self.headers)
         #: The action of the request's method, for the access log and for the texts of errors.
         self.action: Action | None = None if address is None else address.actions.get(self.method)
+        #: The code of the error that answers the call; None for a success.
+        self.error_code: str | None = None
         self.operation = "" if self.action is None else self.action.operation
         #: The parameters in the query, in the body, and in both: the body wins.
         self.query: dict[str, Any] = {}

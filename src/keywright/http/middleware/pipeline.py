@@ -3,6 +3,7 @@ more.
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 
@@ -28,16 +29,26 @@ MAX_ADDRESS = 8192
 _TOO_MANY_REQUESTS = 429
 
 
+#: Called with an operation, an outcome, and the seconds that the call took.
+CountCall = Callable[[str, str, float], None]
+
+
 class Middlewares:
     """The middlewares, which the pipelines of all interfaces share."""
 
     def __init__(
-        self, settings: Settings, counters: Counters, body_reader: BodyReader, access_log: AccessLog
+        self,
+        settings: Settings,
+        counters: Counters,
+        body_reader: BodyReader,
+        access_log: AccessLog,
+        count_call: CountCall | None = None,
     ) -> None:
         self.counters = counters
         self.body_reader = body_reader
         self.body_limit = settings.body_limit
         self.access_log = access_log
+        self.count_call = count_call
         self.client_addresses = ClientAddresses(settings.trusted_proxies, settings.ip_addresses, counters)
         self.authentication = Authentication(
             settings.bad_credentials_limit, counters, require_api_key=settings.require_api_key
@@ -70,6 +81,8 @@ class Pipeline:
             await send_answer(call, send, answer)
         finally:
             self._middlewares.access_log.log_call(call, answer, started)
+            if (count_call := self._middlewares.count_call) is not None:
+                count_call(call.operation or "none", call.error_code or "ok", perf_counter() - started)
 
     async def _answer(self, call: Call) -> Answer:
         """The answer, whatever goes wrong."""
@@ -81,7 +94,9 @@ class Pipeline:
             error = to_keywright_error(problem, call)
             if type(error) is LimitReached:
                 self._middlewares.counters.count_refusal(call.key)
-            answer = self._interface.write_error(limits.end(call, error) or error, call)
+            error = limits.end(call, error) or error
+            call.error_code = error.code
+            answer = self._interface.write_error(error, call)
         answer.headers += self._middlewares.cors.headers(call.address, call.headers.get(b"origin", b""))
         return answer
 

@@ -34,6 +34,11 @@ class ListeningSockets:
             public = stack.enter_context(_listen((settings.host, settings.port), choose))
             admin = settings.admin_host_and_port
             other = None if admin is None else _listen(admin, "Choose another admin_address.")
+            if settings.metrics_host_and_ports is not None:
+                host, ports = settings.metrics_host_and_ports
+                for port in ports:
+                    # Each worker opens its own later; here, a taken one can still be told in a sentence.
+                    _listen((host, port), "Choose another metrics_address.").close()
             # The caller closes them.
             stack.pop_all()
         return cls(settings, public, other)

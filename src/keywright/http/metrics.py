@@ -1,0 +1,157 @@
+"""Metrics for Prometheus, at an address of their own. Names: https://prometheus.io/docs/practices/naming/.
+
+Each server process serves its own: one at the setting's port, further workers at the ports after it.
+"""
+
+import logging
+import platform
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    PlatformCollector,
+    ProcessCollector,
+    start_http_server,
+)
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from keywright import __version__
+from keywright.core.errors import Unavailable
+from keywright.db import Storage, run_read
+from keywright.engine.desk import Desk
+from keywright.jobs.store import count_unfinished_jobs
+from keywright.search.projector import lag
+
+log = logging.getLogger(__name__)
+
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+class _Children(NamedTuple):
+    """The children of one combination of labels; to look them up anew would cost as much as the call."""
+
+    calls: Counter
+    seconds: Histogram
+
+
+class Metrics:
+    """Everything that is measured in this process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        info = Info("keywright_build", "The version of Keywright.", registry=self.registry)
+        info.info({"version": __version__, "python": platform.python_version()})
+        self._requests = Counter(
+            "keywright_requests",
+            "Calls of the interface, by operation and by outcome: ok, or the code of the error.",
+            ("operation", "outcome"),
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "keywright_request_seconds",
+            "The time from a call's arrival until its answer is sent.",
+            ("operation",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._sizes = Histogram(
+            "keywright_batch_calls",
+            "The calls that one transaction decides.",
+            ("lane",),
+            buckets=_SIZES,
+            registry=self.registry,
+        )
+        self._batch_seconds = Histogram(
+            "keywright_batch_seconds",
+            "The time of one transaction, its commit included.",
+            ("lane",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._children: dict[tuple[str, str], _Children] = {}
+
+    def count_call(self, operation: str, outcome: str, seconds: float) -> None:
+        """Count a call that is answered."""
+        children = self._children.get((operation, outcome))
+        if children is None:
+            children = _Children(self._requests.labels(operation, outcome), self._seconds.labels(operation))
+            self._children[operation, outcome] = children
+        children.calls.inc()
+        children.seconds.observe(seconds)
+
+    def count_batch(self, lane: str, calls: int, seconds: float) -> None:
+        """Count a transaction that has ended. May be called in any thread."""
+        self._sizes.labels(lane).observe(calls)
+        self._batch_seconds.labels(lane).observe(seconds)
+
+    def watch(self, desk: Desk) -> None:
+        """Show how many calls wait at the desk."""
+        waiting = Gauge(
+            "keywright_waiting_calls", "Calls that wait to be decided, without lists.", registry=self.registry
+        )
+        waiting.set_function(lambda: desk.waiting)
+
+
+class _DatabaseFigures(Collector):
+    """Figures that are read from the database whenever they are asked for."""
+
+    def __init__(self, storage: Storage, thread: ThreadPoolExecutor) -> None:
+        self._storage = storage
+        self._thread = thread
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Read the figures, in the one thread that the storage belongs to."""
+        up = GaugeMetricFamily("keywright_database_up", "Whether the database answers.")
+        try:
+            jobs, behind = self._thread.submit(self._read).result()
+        except Unavailable:
+            up.add_metric((), 0)
+            yield up
+            return
+        up.add_metric((), 1)
+        yield up
+        yield GaugeMetricFamily("keywright_unfinished_jobs", "Jobs that wait or are worked on.", value=jobs)
+        yield GaugeMetricFamily(
+            "keywright_search_events_behind",
+            "Events that the search of the pages does not know yet.",
+            value=behind,
+        )
+
+    def _read(self) -> tuple[int, int]:
+        return run_read(self._storage, lambda tx: (count_unfinished_jobs(tx), lag(tx).behind))
+
+
+@contextmanager
+def serving(metrics: Metrics, storage: Storage, host: str, ports: Sequence[int]) -> Iterator[None]:
+    """Serve the metrics during the block at the first of these ports that is free."""
+    own_storage = storage.clone()
+    with ThreadPoolExecutor(1, thread_name_prefix="metrics") as thread:
+        metrics.registry.register(_DatabaseFigures(own_storage, thread))
+        server = _start(metrics.registry, host, ports)
+        log.info("metrics are at %s:%d/metrics", host, server.server_port)
+        try:
+            yield
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.submit(own_storage.close).result()
+
+
+def _start(registry: CollectorRegistry, host: str, ports: Sequence[int]) -> WSGIServer:
+    for port in ports[:-1]:
+        # Another worker may have taken it.
+        with suppress(OSError):
+            return start_http_server(port, host, registry)[0]
+    return start_http_server(ports[-1], host, registry)[0]
