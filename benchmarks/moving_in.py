@@ -64,6 +64,7 @@ def main() -> None:
         command = [keywright, "import", "lmfwc", str(dump), *secrets]
         place = ["--data-dir", f"{folder}/data"]
         place += ["--database-url", sys.argv[3]] if len(sys.argv) > 3 else []
+        subprocess.run([keywright, "init", *place], check=True, stdout=subprocess.DEVNULL)
         before = 0.0
         for what, options in (("dry run", ["--dry-run"]), ("first", []), ("again", [])):
             began = monotonic()

@@ -41,6 +41,7 @@ def test_every_command_that_was_promised_is_there() -> None:
     promised = {
         *("serve", "init", "copy", "backup", "restore", "doctor", "config", "version"),
         *("apikey create", "apikey list", "apikey revoke"),
+        *("import lmfwc", "import dlm"),
         *("license create", "license show", "license list", "license update", "license delete"),
         *("license activate", "license deactivate"),
         *("generator create", "generator list", "generator generate", "generator delete"),

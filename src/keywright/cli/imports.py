@@ -11,7 +11,7 @@ import typer
 
 from keywright.cli import output
 from keywright.cli.installation import Installation
-from keywright.cli.options import AsJson, command, with_installation_made
+from keywright.cli.options import AsJson, command, with_installation
 from keywright.core import parsing
 from keywright.core.errors import SourceUnusable
 
@@ -51,7 +51,7 @@ _IsDryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be d
     "keywright import lmfwc shop.sql --defuse defuse.txt --secret secret.txt --dry-run",
     "keywright import lmfwc shop.sql.gz --defuse defuse.txt --secret secret.txt",
 )
-@with_installation_made
+@with_installation
 def lmfwc(
     here: Installation,
     file: _File,
@@ -79,7 +79,7 @@ def lmfwc(
 
 
 @command(app, "keywright import dlm shop.sql --defuse defuse.txt --secret secret.txt --dry-run")
-@with_installation_made
+@with_installation
 def dlm(
     here: Installation,
     file: _File,
