@@ -17,6 +17,7 @@ from keywright.cli import (
     licenses,
     secret,
     server,
+    status,
     users,
 )
 from keywright.cli.options import epilog, paragraphs
@@ -44,6 +45,7 @@ app = typer.Typer(
 server.add_to(app)
 backup.add_to(app)
 doctor.add_to(app)
+status.add_to(app)
 for group in (licenses.app, generators.app, imports.app, customers.app, api_keys.app, users.app, secret.app):
     app.add_typer(group)
 

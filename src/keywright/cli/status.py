@@ -1,0 +1,124 @@
+"""The command ``keywright status``."""
+
+import re
+import time
+from collections.abc import Iterable
+from contextlib import closing
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import typer
+
+from keywright.cli import output
+from keywright.cli.installation import Installation
+from keywright.cli.options import AsJson, command, with_installation
+from keywright.core.parsing import format_size
+
+if TYPE_CHECKING:
+    from keywright.config import Settings
+
+#: How long to wait for the server's answer, and the time between two readings of its metrics, in seconds.
+_TIMEOUT, _INTERVAL = 3.0, 1.0
+_SAMPLE = re.compile(r"^(\w+)(?:\{[^}]*\})? ([0-9.e+-]+)$", re.MULTILINE)
+
+_Fields = dict[str, str | int | float | None]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    command(app, "keywright status", "keywright status --json | jq .server")(with_installation(status))
+
+
+def status(here: Installation, *, as_json: AsJson = False) -> None:
+    """Show whether the server runs, and what is in its database.
+
+    With the setting metrics_address, it also shows how many calls the server answers.
+
+    Status 0: the server is ready. Status 1: it is not.
+    """
+    server = _ask_server(here.settings)
+    fields: _Fields = {"server": server, **_read_metrics(here.settings), **_read_database(here)}
+    if as_json:
+        output.print_json(fields)
+    else:
+        output.print_fields(
+            [
+                (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else value)
+                for name, value in fields.items()
+                if value is not None
+            ]
+        )
+    if server != "ready":
+        raise typer.Exit(1)
+
+
+def _ask_server(settings: "Settings") -> str:
+    """``ready``, ``not ready`` (it stops, or its database is away), or ``not running``."""
+    try:
+        return "ready" if _get(settings.host, settings.port, "/readyz")[0] == HTTPStatus.OK else "not ready"
+    except OSError:
+        return "not running"
+
+
+def _get(host: str, port: int, path: str) -> tuple[int, str]:
+    """The status and the body of an answer. Raises ``OSError``."""
+    from http.client import HTTPConnection
+
+    with closing(HTTPConnection(host, port, timeout=_TIMEOUT)) as connection:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def _read_metrics(settings: "Settings") -> _Fields:
+    """How busy the server processes are, by two readings of their metrics."""
+    if settings.metrics_host_and_ports is None:
+        return {}
+    host, ports = settings.metrics_host_and_ports
+    first, began = _sum_samples(host, ports), time.monotonic()
+    if not first:
+        return {"metrics": "no answer"}
+    time.sleep(_INTERVAL)
+    second, calls = _sum_samples(host, ports), "keywright_requests_total"
+    rate = (second.get(calls, 0.0) - first.get(calls, 0.0)) / (time.monotonic() - began)
+    return {
+        "calls_per_second": round(max(rate, 0.0), 1),
+        "waiting_calls": int(second.get("keywright_waiting_calls", 0)),
+        "memory": format_size(int(second.get("process_resident_memory_bytes", 0))),
+    }
+
+
+def _sum_samples(host: str, ports: Iterable[int]) -> dict[str, float]:
+    """The samples of all processes, added up by name."""
+    sums: dict[str, float] = {}
+    for port in ports:
+        try:
+            _, text = _get(host, port, "/metrics")
+        except OSError:
+            continue
+        for name, value in _SAMPLE.findall(text):
+            sums[name] = sums.get(name, 0.0) + float(value)
+    return sums
+
+
+def _read_database(here: Installation) -> _Fields:
+    from keywright.db import database_path, run_read, without_password
+    from keywright.jobs.store import count_unfinished_jobs
+    from keywright.maintenance.backup.folder import Backups
+    from keywright.maintenance.measuring import measure
+    from keywright.search.projector import lag
+
+    settings = here.settings
+    measured, behind, jobs = run_read(
+        here.storage, lambda tx: (measure(tx), lag(tx).behind, count_unfinished_jobs(tx))
+    )
+    url = settings.database_url_in_force
+    backups = Backups(settings.data_dir / "backups", database_path(url)).all()
+    return {
+        "database": without_password(url),
+        "database_version": f"{measured.kind} {measured.version}",
+        "database_size": format_size(measured.size),
+        "unfinished_jobs": jobs,
+        "search_events_behind": behind,
+        "last_backup": output.format_time(backups[0].made_at) if backups else None,
+    }
