@@ -88,10 +88,10 @@ def test_an_api_key_for_programs_can_be_for_one_product(ada: Visitor) -> None:
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
-        ({"name": "", "permissions": "read"}, "This is needed."),
+        ({"name": "", "permissions": "read"}, "This field is required."),
         ({"name": "x" * 201, "permissions": "read"}, "It must be a text of at most 200 characters"),
         ({"name": "x", "permissions": "everything"}, "It must be one of these."),
-        ({"name": "x", "permissions": ""}, "This is needed."),
+        ({"name": "x", "permissions": ""}, "This field is required."),
         ({"name": "x", "permissions": "client", "product_id": "one"}, "It must be an integer"),
         ({"name": "x", "permissions": "read", "product_id": "1"}, "Only an API key for customers' programs"),
     ],

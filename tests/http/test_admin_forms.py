@@ -11,7 +11,7 @@ from tests.http.conftest import assert_clean
 from tests.server import NO_LIMITS, RunningServer, running
 
 NOT_FROM_HERE = "This form was not sent from here"
-NOT_READABLE = "This cannot be read"
+NOT_READABLE = "The request is not valid"
 
 
 @pytest.fixture(scope="module")

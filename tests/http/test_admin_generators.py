@@ -115,9 +115,9 @@ def test_without_a_program_in_the_browser_a_button_shows_the_keys(ada: Visitor) 
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
-        ({"name": ""}, "This is needed."),
+        ({"name": ""}, "This field is required."),
         ({"name": "x" * 256}, "It must be a text of at most 255 characters"),
-        ({"charset": ""}, "This is needed."),
+        ({"charset": ""}, "This field is required."),
         ({"charset": "AB "}, "The keys would have control characters in them, or white space at an end."),
         ({"chunks": "0"}, "It must be a whole number from 1"),
         ({"chunks": "many"}, "It must be a whole number from 1"),
@@ -197,7 +197,7 @@ def test_support_has_licenses_made_by_a_job(bob: Visitor) -> None:
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
-        ({"amount": ""}, "This is needed."),
+        ({"amount": ""}, "This field is required."),
         ({"amount": "0"}, "It must be a whole number from 1 to 1,000,000."),
         ({"amount": "1000001"}, "It must be a whole number from 1 to 1,000,000."),
         ({"amount": "1", "status": "expired"}, "A license is sold, delivered, active, inactive or disabled."),

@@ -53,10 +53,10 @@ def test_a_number_gets_a_name_another_and_none(bob: Visitor, slug: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
-        ({"number": "", "name": "x"}, "This is needed."),
+        ({"number": "", "name": "x"}, "This field is required."),
         ({"number": "-1", "name": "x"}, "It must be an integer"),
         ({"number": str(2**63), "name": "x"}, "It must be an integer"),
-        ({"number": "1", "name": ""}, "This is needed."),
+        ({"number": "1", "name": ""}, "This field is required."),
         ({"number": "1", "name": "x" * 201}, "It must be a text of at most 200 characters"),
         ({"number": "1", "name": "a\tb"}, "It must have 1 to 200 characters"),
     ],

@@ -71,8 +71,8 @@ def assert_page(answer: httpx.Response) -> None:
         ("/no/such/page", 404, "There is no such page"),
         ("/odd/gone/7", 404, "There is no such page"),
         ("/odd/gone/seven", 404, "There is no such page"),
-        ("/sign-out", 405, "This cannot be done here"),
-        ("/odd/refused", 409, "This was not done"),
+        ("/sign-out", 405, "This page cannot be requested like this"),
+        ("/odd/refused", 409, "Nothing was changed"),
         ("/odd/away", 503, "Please try again in a moment"),
         ("/odd/broken", 500, "Something went wrong"),
         ("/account/", 404, "There is no such page"),
@@ -94,7 +94,7 @@ def test_errors_are_pages_with_the_menu_for_who_is_signed_in(
         ("/sign-in", 200, "Sign in"),
         ("/no/such/page", 404, "There is no such page"),
         ("/setup", 303, ""),
-        ("/sign-out", 405, "This cannot be done here"),
+        ("/sign-out", 405, "This page cannot be requested like this"),
     ],
 )
 def test_errors_are_plain_pages_for_who_is_not(

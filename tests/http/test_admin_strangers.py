@@ -67,7 +67,7 @@ def user_number(server: RunningServer, name: str) -> int:
 
 def test_a_strangers_form_is_short(stranger: Visitor) -> None:
     answer = stranger.post("/sign-in", name="ada", password=COSTLY)
-    assert (answer.status_code, title(answer)) == (413, "This cannot be read")
+    assert (answer.status_code, title(answer)) == (413, "The request is not valid")
 
 
 def test_a_password_that_nobody_can_have_is_wrong(server: RunningServer, stranger: Visitor) -> None:

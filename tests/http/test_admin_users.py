@@ -60,11 +60,11 @@ def test_a_new_user_may_sign_in(ada: Visitor) -> None:
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
-        ({"name": ""}, "This is needed."),
+        ({"name": ""}, "This field is required."),
         ({"name": "ada"}, "There is a user of this name already."),
         ({"name": "a\x7fb"}, "It must have 1 to 200 characters"),
         ({"role": "king"}, "It must be one of these."),
-        ({"role": ""}, "This is needed."),
+        ({"role": ""}, "This field is required."),
         ({"new_password": "short", "repeated": "short"}, "A password has at least 12 characters."),
         ({"repeated": "something else"}, "The two passwords are not the same."),
     ],

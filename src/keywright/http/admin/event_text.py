@@ -32,7 +32,7 @@ EVENTS: dict[str, dict[str, str]] = {
         "license.reactivated": "License reactivated",
         "license.deactivated": "License deactivated",
         "license.key_shown": "License key shown",
-        "license.recounted": "Places of the license counted anew",
+        "license.recounted": "Activation count of the license repaired",
     },
     "Generators": {
         "generator.created": "Generator {generator} created",
@@ -77,7 +77,7 @@ EVENTS: dict[str, dict[str, str]] = {
     },
 }
 
-_WORDS = {name: words for named in EVENTS.values() for name, words in named.items()}
+_WORDS = {name: words for texts in EVENTS.values() for name, words in texts.items()}
 #: The text for a detail that an event does not have.
 _DEFAULTS = {
     "user": "an unknown name",
@@ -160,7 +160,7 @@ def describe(event: Event, names: EventNames = _NO_NAMES) -> str:
 
 def describe_kind(name: str) -> str:
     """Events of this name in a few words, without details: ``License activated``."""
-    words = _WORDS[name].format_map(_OnlyGiven(kind="Product or customer"))
+    words = _WORDS[name].format_map(_OrEmpty(kind="Product or customer"))
     return " ".join(words.split()).rstrip(": ")
 
 
@@ -229,8 +229,8 @@ def _numbers_of(events: Iterable[Event], field: str) -> set[int]:
     return found
 
 
-class _OnlyGiven(dict[str, str]):
-    """Details that are given; all others are empty."""
+class _OrEmpty(dict[str, str]):
+    """Details that an event has; all others are empty."""
 
     def __missing__(self, name: str) -> str:
         return ""

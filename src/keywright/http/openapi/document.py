@@ -143,13 +143,13 @@ class _Builder:
 
     def _about(self, address: routes.Address, method: str, action: routes.Action) -> Schema:
         summary, description = _documentation(action)
-        taken = schemas.parameters(action.takes)
+        parameters = schemas.parameters(action.takes)
         operation: Schema = {
             "operationId": _operation_id(address, method, action),
             "tags": [_tag(address)],
             "summary": summary,
             "description": description,
-            "parameters": [_query_parameter(*one) for one in taken["properties"].items()],
+            "parameters": [_query_parameter(*one) for one in parameters["properties"].items()],
             "security": [{}, *_API_KEY] if address.is_core and self._is_open else _API_KEY,
             "responses": {},
         }
@@ -159,8 +159,8 @@ class _Builder:
             operation["description"] = "As GET, without the body."
         if action.changes:
             operation["parameters"].append(_IDEMPOTENCY_KEY)
-        if method not in ("GET", "HEAD") and taken["properties"]:
-            operation["requestBody"] = _body(taken, action)
+        if method not in ("GET", "HEAD") and parameters["properties"]:
+            operation["requestBody"] = _body(parameters, action)
         return operation
 
     def _share(self, kind: str, name: str, own: str, part: Schema) -> Schema:
@@ -219,15 +219,15 @@ def _query_parameter(name: str, schema: Schema) -> Schema:
     return parameter
 
 
-def _body(taken: Schema, action: routes.Action) -> Schema:
-    form = schemas.as_form(taken)
+def _body(parameters: Schema, action: routes.Action) -> Schema:
+    form = schemas.as_form(parameters)
     by_url: Schema = {"schema": form}
     if "meta" in form["properties"]:
         by_url["encoding"] = {"meta": {"style": "deepObject", "explode": True}}
     return {
         "description": "The body takes precedence over the query.",
         "content": {
-            "application/json": {"schema": taken, "example": dict(action.example)},
+            "application/json": {"schema": parameters, "example": dict(action.example)},
             "application/x-www-form-urlencoded": by_url,
             "multipart/form-data": {"schema": form},
         },

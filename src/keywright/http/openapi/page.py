@@ -60,15 +60,15 @@ def _environment() -> Environment:
     environment.filters.update(
         anchor=lambda name: name.lower().replace(" ", "-"),
         reasons=_reasons,
-        split_json=lambda value: _split_at(_NAME_IN_JSON, json.dumps(value, indent=2, ensure_ascii=False)),
-        split_marks=partial(_split_at, _MARKS),
-        split_names=partial(_split_at, _NAME_IN_PATH),
+        split_json=lambda value: _tokens(_NAME_IN_JSON, json.dumps(value, indent=2, ensure_ascii=False)),
+        split_marks=partial(_tokens, _MARKS),
+        split_names=partial(_tokens, _NAME_IN_PATH),
         type=_type,
     )
     return environment
 
 
-def _split_at(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, ...]]:
+def _tokens(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, ...]]:
     """The text before each match, together with the groups of the match; they are empty at the end."""
     step = pattern.groups + 1
     parts = [*pattern.split(text), *([""] * pattern.groups)]
@@ -134,11 +134,11 @@ def _reasons(operations: Iterable[_Part], *statuses: str) -> list[tuple[str, _Pa
 
 def _records(schemas: dict[str, _Part]) -> Iterator[_Part]:
     """The records, the largest first; of one that is a part of an earlier one, the difference."""
-    shown: dict[str, _Part] = {}
+    wholes: dict[str, _Part] = {}
     for name, schema in sorted(schemas.items(), key=lambda one: -len(one[1]["properties"])):
         fields = schema["properties"]
-        whole = next((one for one in shown if fields.keys() <= shown[one].keys()), "")
-        its_fields = shown.get(whole, {})
+        whole = next((one for one in wholes if fields.keys() <= wholes[one].keys()), "")
+        its_fields = wholes.get(whole, {})
         yield {
             "name": name,
             "description": schema["description"],
@@ -151,4 +151,4 @@ def _records(schemas: dict[str, _Part]) -> Iterator[_Part]:
             ],
         }
         if not whole:
-            shown[name] = fields
+            wholes[name] = fields

@@ -105,11 +105,11 @@ def _answer(description: str, headers: Set[str], data: Schema, examples: Mapping
         "required": ["success", "data"],
         "properties": {"success": {"const": True, "description": "Always `true`."}, "data": data},
     }
-    named = {
+    by_name = {
         name.replace(" ", "_"): {"summary": name, "value": {"success": True, "data": to_builtins(one)}}
         for name, one in examples.items()
     }
-    return _response(description, headers, schema, named)
+    return _response(description, headers, schema, by_name)
 
 
 def _failure(status: int, refusals: list[Refusal], *, is_stored: bool) -> Schema:

@@ -15,10 +15,10 @@ def parse_cookies(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 
     A ``Cookie`` header of more than ``MAX_LENGTH`` bytes is ignored.
     """
-    found: dict[str, str] = {}
+    cookies: dict[str, str] = {}
     for name, value in headers:
         if name == b"cookie" and len(value) <= MAX_LENGTH:
             for pair in value.decode("latin-1").split(";"):
                 key, _, text = pair.partition("=")
-                found.setdefault(key.strip(), text.strip())
-    return found
+                cookies.setdefault(key.strip(), text.strip())
+    return cookies

@@ -16,12 +16,12 @@ class Message(NamedTuple):
 #: The heading for users whose role is too small.
 NOT_ALLOWED = e.NoReadPermission.heading
 _HEADINGS = {
-    400: "This cannot be read",
-    403: "This was not done",
-    404: "There is nothing here (any more)",
-    405: "This cannot be done here",
-    409: "This was not done",
-    422: "This was not done",
+    400: "The request is not valid",
+    403: "This is not allowed",
+    404: "Not found",
+    405: "This page cannot be requested like this",
+    409: "Nothing was changed",
+    422: "Nothing was changed",
     429: "Too many attempts",
     500: "Something went wrong",
     503: "Please try again in a moment",

@@ -13,7 +13,7 @@ from keywright.http.pages.forms import Form
 Value = TypeVar("Value")
 Choice = TypeVar("Choice", bound=StrEnum)
 
-_MISSING = "This is needed."
+_MISSING = "This field is required."
 
 
 class Inputs:

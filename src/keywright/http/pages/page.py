@@ -31,7 +31,7 @@ _FOREIGN_FORM = Message(
 _UNEXPECTED = Message(
     500,
     "Something went wrong",
-    "This is a fault of the server. Check whether what you wanted was done; the log says more.",
+    "The server failed. Check whether your change was made; its log has the details.",
 )
 
 #: The attribute of a marked method: a function that makes its ``Page`` for a section.

@@ -10,5 +10,5 @@ def url(path: str, **query: object) -> str:
     """The address of a page: ``url("/licenses", status="sold", cursor=None)``. Parameters that are None or
     empty are left out.
     """
-    given = [(name, value) for name, value in query.items() if value not in (None, "")]
-    return f"{BASE}{path}" + (f"?{urlencode(given)}" if given else "")
+    parameters = [(name, value) for name, value in query.items() if value not in (None, "")]
+    return f"{BASE}{path}" + (f"?{urlencode(parameters)}" if parameters else "")

@@ -113,17 +113,18 @@ def _event_options(hidden: str | None) -> list[tuple[str, list[tuple[str, str]]]
         (
             noun,
             [
-                (_prefix(named), f"{noun}: everything"),
-                *((name, event_text.describe_kind(name)) for name in named),
+                (_prefix(texts), f"{noun}: all"),
+                *((name, event_text.describe_kind(name)) for name in texts),
             ],
         )
-        for noun, named in event_text.EVENTS.items()
-        if _prefix(named) != hidden
+        for noun, texts in event_text.EVENTS.items()
+        if _prefix(texts) != hidden
     ]
 
 
-def _prefix(named: Mapping[str, str]) -> str:
-    return f"{next(iter(named)).partition('.')[0]}."
+def _prefix(texts: Mapping[str, str]) -> str:
+    """The prefix that the names of these events have in common."""
+    return f"{next(iter(texts)).partition('.')[0]}."
 
 
 def _actor_options(

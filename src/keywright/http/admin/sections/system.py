@@ -155,7 +155,7 @@ class System(Section):
         try:
             is_started = self._tasks().start(kind, (*PROGRAM, *arguments), environment, on_end)
         except OSError as problem:
-            return _refuse(request, "This cannot be done", problem)
+            return _refuse(request, "The task cannot be started", problem)
         if not is_started:
             return request.redirect("/system", _BUSY, is_error=True)
         return request.redirect("/system", f"{message} You may leave this page meanwhile.")

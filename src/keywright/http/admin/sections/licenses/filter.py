@@ -100,9 +100,9 @@ def path_of(texts: Mapping[str, str]) -> str:
     return url("/licenses", **texts).removeprefix(BASE)
 
 
-def read(tx: ReadTransaction, given: Mapping[str, str]) -> Filter:
+def read(tx: ReadTransaction, fields: Mapping[str, str]) -> Filter:
     """The filter in a query or a form."""
-    texts = {name: given[name] for name in NAMES if given.get(name, "")}
+    texts = {name: fields[name] for name in NAMES if fields.get(name, "")}
     values: dict[str, Any] = {}
     errors: dict[str, str] = {}
     for name, text in texts.items():
