@@ -222,7 +222,8 @@ def _find_secret(
         key_ring, place = load_key_ring(settings), str(file)
         if settings.secret is not None:
             place = f"the secret from {settings.source_of('secret')}"
-        if _can_read(key_ring, backup.manifest):
+        needed = (backup.manifest.secret_id, backup.manifest.previous_secret_id)
+        if all(one is None or key_ring.find_ring(one) is not None for one in needed):
             return key_ring, None
         raise ConfigurationError(
             f"the backup was made with another secret than {place}, which cannot read its license keys. "
@@ -240,11 +241,6 @@ def _find_secret(
             "place where the backup was kept, use --unsigned."
         )
     return KeyRing(backup.secret.encode()), backup.secret
-
-
-def _can_read(key_ring: "KeyRing", manifest: "Manifest") -> bool:
-    needed = (manifest.secret_id, manifest.previous_secret_id)
-    return all(one is None or key_ring.find_ring(one) is not None for one in needed)
 
 
 def _secret_to_use(backup: "Backup", settings: "Settings") -> str:

@@ -56,7 +56,8 @@ def doctor(
             repair(here.storage, finding, here.now, here.origin)
         findings.append((finding, was_repaired))
         if not as_json:
-            output.print_line(_line(finding, was_repaired=was_repaired))
+            what = f"{finding.what[:1].upper()}{finding.what[1:]}"
+            output.print_line(f"{what}. {'It is repaired.' if was_repaired else finding.advice}")
     is_well = all(was_repaired for _, was_repaired in findings)
     if as_json:
         output.print_json(_json(findings, examined, warnings, is_well=is_well))
@@ -67,11 +68,6 @@ def doctor(
         output.print_line(f"Looked at {looked_at} in {monotonic() - began:.1f} s: {verdict}.")
     if not is_well:
         raise typer.Exit(1)
-
-
-def _line(finding: "Finding", *, was_repaired: bool) -> str:
-    what = f"{finding.what[:1].upper()}{finding.what[1:]}"
-    return f"{what}. {'It is repaired.' if was_repaired else finding.advice}"
 
 
 def _warn(here: Installation, *, is_silent: bool) -> list[str]:

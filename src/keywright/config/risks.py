@@ -1,9 +1,8 @@
 """Settings that work, but help an attacker."""
 
-import ipaddress
-
 from keywright.config.settings import Settings
 from keywright.db import database_path, find_unverified_hosts
+from keywright.db.urls import is_local
 
 
 def risks(settings: Settings) -> list[str]:
@@ -17,17 +16,10 @@ def risks(settings: Settings) -> list[str]:
                 "the network between can read and change what goes over it. Add sslmode=verify-full and "
                 "sslrootcert to the URL."
             )
-    if not settings.trusted_proxies and not _is_loopback(settings.host):
+    if not settings.trusted_proxies and not is_local(settings.host):
         risks.append(
             f"the server listens on {settings.host}, and trusted_proxies names no proxy: if one stands in "
             "front of it, all callers share the proxy's address, and one who guesses uses up the limits of "
             "all. Add the proxy to trusted_proxies."
         )
     return risks
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

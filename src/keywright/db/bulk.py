@@ -238,7 +238,10 @@ def _key_columns(table: Table, keys: Sequence[str]) -> dict[str, Column[Any]]:
 def _json_columns(columns: dict[str, Column[Any]]) -> Callable[[str], ColumnElement[Any]]:
     """Return a function from a parameter's name to its column in a table made from one JSON value."""
     rows = cast(bindparam("rows", type_=Text), JSON)
-    declared = [column(name, _json_type(one)) for name, one in columns.items()]
+    declared = [
+        column(name, Text() if isinstance(one.type, String | LargeBinary) else one.type)
+        for name, one in columns.items()
+    ]
     table = func.json_to_recordset(rows).table_valued(*declared).render_derived("input", with_types=True)
 
     def parameter(name: str) -> ColumnElement[Any]:
@@ -246,10 +249,6 @@ def _json_columns(columns: dict[str, Column[Any]]) -> Callable[[str], ColumnElem
         return func.decode(table.c[name], "hex") if is_binary else table.c[name]
 
     return parameter
-
-
-def _json_type(column: Column[Any]) -> Any:
-    return Text() if isinstance(column.type, String | LargeBinary) else column.type
 
 
 def _binary_names(columns: Sequence[Column[Any]]) -> list[str]:

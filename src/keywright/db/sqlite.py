@@ -261,15 +261,13 @@ def _file_system_of(path: Path) -> str:
     except OSError:
         return ""
     mounts = [line.split(" ")[1:3] for line in lines if line]
-    unescaped = [(re.sub(r"\\(\d{3})", _octal, where), kind) for where, kind in mounts]
+    unescaped = [
+        (re.sub(r"\\(\d{3})", lambda escape: chr(int(escape[1], 8)), where), kind) for where, kind in mounts
+    ]
     resolved = path.resolve()
     on = [(where, kind) for where, kind in unescaped if resolved.is_relative_to(where)]
     # Of several file systems mounted at one path, the last one is visible.
     return max(reversed(on), key=lambda mount: len(mount[0]), default=("", ""))[1]
-
-
-def _octal(escape: re.Match[str]) -> str:
-    return chr(int(escape[1], 8))
 
 
 def make_engine(path: Path, mode: str) -> Engine:

@@ -35,14 +35,14 @@ def find_unverified_hosts(url: str) -> list[str]:
     names, addresses = (_parse_list(values[keyword]) for keyword in (b"host", b"hostaddr"))
     shown = names if any(names) else addresses
     reached = addresses if any(addresses) else names
-    return [name for name, host in zip(shown, reached, strict=False) if not _is_local(host)]
+    return [name for name, host in zip(shown, reached, strict=False) if not is_local(host)]
 
 
 def _parse_list(value: bytes | None) -> list[str]:
     return (value or b"").decode(errors="replace").split(",")
 
 
-def _is_local(host: str) -> bool:
+def is_local(host: str) -> bool:
     """Whether the host is this machine: a socket, or a loopback address."""
     if host in ("", "localhost") or host.startswith(("/", "@")):
         return True

@@ -72,7 +72,8 @@ def inspect_licenses(tx: ReadTransaction, *, after_id: int, limit: int) -> Step:
     event_counts: dict[int, dict[str, int]] = defaultdict(dict)
     for license_id, name, times in connection.execute(_within(_EVENTS, events, after_id, last_id)):
         event_counts[license_id][name] = times
-    rings = _rings_in_force(tx)
+    # During a rotation, rows may be sealed with either secret.
+    rings = [ring for one in find_secret_ids(connection) if (ring := tx.key_ring.find_ring(one)) is not None]
     deleted_before = old_events.find_deletion_moment(tx)
     inspected = [
         Inspected(
@@ -122,12 +123,6 @@ def find_damage(tx: ReadTransaction) -> list[str]:
 
 def _within(query: Select[Any], table: Any, after_id: int, last_id: int) -> Select[Any]:
     return query.where(table.c.license_id > after_id, table.c.license_id <= last_id)
-
-
-def _rings_in_force(tx: ReadTransaction) -> list[KeyRing]:
-    """Return the secret that rows may be sealed with; during a rotation both, each by itself."""
-    rings = [tx.key_ring.find_ring(one) for one in find_secret_ids(tx.connection)]
-    return [one for one in rings if one is not None]
 
 
 def _is_sound(ring: KeyRing, row: Any) -> bool:

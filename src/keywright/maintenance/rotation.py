@@ -21,7 +21,6 @@ from keywright.db.retry import run_read, run_write
 from keywright.db.schema import installation
 from keywright.db.secret_ids import QUERY, SecretIds, find_secret_ids
 from keywright.db.sqlite import SqliteStorage
-from keywright.db.transaction import WriteTransaction
 from keywright.db.urls import without_password
 
 #: The seconds to wait for other processes that have an SQLite file open.
@@ -85,11 +84,7 @@ def finish(storage: Storage, key_ring: KeyRing) -> None:
     query = update(installation).where(
         installation.c.secret_id == new.secret_id, installation.c.previous_secret_id == old.secret_id
     )
-
-    def forget_previous(tx: WriteTransaction) -> None:
-        tx.connection.execute(query.values(previous_secret_id=None))
-
-    run_write(storage, forget_previous)
+    run_write(storage, lambda tx: tx.connection.execute(query.values(previous_secret_id=None)))
 
 
 def _begin_on_postgres(url: str, take_new: TakeNew) -> None:

@@ -85,14 +85,10 @@ def lag(tx: ReadTransaction) -> Lag:
 def _lag(tx: ReadTransaction, at: Checkpoints, newest: int) -> Lag:
     behind = max(0, newest - at.events)
     oldest_at = terms_store.find_time_after(tx, at.events) if behind else None
-    return Lag(behind, oldest_at, _past_share(tx, at))
-
-
-def _past_share(tx: ReadTransaction, at: Checkpoints) -> float:
     if at.is_past_done:
-        return 1.0
+        return Lag(behind, oldest_at, 1.0)
     # The activations come last and take longest; the rest is a few hundredths of it.
-    return min(at.past_activations / max(1, terms_store.newest_license(tx)), 0.99)
+    return Lag(behind, oldest_at, min(at.past_activations / max(1, terms_store.newest_license(tx)), 0.99))
 
 
 def _begin(tx: WriteTransaction, at: Checkpoints, newest: int) -> int:
