@@ -1,4 +1,4 @@
-"""Commands that Keywright gives itself: forget what is old, follow the events, keep counters and notes."""
+"""Maintenance commands: erase personal data, and delete old events and addresses."""
 
 from datetime import datetime
 
@@ -6,14 +6,14 @@ from keywright.core.command import Command, Cost
 
 
 class EraseCustomer(Command, frozen=True, kw_only=True):
-    """Erase some of what tells of the customer with this number of the vendor's shop."""
+    """Erase some of the data of the customer with this number in the vendor's shop."""
 
     customer_id: int
 
 
 class PurgeEvents(Command, frozen=True, kw_only=True):
-    """Delete some events that happened before this moment (None: none is too old), or find licenses that may
-    have too many; with a license, delete some of those that it has too many.
+    """Delete some events from before this moment (None: none), or find licenses that may have too many
+    events; with a license, delete some of its surplus events.
     """
 
     cost = Cost.ALONE
@@ -23,8 +23,8 @@ class PurgeEvents(Command, frozen=True, kw_only=True):
 
 
 class PurgeAddresses(Command, frozen=True, kw_only=True):
-    """Forget from where these places (the license's number, the token) were taken, if they were given up
-    before this moment; and the addresses of some earlier events.
+    """Erase the addresses of those of these activations (license id, token) that were given up before this
+    moment, and of some earlier events.
     """
 
     cost = Cost.ALONE

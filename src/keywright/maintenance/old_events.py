@@ -1,7 +1,7 @@
-"""Events that are not kept any more: old ones, and those of calls on one license that are too many.
+"""Delete old events, and surplus events of calls on one license.
 
-Only what has been followed is deleted (see ``following``): no reader of the events in their order misses
-one. Nothing here looks at more than a few hundred events, or at those of one license.
+Only events that have been projected are deleted, so that the projection misses none. A statement reads a few
+hundred events, or those of one license.
 """
 
 from collections.abc import Iterable
@@ -32,10 +32,10 @@ from keywright.search.terms_store import Checkpoints, find_checkpoints
 #: Of the events of calls that need no more than a license key, a license keeps so many of one day (of UTC),
 #: and so many in all.
 MAX_PER_DAY, MAX_TOTAL = 1_000, 20_000
-#: What such calls are called.
+#: The names of such events.
 OWN = ("license.activated", "license.reactivated", "license.deactivated")
-#: Names in ``checkpoints``: before which moment (in seconds) events were deleted, and up to which event
-#: licenses with too many were looked for.
+#: Names in ``checkpoints``: the time (in seconds) before which events were deleted; the last event that was
+#: searched for licenses with too many.
 _BEFORE, _LOOKED_AT = "events_deleted_before", "events_looked_at"
 #: The most events of one license that are deleted at once.
 _MAX_DELETED = 5_000
@@ -83,19 +83,19 @@ _DELETE_TOO_MANY = delete(events).where(events.c.id.in_(_TOO_MANY))
 
 
 def find_newest_moment(tx: ReadTransaction) -> datetime | None:
-    """When the newest event happened; None when there is none."""
+    """The time of the newest event; None when there is none."""
     at = tx.connection.execute(_NEWEST).scalar()
     return None if at is None else rows.to_datetime(at)
 
 
 def find_deletion_moment(tx: ReadTransaction) -> int:
-    """The moment (in seconds) up to which events may be gone because they were old."""
+    """The time, in seconds, before which old events may have been deleted."""
     return find_checkpoint(tx, _BEFORE)
 
 
 def delete_old(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
     """Delete those of the first ``limit`` events that happened before this moment; returns how many."""
-    first = tx.connection.execute(_NEXT, {"after": 0, "until": _last_followed_id(tx), "most": limit}).all()
+    first = tx.connection.execute(_NEXT, {"after": 0, "until": _last_projected_id(tx), "most": limit}).all()
     moment = rows.to_seconds(before)
     old = [one.id for one in first if one.occurred_at < moment]
     if not old:
@@ -106,7 +106,7 @@ def delete_old(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
 
 def find_crowded(tx: WriteTransaction, *, limit: int) -> tuple[int, list[int]]:
     """Look at the next events; return their number, and their licenses that may have too many events."""
-    values = {"after": find_checkpoint(tx, _LOOKED_AT), "until": _last_followed_id(tx), "most": limit}
+    values = {"after": find_checkpoint(tx, _LOOKED_AT), "until": _last_projected_id(tx), "most": limit}
     found = tx.connection.execute(_NEXT, values).all()
     if not found:
         return 0, []
@@ -118,16 +118,16 @@ def find_crowded(tx: WriteTransaction, *, limit: int) -> tuple[int, list[int]]:
 
 def delete_too_many(tx: WriteTransaction, license_id: int) -> int:
     """Delete some thousand of a license's surplus events, the oldest of each day; return their number."""
-    values = {"where_id": license_id, "until": _last_followed_id(tx), "day": MAX_PER_DAY, "all": MAX_TOTAL}
+    values = {"where_id": license_id, "until": _last_projected_id(tx), "day": MAX_PER_DAY, "all": MAX_TOTAL}
     return tx.connection.execute(_DELETE_TOO_MANY, values | {"most": _MAX_DELETED}).rowcount
 
 
 def are_all_kept(names: Iterable[tuple[str, int]]) -> bool:
-    """Whether a license that has so many events of these names cannot have had too many."""
+    """Whether a license with so many events by name cannot have had too many."""
     return sum(times for name, times in names if name.startswith(OWN)) < MAX_PER_DAY
 
 
-def _last_followed_id(tx: ReadTransaction) -> int:
-    """The last event that has been followed, and counted."""
+def _last_projected_id(tx: ReadTransaction) -> int:
+    """The last event that has been projected and counted."""
     at = find_checkpoints(tx) or Checkpoints()
     return at.events if 0 <= at.past_until <= at.past_events else max(0, at.past_events)

@@ -1,4 +1,4 @@
-"""Personal data of customers: handed out, erased on request, forgotten when it is old."""
+"""Personal data of customers: export it, erase it on request, and erase old addresses."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ _LICENSES_AT_ONCE = 100
 
 
 class LicenseData(msgspec.Struct, frozen=True):
-    """A license with its activations and what happened to it."""
+    """A license with its activations and events."""
 
     license: License
     activations: list[Activation]
@@ -31,7 +31,7 @@ class LicenseData(msgspec.Struct, frozen=True):
 
 
 class CustomerData(msgspec.Struct, frozen=True):
-    """All that is stored about a customer: how they are called, since when, and their licenses."""
+    """Everything stored about a customer: the name, the events about it, and the licenses."""
 
     name: str | None
     namings: list[Event]
@@ -54,11 +54,11 @@ def find_customer_data(tx: ReadTransaction, customer_id: int) -> CustomerData:
         ]
         after_id = some[-1].id
     names = names_of(tx, NameKind.CUSTOMER, [customer_id])
-    return CustomerData(names.get(customer_id), personal_data_store.list_namings_of(tx, customer_id), found)
+    return CustomerData(names.get(customer_id), personal_data_store.list_name_events(tx, customer_id), found)
 
 
-def erase(work: UnitOfWork, command: EraseCustomer) -> bool:
-    """Erase some of a customer's data; return whether nothing is left. Licenses, counters and events stay."""
+def erase_customer(work: UnitOfWork, command: EraseCustomer) -> bool:
+    """Erase some of a customer's data; return whether all is erased. Licenses, counters and events stay."""
     if personal_data_store.erase_some(work.tx, command.customer_id, limit=AT_ONCE):
         return False
     personal_data_store.erase_name(work.tx, command.customer_id)
@@ -66,13 +66,13 @@ def erase(work: UnitOfWork, command: EraseCustomer) -> bool:
     return True
 
 
-def forget(work: UnitOfWork, command: PurgeAddresses) -> int:
-    """Forget addresses and user agents that are old; returns how many events were looked at."""
-    personal_data_store.forget_places(work.tx, command.places, command.before)
+def purge_addresses(work: UnitOfWork, command: PurgeAddresses) -> int:
+    """Erase old addresses and user agents; return the number of events that were read."""
+    personal_data_store.clear_activations(work.tx, command.places, command.before)
     return personal_data_store.purge_events(work.tx, command.before, limit=AT_ONCE)
 
 
 HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
-    EraseCustomer: erase,
-    PurgeAddresses: forget,
+    EraseCustomer: erase_customer,
+    PurgeAddresses: purge_addresses,
 }

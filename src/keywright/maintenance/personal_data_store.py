@@ -1,7 +1,5 @@
-"""Personal data: the addresses, user agents, labels and device data that programs sent, and the names
-of customers. Here it is found, forgotten bit by bit when it is old, and erased at a customer's wish.
-
-The columns are named here once: ``OF_ACTIVATIONS`` and the address of events.
+"""Find and erase personal data: addresses, user agents, labels and device data that programs sent, and names
+of customers. Its columns are ``OF_ACTIVATIONS`` and the address of events.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,25 +21,25 @@ from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import save_name
 from keywright.search.terms_store import address_term, label_term, lock_projection
 
-#: A place on a license: the license's number, and the token.
+#: An activation, by the id of its license and its token.
 Place = tuple[int, str]
 
-#: What tells of people in an activation, and what stands there when it is forgotten or erased.
+#: The columns of personal data in an activation, and their values once erased: of an old one, of any.
 _OLD: Values = {"ip_address": "", "user_agent": ""}
 OF_ACTIVATIONS: Values = _OLD | {"label": None, "meta_data": None}
 
-#: The name in ``checkpoints`` of the last event whose address is forgotten.
+#: The name in ``checkpoints`` of the last event whose address was erased because it is old.
 _CHECKPOINT = "addresses_forgotten"
 _PLACE = (activations.c.license_id, activations.c.token)
-_KEPT = tuple(activations.c[name] for name in ("id", "deactivated_at", *OF_ACTIVATIONS))
-_PLACES = Lookup(select(*_PLACE, *_KEPT), *_PLACE)
+_COLUMNS = tuple(activations.c[name] for name in ("id", "deactivated_at", *OF_ACTIVATIONS))
+_PLACES = Lookup(select(*_PLACE, *_COLUMNS), *_PLACE)
 _LOCKED = Lookup(select(licenses.c.id).order_by(licenses.c.id).with_for_update(), licenses.c.id)
-_FORGET = bulk_update(activations, ["license_id", "token"], list(_OLD))
+_CLEAR = bulk_update(activations, ["license_id", "token"], list(_OLD))
 _ERASE = bulk_update(activations, ["license_id", "token"], list(OF_ACTIVATIONS))
 _DELETE_TERMS = bulk_delete(search_terms, "term", "license_id", "activation_id")
 _CLEAR_EVENTS = bulk_update(events, ["id"], ["ip_address"])
-_TELL_EVENTS = bulk_update(events, ["id"], ["details"])
-_NAMINGS = (
+_SET_DETAILS = bulk_update(events, ["id"], ["details"])
+_NAME_EVENTS = (
     select(events.c.id, events.c.details)
     .where(events.c.license_id == 0, events.c.name == "name.saved")
     .order_by(events.c.id)
@@ -49,7 +47,7 @@ _NAMINGS = (
 
 
 class Places(NamedTuple):
-    """Some places, and where to look for more; None behind the last one."""
+    """Some activations, and the one after which to continue; None behind the last one."""
 
     found: list[Place]
     after: Place | None
@@ -60,26 +58,26 @@ class Places(NamedTuple):
 
 def find_old_places(tx: ReadTransaction, before: datetime, *, after: Place, limit: int) -> Places:
     """Of the next activations, those given up before this moment whose address or user agent is stored."""
-    query = select(*_PLACE, *_KEPT).where(tuple_(*_PLACE) > tuple_(*after)).order_by(*_PLACE).limit(limit)
+    query = select(*_PLACE, *_COLUMNS).where(tuple_(*_PLACE) > tuple_(*after)).order_by(*_PLACE).limit(limit)
     found = list(tx.connection.execute(query))
     old = [(one.license_id, one.token) for one in found if _is_old(one, before)]
     last = found[-1] if len(found) == limit else None
     return Places(old, None if last is None else (last.license_id, last.token))
 
 
-def forget_places(tx: WriteTransaction, places: Sequence[Place], before: datetime) -> None:
-    """Forget from where these were taken, as far as they are old still."""
+def clear_activations(tx: WriteTransaction, places: Sequence[Place], before: datetime) -> None:
+    """Erase the addresses and user agents of those of these activations that are still old."""
     if not places:
         return
     # As all code that changes activations does.
     _LOCKED.find_rows(tx.connection, [(number,) for number in {license_id for license_id, _ in places}])
     old = [one for one in _PLACES.find_rows(tx.connection, places) if _is_old(one, before)]
-    _unmark(tx, [(address_term(one.ip_address), one.license_id, one.id) for one in old if one.ip_address])
-    _FORGET.execute(tx.connection, [_at(one) | _OLD for one in old])
+    _drop_terms(tx, [(address_term(one.ip_address), one.license_id, one.id) for one in old if one.ip_address])
+    _CLEAR.execute(tx.connection, [_at(one) | _OLD for one in old])
 
 
 def has_old_events(tx: ReadTransaction, before: datetime) -> bool:
-    """Whether there is an event before this moment whose address is not forgotten."""
+    """Whether an event before this moment still has its address."""
     is_left = events.c.id > find_checkpoint(tx, _CHECKPOINT)
     query = select(events.c.occurred_at).where(is_left).order_by(events.c.id).limit(1)
     at = tx.connection.execute(query).scalar()
@@ -127,62 +125,62 @@ def list_events_of(tx: ReadTransaction, license_id: int) -> list[Event]:
     return [event_of(row) for row in tx.connection.execute(query)]
 
 
-def list_namings_of(tx: ReadTransaction, customer_id: int) -> list[Event]:
-    """The events that tell how the customer was called, oldest first."""
-    found = map(event_of, tx.connection.execute(_NAMINGS.with_only_columns(*EVENT)))
-    return [one for one in found if _is_naming_of(one.details or {}, customer_id)]
+def list_name_events(tx: ReadTransaction, customer_id: int) -> list[Event]:
+    """The events about the customer's name, oldest first."""
+    found = map(event_of, tx.connection.execute(_NAME_EVENTS.with_only_columns(*EVENT)))
+    return [one for one in found if _is_name_event(one.details or {}, customer_id)]
 
 
 def erase_name(tx: WriteTransaction, customer_id: int) -> None:
-    """Erase how the customer is and was called."""
+    """Erase the customer's name, and its former names in events."""
     save_name(tx, NameKind.CUSTOMER, customer_id, None)
-    namings = [(row.id, msgspec.json.decode(row.details)) for row in tx.connection.execute(_NAMINGS)]
+    name_events = [(row.id, msgspec.json.decode(row.details)) for row in tx.connection.execute(_NAME_EVENTS)]
     nothing = rows.to_json({"kind": NameKind.CUSTOMER, "number": customer_id})
-    _TELL_EVENTS.execute(
+    _SET_DETAILS.execute(
         tx.connection,
         [
             {"where_id": number, "details": nothing}
-            for number, details in namings
-            if _is_naming_of(details, customer_id)
+            for number, details in name_events
+            if _is_name_event(details, customer_id)
         ],
     )
 
 
-def _is_naming_of(details: Mapping[str, Any], customer_id: int) -> bool:
+def _is_name_event(details: Mapping[str, Any], customer_id: int) -> bool:
     return details.get("kind") == NameKind.CUSTOMER and details.get("number") == customer_id
 
 
 def erase_some(tx: WriteTransaction, customer_id: int, *, limit: int) -> int:
-    """Erase what tells of people in at most ``limit`` activations, and as many events, of the customer's
-    licenses, and the terms under which the pages find them; returns how many those were.
+    """Erase personal data, and its search terms, in at most ``limit`` activations and as many events of the
+    customer's licenses; return the number of both.
     """
     own = select(licenses.c.id).where(licenses.c.customer_id == customer_id)
-    telling = or_(*(_tells(name) for name in OF_ACTIVATIONS))
+    telling = or_(*(_is_set(name) for name in OF_ACTIVATIONS))
     query = select(*_PLACE).where(activations.c.license_id.in_(own), telling).limit(limit)
     places = [(row.license_id, row.token) for row in tx.connection.execute(query)]
     if places:
-        _erase_places(tx, places)
+        _erase_activations(tx, places)
     query = select(events.c.id).where(events.c.license_id.in_(own), events.c.ip_address != "").limit(limit)
     happened = list(tx.connection.execute(query).scalars())
     _CLEAR_EVENTS.execute(tx.connection, [{"where_id": number, "ip_address": ""} for number in happened])
     return len(places) + len(happened)
 
 
-def _erase_places(tx: WriteTransaction, places: Sequence[Place]) -> None:
+def _erase_activations(tx: WriteTransaction, places: Sequence[Place]) -> None:
     _LOCKED.find_rows(tx.connection, [(number,) for number in {license_id for license_id, _ in places}])
     found = _PLACES.find_rows(tx.connection, places)
     terms = [(address_term(one.ip_address), one) for one in found if one.ip_address]
     terms += [(label_term(one.label), one) for one in found if one.label]
-    _unmark(tx, [(term, one.license_id, one.id) for term, one in terms])
+    _drop_terms(tx, [(term, one.license_id, one.id) for term, one in terms])
     _ERASE.execute(tx.connection, [_at(one) | OF_ACTIVATIONS for one in found])
 
 
-def _tells(name: str) -> ColumnElement[bool]:
+def _is_set(name: str) -> ColumnElement[bool]:
     column, nothing = activations.c[name], OF_ACTIVATIONS[name]
     return column.is_not(None) if nothing is None else column != nothing
 
 
-def _unmark(tx: WriteTransaction, found: list[tuple[str, int, int]]) -> None:
+def _drop_terms(tx: WriteTransaction, found: list[tuple[str, int, int]]) -> None:
     # The search must not write the same terms at this moment from what it has read before.
     lock_projection(tx)
     _DELETE_TERMS.execute(

@@ -1,4 +1,4 @@
-"""The limits on the age of events, and on their number for one license."""
+"""The limits on the age of events, and on the number of one license's."""
 
 from collections.abc import Callable
 from typing import Any
