@@ -1,12 +1,15 @@
 """``keywright import lmfwc``: a shop moves in."""
 
+import gzip
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Keywright
+from tests.server import KEYWRIGHT, environment
 from tests.shop import DEFUSE, DUMP, SECRET, a_row, an_activation_row, write_dump
 
 DATABASES = ("sqlite",)
@@ -55,6 +58,13 @@ def test_the_report_shows_no_whole_key(keywright: Keywright, dump: Path) -> None
 def test_the_secrets_may_be_given_as_texts(keywright: Keywright) -> None:
     texts = ("--defuse", DEFUSE.read_text(), "--secret", SECRET.read_text())
     assert "22 new" in keywright("import", "lmfwc", str(DUMP), *texts)
+
+
+def test_a_dump_may_come_from_another_program(keywright: Keywright) -> None:
+    command = [KEYWRIGHT, "import", "lmfwc", "-", *SECRETS, "--data-dir", str(keywright.data_dir)]
+    dump = gzip.compress(DUMP.read_bytes())
+    done = subprocess.run(command, input=dump, capture_output=True, check=True, env=environment())
+    assert b"licenses: 22 new" in done.stdout
 
 
 def test_without_the_secrets_it_says_where_they_lie(keywright: Keywright) -> None:

@@ -7,11 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from keywright.core.errors import SourceUnusable
+from keywright.core.parsing import parse_metadata
 from keywright.licensing.licenses.model import License, Status
 from keywright.provisioning.importers.defuse import Secrets
 from keywright.provisioning.importers.lmfwc import Plugin, find_local_midnight
 from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense, Notice, Verdict
-from keywright.provisioning.importers.rules import Merged, merge, parse_metadata
+from keywright.provisioning.importers.rules import Merged, merge
 from keywright.provisioning.importers.run import MAX_ACTIVATIONS, MAX_LICENSES, split
 from keywright.provisioning.importers.spool import Spooled
 from tests.makers import KEY, LATER, NOW, TOKEN, a_license, an_activation

@@ -31,7 +31,9 @@ _MISSING = (
 
 Progress = Callable[[int], None]
 
-_File = Annotated[Path, typer.Argument(metavar="FILE", help="What mysqldump wrote; also as .gz or .zst.")]
+_File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="What mysqldump wrote, also compressed; - is standard input.")
+]
 _Defuse = Annotated[
     str | None, typer.Option(metavar="FILE|TEXT", help="The plugin's defuse.txt, or its text.")
 ]
@@ -49,7 +51,7 @@ _IsDryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be d
     app,
     "mysqldump --single-transaction --result-file=shop.sql shop",
     "keywright import lmfwc shop.sql --defuse defuse.txt --secret secret.txt --dry-run",
-    "keywright import lmfwc shop.sql.gz --defuse defuse.txt --secret secret.txt",
+    "mysqldump --single-transaction shop | keywright import lmfwc - --defuse defuse.txt --secret secret.txt",
 )
 @with_installation
 def lmfwc(

@@ -20,6 +20,7 @@ MAX_COUNT = 2**31 - 1
 MAX_NAME_LENGTH = 200
 MAX_LABEL_LENGTH = 255
 MAX_META_BYTES = 4096
+MAX_METADATA_KEYS, MAX_METADATA_BYTES, MAX_METADATA_DEPTH = 64, 16 * 1024, 4
 MAX_USER_AGENT_LENGTH = 512
 
 #: How much of an IP address is kept: all of it, the network of a /24 (IPv4) or a /48 (IPv6), or nothing.
@@ -110,6 +111,28 @@ def parse_meta(value: object) -> Mapping[str, str] | None:
     return value or None
 
 
+def parse_metadata(value: object) -> str | None:
+    """A JSON object of at most 64 keys, 16 KiB and 4 levels, as text; None and empty are None.
+
+    Raises ``ValueError`` for anything else.
+    """
+    if isinstance(value, str) and value:
+        try:
+            value = msgspec.json.decode(value)
+        except (msgspec.DecodeError, RecursionError):
+            raise ValueError("must be a JSON object") from None
+    if not value:
+        return None
+    if not isinstance(value, dict) or len(value) > MAX_METADATA_KEYS:
+        raise ValueError(f"must be a JSON object with at most {MAX_METADATA_KEYS} keys")
+    if _depth(value) > MAX_METADATA_DEPTH:
+        raise ValueError(f"must have at most {MAX_METADATA_DEPTH} levels")
+    text = msgspec.json.encode(value).decode()
+    if len(text.encode()) > MAX_METADATA_BYTES or "\\u0000" in text:
+        raise ValueError(f"must have at most {MAX_METADATA_BYTES // 1024} KiB, and no null characters")
+    return text
+
+
 def is_storable(text: str) -> bool:
     """Whether every database keeps this text as it is: valid Unicode without U+0000."""
     return _UNSTORABLE.search(text) is None
@@ -150,3 +173,9 @@ def _shorten(address: str) -> str:
         parsed = parsed.ipv4_mapped
     length = 24 if parsed.version == 4 else 48
     return str(ip_network((parsed, length), strict=False).network_address)
+
+
+def _depth(value: object) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(_depth, value.values()), default=0)
+    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0

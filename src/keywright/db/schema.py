@@ -64,7 +64,7 @@ licenses = Table(
     Column("updated_by", BigInteger),
     # The number of its deactivated activations, which bounds what is read and deleted without counting them.
     Column("deactivated_count", BigInteger, nullable=False, server_default=text("0")),
-    # A JSON object; its bounds are those of ``importers.rules.parse_metadata``.
+    # A JSON object; its bounds are those of ``parsing.parse_metadata``.
     Column("metadata", Text),
     CheckConstraint("times_activated >= 0 AND times_activated <= places", name="within_places"),
     # For the pages. No index may have a column that an activation writes (times_activated, updated_at): on

@@ -22,7 +22,6 @@ from keywright.provisioning.importers.model import (
     ImportedLicense,
     Notice,
 )
-from keywright.provisioning.importers.rules import parse_metadata
 from keywright.provisioning.importers.spool import Spooled, Values
 
 #: Ids over this are not kept: programs that read JSON as JavaScript does cannot tell them apart.
@@ -182,7 +181,7 @@ class Plugin:
 
     def _metadata(self, fields: _Fields, meta: Mapping[str, str | None]) -> str | None:
         try:
-            return parse_metadata(dict(meta))
+            return parsing.parse_metadata(dict(meta))
         except ValueError as problem:
             fields.report("metadata_unusable", str(problem))
             return None

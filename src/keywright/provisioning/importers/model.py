@@ -24,8 +24,8 @@ class ImportedActivation(msgspec.Struct, frozen=True, gc=False):
 
 class ImportedLicense(msgspec.Struct, frozen=True, gc=False):
     """A license there, with its activations; each token once. ``id`` is kept where it is free; None asks for
-    a new one. ``metadata`` is a JSON object (see ``rules.parse_metadata``). ``place`` says where it stands in
-    its source, for the report. A license with very many activations comes in pieces: ``is_rest`` says that
+    a new one. ``metadata`` is that of ``parsing.parse_metadata``. ``place`` says where it stands in its
+    source, for the report. A license with very many activations comes in pieces: ``is_rest`` says that
     this is not the first.
     """
 

@@ -8,9 +8,9 @@ import gzip
 import importlib
 import io
 import re
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TextIO, cast
 
@@ -85,38 +85,40 @@ class Row(NamedTuple):
 def read_rows(path: Path, is_wanted: Callable[[str], bool]) -> Iterator[Row]:
     """Yield the rows of the tables whose names are wanted. Texts that are not UTF-8 have U+FFFD in them.
 
-    Raises ``SourceUnusable`` for a file that is no dump, is damaged, or ends before the dump does, and
-    ``OSError`` for one that cannot be read.
+    The path - is standard input. Raises ``SourceUnusable`` for a file that is no dump, is damaged, or ends
+    before the dump does, and ``OSError`` for one that cannot be read.
     """
-    with closing(_open(path)) as binary:
-        text = io.TextIOWrapper(binary, encoding="utf-8-sig", errors="replace", newline="")
-        yield from _Dump(text, path.name).rows(is_wanted)
+    is_input = str(path) == "-"
+    name = "standard input" if is_input else path.name
+    with sys.stdin.buffer if is_input else path.open("rb") as file:
+        binary = _decompress(cast(io.BufferedReader, file), name)
+        with io.TextIOWrapper(binary, encoding="utf-8-sig", errors="replace", newline="") as text:
+            yield from _Dump(text, name).rows(is_wanted)
 
 
-def _open(path: Path) -> BinaryIO:
-    """Open the file, decompressed: its first bytes tell how."""
-    with path.open("rb") as file:
-        magic = file.read(4)
+def _decompress(file: io.BufferedReader, name: str) -> BinaryIO:
+    """The file as it was before it was compressed: its first bytes tell how."""
+    magic = file.peek(4)[:4]
     if magic.startswith(_UTF_16):
         raise SourceUnusable(
-            f"{path.name} is UTF-16 text, as PowerShell's > writes it. Make the dump with "
+            f"{name} is UTF-16 text, as PowerShell's > writes it. Make the dump with "
             "`mysqldump --result-file=FILE`."
         )
     if magic.startswith(_GZIP):
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    return _open_zstd(path) if magic == _ZSTD else path.open("rb")
+        return cast(BinaryIO, gzip.open(file, "rb"))
+    return _open_zstd(file, name) if magic == _ZSTD else file
 
 
-def _open_zstd(path: Path) -> BinaryIO:
-    for name in _ZSTD_LIBRARIES:
+def _open_zstd(file: BinaryIO, name: str) -> BinaryIO:
+    for module in _ZSTD_LIBRARIES:
         try:
-            library = importlib.import_module(name)
+            library = importlib.import_module(module)
         except ImportError:
             continue
-        return cast(BinaryIO, library.open(path, "rb"))
+        return cast(BinaryIO, library.open(file, "rb"))
     raise SourceUnusable(
-        f"{path.name} is compressed with zstd, and this Python cannot read that. Decompress it with "
-        f"`zstd -d {path.name}`."
+        f"{name} is compressed with zstd, and this Python cannot read that. Decompress it with "
+        f"`zstd -d {name}`."
     )
 
 

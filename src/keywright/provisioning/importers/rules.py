@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from keywright.core.crypto import mask
@@ -14,7 +13,6 @@ from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
 from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense, Notice, Verdict
 
-MAX_METADATA_KEYS, MAX_METADATA_BYTES, MAX_METADATA_DEPTH = 64, 16 * 1024, 4
 #: The fields of a license that the newer side decides.
 _FIELDS = (
     "order_id product_id customer_id expires_at valid_for_days status times_activated_max metadata".split()
@@ -173,31 +171,3 @@ def _odd(new: ImportedLicense, before: License, after: License) -> Iterable[Noti
         yield Notice("over_limit", place, f"{after.times_activated} places of {after.times_activated_max}")
     if new.id not in (None, after.id) and before.id != new.id and not new.is_rest:
         yield Notice("id_changed", place, f"{new.id} there")
-
-
-def parse_metadata(value: object) -> str | None:
-    """A JSON object of at most 64 keys, 16 KiB and 4 levels, as text; None and empty are None.
-
-    Raises ``ValueError`` for anything else.
-    """
-    if isinstance(value, str) and value:
-        try:
-            value = msgspec.json.decode(value)
-        except (msgspec.DecodeError, RecursionError):
-            raise ValueError("must be a JSON object") from None
-    if not value:
-        return None
-    if not isinstance(value, dict) or len(value) > MAX_METADATA_KEYS:
-        raise ValueError(f"must be a JSON object with at most {MAX_METADATA_KEYS} keys")
-    if _depth(value) > MAX_METADATA_DEPTH:
-        raise ValueError(f"must have at most {MAX_METADATA_DEPTH} levels")
-    text = msgspec.json.encode(value).decode()
-    if len(text.encode()) > MAX_METADATA_BYTES or "\\u0000" in text:
-        raise ValueError(f"must have at most {MAX_METADATA_BYTES // 1024} KiB, and no null characters")
-    return text
-
-
-def _depth(value: object) -> int:
-    if isinstance(value, dict):
-        return 1 + max(map(_depth, value.values()), default=0)
-    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0
