@@ -146,52 +146,6 @@ def test_no_cell_is_a_formula_and_every_other_stays_as_it_is(executor: Executor,
         assert (row["license_key"], row["product"]) == (shown, shown)
 
 
-@pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r"])
-def test_a_text_that_begins_like_a_formula_is_defused(first: str) -> None:
-    assert job_files.escape_formulas(f"{first}x") == f"'{first}x"
-    assert job_files.escape_formulas(f"x{first}") == f"x{first}"
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("x;=1+1", "x;'=1+1"),
-        ("x;+1;-1", "x;'+1;'-1"),
-        ("x,@SUM(A1)", "x,'@SUM(A1)"),
-        ("x\t=1", "x\t'=1"),
-        ("x;\t=1", "x;'\t'=1"),
-        ("x;\r1", "x;'\r1"),
-        ("x\n=1", "x\n'=1"),
-        ('x;"=1', "x;\"'=1"),
-        ("=1;=1", "'=1;'=1"),
-        (";;=1", ";;'=1"),
-    ],
-)
-def test_a_text_is_defused_wherever_a_spreadsheet_may_split_it(text: str, shown: str) -> None:
-    assert job_files.escape_formulas(text) == shown
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "AB-CD-EF",
-        "a;b",
-        "a, b",
-        "Smith, -5 %",
-        "a; =b",
-        "1+1=2",
-        "a@b.example",
-        "a;'=1",
-        "x;",
-        "x\ty",
-        "é;🔑",
-        "",
-    ],
-)
-def test_a_text_without_such_a_place_stays_as_it_is(text: str) -> None:
-    assert job_files.escape_formulas(text) == text
-
-
 @pytest.mark.parametrize("separator", [";", ",", "\t"])
 def test_no_cell_is_a_formula_wherever_lists_are_separated_otherwise(
     executor: Executor, storage: Storage, separator: str

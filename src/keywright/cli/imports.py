@@ -124,10 +124,10 @@ def _import_dump(
     from keywright.provisioning.importers.lmfwc_dump import Dump
     from keywright.provisioning.importers.report import Report
 
-    report, keep = Report(), _keep_address(here)
+    report, keep = Report(), address_keeper(here)
     source = Dump(file, family, secrets, report, now=here.now, prefix=prefix, keep_address=keep)
     with closing(source):
-        with _progress("Reading the file", None) as progress:
+        with progress_bar("Reading the file", None) as progress:
             source.load(progress)
         _bring(here, source, report, is_dry_run=is_dry_run)
     if as_json:
@@ -151,7 +151,7 @@ def _bring(here: Installation, source: "Dump", report: "Report", *, is_dry_run: 
         run_read(
             here.storage, lambda tx: source.keep_ids(after, until, list_activation_ids(tx, after, until))
         )
-    with _progress("Licenses", source.total) as progress:
+    with progress_bar("Licenses", source.total) as progress:
         run_import(source, here.change, here.context, report, is_dry_run=is_dry_run, progress=progress)
 
 
@@ -168,7 +168,7 @@ def _read(text: str) -> str:
         return text
 
 
-def _keep_address(here: Installation) -> Callable[[str, datetime], str]:
+def address_keeper(here: Installation) -> Callable[[str, datetime], str]:
     """How much of an address that came at a moment the settings let Keywright store."""
     settings = here.settings
     days = settings.keep_addresses_days
@@ -183,7 +183,7 @@ def _keep_address(here: Installation) -> Callable[[str, datetime], str]:
 
 
 @contextmanager
-def _progress(what: str, total: int | None) -> Iterator[Progress]:
+def progress_bar(what: str, total: int | None) -> Iterator[Progress]:
     """A bar on a terminal; without one, nothing is shown."""
     if not sys.stderr.isatty():
         yield lambda _: None

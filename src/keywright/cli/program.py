@@ -13,11 +13,11 @@ from keywright.cli import (
     customers,
     doctor,
     generators,
-    imports,
     licenses,
     secret,
     server,
     status,
+    tables,
     users,
 )
 from keywright.cli.options import epilog, paragraphs
@@ -46,7 +46,7 @@ server.add_to(app)
 backup.add_to(app)
 doctor.add_to(app)
 status.add_to(app)
-for group in (licenses.app, generators.app, imports.app, customers.app, api_keys.app, users.app, secret.app):
+for group in (licenses.app, generators.app, tables.app, customers.app, api_keys.app, users.app, secret.app):
     app.add_typer(group)
 
 

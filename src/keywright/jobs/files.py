@@ -1,16 +1,13 @@
 """The file of an export: CSV (RFC 4180) in UTF-8 with a byte order mark, for spreadsheets."""
 
 import codecs
-import csv
-import io
-import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from functools import partial
 from itertools import chain
 from typing import Protocol, TypeVar
 
 from keywright.core.errors import FileGone, UnknownJob
+from keywright.core.spreadsheets import csv_lines, escape_formulas, time_cell
 from keywright.db import ReadTransaction
 from keywright.jobs import orders
 from keywright.jobs.model import Job, JobState
@@ -38,10 +35,6 @@ COLUMNS = (
     "valid_for_days",
     "updated_at",
 )
-#: Characters that begin a formula in a spreadsheet, at each place where a cell may begin: at the beginning of
-#: a text, and where a program with another separator (semicolons, in many countries) or without quotes would
-#: split it (https://owasp.org/www-community/attacks/CSV_Injection).
-_FORMULA = re.compile(r'(^|[;,\t\r\n]"*)(?=[=+\-@\t\r])')
 
 
 class Read(Protocol):
@@ -55,7 +48,7 @@ def rows_of(tx: ReadTransaction, licenses: Sequence[License]) -> bytes:
     """Lines of a file: one for each license, in this order."""
     products = _names(tx, NameKind.PRODUCT, {one.product_id for one in licenses})
     customers = _names(tx, NameKind.CUSTOMER, {one.customer_id for one in licenses})
-    return _lines(
+    return csv_lines(
         [
             (
                 one.id,
@@ -68,21 +61,14 @@ def rows_of(tx: ReadTransaction, licenses: Sequence[License]) -> bytes:
                 customers.get(one.customer_id),
                 one.times_activated,
                 one.times_activated_max,
-                _moment(one.created_at),
-                _moment(one.expires_at),
+                time_cell(one.created_at),
+                time_cell(one.expires_at),
                 one.valid_for_days,
-                _moment(one.updated_at),
+                time_cell(one.updated_at),
             )
             for one in licenses
         ]
     )
-
-
-def escape_formulas(text: str) -> str:
-    """The text as a cell that no spreadsheet takes for a formula, whatever its separator: with an apostrophe
-    before each character that could begin one. All other texts stay as they are.
-    """
-    return _FORMULA.sub(r"\1'", text)
 
 
 def has_file(tx: ReadTransaction, job: Job) -> bool:
@@ -107,7 +93,7 @@ def read_file(read: Read, job_id: int) -> Iterator[bytes]:
     Raises ``UnknownJob``, ``FileGone``; the latter also when the file is deleted meanwhile.
     """
     job = read(partial(get_job_with_file, job_id=job_id))
-    return chain([codecs.BOM_UTF8 + _lines([COLUMNS])], _chunks(read, job))
+    return chain([codecs.BOM_UTF8 + csv_lines([COLUMNS])], _chunks(read, job))
 
 
 def file_name(job: Job) -> str:
@@ -131,17 +117,6 @@ def _chunks(read: Read, job: Job) -> Iterator[bytes]:
 def _names(tx: ReadTransaction, kind: NameKind, numbers: set[int | None]) -> dict[int | None, str]:
     found = names_of(tx, kind, {number for number in numbers if number is not None})
     return {number: escape_formulas(name) for number, name in found.items()}
-
-
-def _lines(rows: Sequence[Sequence[object]]) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\r\n").writerows(rows)
-    return text.getvalue().encode()
-
-
-def _moment(at: datetime | None) -> str | None:
-    """ISO 8601, in UTC."""
-    return None if at is None else f"{at:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _words_of(search: Search) -> list[str]:

@@ -26,7 +26,8 @@ class ImportedLicense(msgspec.Struct, frozen=True, gc=False):
     """A license there, with its activations; each token once. ``id`` is kept where it is free; None asks for
     a new one. ``metadata`` is that of ``parsing.parse_metadata``. ``place`` says where it stands in its
     source, for the report. A license with very many activations comes in pieces: ``is_rest`` says that
-    this is not the first.
+    this is not the first. ``fields`` are those that its source has; None is all. The others stay as they are
+    where the license is here already.
     """
 
     key: str
@@ -47,6 +48,7 @@ class ImportedLicense(msgspec.Struct, frozen=True, gc=False):
     activations: tuple[ImportedActivation, ...] = ()
     place: str = ""
     is_rest: bool = False
+    fields: frozenset[str] | None = None
 
 
 class ImportedGenerator(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from keywright.provisioning.importers.model import Imported, Notice, Outcome, Ve
 
 #: What each code of a notice means, and what is done about it.
 ODDITIES: dict[str, tuple[str, str]] = {
+    "line_unusable": ("Lines that cannot be used", "left out"),
     "key_unreadable": ("License keys that the secrets do not unseal", "left out"),
     "key_unusable": ("License keys that are empty, too long, or have control characters", "left out"),
     "key_duplicate": (

@@ -68,7 +68,7 @@ def _verdict(new: ImportedLicense, here: License | None, license: License) -> Ve
         return Verdict.NEW
     if license != here:
         return Verdict.NEWER_THERE
-    is_different = any(getattr(new, name) != getattr(here, name) for name in _FIELDS)
+    is_different = any(value != getattr(here, name) for name, value in _known_fields(new).items())
     return Verdict.NEWER_HERE if is_different and new.updated_at <= here.updated_at else Verdict.SAME
 
 
@@ -78,14 +78,18 @@ def _newest(new: ImportedLicense, here: License) -> License:
     """
     if new.updated_at <= here.updated_at:
         return here
-    fields: dict[str, Any] = {name: getattr(new, name) for name in _FIELDS}
-    if fields["expires_at"] is None and fields["valid_for_days"] is not None:
+    fields = _known_fields(new)
+    if fields.get("expires_at") is None and fields.get("valid_for_days") is not None:
         fields["expires_at"] = here.expires_at
-    if fields["metadata"] is None:
+    if fields.get("metadata") is None:
         fields["metadata"] = here.metadata
     if all(getattr(here, name) == value for name, value in fields.items()):
         return here
     return replace(here, **fields, updated_at=new.updated_at, updated_by=new.updated_by)
+
+
+def _known_fields(new: ImportedLicense) -> dict[str, Any]:
+    return {name: getattr(new, name) for name in _FIELDS if new.fields is None or name in new.fields}
 
 
 def _to_license(new: ImportedLicense, license_id: int) -> License:

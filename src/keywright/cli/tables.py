@@ -1,0 +1,218 @@
+"""``keywright import csv`` and ``keywright import jsonl``"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
+
+import typer
+
+from keywright.cli import imports, output
+from keywright.cli.installation import Installation
+from keywright.cli.options import AsJson, WrongUsage, command, with_installation
+
+if TYPE_CHECKING:
+    from keywright.provisioning.importers.report import Report
+    from keywright.provisioning.importers.rows import Defaults
+    from keywright.provisioning.importers.tables import Rejects, Table
+
+_STANDARD_INPUT = "-"
+
+#: ``keywright import``, with these commands, too.
+app = imports.app
+
+
+class Shop(StrEnum):
+    """A shop whose columns are known."""
+
+    KEYGEN = "keygen"
+    LEMONSQUEEZY = "lemonsqueezy"
+    EDD = "edd"
+    GUMROAD = "gumroad"
+
+
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="The file; - is standard input.")]
+_Map = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map",
+        metavar="COLUMN=FIELD,…",
+        help="Which field a column is, where its name does not tell; nothing after = leaves it out.",
+    ),
+]
+_From = Annotated[
+    Shop | None, typer.Option("--from", help="The shop that exported it, whose columns are known.")
+]
+_Errors = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Where to write the lines that cannot be used. Without it: FILE.errors.csv, or .jsonl.",
+    ),
+]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
+
+
+@command(
+    app,
+    "keywright import csv licenses.csv --dry-run",
+    "keywright import csv licenses.csv --map 'Serial=key,Ends on=expires_at'",
+    "keywright import csv keys.csv --from lemonsqueezy",
+    name="csv",
+)
+@with_installation
+def import_csv(
+    here: Installation,
+    file: _File,
+    *,
+    mapping: _Map = None,
+    shop: _From = None,
+    errors: _Errors = None,
+    is_dry_run: _DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring licenses from a CSV file in UTF-8, with commas, semicolons or tabs.
+
+    Its first line names the columns: license_key, status, expires_at, valid_for, times_activated_max,
+    product_id, order_id, customer_id, created_at, updated_at, metadata (JSON) or metadata.NAME, id. Capitals
+    do not matter, and usual names such as Serial or Expiry Date are known. Only the license key is needed.
+
+    Lines that cannot be used go to a file of errors, each with its reason; mend them there and import that
+    file. The exit status is 1 then; all other lines are brought. A license that is here already becomes as
+    the file says in the columns that it has, if it was not changed here after updated_at, or after the file.
+    """
+    _bring(here, _Order("csv", file, mapping or [], shop, errors, is_dry_run, as_json))
+
+
+@command(
+    app,
+    "keywright export licenses --format jsonl --with-activations -o licenses.jsonl",
+    "keywright import jsonl licenses.jsonl --dry-run",
+    name="jsonl",
+)
+@with_installation
+def import_jsonl(
+    here: Installation,
+    file: _File,
+    *,
+    mapping: _Map = None,
+    shop: _From = None,
+    errors: _Errors = None,
+    is_dry_run: _DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring licenses from JSON Lines: an object in each line, with the names that columns of CSV have.
+
+    An object may have the license's activations, with their tokens, as an export writes them.
+    """
+    _bring(here, _Order("jsonl", file, mapping or [], shop, errors, is_dry_run, as_json))
+
+
+class _Order(NamedTuple):
+    """The arguments and options of a command."""
+
+    kind: str
+    file: Path
+    mapping: list[str]
+    shop: Shop | None
+    errors: Path | None
+    is_dry_run: bool
+    as_json: bool
+
+    @property
+    def errors_path(self) -> Path | None:
+        """The file for lines that cannot be used; a dry run writes none that was not named."""
+        if self.errors is not None or self.is_dry_run:
+            return self.errors
+        name = "import" if str(self.file) == _STANDARD_INPUT else self.file.name
+        return self.file.with_name(f"{name}.errors.{self.kind}")
+
+
+def _bring(here: Installation, order: _Order) -> None:
+    from keywright.provisioning.importers.report import Report
+    from keywright.provisioning.importers.run import run_import
+    from keywright.provisioning.importers.tables import Rejects
+
+    path, is_dry_run = order.errors_path, order.is_dry_run
+    if path is not None and path.absolute() == order.file.absolute():
+        raise WrongUsage("--errors cannot be the file that is imported")
+    report = Report()
+    with closing(Rejects(path, report)) as rejects, _open(order.file) as stream:
+        table = _open_table(here, order, stream, rejects)
+        with imports.progress_bar("Licenses", None) as progress:
+            run_import(table, here.change, here.context, report, is_dry_run=is_dry_run, progress=progress)
+    _print(order, report, rejects, table)
+    if rejects.amount:
+        raise typer.Exit(1)
+
+
+def _parse_maps(texts: list[str]) -> dict[str, str]:
+    from keywright.provisioning.importers.columns import parse_map
+
+    given: dict[str, str] = {}
+    for text in texts:
+        try:
+            given |= parse_map(text)
+        except ValueError as problem:
+            raise WrongUsage(f"--map: {problem}") from None
+    return given
+
+
+def _open_table(here: Installation, order: _Order, stream: BinaryIO, rejects: "Rejects") -> "Table":
+    from keywright.provisioning.importers.presets import PRESETS
+    from keywright.provisioning.importers.rows import Defaults
+    from keywright.provisioning.importers.tables import About, CsvTable, JsonLines
+
+    file, at, preset = order.file, here.now, None if order.shop is None else PRESETS[order.shop]
+    if file.is_file():
+        at = min(at, datetime.fromtimestamp(int(file.stat().st_mtime), UTC))
+    defaults = Defaults(at, imports.address_keeper(here))
+    if order.kind == "jsonl" and file.is_file() and not order.is_dry_run:
+        defaults = _reserve_ids(here, file, defaults)
+    name = "standard input" if str(file) == _STANDARD_INPUT else file.name
+    about = About(name, _parse_maps(order.mapping), preset, defaults)
+    return CsvTable(stream, about, rejects) if order.kind == "csv" else JsonLines(stream, about, rejects)
+
+
+def _reserve_ids(here: Installation, file: Path, defaults: "Defaults") -> "Defaults":
+    """Let activations keep those of their ids that no server has given."""
+    from keywright.db import run_read
+    from keywright.provisioning.importers.run import reserve_ids
+    from keywright.provisioning.importers.store import list_activation_ids
+    from keywright.provisioning.importers.tables import largest_activation_id
+
+    with file.open("rb") as stream:
+        largest = largest_activation_id(stream)
+    if not largest:
+        return defaults
+    after, until = reserve_ids(here.change, here.context, license_id=0, activation_id=largest)
+    taken = run_read(here.storage, lambda tx: set(list_activation_ids(tx, after, until)))
+    return defaults._replace(may_keep_id=lambda number: after < number <= until and number not in taken)
+
+
+@contextmanager
+def _open(file: Path) -> Iterator[BinaryIO]:
+    if str(file) == _STANDARD_INPUT:
+        yield sys.stdin.buffer
+        return
+    with file.open("rb") as stream:
+        yield stream
+
+
+def _print(order: _Order, report: "Report", rejects: "Rejects", table: "Table") -> None:
+    path = rejects.path if rejects.amount else None
+    if order.as_json:
+        about = {"is_dry_run": order.is_dry_run, "errors": None if path is None else str(path)}
+        output.print_json(about | {"unused_columns": table.unused} | report.as_json())
+        return
+    output.print_line("This would be brought:" if order.is_dry_run else "Brought:")
+    lines = report.lines() or ["  nothing"]
+    if table.unused:
+        lines += ["", f"Columns that are not used: {', '.join(table.unused)}"]
+    if path is not None:
+        lines += ["", f"These lines are in {path}: mend them there, and import that file."]
+    for line in lines:
+        output.print_line(output.printable(line))

@@ -1,0 +1,208 @@
+"""The columns of tables of licenses: which field each of them is, and how its values are read."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from keywright.core import parsing
+from keywright.core.errors import InvalidLicenseKey, InvalidStatus
+from keywright.licensing.licenses.keys import normalize_key
+from keywright.licensing.licenses.model import LicenseSource, Status, parse_status
+
+#: Larger ids cannot be told apart by programs that read JSON as JavaScript does.
+MAX_ID = 2**53 - 1
+#: A column with this prefix is one key of the metadata.
+METADATA = "metadata."
+#: The column that says why a line could not be used. It is written, and never read.
+ERROR = "error"
+_UNIX_TIME = re.compile(r"\d{9,10}", re.ASCII)
+
+#: The values of a column that stand for others, in lower case; None is no value.
+Words = Mapping[str, Mapping[str, str | None]]
+
+
+class Preset(NamedTuple):
+    """What a shop's columns are, and what the words in them mean."""
+
+    columns: Mapping[str, str]
+    words: Words
+
+
+#: The names of each field in tables, without capitals and punctuation: the first is the house's own.
+_NAMES = {
+    "key": "licensekey key license serial serialnumber serialkey productkey activationkey licensecode",
+    "id": "id licenseid",
+    "status": "status licensestatus",
+    "expires_at": (
+        "expiresat expires expiry expirydate expiration expirationdate expireson validuntil enddate"
+    ),
+    "valid_for_days": "validfordays validfor",
+    "times_activated_max": (
+        "timesactivatedmax maxactivations activationlimit activationslimit limit maxdevices devices seats"
+    ),
+    "product_id": "productid productnumber",
+    "order_id": "orderid ordernumber",
+    "customer_id": "customerid customernumber userid",
+    "created_at": "createdat created createdon datecreated purchasedate purchasedat orderdate",
+    "created_by": "createdby",
+    "updated_at": "updatedat updated updatedon dateupdated modified lastmodified",
+    "updated_by": "updatedby",
+    "source": "source",
+    "metadata": "metadata",
+    "activations": "activations activationdata",
+}
+_FIELD_OF = {name: field for field, names in _NAMES.items() for name in names.split()}
+#: Words that every table may have.
+WORDS: Words = {
+    "expires_at": {"never": None, "lifetime": None},
+    "times_activated_max": {"unlimited": None},
+}
+
+
+def assign_fields(
+    names: Sequence[str], given: Mapping[str, str], preset: Preset | None = None
+) -> list[str | None]:
+    """The field of each column: of those that are ``given`` by name, or that the preset has; of the others,
+    without a preset, as their names tell. None is not used. Raises ``ValueError``.
+    """
+    wanted = {name.strip().lower(): _parse_field(field) for name, field in given.items()}
+    columns = [name.strip().lower() for name in names]
+    missing = [name for name in given if name.strip().lower() not in columns]
+    if missing:
+        raise ValueError(f"there is no column {missing[0]}")
+    known = {} if preset is None else {name.lower(): field for name, field in preset.columns.items()}
+    taken = {field for field in wanted.values() if field}
+    fields = []
+    for name, column in zip(names, columns, strict=True):
+        guessed = _guess(name) if preset is None else known.get(column)
+        fields.append(wanted.get(column, None if guessed in taken else guessed))
+    _refuse_twice(names, fields)
+    return fields
+
+
+def parse_map(text: str) -> dict[str, str]:
+    """The fields of columns: ``Serial=key,Ends=expires_at``. Raises ``ValueError``."""
+    pairs = [part.rpartition("=") for part in text.split(",")]
+    if not all(name.strip() and equals for name, equals, _ in pairs):
+        raise ValueError("must be COLUMN=FIELD, and more of them after commas")
+    for _, _, field in pairs:
+        _parse_field(field)
+    return {name.strip(): field.strip() for name, _, field in pairs}
+
+
+def _parse_field(text: str) -> str | None:
+    """A field by its name; nothing is none."""
+    field = _guess(text)
+    if text.strip() and field is None:
+        raise ValueError(f"there is no field {text.strip()}")
+    return field
+
+
+def _guess(name: str) -> str | None:
+    name = name.strip()
+    if name.lower().startswith(METADATA) and len(name) > len(METADATA):
+        return METADATA + name[len(METADATA) :]
+    return _FIELD_OF.get(re.sub(r"[^a-z0-9]", "", name.lower()))
+
+
+def _refuse_twice(names: Sequence[str], fields: list[str | None]) -> None:
+    """Of two columns for one field, that with the field's own name is meant; without one, raise."""
+    for field in {one for one in fields if one is not None and fields.count(one) > 1}:
+        places = [place for place, one in enumerate(fields) if one == field]
+        own = [place for place in places if _letters(names[place]) in (_letters(field), _own_name(field))]
+        if len(own) != 1:
+            both = " and ".join(names[place] for place in places[:2])
+            raise ValueError(f"{both} could both be {field_name(field)}; say which with --map")
+        for place in places:
+            fields[place] = field if place == own[0] else None
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+def _own_name(field: str) -> str:
+    return _NAMES.get(field, "").partition(" ")[0]
+
+
+def field_name(field: str) -> str:
+    """The name of a field for people."""
+    return {"key": "license_key", "valid_for_days": "valid_for"}.get(field, field)
+
+
+def _parse_key(value: object) -> str:
+    if value is None:
+        raise ValueError("is missing")
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    try:
+        if isinstance(value, str):
+            return normalize_key(value)
+    except InvalidLicenseKey:
+        pass
+    raise ValueError("must have 1 to 255 characters, and no control characters")
+
+
+def _parse_status(value: object) -> int:
+    try:
+        return Status.ACTIVE.value if value is None else parse_status(value).value
+    except InvalidStatus:
+        raise ValueError("must be sold, delivered, active, inactive or disabled") from None
+
+
+def _parse_time(value: object) -> datetime | None:
+    """As over v2; also with UTC at its end, and as a number of seconds since 1970."""
+    return _parse_time_text(value) if isinstance(value, str) else parsing.parse_time(value)
+
+
+# The times of many lines are the same.
+@lru_cache(maxsize=8192)
+def _parse_time_text(text: str) -> datetime | None:
+    if _UNIX_TIME.fullmatch(text):
+        return datetime.fromtimestamp(int(text), UTC)
+    return parsing.parse_time(text.removesuffix(" UTC"))
+
+
+def _parse_number(value: object) -> int | None:
+    return parsing.parse_integer(value)
+
+
+def _parse_id(value: object) -> int | None:
+    return parsing.parse_integer(value, MAX_ID) or None
+
+
+def _parse_source(value: object) -> int:
+    number = parsing.parse_integer(value, max(LicenseSource).value)
+    return number or LicenseSource.IMPORT.value
+
+
+def _parse_any(value: object) -> object:
+    if isinstance(value, str) and not parsing.is_storable(value):
+        raise ValueError("must be in UTF-8, without null characters")
+    return value
+
+
+#: How a value of each field is read; raises ``ValueError`` with what is wrong.
+PARSERS: dict[str, Callable[[object], Any]] = {
+    "key": _parse_key,
+    "id": _parse_id,
+    "status": _parse_status,
+    "expires_at": _parse_time,
+    "valid_for_days": parsing.parse_days,
+    "times_activated_max": parsing.parse_limit,
+    "product_id": _parse_number,
+    "order_id": _parse_number,
+    "customer_id": _parse_number,
+    "created_at": _parse_time,
+    "created_by": _parse_number,
+    "updated_at": _parse_time,
+    "updated_by": _parse_number,
+    "source": _parse_source,
+}
+
+
+def parser_of(field: str) -> Callable[[object], Any]:
+    """How a value of this field is read. Metadata and activations are read later, each as a whole."""
+    return PARSERS.get(field, _parse_any)

@@ -1,0 +1,127 @@
+"""Licenses out of the rows of a table."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from keywright.core import parsing
+from keywright.licensing.activations.model import ActivationSource
+from keywright.licensing.licenses.model import Status
+from keywright.provisioning.importers.columns import METADATA, WORDS, Words, field_name, parser_of
+from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense
+from keywright.provisioning.importers.rules import parse_metadata
+
+#: How much of an address that came at a moment may be kept.
+KeepAddress = Callable[[str, datetime], str]
+_TOKEN = re.compile(r"[0-9a-f]{40}")
+_MAX_ADDRESS_LENGTH = 45
+_ACTIVATION_TIMES = ("created_at", "updated_at", "deactivated_at")
+_NO_WORDS: Mapping[str, str | None] = {}
+
+
+class Defaults(NamedTuple):
+    """What rows do not say: when their licenses were made and changed last, what is kept of addresses, and
+    which ids activations may keep.
+    """
+
+    at: datetime
+    keep_address: KeepAddress
+    may_keep_id: Callable[[int], bool] = lambda _: False
+
+
+class _Column(NamedTuple):
+    place: int
+    field: str
+    parse: Callable[[object], Any]
+    words: Mapping[str, str | None]
+
+
+class Rows:
+    """Makes a license of each row of a table whose columns are these fields; None is not used."""
+
+    def __init__(self, fields: Sequence[str | None], defaults: Defaults, words: Words = WORDS) -> None:
+        self._defaults = defaults
+        columns = [
+            _Column(place, field, parser_of(field), words.get(field, _NO_WORDS))
+            for place, field in enumerate(fields)
+            if field is not None
+        ]
+        self._columns = [one for one in columns if not one.field.startswith(METADATA)]
+        self._metadata = [one for one in columns if one.field.startswith(METADATA)]
+        self._fields = frozenset(one.field.partition(".")[0] for one in columns)
+
+    def license(self, values: Sequence[Any], place: str) -> ImportedLicense:
+        """The license of a row. Raises ``ValueError`` with what is wrong, and no license key."""
+        found: dict[str, Any] = {one.field: _parse(one, values[one.place]) for one in self._columns}
+        if "key" not in found:
+            raise ValueError("license_key is missing")
+        if "metadata" in self._fields:
+            found["metadata"] = self._parse_metadata(found.get("metadata"), values)
+        found["created_at"] = found.get("created_at") or self._defaults.at
+        found["updated_at"] = found.get("updated_at") or self._defaults.at
+        found.setdefault("status", Status.ACTIVE.value)
+        if "activations" in found:
+            found["activations"] = self._parse_activations(found["activations"], found["created_at"])
+        return ImportedLicense(**found, place=place, fields=self._fields)
+
+    def _parse_metadata(self, whole: Any, values: Sequence[Any]) -> str | None:
+        parts = {one.field.removeprefix(METADATA): _parse(one, values[one.place]) for one in self._metadata}
+        try:
+            text = parse_metadata(whole)
+            parts = {name: value for name, value in parts.items() if value is not None}
+            if not parts:
+                return text
+            return parse_metadata((msgspec.json.decode(text) if text else {}) | parts)
+        except ValueError as problem:
+            raise ValueError(f"metadata {problem}") from None
+
+    def _parse_activations(self, value: Any, created_at: datetime) -> tuple[ImportedActivation, ...]:
+        if not isinstance(value, list | None) or not all(isinstance(one, dict) for one in value or ()):
+            raise ValueError("activations must be a list of objects")
+        try:
+            found = tuple(self._parse_activation(one, created_at) for one in value or ())
+        except ValueError as problem:
+            raise ValueError(f"activations: {problem}") from None
+        if len({one.token for one in found}) < len(found):
+            raise ValueError("activations: a token is there twice")
+        return found
+
+    def _parse_activation(self, values: dict[str, Any], created_at: datetime) -> ImportedActivation:
+        token = values.get("token")
+        if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+            raise ValueError("token must be 40 hexadecimal digits, without capitals")
+        times = {name: parsing.parse_time(values.get(name)) for name in _ACTIVATION_TIMES}
+        came_at = times["created_at"] or created_at
+        address = parsing.parse_text(values.get("ip_address"), _MAX_ADDRESS_LENGTH) or ""
+        number = parsing.parse_integer(values.get("id"))
+        return ImportedActivation(
+            token=token,
+            created_at=came_at,
+            id=number if number and self._defaults.may_keep_id(number) else None,
+            label=parsing.parse_text(values.get("label"), parsing.MAX_LABEL_LENGTH),
+            source=_parse_activation_source(values.get("source")),
+            ip_address=self._defaults.keep_address(address, came_at) if address else "",
+            user_agent=parsing.parse_text(values.get("user_agent"), parsing.MAX_USER_AGENT_LENGTH) or "",
+            meta_data=parsing.parse_meta(values.get("meta_data")),
+            updated_at=times["updated_at"],
+            deactivated_at=times["deactivated_at"],
+        )
+
+
+def _parse_activation_source(value: object) -> int:
+    number = parsing.parse_integer(value, max(ActivationSource).value)
+    return number or ActivationSource.MIGRATION.value
+
+
+def _parse(column: _Column, value: Any) -> Any:
+    if isinstance(value, str):
+        value = value.strip() or None
+        if column.words and value is not None:
+            value = column.words.get(value.lower(), value)
+    try:
+        return column.parse(value)
+    except ValueError as problem:
+        raise ValueError(f"{field_name(column.field)} {problem}") from None

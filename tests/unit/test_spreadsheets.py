@@ -1,0 +1,62 @@
+"""No cell of a file is a formula to a spreadsheet, and every text can be read back from its cell."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keywright.core.spreadsheets import escape_formulas, unescape_formulas
+
+
+@pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r"])
+def test_a_text_that_begins_like_a_formula_is_defused(first: str) -> None:
+    assert escape_formulas(f"{first}x") == f"'{first}x"
+    assert escape_formulas(f"x{first}") == f"x{first}"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("x;=1+1", "x;'=1+1"),
+        ("x;+1;-1", "x;'+1;'-1"),
+        ("x,@SUM(A1)", "x,'@SUM(A1)"),
+        ("x\t=1", "x\t'=1"),
+        ("x;\t=1", "x;'\t'=1"),
+        ("x;\r1", "x;'\r1"),
+        ("x\n=1", "x\n'=1"),
+        ('x;"=1', "x;\"'=1"),
+        ("=1;=1", "'=1;'=1"),
+        (";;=1", ";;'=1"),
+    ],
+)
+def test_a_text_is_defused_wherever_a_spreadsheet_may_split_it(text: str, shown: str) -> None:
+    assert escape_formulas(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AB-CD-EF",
+        "a;b",
+        "a, b",
+        "Smith, -5 %",
+        "a; =b",
+        "1+1=2",
+        "a@b.example",
+        "a;'1",
+        "x;",
+        "x\ty",
+        "é;🔑",
+        "",
+    ],
+)
+def test_a_text_without_such_a_place_stays_as_it_is(text: str) -> None:
+    assert escape_formulas(text) == text
+
+
+@given(st.text(alphabet="=+-@;,\t\r\n\"'x", max_size=12))
+def test_every_text_is_read_back_from_its_cell(text: str) -> None:
+    assert unescape_formulas(escape_formulas(text)) == text
+
+
+def test_a_cell_of_another_program_keeps_its_other_apostrophes() -> None:
+    assert unescape_formulas("'a;'b 'c'") == "'a;'b 'c'"

@@ -1,0 +1,231 @@
+"""Tables of licenses: which field a column is, and what its cells say."""
+
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keywright.core.errors import SourceUnusable
+from keywright.licensing.licenses.model import Status
+from keywright.provisioning.importers import rows as table_rows
+from keywright.provisioning.importers.columns import assign_fields, parse_map
+from keywright.provisioning.importers.model import ImportedLicense
+from keywright.provisioning.importers.presets import PRESETS
+from keywright.provisioning.importers.report import Report
+from keywright.provisioning.importers.rows import Defaults
+from keywright.provisioning.importers.tables import (
+    About,
+    CsvTable,
+    JsonLines,
+    Rejects,
+    largest_activation_id,
+)
+from tests.makers import NOW, TOKEN
+
+DEFAULTS = Defaults(NOW, lambda address, _: address)
+PLACE = f'{{"token":"{TOKEN}"}}'
+FILES = Path(__file__).parents[1] / "data" / "tables"
+
+
+def about(given: dict[str, str] | None = None, shop: str | None = None) -> About:
+    return About("a.csv", given or {}, None if shop is None else PRESETS[shop], DEFAULTS)
+
+
+def read(text: str | bytes, **options: Any) -> tuple[list[ImportedLicense], list[str]]:
+    """The licenses of a CSV file, and the reasons why others cannot be used."""
+    report = Report()
+    content = text.encode() if isinstance(text, str) else text
+    found = list(CsvTable(BytesIO(content), about(**options), Rejects(None, report)).licenses())
+    return found, reasons(report)
+
+
+def read_json(text: str) -> tuple[list[ImportedLicense], list[str]]:
+    report = Report()
+    found = list(JsonLines(BytesIO(text.encode()), about(), Rejects(None, report)).licenses())
+    return found, reasons(report)
+
+
+def reasons(report: Report) -> list[str]:
+    odd = report.as_json()["odd"]
+    return [f"{one['place']}: {one['what']}" for one in odd[0]["places"]] if odd else []
+
+
+def keys(found: tuple[list[ImportedLicense], list[str]]) -> list[str]:
+    return [one.key for one in found[0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("license_key", "key"),
+        ("licenseKey", "key"),
+        ("Serial Number", "key"),
+        ("Expiry Date", "expires_at"),
+        ("validFor", "valid_for_days"),
+        ("timesActivatedMax", "times_activated_max"),
+        ("userId", "customer_id"),
+        ("metadata.Seller", "metadata.Seller"),
+        ("Name", None),
+        ("error", None),
+    ],
+)
+def test_columns_are_known_by_their_names(name: str, field: str | None) -> None:
+    assert assign_fields([name], {}) == [field]
+
+
+def test_a_column_is_what_it_is_said_to_be() -> None:
+    given = parse_map("Bis=expires_at, id=,Colour=metadata.colour")
+    assert assign_fields(["key", "Bis", "id", "COLOUR", "expires"], given) == [
+        "key",
+        "expires_at",
+        None,
+        "metadata.colour",
+        None,
+    ]
+
+
+def test_of_two_columns_that_could_be_a_field_the_own_name_is_meant() -> None:
+    assert assign_fields(["serial", "license_key"], {}) == [None, "key"]
+    with pytest.raises(ValueError, match="serial and activation key could both be license_key"):
+        assign_fields(["serial", "activation key"], {})
+
+
+@pytest.mark.parametrize("text", ["Serial", "=key", "Serial=nothing", "Serial=key,"])
+def test_a_map_that_says_nothing_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"must be COLUMN=FIELD|there is no field"):
+        parse_map(text)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"key,id\nA,1\n", b"\xef\xbb\xbfkey;id\r\nA;1\r\n", b"key\tid\rA\t1", b'"key","id"\n\n"A",1\n\n'],
+)
+def test_marks_separators_and_ends_of_lines_are_found_out(content: bytes) -> None:
+    ([one], wrong) = read(content)
+    assert (one.key, one.id, wrong) == ("A", 1, [])
+
+
+def test_a_row_says_what_its_license_is() -> None:
+    ([one], _) = read(
+        "key,status,expires_at,valid_for,max_activations,product_id,order_id,customer_id,"
+        "created_at,updated_at,source,metadata,metadata.a\n"
+        ' A ,DISABLED,2030-01-01 12:00,30,3,7,8,9,2020-01-01,1577923200,1,"{""b"":1}",x\n'
+    )
+    assert one == ImportedLicense(
+        "A",
+        status=Status.DISABLED,
+        expires_at=datetime(2030, 1, 1, 12, tzinfo=UTC),
+        valid_for_days=30,
+        times_activated_max=3,
+        product_id=7,
+        order_id=8,
+        customer_id=9,
+        created_at=datetime(2020, 1, 1, tzinfo=UTC),
+        updated_at=datetime(2020, 1, 2, tzinfo=UTC),
+        source=1,
+        metadata='{"b":1,"a":"x"}',
+        place="line 2",
+        fields=one.fields,
+    )
+
+
+def test_a_key_alone_is_a_license_of_the_file_s_time() -> None:
+    ([one], _) = read("key\nA\n")
+    assert (one.status, one.created_at, one.updated_at) == (Status.ACTIVE, NOW, NOW)
+    assert one.fields == {"key"}
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (",,", "license_key is missing"),
+        ("A\x01,,", "license_key must have 1 to 255 characters, and no control characters"),
+        ("SECRET-1,gone,", "status must be sold, delivered, active, inactive or disabled"),
+        ("SECRET-1,,1/2/2030", "expires_at must be YYYY-MM-DD HH:MM:SS, YYYY-MM-DD, or ISO 8601"),
+        ("SECRET-1", "it has 1 cells instead of 3"),
+        ("SECRET-1,,,", "it has 4 cells instead of 3"),
+        ('"SECRET-1"x,,', "it is no CSV: ',' expected after '\"'"),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_left_out_and_its_neighbours_are_not(row: str, reason: str) -> None:
+    found = read(f"key,status,expires\nB,,\n{row}\nC,,\n")
+    assert keys(found) == ["B", "C"]
+    assert found[1] == [f"line 3: {reason}"]
+    assert "SECRET" not in str(found[1])
+
+
+def test_bytes_that_are_no_utf_8_do_not_come_in() -> None:
+    found = read("key,metadata.name,comment\nA,Zoë,\nB,,Zoë\n".encode("latin-1"))
+    assert (keys(found), found[1]) == (
+        ["B"],
+        ["line 2: metadata.name must be in UTF-8, without null characters"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("key\nA\n".encode("utf-16"), "no text in UTF-8"),
+        (b"", "no column is the license key"),
+        (b"name\nA\n", "no column is the license key"),
+        (b'key,"\nA\n', "the first line is no CSV"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused(content: bytes, reason: str) -> None:
+    with pytest.raises(SourceUnusable, match=reason):
+        read(content)
+
+
+def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("keywright.provisioning.importers.tables._MAX_CSV_LINE", 20)
+    with pytest.raises(SourceUnusable, match="line 2: the line is too long"):
+        read("key\n" + "A" * 20)
+
+
+def test_a_json_object_is_a_license_with_its_activations() -> None:
+    ([one], wrong) = read_json(
+        '{"licenseKey":"A","status":5,"metadata":{"a":[1]},"activations":'
+        f'[{{"token":"{TOKEN}","created_at":"2026-01-01","label":"desk","ip_address":"192.0.2.1"}}]}}\n\n'
+    )
+    assert wrong == []
+    assert (one.key, one.status, one.metadata) == ("A", Status.DISABLED, '{"a":[1]}')
+    [activation] = one.activations
+    assert (activation.token, activation.label, activation.ip_address) == (TOKEN, "desk", "192.0.2.1")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{", "it is no JSON"),
+        ("[]", "it is no JSON object"),
+        ('{"id":1}', "license_key is missing"),
+        (
+            '{"key":"A","activations":[{}]}',
+            "activations: token must be 40 hexadecimal digits",
+        ),
+        ('{"key":"A","activations":7}', "activations must be a list of objects"),
+        (
+            f'{{"key":"A","activations":[{{"token":"{TOKEN}"}},{{"token":"{TOKEN}"}}]}}',
+            "a token is there twice",
+        ),
+    ],
+)
+def test_a_json_line_that_cannot_be_used_is_left_out(line: str, reason: str) -> None:
+    found = read_json(f'{{"key":"B"}}\n{line}\n{{"key":"C"}}')
+    assert keys(found) == ["B", "C"]
+    [problem] = found[1]
+    assert problem.startswith("line 2: ")
+    assert reason in problem
+
+
+def test_the_largest_id_of_an_activation_is_found() -> None:
+    lines = b'{"activations":[{"id":7},{"id":"x"}]}\n{"activationData":[{"id":9}]}\nnothing\n{"id":99}'
+    assert largest_activation_id(BytesIO(lines)) == 9
+
+
+def test_activations_keep_ids_that_are_free() -> None:
+    rows = table_rows.Rows(["key", "activations"], DEFAULTS._replace(may_keep_id=lambda number: number < 9))
+    some = [{"token": f"{number:040x}", "id": number} for number in (8, 9)]
+    assert [one.id for one in rows.license(["A", some], "").activations] == [8, None]
