@@ -39,9 +39,9 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 
 def test_every_command_that_was_promised_is_there() -> None:
     promised = {
-        *("serve", "init", "copy", "backup", "restore", "doctor", "config", "version"),
+        *("serve", "init", "copy", "backup", "restore", "doctor", "config", "version", "status"),
         *("apikey create", "apikey list", "apikey revoke"),
-        *("import lmfwc", "import dlm"),
+        *("import lmfwc", "import dlm", "import csv", "import jsonl"),
         *("license create", "license show", "license list", "license update", "license delete"),
         *("license activate", "license deactivate"),
         *("generator create", "generator list", "generator generate", "generator delete"),

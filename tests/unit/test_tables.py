@@ -134,7 +134,7 @@ def test_a_row_says_what_its_license_is() -> None:
 def test_a_key_alone_is_a_license_of_the_file_s_time() -> None:
     ([one], _) = read("key\nA\n")
     assert (one.status, one.created_at, one.updated_at) == (Status.ACTIVE, NOW, NOW)
-    assert one.fields == {"key"}
+    assert one.fields == frozenset({"key"})
 
 
 @pytest.mark.parametrize(
@@ -229,3 +229,27 @@ def test_activations_keep_ids_that_are_free() -> None:
     rows = table_rows.Rows(["key", "activations"], DEFAULTS._replace(may_keep_id=lambda number: number < 9))
     some = [{"token": f"{number:040x}", "id": number} for number in (8, 9)]
     assert [one.id for one in rows.license(["A", some], "").activations] == [8, None]
+
+
+@pytest.mark.parametrize(
+    ("shop", "licenses"),
+    [
+        ("keygen", [("ACTIVE", 2030, 3), ("DISABLED", None, None)]),
+        ("lemonsqueezy", [("ACTIVE", None, 5), ("DISABLED", 2025, None)]),
+        ("edd", [("ACTIVE", 2030, 3), ("ACTIVE", 2021, None), ("DISABLED", None, None)]),
+        ("gumroad", [("ACTIVE", 2030, None), ("DISABLED", None, None)]),
+    ],
+)
+def test_what_a_shop_exports_is_known(shop: str, licenses: list[tuple[str, int | None, int | None]]) -> None:
+    found, wrong = read((FILES / f"{shop}.csv").read_bytes(), shop=shop)
+    assert [
+        (Status(one.status).name, one.expires_at and one.expires_at.year, one.times_activated_max)
+        for one in found
+    ] == licenses
+    assert wrong == (["line 4: license_key is missing"] if shop == "gumroad" else [])
+    assert {one.created_at.year for one in found} <= {2020, 2024}
+    name = "Ann's desk" if shop == "keygen" else "Ann Lee"
+    assert name in (found[0].metadata or "")
+    expected = {"lemonsqueezy": (21, 41, 11), "edd": (None, None, 11), "gumroad": (777, None, None)}
+    numbers = (found[0].order_id, found[0].product_id, found[0].customer_id)
+    assert numbers == expected.get(shop, (None, None, None))
