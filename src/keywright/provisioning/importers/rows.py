@@ -12,7 +12,6 @@ from keywright.licensing.activations.model import ActivationSource
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.importers.columns import METADATA, WORDS, Words, field_name, parser_of
 from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense
-from keywright.provisioning.importers.rules import parse_metadata
 
 #: How much of an address that came at a moment may be kept.
 KeepAddress = Callable[[str, datetime], str]
@@ -70,11 +69,11 @@ class Rows:
     def _parse_metadata(self, whole: Any, values: Sequence[Any]) -> str | None:
         parts = {one.field.removeprefix(METADATA): _parse(one, values[one.place]) for one in self._metadata}
         try:
-            text = parse_metadata(whole)
+            text = parsing.parse_metadata(whole)
             parts = {name: value for name, value in parts.items() if value is not None}
             if not parts:
                 return text
-            return parse_metadata((msgspec.json.decode(text) if text else {}) | parts)
+            return parsing.parse_metadata((msgspec.json.decode(text) if text else {}) | parts)
         except ValueError as problem:
             raise ValueError(f"metadata {problem}") from None
 
