@@ -90,7 +90,7 @@ def revoke(
     *,
     api_key_id: Annotated[int, typer.Argument(metavar="ID", min=1, help="The API key's number.")],
 ) -> None:
-    """End an API key at once and for good."""
+    """End an API key for good. Server processes refuse it within one second."""
     here.change(RevokeApiKey(context=here.context, api_key_id=api_key_id))
     output.print_line(f"API key {api_key_id} is revoked.")
 

@@ -8,10 +8,11 @@ the event loop brings new calls turn by turn, the lane lets them join: a batch c
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from keywright.core.command import Command, Cost, Query, Rerouted
@@ -49,6 +50,10 @@ _MAX_LISTS, _MAX_LARGE = 64, 256
 
 log = logging.getLogger(__name__)
 
+#: The function to call when a command of this type was decided, whatever its outcome.
+Listeners = Mapping[type, Callable[[], None]]
+_NO_LISTENERS: Listeners = MappingProxyType({})
+
 Item = TypeVar("Item", bound=Command | Query)
 
 
@@ -82,8 +87,10 @@ class _Lane(Generic[Item]):
         answer_within: float,
         observe: ObserveBatch | None,
         interrupt: Callable[[], None] | None,
+        listeners: Listeners = _NO_LISTENERS,
     ) -> None:
         """``interrupt`` breaks an answer off that does not come; without it, answers are near."""
+        self._listeners = listeners
         self._perform = perform
         self._name = name
         self._observe = observe
@@ -245,7 +252,9 @@ class _Lane(Generic[Item]):
                 self._observe(self._name, len(batch), perf_counter() - started)
 
     def _finish(self, batch: _Batch[Item], outcomes: list[Outcome]) -> None:
-        for (_, future, _, _), outcome in zip(batch, outcomes, strict=True):
+        for (item, future, _, _), outcome in zip(batch, outcomes, strict=True):
+            if type(item) in self._listeners:
+                self._listeners[type(item)]()
             # A caller that went away has cancelled its future; the others have not.
             if not future.done():
                 future.set_result(outcome)
@@ -306,9 +315,11 @@ class Desk:
         most_waiting: int,
         answer_within: float = ANSWER_WITHIN,
         observe: ObserveBatch | None = None,
+        listeners: Listeners = _NO_LISTENERS,
     ) -> None:
         """A call that has waited for ``answer_within`` seconds and is not being decided is refused.
-        ``observe`` is called after every batch, in any thread.
+        ``observe`` is called after every batch, in any thread; a command's listener when the command was
+        decided, before its caller gets the outcome.
         """
         self._executor = executor
         lane = partial(_Lane, most_waiting=most_waiting, answer_within=answer_within, observe=observe)
@@ -317,6 +328,7 @@ class Desk:
             self._execute,
             name="changes",
             interrupt=None if is_near else partial(interrupt, writing=True),
+            listeners=listeners,
         )
         self._queries: _Lane[Query] = lane(
             self._query,

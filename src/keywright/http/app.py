@@ -24,6 +24,7 @@ from keywright.http.health import Health
 from keywright.http.metrics import Metrics, serving
 from keywright.http.middleware.access_log import AccessLog
 from keywright.http.middleware.admin_pages import AdminHost, AdminPages
+from keywright.http.middleware.api_key_cache import ApiKeyCache
 from keywright.http.middleware.body import BodyReader
 from keywright.http.middleware.errors import exception_handlers
 from keywright.http.middleware.logged_app import LoggedApp
@@ -35,6 +36,7 @@ from keywright.http.server.listening import Address
 from keywright.http.server.run import Application
 from keywright.http.v2.interface import V2
 from keywright.http.v2.messages import write_error
+from keywright.identity.commands import RevokeApiKey
 from keywright.jobs.commands import StartJob
 from keywright.registry import open_executor
 
@@ -68,8 +70,9 @@ async def _open(
     """What answers requests, and what runs in the background meanwhile."""
     counters = Counters()
     metrics = None if settings.metrics_address is None else Metrics()
+    api_key_cache = ApiKeyCache()
     async with (
-        _open_desk(settings, storage, metrics) as desk,
+        _open_desk(settings, storage, api_key_cache, metrics) as desk,
         running(clean_up(desk, settings.keep_events_days)),
         running(save_counters(desk, counters)),
         running(project_events(desk)),
@@ -82,18 +85,23 @@ async def _open(
             admin = LazyApp(settings, runner, body_reader, counters)
             pages = AdminPages(admin_host, BASE, admin, _build_site(settings, desk, admin_host))
             count_call = None if metrics is None else metrics.count_call
-            middlewares = Middlewares(settings, counters, body_reader, log, count_call)
+            middlewares = Middlewares(
+                settings, counters, api_key_cache, body_reader, log, count_call=count_call
+            )
             app = Pipeline(V2(settings, desk), middlewares, LoggedApp(pages, log, write_error))
             yield {_APP: app}
 
 
 @asynccontextmanager
-async def _open_desk(settings: Settings, storage: Storage, metrics: Metrics | None) -> AsyncIterator[Desk]:
+async def _open_desk(
+    settings: Settings, storage: Storage, api_key_cache: ApiKeyCache, metrics: Metrics | None
+) -> AsyncIterator[Desk]:
     desk = Desk(
         open_executor(storage, settings.record_limits),
         most_waiting=settings.queue_limit,
         answer_within=settings.answer_within_seconds,
         observe=None if metrics is None else metrics.count_batch,
+        listeners={RevokeApiKey: api_key_cache.clear},
     )
     try:
         yield desk

@@ -98,7 +98,7 @@ class IssueApiKey(Command, frozen=True, kw_only=True):
 
 
 class RevokeApiKey(Command, frozen=True, kw_only=True):
-    """End an API key at once and for good."""
+    """End an API key for good."""
 
     api_key_id: int
 

@@ -9,6 +9,7 @@ from keywright.core.errors import (
     NoWritePermission,
     PrefetchRefused,
 )
+from keywright.http.middleware.api_key_cache import ApiKeyCache
 from keywright.http.middleware.attempts import Attempts
 from keywright.http.middleware.call import Call
 from keywright.http.middleware.credentials import NAMES, read_credentials
@@ -25,8 +26,11 @@ _PREFETCH_HEADERS = (b"sec-purpose", b"purpose", b"x-moz")
 class Authentication:
     """Finds the caller of each call, and limits wrong credentials."""
 
-    def __init__(self, bad_credentials_limit: int, counters: Counters, *, require_api_key: bool) -> None:
+    def __init__(
+        self, bad_credentials_limit: int, cache: ApiKeyCache, counters: Counters, *, require_api_key: bool
+    ) -> None:
         """The limit and ``require_api_key`` are settings."""
+        self._cache = cache
         self._attempts = Attempts(bad_credentials_limit)
         self._counters = counters
         self._require_api_key = require_api_key
@@ -66,8 +70,10 @@ class Authentication:
         return caller
 
     async def _check(self, call: Call, consumer_key: str, consumer_secret: str) -> Caller:
-        query = FindApiKey(consumer_key_hash=crypto.hash_consumer_key(consumer_key))
-        return api_keys.caller_of(await call.desk.query(query, call), consumer_secret)
+        consumer_key_hash = crypto.hash_consumer_key(consumer_key)
+        query = FindApiKey(consumer_key_hash=consumer_key_hash)
+        api_key = await self._cache.find(consumer_key_hash, lambda: call.desk.query(query, call))
+        return api_keys.caller_of(api_key, consumer_secret)
 
 
 def check_right(call: Call, action: Action) -> None:

@@ -14,6 +14,7 @@ from keywright.config import Settings
 from keywright.core.errors import AddressTooLong, LimitReached, NoSuchAddress
 from keywright.http.answer import Answer
 from keywright.http.middleware.access_log import AccessLog
+from keywright.http.middleware.api_key_cache import ApiKeyCache
 from keywright.http.middleware.authentication import Authentication, check_right
 from keywright.http.middleware.body import BodyReader
 from keywright.http.middleware.call import Call, Interface
@@ -40,9 +41,11 @@ class Middlewares:
         self,
         settings: Settings,
         counters: Counters,
+        api_key_cache: ApiKeyCache,
         body_reader: BodyReader,
         access_log: AccessLog,
-        count_call: CountCall | None = None,
+        *,
+        count_call: CountCall | None,
     ) -> None:
         self.counters = counters
         self.body_reader = body_reader
@@ -51,7 +54,10 @@ class Middlewares:
         self.count_call = count_call
         self.client_addresses = ClientAddresses(settings.trusted_proxies, settings.ip_addresses, counters)
         self.authentication = Authentication(
-            settings.bad_credentials_limit, counters, require_api_key=settings.require_api_key
+            settings.bad_credentials_limit,
+            api_key_cache,
+            counters,
+            require_api_key=settings.require_api_key,
         )
         self.limits = CallLimits(settings)
         self.cors = Cors(settings.allowed_origins)
