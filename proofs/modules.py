@@ -12,6 +12,12 @@ PACKAGE = ROOT / "src" / "keywright"
 _OF_ERRORS = ("tests/unit/test_errors.py",)
 _OF_NOUNS = ("tests/unit/test_model.py",)
 _OF_RULES = ("tests/unit/test_rules.py", "tests/unit/test_rules_over_time.py")
+_OF_THE_DESK = (
+    "tests/concurrency/test_desk.py",
+    "tests/concurrency/test_desk_in_trouble.py",
+    "tests/concurrency/test_desk_patience.py",
+    "tests/concurrency/test_desk_retried.py",
+)
 _OF_KEYS = ("tests/unit/test_keys.py",)
 _OF_HANDLERS = ("tests/storage/test_batches.py", "tests/storage/test_batches_together.py")
 
@@ -42,12 +48,8 @@ TESTS = {
         "tests/storage/test_accounts.py",
         "tests/storage/test_jobs.py",
     ),
-    "engine.desk": (
-        "tests/concurrency/test_desk.py",
-        "tests/concurrency/test_desk_in_trouble.py",
-        "tests/concurrency/test_desk_patience.py",
-        "tests/concurrency/test_desk_retried.py",
-    ),
+    "engine.desk": _OF_THE_DESK,
+    "engine.lane": _OF_THE_DESK,
 }
 #: For pytest: on the database that is there at once.
 ON_SQLITE = ("-k", "not postgresql and not repeatable and not serializable")

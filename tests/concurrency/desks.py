@@ -10,7 +10,8 @@ from typing import Any, cast
 
 from keywright.core.errors import KeywrightError
 from keywright.db import ReadTransaction, Storage, WriteTransaction
-from keywright.engine.desk import ANSWER_WITHIN, Desk
+from keywright.engine.desk import Desk
+from keywright.engine.lane import ANSWER_WITHIN
 from keywright.registry import open_executor
 from tests.databases import a_postgres_url
 from tests.makers import url_of

@@ -18,8 +18,9 @@ from keywright.core.errors import (
     WaitedTooLong,
 )
 from keywright.db import WriteTransaction, open_storage, run_write, sqlite
-from keywright.engine.desk import MAX_BATCH, Desk
+from keywright.engine.desk import Desk
 from keywright.engine.executor import Executor, Outcome
+from keywright.engine.lane import MAX_BATCH
 from keywright.jobs.commands import JobStep
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.commands import FindLicenses, ListLicenses
@@ -449,7 +450,7 @@ async def test_what_nobody_thought_of_is_a_fault_for_each_caller_and_the_desk_go
         assert [type(one) for one in outcomes] == [Fault, Fault, Fault]
         assert {str(one) for one in outcomes} == {"RuntimeError"}
     assert {(one.name, one.message) for one in caplog.records} == {
-        ("keywright.engine.desk", "the desk could not serve a batch")
+        ("keywright.engine.lane", "the desk could not serve a batch")
     }
     assert "RuntimeError: internals" in caplog.text
     await desk.close()

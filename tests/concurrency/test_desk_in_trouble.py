@@ -11,7 +11,7 @@ import pytest
 
 from keywright.core.errors import Fault, RejectedByDatabase, StoreBusy
 from keywright.db import open_storage
-from keywright.engine import desk as front
+from keywright.engine import lane
 from keywright.engine.desk import Desk
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import LicenseRecord
@@ -32,7 +32,7 @@ def test_a_desk_that_gets_no_thread_says_so_and_goes_on(
 ) -> None:
     async def scenario() -> None:
         desk = Desk(open_executor(storage), most_waiting=10)
-        monkeypatch.setattr(front, "ThreadPoolExecutor", lambda *_, **__: NoThreads())
+        monkeypatch.setattr(lane, "ThreadPoolExecutor", lambda *_, **__: NoThreads())
         with pytest.raises(Fault, match="RuntimeError"):
             await asyncio.wait_for(desk.execute(purge_idempotency_records(LATER)), 10)
         made = await asyncio.wait_for(desk.execute(create()), 10)

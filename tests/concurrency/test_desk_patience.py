@@ -18,7 +18,7 @@ import pytest
 from keywright.core.command import Context
 from keywright.core.errors import FateUnknown, Fault, StoreConflict, StoreUnavailable, TookTooLong
 from keywright.db import ReadTransaction, Storage, WriteTransaction
-from keywright.engine import desk as front
+from keywright.engine import lane
 from keywright.jobs.commands import ExportStep
 from keywright.licensing.activations.commands import FindLicenses
 from keywright.licensing.licenses.model import LicenseFilter
@@ -110,8 +110,8 @@ def near(inner: Storage) -> Iterator[Afar]:
 
 @pytest.fixture
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(front, "_TIMEOUT", SHORT)
-    monkeypatch.setattr(front, "_LONG_TIMEOUT", ENDLESS)
+    monkeypatch.setattr(lane, "_TIMEOUT", SHORT)
+    monkeypatch.setattr(lane, "_LONG_TIMEOUT", ENDLESS)
 
 
 def a_step() -> ExportStep:
@@ -137,7 +137,7 @@ async def test_a_change_that_is_not_answered_is_broken_off_and_the_desk_goes_on(
     afar.go_on.clear()
     assert (await desk.execute(activate())).license.times_activated == 1
     assert set(afar.interruptions) == {True}
-    assert {(one.name, one.levelno) for one in caplog.records} == {("keywright.engine.desk", logging.ERROR)}
+    assert {(one.name, one.levelno) for one in caplog.records} == {("keywright.engine.lane", logging.ERROR)}
     assert set(caplog.messages) == {"the database has not answered for 0 s; its connections are broken"}
     assert (await desk.execute(activate())).license.times_activated == 2
     await desk.close()
@@ -158,7 +158,7 @@ async def test_a_question_that_is_not_answered_is_broken_off_as_a_question(afar:
 async def test_whatever_is_not_answered_even_then_is_broken_off_again(
     afar: Afar, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(front, "_LONG_TIMEOUT", 3 * SHORT)
+    monkeypatch.setattr(lane, "_LONG_TIMEOUT", 3 * SHORT)
     desk = a_desk(afar)
     afar.interruptions_needed = 3
     afar.go_on.clear()
@@ -188,8 +188,8 @@ async def test_a_long_command_is_waited_for_longer(afar: Afar) -> None:
 async def test_a_step_of_a_job_has_its_own_time_and_is_told_that_it_took_too_long(
     afar: Afar, monkeypatch: pytest.MonkeyPatch, fault: Fault
 ) -> None:
-    monkeypatch.setattr(front, "_TIMEOUT", ENDLESS)
-    monkeypatch.setattr(front, "STEP_TIMEOUT", SHORT)
+    monkeypatch.setattr(lane, "_TIMEOUT", ENDLESS)
+    monkeypatch.setattr(lane, "STEP_TIMEOUT", SHORT)
     desk = a_desk(afar)
     afar.broken.append(fault)
     afar.go_on.clear()
@@ -208,8 +208,8 @@ async def test_a_step_of_a_job_has_its_own_time_and_is_told_that_it_took_too_lon
 async def test_a_list_is_broken_off_as_a_question_beside_the_others(
     afar: Afar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(front, "_TIMEOUT", ENDLESS)
-    monkeypatch.setattr(front, "_LONG_TIMEOUT", SHORT)
+    monkeypatch.setattr(lane, "_TIMEOUT", ENDLESS)
+    monkeypatch.setattr(lane, "_LONG_TIMEOUT", SHORT)
     desk = a_desk(afar)
     afar.go_on.clear()
     assert len(await desk.query(FindLicenses(where=LicenseFilter(), after_id=0, limit=9))) == 1
@@ -220,7 +220,7 @@ async def test_a_list_is_broken_off_as_a_question_beside_the_others(
 @pytest.mark.usefixtures("short_patience")
 @in_a_loop
 async def test_what_has_no_connection_yet_is_waited_for(afar: Afar, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(front, "_LONG_TIMEOUT", SHORT)
+    monkeypatch.setattr(lane, "_LONG_TIMEOUT", SHORT)
     desk = a_desk(afar)
     afar.opening.clear()
     (call,) = start_calls(desk.query(FindLicenses(where=LicenseFilter(), after_id=0, limit=9)))
@@ -239,7 +239,7 @@ async def test_the_patience_with_one_batch_ends_with_its_answer(
 ) -> None:
     desk = a_desk(afar)
     await results(desk.execute(activate()), desk.query(validate()))
-    monkeypatch.setattr(front, "_TIMEOUT", ENDLESS)
+    monkeypatch.setattr(lane, "_TIMEOUT", ENDLESS)
     afar.interruptions.clear()
     afar.go_on.clear()
     (call,) = start_calls(desk.execute(activate()))
@@ -255,7 +255,7 @@ async def test_the_patience_with_one_batch_ends_with_its_answer(
 async def test_a_near_database_is_never_broken_off(
     near: Afar, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(front, "_LONG_TIMEOUT", SHORT)
+    monkeypatch.setattr(lane, "_LONG_TIMEOUT", SHORT)
     desk = a_desk(near)
     near.go_on.clear()
     (long,) = start_calls(desk.execute(generate(1, 1)))
@@ -301,7 +301,7 @@ async def test_what_is_answered_in_time_is_never_broken_off(
 async def test_one_timer_looks_for_late_callers_however_many_batches_there_are(
     afar: Afar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(front, "_CHECK_INTERVAL", ENDLESS)
+    monkeypatch.setattr(lane, "_CHECK_INTERVAL", ENDLESS)
     loop, timers = asyncio.get_running_loop(), []
     call_later = loop.call_later
 
