@@ -1,4 +1,4 @@
-"""What every loop in the background needs."""
+"""Shared by the loops in the background: their origin, their clock, and a task around a block."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine

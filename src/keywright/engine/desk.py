@@ -17,6 +17,8 @@ from keywright.engine.lane import ANSWER_WITHIN, NO_LISTENERS, Lane, Listeners, 
 
 #: The most calls that may wait in the lanes of lists, and of licenses with very many activations.
 _MAX_LISTS, _MAX_LARGE = 64, 256
+#: The lanes that share the desk's executor; each of the others has its own. The lanes of changes.
+_SHARED_LANES, _WRITING_LANES = ("changes", "queries"), ("changes", "steps")
 
 
 class Desk:
@@ -36,35 +38,27 @@ class Desk:
         decided, before its caller gets the outcome.
         """
         self._executor = executor
-        lane = partial(Lane, most_waiting=most_waiting, answer_within=answer_within, observe=observe)
-        is_near, interrupt = executor.is_local, executor.interrupt
-        self._changes: Lane[Command] = lane(
-            self._execute,
-            name="changes",
-            interrupt=None if is_near else partial(interrupt, writing=True),
-            listeners=listeners,
-        )
-        self._queries: Lane[Query] = lane(
-            self._query,
-            name="queries",
-            interrupt=None if is_near else partial(interrupt, writing=False),
-        )
-        self._lists, self._large = (
-            lane(
-                partial(self._query_beside, name),
-                name=name,
-                most_waiting=most,
-                interrupt=None if is_near else partial(self._interrupt_beside, name),
-            )
-            for name, most in (("lists", _MAX_LISTS), ("large", _MAX_LARGE))
-        )
-        # Where several can write at once, a step of a job delays only calls about its licenses.
-        self._steps: Lane[Command] = self._changes
-        if not is_near:
-            self._steps = lane(self._step, name="steps", interrupt=partial(self._interrupt_beside, "steps"))
-        #: For the threads in which lists are read and steps are taken, made when the first one is wanted.
+        #: The executors of lanes that have one of their own, made when the first call comes.
         self._beside: dict[str, Executor] = {}
         self._running: set[bytes] = set()
+
+        def lane(name: str, most: int = most_waiting, listeners: Listeners = NO_LISTENERS) -> Lane[Any]:
+            return Lane(
+                partial(self._perform, name),
+                name=name,
+                most_waiting=most,
+                answer_within=answer_within,
+                observe=observe,
+                interrupt=None if executor.is_local else partial(self._interrupt, name),
+                listeners=listeners,
+            )
+
+        self._changes: Lane[Command] = lane("changes", listeners=listeners)
+        self._queries: Lane[Query] = lane("queries")
+        self._lists: Lane[Query] = lane("lists", _MAX_LISTS)
+        self._large: Lane[Query] = lane("large", _MAX_LARGE)
+        # Where several can write at once, a step of a job delays only calls about its licenses.
+        self._steps: Lane[Command] = self._changes if executor.is_local else lane("steps")
 
     async def execute(self, command: Command, waiting_call: PendingCall | None = None) -> Any:
         """The outcome's value; what changed is durable then.
@@ -107,26 +101,15 @@ class Desk:
         future.add_done_callback(lambda _: self._running.discard(scope))
         return _value(await future)
 
-    def _execute(self, commands: Sequence[Command], wait: float | None) -> list[Outcome]:
-        return self._executor.execute(commands, wait=wait)
-
-    def _query(self, queries: Sequence[Query], _wait: float | None) -> list[Outcome]:
-        return self._executor.query(queries)
-
-    def _query_beside(self, lane: str, queries: Sequence[Query], _wait: float | None) -> list[Outcome]:
-        return self._executor_for(lane).query(queries)
-
-    def _step(self, commands: Sequence[Command], wait: float | None) -> list[Outcome]:
-        return self._executor_for("steps").execute(commands, wait=wait)
-
-    def _executor_for(self, lane: str) -> Executor:
-        if lane not in self._beside:
+    def _perform(self, lane: str, items: Sequence[Any], wait: float | None) -> list[Outcome]:
+        if lane not in _SHARED_LANES and lane not in self._beside:
             self._beside[lane] = self._executor.clone()
-        return self._beside[lane]
+        executor = self._beside.get(lane, self._executor)
+        return executor.execute(items, wait=wait) if lane in _WRITING_LANES else executor.query(items)
 
-    def _interrupt_beside(self, lane: str) -> None:
-        if lane in self._beside:
-            self._beside[lane].interrupt(writing=lane == "steps")
+    def _interrupt(self, lane: str) -> None:
+        if lane in _SHARED_LANES or lane in self._beside:
+            self._beside.get(lane, self._executor).interrupt(writing=lane in _WRITING_LANES)
 
 
 def _value(outcome: Outcome) -> Outcome:
