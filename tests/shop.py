@@ -71,11 +71,16 @@ def an_activation_row(number: int, license_id: int, **fields: Value) -> dict[str
     return {"id": number, "token": f"{number:040x}", "license_id": license_id} | defaults | fields
 
 
+_ESCAPES = str.maketrans(
+    {"\\": "\\\\", "'": "\\'", '"': '\\"', "\n": "\\n", "\r": "\\r", "\0": "\\0", "\x1a": "\\Z"}
+)
+
+
 def quote(value: Value) -> str:
     """A value as mysqldump writes it."""
     if value is None or isinstance(value, int):
         return "NULL" if value is None else str(value)
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
+    return "'" + value.translate(_ESCAPES) + "'"
 
 
 def columns_of(table: str) -> list[str]:

@@ -2,14 +2,17 @@
 
 import gzip
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from keywright.core.errors import SourceUnusable
 from keywright.provisioning.importers import mysqldump
 from keywright.provisioning.importers.mysqldump import Row, read_rows
-from tests.shop import DUMP
+from tests.shop import DUMP, quote
 
 TABLE = (
     "CREATE TABLE `t` (\n  `a` int(11) NOT NULL COMMENT 'one; two',\n  `b``c` text,\n  KEY `a` (`a`)\n);\n"
@@ -138,3 +141,31 @@ def test_a_file_that_is_no_whole_dump_is_refused_with_the_line(
 
 def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
     assert values_of(tmp_path, "") == []
+
+
+TEXTS = st.text(st.characters(codec="utf-8")) | st.text("'\"\\\n\0;,()-#/*`x")
+
+
+@given(rows=st.lists(st.tuples(st.integers(), st.none() | TEXTS), max_size=5), chunk=st.integers(1, 40))
+def test_what_mysqldump_writes_is_read(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, str | None]], chunk: int
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "written.sql"
+    values = ",".join(f"({number},{quote(text)})" for number, text in rows)
+    inserts = f"INSERT INTO `t` VALUES {values};\n" if rows else ""  # noqa: S608
+    path.write_text(f"{TABLE}{inserts}", encoding="utf-8", newline="")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mysqldump, "_CHUNK", chunk)
+        assert [tuple(row.values.values()) for row in read(path)] == [(str(one), text) for one, text in rows]
+
+
+@given(
+    content=st.binary() | st.binary().map(lambda some: TABLE.encode() + b"INSERT INTO t VALUES (1,'" + some)
+)
+def test_whatever_is_in_a_file_it_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.sql"
+    path.write_bytes(content)
+    with suppress(SourceUnusable):
+        read(path)

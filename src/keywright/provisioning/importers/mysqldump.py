@@ -66,8 +66,8 @@ _ESCAPE = re.compile(r"\\(.)|''|\"\"", re.S)
 _ESCAPED = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 #: The words that begin statements of dumps.
 _STATEMENTS = frozenset(
-    "ALTER ANALYZE BEGIN CALL CHANGE COMMIT CREATE DELETE DELIMITER DROP FLUSH GRANT INSERT LOCK REPLACE "
-    "SELECT SET START UNLOCK UPDATE USE".split()
+    "ALTER ANALYZE BEGIN CALL CHANGE COMMIT CREATE DEALLOCATE DELETE DELIMITER DROP EXECUTE FLUSH GRANT "
+    "INSERT LOCK PREPARE RENAME REPLACE ROLLBACK SELECT SET START TRUNCATE UNLOCK UPDATE USE".split()
 )
 
 #: A value: a text, also of numbers and of binary columns, or None for NULL.
