@@ -28,6 +28,7 @@ _COLUMNS = {
         "deactivated_at"
     ),
     "lmfwc_licenses_meta": "meta_id license_id meta_key meta_value",
+    "lmfwc_generators": "id name charset chunks chunk_length times_activated_max separator prefix suffix",
     "lmfwc_api_keys": "id user_id description permissions consumer_key consumer_secret truncated_key",
     "dlm_licenses": (
         "id order_id product_id user_id license_key hash valid_for expires_at source status "

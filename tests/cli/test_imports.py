@@ -112,6 +112,22 @@ def test_duplicate_keys_become_one_license_with_all_activations(keywright: Keywr
     assert (found["id"], found["timesActivated"]) == (3, 2)
 
 
+def test_what_cannot_be_used_is_left_out_and_counted(keywright: Keywright, dump: Path) -> None:
+    licenses = [a_row(1, KEY, times_activated=1), a_row(2, f"{KEY}-2", license_key="def50200")]
+    places = [an_activation_row(1, 1), an_activation_row(2, 1, token="short"), an_activation_row(3, 2)]
+    generators = [{"id": 1, "name": "empty"}]
+    write_dump(dump, licenses=licenses, activations=places, generators=generators, api_keys=[{"id": 1}])
+    report = bring(keywright, dump)
+    assert report["records"] == {
+        "license": {"new": 1, "left_out": 1},
+        "activation": {"new": 1, "left_out": 2},
+        "generator": {"left_out": 1},
+        "API key": {"left_out": 1},
+    }
+    wrong = {"key_unreadable", "token_unusable", "generator_unusable", "api_key_unusable"}
+    assert odd(report) == dict.fromkeys(wrong, 1)
+
+
 def test_activations_of_missing_licenses_are_left_out(keywright: Keywright, dump: Path) -> None:
     write_dump(dump, licenses=[a_row(1, KEY)], activations=[an_activation_row(1, 99)])
     report = bring(keywright, dump)

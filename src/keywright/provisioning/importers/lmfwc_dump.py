@@ -251,10 +251,11 @@ class Dump:
             first, last = rows[0][0], rows[-1][0]
             activations, meta = self._spool.activations(first, last), self._spool.meta(first, last)
             for number, row in rows:
-                one = self._plugin.license(row, activations.get(number, []), meta.get(number, {}))
-                if one is None:
-                    self._report.count(Outcome("license", Verdict.LEFT_OUT))
-                else:
+                taken = activations.get(number, [])
+                one = self._plugin.license(row, taken, meta.get(number, {}))
+                self._count_left_out("license", one is None)
+                self._count_left_out("activation", len(taken) - (len(one.activations) if one else 0))
+                if one is not None:
                     yield one
         found = lmfwc.find_local_midnight(self._plugin.ends)
         if found is not None:
@@ -262,7 +263,11 @@ class Dump:
 
     def generators(self) -> Iterator[ImportedGenerator]:
         """The generators that make keys."""
-        yield from filter(None, map(self._plugin.generator, self._spool.others(_GENERATORS)))
+        for row in self._spool.others(_GENERATORS):
+            one = self._plugin.generator(row)
+            self._count_left_out("generator", one is None)
+            if one is not None:
+                yield one
 
     def api_keys(self) -> Iterator[ImportedApiKey]:
         """The API keys that can be used; where the dump has the users of WordPress, those of its users."""
@@ -272,9 +277,14 @@ class Dump:
             owner = _id_of(row.values, "user_id") or 0
             if one is not None and has_users and not self._spool.has_name(NameKind.CUSTOMER, owner):
                 self._report.note(Notice("api_key_owner", one.place, one.name))
-                self._report.count(Outcome("API key", Verdict.LEFT_OUT))
-            elif one is not None:
+                one = None
+            self._count_left_out("API key", one is None)
+            if one is not None:
                 yield one
+
+    def _count_left_out(self, kind: str, amount: int) -> None:
+        if amount:
+            self._report.count(Outcome(kind, Verdict.LEFT_OUT, int(amount)))
 
     def names(self) -> Iterator[ImportedNames]:
         """The names of the products and customers that licenses name, some at a time."""
