@@ -41,6 +41,13 @@ _MISTAKEN: dict[type[ast.AST], type[Any]] = {
     ast.UAdd: ast.USub,
     ast.USub: ast.UAdd,
 }
+#: What an order is mistaken for besides: the one case, or all but the one, that shows its boundary.
+_MISTAKEN_ORDERS: dict[type[ast.AST], type[Any]] = {
+    ast.Lt: ast.NotEq,
+    ast.LtE: ast.Eq,
+    ast.Gt: ast.NotEq,
+    ast.GtE: ast.Eq,
+}
 #: What each function or method is mistaken for.
 _MISTAKEN_NAMES = {
     one: other
@@ -220,7 +227,9 @@ def _other_sign(node: ast.UnaryOp) -> Iterator[ast.AST]:
 
 def _other_comparison(node: ast.Compare) -> Iterator[ast.AST]:
     for index, op in enumerate(node.ops):
-        yield _like(node, ops=_with(node.ops, index, _MISTAKEN[type(op)]()))
+        for mistaken in (_MISTAKEN, _MISTAKEN_ORDERS):
+            if type(op) in mistaken:
+                yield _like(node, ops=_with(node.ops, index, mistaken[type(op)]()))
 
 
 def _regrouped(node: ast.BoolOp) -> Iterator[ast.AST]:

@@ -168,6 +168,7 @@ def test_a_license_expires_exactly_at_expires_at() -> None:
     license = a_license(expires_at=NOW)
     assert not license_rules.is_expired(license, NOW - SECOND)
     assert license_rules.is_expired(license, NOW)
+    assert license_rules.is_expired(license, NOW + SECOND)
     license_rules.require_usable(license, NOW - SECOND)
     with pytest.raises(LicenseExpired) as refusal:
         license_rules.require_usable(license, NOW)
@@ -245,7 +246,9 @@ def test_validation_with_a_token_needs_an_active_record_with_it(records: list[Ac
     assert refusal.value.token == TOKEN
 
 
-@pytest.mark.parametrize(("limit", "taken", "is_over"), [(None, 7, False), (3, 3, False), (3, 4, True)])
+@pytest.mark.parametrize(
+    ("limit", "taken", "is_over"), [(None, 7, False), (3, 2, False), (3, 3, False), (3, 4, True)]
+)
 def test_a_license_is_over_its_limit_with_more_places_taken_than_it_allows(
     limit: int | None, taken: int, is_over: bool
 ) -> None:
