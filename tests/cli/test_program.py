@@ -41,7 +41,7 @@ def test_every_command_that_was_promised_is_there() -> None:
     promised = {
         *("serve", "init", "copy", "backup", "restore", "doctor", "config", "version", "status"),
         *("apikey create", "apikey list", "apikey revoke"),
-        *("import lmfwc", "import dlm", "import csv", "import jsonl"),
+        *("import lmfwc", "import dlm", "import csv", "import jsonl", "export"),
         *("license create", "license show", "license list", "license update", "license delete"),
         *("license activate", "license deactivate"),
         *("generator create", "generator list", "generator generate", "generator delete"),
@@ -143,7 +143,7 @@ def test_only_serve_init_and_create_make_an_installation(nowhere: Keywright) -> 
     own = {("serve",), ("init",), ("restore",), ("config",), ("version",)}
     file = str(nowhere.data_dir.parent / "a backup")
     arguments = {"KEY": ["x"], "ID": ["1"], "URL": ["postgresql://host/target"], "FILE": [file]}
-    arguments |= {"NAME": ["ada"], "ROLE": ["reader"]}
+    arguments |= {"NAME": ["ada"], "ROLE": ["reader"], "WHAT": ["licenses"]}
     missing = {"copy": "nothing to copy", "backup": "nothing to back up"}
     extra = {"generate": ["--amount", "1"], "update": ["--max", "1"], "deactivate": ["--all"]}
     for path in leaves - creating - own:

@@ -138,3 +138,12 @@ def anchors(document: Path) -> set[str]:
 def test_the_reference_is_what_the_code_says(page: str) -> None:
     written = (reference.REFERENCE / page).read_text()
     assert written == reference.PAGES[page](), "run `python -m tools.reference`"
+
+
+def test_licenses_are_brought_as_the_page_says(server: RunningServer) -> None:
+    page = ROOT / "docs" / "how-to" / "bring-your-licenses.md"
+    table, mended, moved = (run(server, one) for one in blocks(page, "sh"))
+    assert table.count("licenses: 2 new, 1 left out") == 2
+    assert "licenses: 1 new" in mended
+    assert "3 of 3 licenses" in mended
+    assert "licenses: 3 new" in moved

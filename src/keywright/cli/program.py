@@ -12,6 +12,7 @@ from keywright.cli import (
     backup,
     customers,
     doctor,
+    exports,
     generators,
     licenses,
     secret,
@@ -45,6 +46,7 @@ app = typer.Typer(
 server.add_to(app)
 backup.add_to(app)
 doctor.add_to(app)
+exports.add_to(app)
 status.add_to(app)
 for group in (licenses.app, generators.app, tables.app, customers.app, api_keys.app, users.app, secret.app):
     app.add_typer(group)

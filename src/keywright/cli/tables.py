@@ -89,6 +89,7 @@ def import_csv(
 
 @command(
     app,
+    "keywright export licenses --format jsonl --with-activations -o licenses.jsonl",
     "keywright import jsonl licenses.jsonl --dry-run",
     name="jsonl",
 )

@@ -1,74 +1,27 @@
 """The file of an export: CSV (RFC 4180) in UTF-8 with a byte order mark, for spreadsheets."""
 
 import codecs
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Protocol, TypeVar
 
 from keywright.core.errors import FileGone, UnknownJob
-from keywright.core.spreadsheets import csv_lines, escape_formulas, time_cell
 from keywright.db import ReadTransaction
 from keywright.jobs import orders
 from keywright.jobs.model import Job, JobState
 from keywright.jobs.store import find_chunk, find_job, has_chunks
 from keywright.licensing.licenses.model import License, Status
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import names_of
+from keywright.provisioning.exporters import rows
+from keywright.provisioning.exporters.pages import Read, license_rows
 from keywright.search.filters import Search
 
-Answer = TypeVar("Answer")
-
-COLUMNS = (
-    "id",
-    "license_key",
-    "status",
-    "order_id",
-    "product_id",
-    "product",
-    "customer_id",
-    "customer",
-    "times_activated",
-    "times_activated_max",
-    "created_at",
-    "expires_at",
-    "valid_for_days",
-    "updated_at",
-)
-
-
-class Read(Protocol):
-    """Runs a read in its own transaction."""
-
-    def __call__(self, question: Callable[[ReadTransaction], Answer], /) -> Answer:
-        """The result."""
+#: The first columns of a table of licenses.
+COLUMNS = tuple(rows.LICENSE[: rows.LICENSE.index("source")])
 
 
 def rows_of(tx: ReadTransaction, licenses: Sequence[License]) -> bytes:
     """Lines of a file: one for each license, in this order."""
-    products = _names(tx, NameKind.PRODUCT, {one.product_id for one in licenses})
-    customers = _names(tx, NameKind.CUSTOMER, {one.customer_id for one in licenses})
-    return csv_lines(
-        [
-            (
-                one.id,
-                escape_formulas(one.key),
-                Status(one.status).name.lower(),
-                one.order_id,
-                one.product_id,
-                products.get(one.product_id),
-                one.customer_id,
-                customers.get(one.customer_id),
-                one.times_activated,
-                one.times_activated_max,
-                time_cell(one.created_at),
-                time_cell(one.expires_at),
-                one.valid_for_days,
-                time_cell(one.updated_at),
-            )
-            for one in licenses
-        ]
-    )
+    return rows.to_csv(row[: len(COLUMNS)] for row in license_rows(tx, licenses))
 
 
 def has_file(tx: ReadTransaction, job: Job) -> bool:
@@ -93,7 +46,7 @@ def read_file(read: Read, job_id: int) -> Iterator[bytes]:
     Raises ``UnknownJob``, ``FileGone``; the latter also when the file is deleted meanwhile.
     """
     job = read(partial(get_job_with_file, job_id=job_id))
-    return chain([codecs.BOM_UTF8 + csv_lines([COLUMNS])], _chunks(read, job))
+    return chain([codecs.BOM_UTF8 + rows.to_csv([COLUMNS])], _chunks(read, job))
 
 
 def file_name(job: Job) -> str:
@@ -112,11 +65,6 @@ def _chunks(read: Read, job: Job) -> Iterator[bytes]:
             raise FileGone
         number, chunk = found
         yield chunk
-
-
-def _names(tx: ReadTransaction, kind: NameKind, numbers: set[int | None]) -> dict[int | None, str]:
-    found = names_of(tx, kind, {number for number in numbers if number is not None})
-    return {number: escape_formulas(name) for number, name in found.items()}
 
 
 def _words_of(search: Search) -> list[str]:

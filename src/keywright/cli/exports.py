@@ -1,0 +1,102 @@
+"""``keywright export …``"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from keywright.cli.installation import Installation
+from keywright.cli.options import WrongUsage, command, with_installation
+
+
+class Kind(StrEnum):
+    """What is exported."""
+
+    LICENSES = "licenses"
+    ACTIVATIONS = "activations"
+    EVENTS = "events"
+    CUSTOMERS = "customers"
+
+
+class Format(StrEnum):
+    """How it is written."""
+
+    CSV = "csv"
+    JSONL = "jsonl"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    add = command(
+        app,
+        "keywright export licenses -o licenses.csv",
+        "keywright export licenses --format jsonl --with-activations -o licenses.jsonl",
+        "keywright export events --format jsonl | jq .name",
+    )
+    add(with_installation(export))
+
+
+def export(
+    here: Installation,
+    what: Annotated[Kind, typer.Argument(metavar="WHAT", help="licenses, activations, events or customers.")],
+    *,
+    format: Annotated[
+        Format, typer.Option(help="A table for spreadsheets, or an object a line.")
+    ] = Format.CSV,
+    with_activations: Annotated[
+        bool,
+        typer.Option("--with-activations", help="With each license's activations; for licenses in jsonl."),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The file. Without it: standard output."),
+    ] = None,
+) -> None:
+    """Write everything of a kind, with whole license keys and tokens, as CSV or JSON Lines.
+
+    Only its owner can read the file. `keywright import csv` and `keywright import jsonl` bring licenses back
+    as they were, with their numbers where these are free; with --with-activations, programs keep their
+    tokens. In CSV, an apostrophe stands before what a spreadsheet could take for a formula; the import takes
+    it away. The server may run meanwhile: licenses are written as they are when their turn comes.
+    """
+    from keywright.db import run_read
+    from keywright.provisioning.exporters import pages
+
+    table = {
+        Kind.LICENSES: pages.LICENSES,
+        Kind.ACTIVATIONS: pages.ACTIVATIONS,
+        Kind.EVENTS: pages.EVENTS,
+        Kind.CUSTOMERS: pages.CUSTOMERS,
+    }[what]
+    if with_activations:
+        if (what, format) != (Kind.LICENSES, Format.JSONL):
+            raise WrongUsage("--with-activations is for licenses with --format jsonl")
+        table = pages.LICENSES_WITH_ACTIVATIONS
+    write = pages.as_csv if format is Format.CSV else pages.as_json_lines
+    with _open(output) as file:
+        for chunk in write(partial(run_read, here.storage), table):
+            file.write(chunk)
+
+
+@contextmanager
+def _open(path: Path | None) -> Iterator[BinaryIO]:
+    """Standard output, or a file for its owner only that gets its name when it is complete."""
+    from keywright.maintenance.backup.files import new_file, private_folder, rename_durably
+
+    if path is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    elif path.exists() and not path.is_file():
+        # Such as a pipe.
+        with path.open("wb") as file:
+            yield file
+    else:
+        with private_folder(path.parent) as folder:
+            with new_file(folder / path.name) as file:
+                yield file
+            rename_durably(folder / path.name, path, is_overwriting=True)

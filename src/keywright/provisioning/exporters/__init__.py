@@ -1,0 +1,1 @@
+"""Exporters: what is stored, as tables."""

@@ -1,0 +1,94 @@
+"""The rows of exported tables, and how they are written.
+
+A value of a row is a number, a text, a datetime, JSON as ``msgspec.Raw``, a list of objects, or None.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from keywright.core.spreadsheets import csv_lines, escape_formulas, time_cell
+from keywright.events.model import Event
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.licenses.model import License, Status
+
+Row = Sequence[Any]
+
+LICENSE = (
+    "id license_key status order_id product_id product customer_id customer times_activated "
+    "times_activated_max created_at expires_at valid_for_days updated_at source created_by updated_by "
+    "metadata"
+).split()
+ACTIVATION = (
+    "id license_id token label source ip_address user_agent meta_data created_at updated_at deactivated_at"
+).split()
+EVENT = "id occurred_at name license_id activation_id actor ip_address details".split()
+CUSTOMER = "customer_id name licenses".split()
+
+
+def license_row(
+    license: License, products: Mapping[int | None, str], customers: Mapping[int | None, str]
+) -> Row:
+    """The row of a license, with the names of its product and customer."""
+    return (
+        license.id,
+        license.key,
+        Status(license.status).name.lower(),
+        license.order_id,
+        license.product_id,
+        products.get(license.product_id),
+        license.customer_id,
+        customers.get(license.customer_id),
+        license.times_activated,
+        license.times_activated_max,
+        license.created_at,
+        license.expires_at,
+        license.valid_for_days,
+        license.updated_at,
+        license.source,
+        license.created_by,
+        license.updated_by,
+        None if license.metadata is None else msgspec.Raw(license.metadata.encode()),
+    )
+
+
+def activation_row(activation: Activation) -> Row:
+    """The row of an activation."""
+    fields = msgspec.structs.asdict(activation)
+    return [_json(fields[name]) if name == "meta_data" else fields[name] for name in ACTIVATION]
+
+
+def activation_object(activation: Activation) -> dict[str, Any]:
+    """An activation in the object of its license: without what is None, and without its license's id."""
+    row = zip(ACTIVATION, activation_row(activation), strict=True)
+    return {name: value for name, value in row if value is not None and name != "license_id"}
+
+
+def event_row(number: int, event: Event) -> Row:
+    """The row of an event."""
+    fields = {"id": number} | msgspec.structs.asdict(event)
+    return [_json(fields[name]) if name == "details" else fields[name] for name in EVENT]
+
+
+def _json(value: object) -> msgspec.Raw | None:
+    return None if value is None else msgspec.Raw(msgspec.json.encode(value))
+
+
+def to_csv(rows: Iterable[Row]) -> bytes:
+    """Lines of CSV in which no spreadsheet finds a formula."""
+    return csv_lines([_cell(value) for value in row] for row in rows)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, msgspec.Raw):
+        value = bytes(value).decode()
+    if isinstance(value, str):
+        return escape_formulas(value)
+    return time_cell(value) if isinstance(value, datetime) else value
+
+
+def to_json_lines(columns: Sequence[str], rows: Iterable[Row]) -> bytes:
+    """A JSON object a line."""
+    return b"".join(msgspec.json.encode(dict(zip(columns, row, strict=True))) + b"\n" for row in rows)

@@ -1,0 +1,119 @@
+"""``keywright export``: tables of everything, which an import brings back as it was."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from keywright.config.installation import open_installation
+from keywright.config.settings import Settings
+from keywright.db import run_read
+from keywright.licensing.activations.store import list_activations
+from keywright.licensing.licenses.model import License, LicenseFilter
+from keywright.licensing.licenses.store import list_licenses
+from tests.cli.conftest import Keywright
+
+DATABASES = ("sqlite",)
+METADATA = '{"note":"=1+1; \\u2028 a,\\"b\\"","deep":{"x":[1,null]}}'
+
+
+@pytest.fixture
+def seller(keywright: Keywright) -> Keywright:
+    """An installation with odd licenses, activations, events and customers."""
+    for number, key in enumerate(["=1+1", "'=1+1", 'a,"b;-c', "a;'=1", "Zoë 🔑", "OLD"]):
+        keywright("license", "create", "--key", key, "--max", "3", f"--customer-id={number + 7}")
+    keywright("license", "create", "--key", "DAYS", "--valid-for", "30", "--status", "sold")
+    keywright("license", "create", "--key", "END", "--expires-at", "2031-02-03", "--order-id", "0")
+    for key in ("DAYS", "DAYS", "END"):
+        keywright("license", "activate", key, "--label", "=desk, 1")
+    keywright("license", "deactivate", "END", "--all")
+    keywright("license", "delete", "OLD", "--yes")
+    sheet = keywright.data_dir.with_name("metadata.csv")
+    with sheet.open("w", newline="") as file:
+        csv.writer(file).writerows([["key", "metadata", "updated_at"], ["END", METADATA, "2099-01-01"]])
+    keywright("import", "csv", str(sheet))
+    return keywright
+
+
+@pytest.fixture
+def buyer(keywright: Keywright, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Keywright:
+    """An empty installation."""
+    other = Keywright(tmp_path / "other", capsys)
+    other("init")
+    return other
+
+
+def stored(keywright: Keywright, *, with_activations: bool) -> list[object]:
+    """Everything about all licenses."""
+    storage = open_installation(Settings(data_dir=keywright.data_dir))
+    try:
+        licenses = run_read(storage, lambda tx: list_licenses(tx, LicenseFilter(), limit=1_000))
+        ids = [one.id for one in licenses]
+        activations = run_read(storage, lambda tx: list_activations(tx, ids))
+    finally:
+        storage.close()
+    if with_activations:
+        return [licenses, activations]
+    return [without_places(one) for one in licenses]
+
+
+def without_places(license: License) -> dict[str, object]:
+    counted = ("times_activated", "deactivated_count")
+    return {name: getattr(license, name) for name in License.__struct_fields__ if name not in counted}
+
+
+@pytest.mark.parametrize(("kind", "with_activations"), [("csv", False), ("jsonl", False), ("jsonl", True)])
+def test_what_is_exported_is_brought_back_as_it_was(
+    seller: Keywright, buyer: Keywright, tmp_path: Path, kind: str, with_activations: bool
+) -> None:
+    file = tmp_path / f"licenses.{kind}"
+    options = ["--with-activations"] * with_activations
+    assert seller("export", "licenses", "--format", kind, *options, "-o", str(file)) == ""
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert buyer.json("import", kind, str(file))["records"]["license"] == {"new": 7}
+    here, there = (stored(one, with_activations=with_activations) for one in (seller, buyer))
+    assert here == there
+    assert "everything is as it has to be" in buyer("doctor")
+    assert buyer.json("import", kind, str(file))["records"]["license"] == {"same": 7}
+    # The comparison sees a difference.
+    buyer("license", "update", "END", "--order-id", "none")
+    assert stored(buyer, with_activations=with_activations) != here
+
+
+def test_a_table_has_no_activations_of_licenses(seller: Keywright) -> None:
+    refused = seller.refused("export", "licenses", "--with-activations", status=2)
+    assert "--with-activations is for licenses with --format jsonl" in refused
+
+
+def test_no_cell_is_a_formula(seller: Keywright) -> None:
+    rows = list(csv.DictReader(seller("export", "licenses").removeprefix("\ufeff").splitlines()))
+    assert [row["license_key"] for row in rows][:4] == ["'=1+1", "''=1+1", "a,\"b;'-c", "a;''=1"]
+
+
+def test_activations_events_and_customers_are_tables_too(seller: Keywright) -> None:
+    activations = [*csv.DictReader(seller("export", "activations").removeprefix("\ufeff").splitlines())]
+    assert [one["label"] for one in activations] == ["'=desk, 1"] * 3
+    assert [bool(one["deactivated_at"]) for one in activations] == [False, False, True]
+    events = list(map(json.loads, seller("export", "events", "--format", "jsonl").splitlines()))
+    assert [one["id"] for one in events] == sorted(one["id"] for one in events)
+    assert events[-1]["name"] == "license.imported"
+    assert events[-1]["details"]["from"] == "csv"
+    customers = list(map(json.loads, seller("export", "customers", "--format", "jsonl").splitlines()))
+    assert customers == [{"customer_id": number, "name": None, "licenses": 1} for number in range(7, 12)]
+
+
+def test_every_page_is_exported_once(seller: Keywright, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = {what: seller("export", what) for what in ("licenses", "activations", "events", "customers")}
+    monkeypatch.setattr("keywright.provisioning.exporters.pages.PAGE", 2)
+    assert {what: seller("export", what) for what in whole} == whole
+
+
+def test_an_export_that_fails_leaves_the_old_file(seller: Keywright, tmp_path: Path) -> None:
+    file = tmp_path / "licenses.csv"
+    file.write_text("old")
+    seller.refused("export", "licenses", "-o", str(tmp_path / "missing" / "file"))
+    assert file.read_text() == "old"
+    seller("export", "licenses", "-o", str(file))
+    assert file.read_text().startswith("\ufeffid,license_key,status,")
+    assert sorted(one.name for one in tmp_path.iterdir() if one.is_file()) == ["licenses.csv", "metadata.csv"]
