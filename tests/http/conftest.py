@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.http.admin_browser import Visitor, make_users
 from tests.http.asking import CANARY, Client
 from tests.server import NO_LIMITS, RunningServer, running
 
@@ -42,3 +43,27 @@ def program(server: RunningServer) -> Iterator[Client]:
     """A shipped program: has nothing but a license key."""
     with Client(server) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def ada(server: RunningServer) -> Iterator[Visitor]:
+    """An administrator on the pages."""
+    yield from _sign_in(server, "ada")
+
+
+@pytest.fixture(scope="module")
+def bob(server: RunningServer) -> Iterator[Visitor]:
+    """A user of the pages who does support."""
+    yield from _sign_in(server, "bob")
+
+
+@pytest.fixture(scope="module")
+def carol(server: RunningServer) -> Iterator[Visitor]:
+    """A user of the pages who may only read."""
+    yield from _sign_in(server, "carol")
+
+
+def _sign_in(server: RunningServer, name: str) -> Iterator[Visitor]:
+    make_users(server)
+    with Visitor(server) as visitor:
+        yield visitor.sign_in(name)

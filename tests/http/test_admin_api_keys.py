@@ -1,7 +1,6 @@
 """The pages about API keys: creating and revoking them; their secrets are shown once."""
 
 import re
-from collections.abc import Iterator
 from html import unescape
 
 import httpx
@@ -14,13 +13,6 @@ from tests.http.admin_browser import Visitor, asked, decide, make_users, said, t
 from tests.server import RunningServer
 
 _SECRETS = re.compile(r"c[ks]_[0-9a-f]{40}")
-
-
-@pytest.fixture(scope="module")
-def ada(server: RunningServer) -> Iterator[Visitor]:
-    make_users(server)
-    with Visitor(server) as visitor:
-        yield visitor.sign_in("ada")
 
 
 def make(ada: Visitor, name: str, permissions: str = "read_write", **fields: object) -> httpx.Response:

@@ -30,19 +30,6 @@ def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield server
 
 
-@pytest.fixture(scope="module")
-def carol(server: RunningServer) -> Iterator[Visitor]:
-    """A reader: every role may look."""
-    with Visitor(server) as visitor:
-        yield visitor.sign_in("carol")
-
-
-@pytest.fixture(scope="module")
-def ada(server: RunningServer) -> Iterator[Visitor]:
-    with Visitor(server) as visitor:
-        yield visitor.sign_in("ada")
-
-
 def _past() -> Iterator[Command]:
     """Two days in 2024, in the order in which they were."""
     program, ada = Origin("program", "192.0.2.1", ""), Origin("user:1", "192.0.2.2", "")

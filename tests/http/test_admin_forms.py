@@ -23,12 +23,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         assert_clean(server)
 
 
-@pytest.fixture(scope="module")
-def bob(server: RunningServer) -> Iterator[Visitor]:
-    with Visitor(server) as bob:
-        yield bob.sign_in("bob")
-
-
 def test_a_form_of_ours_counts(bob: Visitor) -> None:
     answer = bob.post("/odd/form", id_=["7", "8", "7"], text=" a\r\nb ")
     assert answer.text == repr((["7", "8", "7"], "a\nb", " a\nb "))

@@ -1,7 +1,6 @@
 """The pages about generators: recipes, sample keys, and generating licenses."""
 
 import re
-from collections.abc import Iterator
 from html import unescape
 from typing import Any
 
@@ -11,28 +10,13 @@ from keywright.licensing.licenses.keys import UNAMBIGUOUS
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.generators.commands import CreateGenerator, GenerateLicenses
-from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
-from tests.server import RunningServer, wait_until
+from tests.http.admin_browser import Visitor, asked, decide, said, title
+from tests.server import wait_until
 
 GOOD = {"charset": "0123456789ABCDEF", "chunks": "4", "chunk_length": "5", "separator": "-"}
 WEAK = GOOD | {"chunks": "2", "chunk_length": "4"}
 _KEY = re.compile(r'<code class="key">([^<]*)</code>')
 _SCRIPT = {"X-Requested-With": "keywright"}
-
-
-@pytest.fixture(scope="module")
-def ada(server: RunningServer) -> Iterator[Visitor]:
-    make_users(server)
-    with Visitor(server) as visitor:
-        yield visitor.sign_in("ada")
-
-
-@pytest.fixture(scope="module")
-def bob(server: RunningServer) -> Iterator[Visitor]:
-    """Support."""
-    make_users(server)
-    with Visitor(server) as visitor:
-        yield visitor.sign_in("bob")
 
 
 def id_of(visitor: Visitor, name: str) -> int:

@@ -1,7 +1,6 @@
 """The list of licenses, its search, and the page of one license."""
 
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 from html import escape
 
@@ -14,33 +13,12 @@ from keywright.licensing.licenses.commands import CreateLicense, UpdateLicense
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
-from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
+from tests.http.admin_browser import Visitor, asked, decide, said, title
 from tests.http.admin_licenses import a_key, a_number, activate, events, follow, make, where_to
 from tests.http.asking import CANARY
 from tests.server import RunningServer
 
 SCRIPT = "<script>alert(1)</script>'\"&"
-
-
-@pytest.fixture(scope="module")
-def visitors(server: RunningServer) -> Iterator[dict[str, Visitor]]:
-    make_users(server)
-    made = {name: Visitor(server).sign_in(name) for name in ("ada", "bob", "carol")}
-    yield made
-    for one in made.values():
-        one.http.close()
-
-
-@pytest.fixture
-def bob(visitors: dict[str, Visitor]) -> Visitor:
-    """Support."""
-    return visitors["bob"]
-
-
-@pytest.fixture
-def carol(visitors: dict[str, Visitor]) -> Visitor:
-    """May only look."""
-    return visitors["carol"]
 
 
 def shown(bob: Visitor, query: str) -> list[int]:
@@ -372,6 +350,6 @@ def test_a_long_history_goes_on_on_the_next_page(server: RunningServer, bob: Vis
     assert "License created" in said(answer)
     assert "Order: none → , now 0" in said(answer)
     assert "before=" not in answer.text
-    assert "Latest" in said(answer)
+    assert "Newest" in said(answer)
     for odd in ("x", "0", "-1", "9" * 30, "%00"):
         assert bob.get(f"/licenses/{license.id}/history?before={odd}").status_code in (200, 400, 422)

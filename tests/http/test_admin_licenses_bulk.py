@@ -1,7 +1,6 @@
 """Changes of many licenses at once, from their list."""
 
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,18 +12,10 @@ from keywright.jobs.model import Job, JobState
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
-from tests.http.admin_browser import Visitor, asked, decide, look_up, make_users, said, title
+from tests.http.admin_browser import Visitor, asked, decide, look_up, said, title
 from tests.http.admin_licenses import a_number, activate, events, follow, found, make, where_to
 from tests.http.asking import CANARY
 from tests.server import RunningServer, wait_until
-
-
-@pytest.fixture(scope="module")
-def bob(server: RunningServer) -> Iterator[Visitor]:
-    """Support."""
-    make_users(server)
-    with Visitor(server) as visitor:
-        yield visitor.sign_in("bob")
 
 
 def hidden(answer: httpx.Response) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Changes of one license on its pages: each records its event and obeys the rules of the contract."""
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,20 +12,12 @@ from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
-from tests.http.admin_browser import Visitor, asked, decide, look_up, make_users, said, title
+from tests.http.admin_browser import Visitor, asked, decide, look_up, said, title
 from tests.http.admin_licenses import a_key, a_number, activate, events, found, make, where_to
 from tests.http.asking import Client
 from tests.server import RunningServer
 
 SCRIPT = "<script>alert(1)</script>"
-
-
-@pytest.fixture(scope="module")
-def visitor(server: RunningServer) -> Iterator[Visitor]:
-    """Bob, who does support."""
-    make_users(server)
-    with Visitor(server) as visitor:
-        yield visitor.sign_in("bob")
 
 
 def names_of(server: RunningServer, license: Any) -> list[str]:
@@ -41,17 +32,17 @@ def latest(server: RunningServer, license: Any) -> tuple[str, Any]:
     return name, details
 
 
-def said_next(visitor: Visitor, path: str) -> str:
-    return said(visitor.get(path))
+def said_next(bob: Visitor, path: str) -> str:
+    return said(bob.get(path))
 
 
 # --- making ---------------------------------------------------------------------------------------
 
 
-def test_a_new_license_is_offered_a_key_that_nobody_can_guess(visitor: Visitor) -> None:
+def test_a_new_license_is_offered_a_key_that_nobody_can_guess(bob: Visitor) -> None:
     offered = []
     for _ in range(2):
-        field = re.search(r'<input[^>]*value="([^"]*)"[^>]*name="key"', visitor.get("/licenses/new").text)
+        field = re.search(r'<input[^>]*value="([^"]*)"[^>]*name="key"', bob.get("/licenses/new").text)
         assert field is not None
         offered.append(field[1])
     assert offered[0] != offered[1]
@@ -59,9 +50,9 @@ def test_a_new_license_is_offered_a_key_that_nobody_can_guess(visitor: Visitor) 
 
 
 @pytest.mark.smoke
-def test_a_license_is_made_as_it_was_typed(server: RunningServer, visitor: Visitor) -> None:
+def test_a_license_is_made_as_it_was_typed(server: RunningServer, bob: Visitor) -> None:
     key, product, customer, order = a_key(), a_number(), a_number(), a_number()
-    answer = visitor.post(
+    answer = bob.post(
         "/licenses/new",
         key=f" {key} ",
         times_activated_max="3",
@@ -72,8 +63,8 @@ def test_a_license_is_made_as_it_was_typed(server: RunningServer, visitor: Visit
         status="sold",
     )
     path = where_to(answer)
-    assert "The license is created." in said_next(visitor, path)
-    assert "The license is created." not in said_next(visitor, path)
+    assert "The license is created." in said_next(bob, path)
+    assert "The license is created." not in said_next(bob, path)
     license = found_by(server, key)
     assert path == f"/licenses/{license.id}"
     assert (license.product_id, license.customer_id, license.order_id) == (product, customer, order)
@@ -86,18 +77,18 @@ def found_by(server: RunningServer, key: str) -> Any:
     return look_up(server, lambda tx: license_store.find_licenses(tx, [key]))[key]
 
 
-def test_empty_fields_mean_no_limit_and_no_end(server: RunningServer, visitor: Visitor) -> None:
+def test_empty_fields_mean_no_limit_and_no_end(server: RunningServer, bob: Visitor) -> None:
     key = a_key()
-    visitor.post("/licenses/new", key=key, status="active")
+    bob.post("/licenses/new", key=key, status="active")
     license = found_by(server, key)
     assert (license.times_activated_max, license.expires_at, license.valid_for_days) == (None, None, None)
     assert (license.product_id, license.customer_id, license.order_id) == (None, None, None)
 
 
-def test_a_name_stands_for_a_number_in_the_form(server: RunningServer, visitor: Visitor) -> None:
+def test_a_name_stands_for_a_number_in_the_form(server: RunningServer, bob: Visitor) -> None:
     product, name, key = a_number(), f"Studio {a_number()}", a_key()
     decide(server, SaveName(**asked(kind=NameKind.PRODUCT, number=product, name=name)))
-    where_to(visitor.post("/licenses/new", key=key, status="active", product_id=name))
+    where_to(bob.post("/licenses/new", key=key, status="active", product_id=name))
     assert found_by(server, key).product_id == product
 
 
@@ -118,11 +109,11 @@ def test_a_name_stands_for_a_number_in_the_form(server: RunningServer, visitor: 
     ],
 )
 def test_what_cannot_be_is_said_beside_its_field_and_the_rest_is_kept(
-    server: RunningServer, visitor: Visitor, field: str, text: str, sentence: str
+    server: RunningServer, bob: Visitor, field: str, text: str, sentence: str
 ) -> None:
     before = server.count("licenses")
     fields = {"key": a_key(), "status": "active", "order_id": "4711"} | {field: text}
-    answer = visitor.post("/licenses/new", **fields)
+    answer = bob.post("/licenses/new", **fields)
     assert answer.status_code == 422
     assert sentence in said(answer)
     assert f'id="field-{field}-error"' in answer.text
@@ -132,17 +123,17 @@ def test_what_cannot_be_is_said_beside_its_field_and_the_rest_is_kept(
     assert server.count("licenses") == before
 
 
-def test_a_license_has_one_end(visitor: Visitor) -> None:
-    answer = visitor.post(
+def test_a_license_has_one_end(bob: Visitor) -> None:
+    answer = bob.post(
         "/licenses/new", key=a_key(), status="active", expires_at="2030-01-01", valid_for_days="30"
     )
     assert answer.status_code == 422
     assert "Leave this empty where there is a date." in said(answer)
 
 
-def test_a_key_is_given_once(server: RunningServer, visitor: Visitor) -> None:
+def test_a_key_is_given_once(server: RunningServer, bob: Visitor) -> None:
     license = make(server)
-    answer = visitor.post("/licenses/new", key=license.key, status="active")
+    answer = bob.post("/licenses/new", key=license.key, status="active")
     assert answer.status_code == 422
     assert "Another license has this key already." in said(answer)
 
@@ -150,24 +141,24 @@ def test_a_key_is_given_once(server: RunningServer, visitor: Visitor) -> None:
 # --- editing --------------------------------------------------------------------------------------
 
 
-def edit(visitor: Visitor, license: Any, *, shown: dict[str, str] | None = None, **typed: str) -> Any:
+def edit(bob: Visitor, license: Any, *, shown: dict[str, str] | None = None, **typed: str) -> Any:
     """Send the form of the page with some other texts in it; ``shown`` is what stood in it elsewise."""
-    page = visitor.get(f"/licenses/{license.id}/edit").text
+    page = bob.get(f"/licenses/{license.id}/edit").text
     before = {name: page.split(f'name="before_{name}" value="')[1].split('"')[0] for name in FIELDS} | (
         shown or {}
     )
     hidden = {f"before_{name}": text for name, text in before.items()}
-    return visitor.post(f"/licenses/{license.id}/edit", **hidden | before | typed)
+    return bob.post(f"/licenses/{license.id}/edit", **hidden | before | typed)
 
 
 @pytest.mark.smoke
-def test_a_license_is_changed_as_it_was_typed(server: RunningServer, visitor: Visitor) -> None:
+def test_a_license_is_changed_as_it_was_typed(server: RunningServer, bob: Visitor) -> None:
     license = make(server, times_activated_max=3, order_id=1)
     answer = edit(
-        visitor, license, times_activated_max="", order_id="2", expires_at="2031-05-01", status="inactive"
+        bob, license, times_activated_max="", order_id="2", expires_at="2031-05-01", status="inactive"
     )
     assert where_to(answer) == f"/licenses/{license.id}"
-    assert "The license is changed." in said_next(visitor, f"/licenses/{license.id}")
+    assert "The license is changed." in said_next(bob, f"/licenses/{license.id}")
     changed = found(server, license)
     assert changed is not None
     assert (changed.times_activated_max, changed.order_id, changed.status) == (None, 2, Status.INACTIVE)
@@ -178,45 +169,45 @@ def test_a_license_is_changed_as_it_was_typed(server: RunningServer, visitor: Vi
     assert (details["order_id"], details["times_activated_max"]) == ([1, 2], [3, None])
 
 
-def test_only_what_was_typed_anew_is_changed(server: RunningServer, visitor: Visitor) -> None:
+def test_only_what_was_typed_anew_is_changed(server: RunningServer, bob: Visitor) -> None:
     """Another user has changed the limit since the form was opened."""
     license = make(server, times_activated_max=8, order_id=1)
-    edit(visitor, license, shown={"times_activated_max": "3"}, order_id="2")
+    edit(bob, license, shown={"times_activated_max": "3"}, order_id="2")
     changed = found(server, license)
     assert changed is not None
     assert (changed.times_activated_max, changed.order_id) == (8, 2)
     assert latest(server, license)[1].keys() == {"order_id"}
 
 
-def test_nothing_typed_changes_nothing(server: RunningServer, visitor: Visitor) -> None:
+def test_nothing_typed_changes_nothing(server: RunningServer, bob: Visitor) -> None:
     license = make(server, expires_at=datetime(2031, 5, 1, 10, 30, 15, tzinfo=UTC), valid_for_days=30)
-    edit(visitor, license)
-    assert "Nothing was changed." in said_next(visitor, f"/licenses/{license.id}")
+    edit(bob, license)
+    assert "Nothing was changed." in said_next(bob, f"/licenses/{license.id}")
     assert names_of(server, license) == ["created"]
     assert found(server, license) == license
 
 
 def test_days_from_the_first_activation_and_a_date_replace_one_another(
-    server: RunningServer, visitor: Visitor
+    server: RunningServer, bob: Visitor
 ) -> None:
     license = make(server, valid_for_days=30)
-    edit(visitor, license, expires_at="2031-05-01", valid_for_days="")
+    edit(bob, license, expires_at="2031-05-01", valid_for_days="")
     changed = found(server, license)
     assert changed is not None
     assert (changed.expires_at, changed.valid_for_days) == (datetime(2031, 5, 1, tzinfo=UTC), None)
-    edit(visitor, license, expires_at="", valid_for_days="60")
+    edit(bob, license, expires_at="", valid_for_days="60")
     changed = found(server, license)
     assert changed is not None
     assert (changed.expires_at, changed.valid_for_days) == (None, 60)
-    assert edit(visitor, license, expires_at="2031-05-01").status_code == 422
+    assert edit(bob, license, expires_at="2031-05-01").status_code == 422
 
 
-def test_a_license_gets_another_key(server: RunningServer, visitor: Visitor, program: Client) -> None:
+def test_a_license_gets_another_key(server: RunningServer, bob: Visitor, program: Client) -> None:
     license, another, key = make(server), make(server), a_key()
-    answer = edit(visitor, license, key=another.key)
+    answer = edit(bob, license, key=another.key)
     assert answer.status_code == 422
     assert "Another license has this key already." in said(answer)
-    edit(visitor, license, key=key)
+    edit(bob, license, key=key)
     assert found_by(server, key).id == license.id
     assert key not in str(latest(server, license))
     assert program.ask("GET", f"licenses/validate/{key}").status == 200
@@ -225,22 +216,22 @@ def test_a_license_gets_another_key(server: RunningServer, visitor: Visitor, pro
 # --- putting its end off --------------------------------------------------------------------------
 
 
-def test_a_license_is_extended_from_its_end_or_from_today(server: RunningServer, visitor: Visitor) -> None:
+def test_a_license_is_extended_from_its_end_or_from_today(server: RunningServer, bob: Visitor) -> None:
     end = asked()["context"].now + timedelta(days=10)
     license = make(server, expires_at=end)
-    answer = visitor.post(f"/licenses/{license.id}/extend", days="30", begin="expiry")
+    answer = bob.post(f"/licenses/{license.id}/extend", days="30", begin="expiry")
     assert where_to(answer) == f"/licenses/{license.id}"
     until = write_time(end + timedelta(days=30))
-    assert f"The license is good until {until} UTC." in said_next(visitor, f"/licenses/{license.id}")
+    assert f"The license is good until {until} UTC." in said_next(bob, f"/licenses/{license.id}")
     assert latest(server, license)[0] == "license.updated"
-    visitor.post(f"/licenses/{license.id}/extend", days="100", begin="now")
+    bob.post(f"/licenses/{license.id}/extend", days="100", begin="now")
     changed = found(server, license)
     assert changed is not None
     assert changed.expires_at is not None
     assert abs(changed.expires_at - asked()["context"].now - timedelta(days=100)) < timedelta(minutes=1)
 
 
-def test_what_cannot_be_extended_is_said_beside_the_days(server: RunningServer, visitor: Visitor) -> None:
+def test_what_cannot_be_extended_is_said_beside_the_days(server: RunningServer, bob: Visitor) -> None:
     endless = make(server)
     ending = make(server, expires_at=asked()["context"].now + timedelta(days=10))
     for license, days, begin, sentence in (
@@ -250,42 +241,42 @@ def test_what_cannot_be_extended_is_said_beside_the_days(server: RunningServer, 
         (ending, "", "expiry", "It must be a whole number from 1 to 2,147,483,647."),
         (ending, "x", "expiry", "It must be a whole number from 1 to 2,147,483,647."),
     ):
-        answer = visitor.post(f"/licenses/{license.id}/extend", days=days, begin=begin)
+        answer = bob.post(f"/licenses/{license.id}/extend", days=days, begin=begin)
         assert answer.status_code == 422
         assert sentence in said(answer)
         assert 'id="field-days-error"' in answer.text
-    assert "/extend" not in visitor.get(f"/licenses/{endless.id}").text
+    assert "/extend" not in bob.get(f"/licenses/{endless.id}").text
     assert names_of(server, ending) == ["created"]
 
 
 # --- its limit, its status ------------------------------------------------------------------------
 
 
-def test_a_limit_below_what_is_taken_leaves_the_places(server: RunningServer, visitor: Visitor) -> None:
+def test_a_limit_below_what_is_taken_leaves_the_places(server: RunningServer, bob: Visitor) -> None:
     license = make(server, times_activated_max=3)
     for _ in range(3):
         activate(server, license)
-    where_to(visitor.post(f"/licenses/{license.id}/limit", times_activated_max="2"))
-    text = said_next(visitor, f"/licenses/{license.id}")
+    where_to(bob.post(f"/licenses/{license.id}/limit", times_activated_max="2"))
+    text = said_next(bob, f"/licenses/{license.id}")
     assert "The limit is 2. The 3 places that are taken stay taken." in text
     assert latest(server, license) == ("license.updated", {"times_activated_max": [3, 2]})
-    where_to(visitor.post(f"/licenses/{license.id}/limit", times_activated_max=""))
-    assert "The license has no limit." in said_next(visitor, f"/licenses/{license.id}")
-    answer = visitor.post(f"/licenses/{license.id}/limit", times_activated_max="many")
+    where_to(bob.post(f"/licenses/{license.id}/limit", times_activated_max=""))
+    assert "The license has no limit." in said_next(bob, f"/licenses/{license.id}")
+    answer = bob.post(f"/licenses/{license.id}/limit", times_activated_max="many")
     assert answer.status_code == 422
     assert "It must be an integer from 0 to 2147483647." in said(answer)
 
 
 def test_a_disabled_license_can_be_enabled_again(
-    server: RunningServer, visitor: Visitor, program: Client
+    server: RunningServer, bob: Visitor, program: Client
 ) -> None:
     license = make(server)
-    where_to(visitor.post(f"/licenses/{license.id}/disable"))
-    text = said_next(visitor, f"/licenses/{license.id}")
+    where_to(bob.post(f"/licenses/{license.id}/disable"))
+    text = said_next(bob, f"/licenses/{license.id}")
     assert "The license is disabled: it cannot be activated any more." in text
     assert "Enable" in text
     assert program.ask("GET", f"licenses/activate/{license.key}").status != 200
-    where_to(visitor.post(f"/licenses/{license.id}/enable"))
+    where_to(bob.post(f"/licenses/{license.id}/enable"))
     assert program.ask("GET", f"licenses/activate/{license.key}").status == 200
     assert names_of(server, license) == ["created", "updated", "updated", "activated"]
 
@@ -293,71 +284,71 @@ def test_a_disabled_license_can_be_enabled_again(
 # --- its places -----------------------------------------------------------------------------------
 
 
-def test_one_place_is_given_up(server: RunningServer, visitor: Visitor) -> None:
+def test_one_place_is_given_up(server: RunningServer, bob: Visitor) -> None:
     license = make(server, times_activated_max=2)
     first, second = activate(server, license), activate(server, license)
     path = f"/licenses/{license.id}"
-    assert where_to(visitor.post(f"{path}/deactivate", token=first.token)) == path
-    assert "The place is free again." in said_next(visitor, path)
+    assert where_to(bob.post(f"{path}/deactivate", token=first.token)) == path
+    assert "The place is free again." in said_next(bob, path)
     changed = found(server, license)
     assert changed is not None
     assert changed.times_activated == 1
     assert latest(server, license)[0] == "license.deactivated"
     for token in (first.token, "0" * 40, ""):
-        where_to(visitor.post(f"{path}/deactivate", token=token))
-        assert "This place was given up already." in said_next(visitor, path)
-    assert second.token in visitor.get(path).text
+        where_to(bob.post(f"{path}/deactivate", token=token))
+        assert "This place was given up already." in said_next(bob, path)
+    assert second.token in bob.get(path).text
 
 
-def test_all_places_are_given_up_after_a_question(server: RunningServer, visitor: Visitor) -> None:
+def test_all_places_are_given_up_after_a_question(server: RunningServer, bob: Visitor) -> None:
     license = make(server)
     for _ in range(3):
         activate(server, license)
     path = f"/licenses/{license.id}"
-    answer = visitor.get(f"{path}/deactivate-all")
+    answer = bob.get(f"{path}/deactivate-all")
     assert "has 3 active places" in said(answer)
     assert license.key not in answer.text
     assert names_of(server, license).count("deactivated") == 0
-    where_to(visitor.post(f"{path}/deactivate-all"))
-    assert "All places are free again." in said_next(visitor, path)
+    where_to(bob.post(f"{path}/deactivate-all"))
+    assert "All places are free again." in said_next(bob, path)
     assert names_of(server, license).count("deactivated") == 3
-    where_to(visitor.post(f"{path}/deactivate-all"))
-    assert "The license has no active places." in said_next(visitor, path)
+    where_to(bob.post(f"{path}/deactivate-all"))
+    assert "The license has no active places." in said_next(bob, path)
 
 
 # --- its end --------------------------------------------------------------------------------------
 
 
 @pytest.mark.smoke
-def test_a_license_is_deleted_after_it_was_said_what_goes(server: RunningServer, visitor: Visitor) -> None:
+def test_a_license_is_deleted_after_it_was_said_what_goes(server: RunningServer, bob: Visitor) -> None:
     license = make(server)
     for _ in range(2):
         activate(server, license)
     path = f"/licenses/{license.id}/delete"
-    answer = visitor.get(path)
+    answer = bob.get(path)
     assert title(answer).startswith("Delete the license …")
     assert "2 activations, 2 of them active, are deleted with it." in said(answer)
     assert "cannot be undone" in said(answer)
     assert license.key not in answer.text
     assert found(server, license) is not None
-    assert where_to(visitor.post(path)) == "/licenses"
-    assert "The license is deleted." in said_next(visitor, "/licenses")
+    assert where_to(bob.post(path)) == "/licenses"
+    assert "The license is deleted." in said_next(bob, "/licenses")
     assert found(server, license) is None
     assert latest(server, license)[0] == "license.deleted"
-    assert visitor.get(f"/licenses/{license.id}").status_code == 404
+    assert bob.get(f"/licenses/{license.id}").status_code == 404
 
 
-def test_nothing_is_said_to_go_where_nothing_does(server: RunningServer, visitor: Visitor) -> None:
-    answer = visitor.get(f"/licenses/{make(server).id}/delete")
+def test_nothing_is_said_to_go_where_nothing_does(server: RunningServer, bob: Visitor) -> None:
+    answer = bob.get(f"/licenses/{make(server).id}/delete")
     assert "activation" not in said(answer).replace("activations", "")
     assert "go with it" not in said(answer)
 
 
-def test_looking_at_a_page_changes_nothing(server: RunningServer, visitor: Visitor) -> None:
+def test_looking_at_a_page_changes_nothing(server: RunningServer, bob: Visitor) -> None:
     license = make(server, expires_at=asked()["context"].now)
     activate_pages = ("edit", "extend", "limit", "delete", "deactivate-all")
     for page in activate_pages:
-        assert visitor.get(f"/licenses/{license.id}/{page}").status_code == 200
+        assert bob.get(f"/licenses/{license.id}/{page}").status_code == 200
     for page in ("disable", "enable", "deactivate", "key"):
-        assert visitor.get(f"/licenses/{license.id}/{page}").status_code == 405
+        assert bob.get(f"/licenses/{license.id}/{page}").status_code == 405
     assert names_of(server, license) == ["created"]

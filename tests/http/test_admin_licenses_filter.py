@@ -1,22 +1,14 @@
 """The filters of the list show the values that they filter by; and "1" has no plural."""
 
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 
 from keywright.licensing.licenses.model import Status
-from tests.http.admin_browser import Visitor, asked, make_users, said
+from tests.http.admin_browser import Visitor, asked, said
 from tests.http.admin_licenses import a_number, make
 from tests.server import RunningServer
-
-
-@pytest.fixture(scope="module")
-def bob(server: RunningServer) -> Iterator[Visitor]:
-    make_users(server)
-    with Visitor(server) as visitor:
-        yield visitor.sign_in("bob")
 
 
 def choices(page: str, name: str) -> list[tuple[str, str]]:

@@ -1,6 +1,5 @@
 """Names for the numbers of a vendor's shop."""
 
-from collections.abc import Iterator
 from html import unescape
 
 import pytest
@@ -11,14 +10,6 @@ from tests.http.admin_browser import Visitor, asked, decide, make_users, said, t
 from tests.server import RunningServer
 
 KINDS = {"products": ("product", "/names"), "customers": ("customer", "/names/customers")}
-
-
-@pytest.fixture(scope="module")
-def bob(server: RunningServer) -> Iterator[Visitor]:
-    """Support."""
-    make_users(server)
-    with Visitor(server) as visitor:
-        yield visitor.sign_in("bob")
 
 
 def events_of(visitor: Visitor) -> list[str]:

@@ -1,7 +1,6 @@
 """A form that is sent twice has one effect, and leads to the same page both times."""
 
 import re
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -21,14 +20,6 @@ from tests.server import RunningServer
 
 SECRET = "a secret of tests with 32 letters"
 _ONCE = re.compile(r'name="once" value="([^"]+)"')
-
-
-@pytest.fixture(scope="module")
-def bob(server: RunningServer) -> Iterator[Visitor]:
-    """Support."""
-    make_users(server)
-    with Visitor(server) as visitor:
-        yield visitor.sign_in("bob")
 
 
 def values(answer: httpx.Response) -> list[str]:

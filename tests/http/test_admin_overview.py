@@ -22,16 +22,12 @@ from tests.server import NO_LIMITS, RunningServer, running, wait_until
 def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A new server; the tests below build on each other."""
     with running(tmp_path_factory.mktemp("overview") / "data", database, **NO_LIMITS) as server:
-        make_users(server)
         yield server
 
 
 @pytest.fixture(scope="module")
-def visitors(server: RunningServer) -> Iterator[dict[str, Visitor]]:
-    made = {name: Visitor(server).sign_in(name) for name in ("ada", "bob", "carol")}
-    yield made
-    for one in made.values():
-        one.http.close()
+def visitors(ada: Visitor, bob: Visitor, carol: Visitor) -> dict[str, Visitor]:
+    return {"ada": ada, "bob": bob, "carol": carol}
 
 
 def test_a_new_installation_says_what_to_do_next(visitors: dict[str, Visitor]) -> None:

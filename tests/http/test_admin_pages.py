@@ -39,12 +39,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def ada(server: RunningServer) -> Iterator[Visitor]:
-    with Visitor(server) as ada:
-        yield ada.sign_in("ada")
-
-
 @pytest.fixture
 def stranger(server: RunningServer) -> Iterator[Visitor]:
     with Visitor(server) as stranger:

@@ -44,12 +44,6 @@ def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     assert_clean(server)
 
 
-@pytest.fixture(scope="module")
-def ada(server: RunningServer) -> Iterator[Visitor]:
-    with Visitor(server) as visitor:
-        yield visitor.sign_in("ada")
-
-
 def events_of(visitor: Visitor, name: str) -> list[tuple[str, str]]:
     """The actors and details of the events of this name."""
     return visitor.server.sql("SELECT actor, details FROM events WHERE name = ? ORDER BY id", name)

@@ -15,13 +15,6 @@ from tests.server import NO_LIMITS, RunningServer, running
 NEW = "quite another CANARY password"
 
 
-@pytest.fixture(scope="module")
-def ada(server: RunningServer) -> Iterator[Visitor]:
-    make_users(server)
-    with Visitor(server) as visitor:
-        yield visitor.sign_in("ada")
-
-
 def id_of(server: RunningServer, name: str) -> int:
     ((number,),) = server.sql("SELECT id FROM users WHERE name = ?", name)
     return int(number)

@@ -42,18 +42,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[
     assert "CANARY" not in server.log
 
 
-@pytest.fixture(scope="module")
-def ada(server: RunningServer) -> Iterator[Visitor]:
-    with Visitor(server) as visitor:
-        yield visitor.sign_in("ada")
-
-
-@pytest.fixture(scope="module")
-def bob(server: RunningServer) -> Iterator[Visitor]:
-    with Visitor(server) as visitor:
-        yield visitor.sign_in("bob")
-
-
 def order(server: RunningServer, order: Order, total: int | None = None, name: str = "ada") -> int:
     """The number of a job that Ada, or another user, has ordered."""
     ((number,),) = server.sql("SELECT id FROM users WHERE name = ?", name)

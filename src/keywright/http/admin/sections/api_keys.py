@@ -78,7 +78,7 @@ class ApiKeys(Section):
             status=422 if inputs.errors else 200,
             errors=inputs.errors,
             permissions=PERMISSIONS,
-            products=request.ask(lambda tx: suggest_names(tx, NameKind.PRODUCT)),
+            suggestions=request.ask(suggest_names),
         )
 
     @page("/{id:number}/revoke", methods=("GET", "POST"))

@@ -23,7 +23,6 @@ from keywright.jobs import orders
 from keywright.jobs.orders import MAX_GENERATED, Generate
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import Status, parse_status
-from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.generators import handlers as generating
 from keywright.provisioning.generators import rules
 from keywright.provisioning.generators import store as generator_store
@@ -159,8 +158,7 @@ class Generators(Section):
             errors=inputs.errors,
             statuses=[(one.name.lower(), one.name.capitalize()) for one in Status],
             max_amount=MAX_GENERATED,
-            products=request.ask(lambda tx: suggest_names(tx, NameKind.PRODUCT)),
-            customers=request.ask(lambda tx: suggest_names(tx, NameKind.CUSTOMER)),
+            suggestions=request.ask(suggest_names),
         )
 
 

@@ -8,8 +8,8 @@ from keywright.core import crypto
 from keywright.core.command import Command
 from keywright.core.errors import LicenseKeyTaken, Refusal, UnknownLicense
 from keywright.core.parsing import format_count, write_time
+from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.sections.licenses import forms
-from keywright.http.admin.sections.licenses.filter import suggest
 from keywright.http.admin.sections.licenses.forms import get_details, get_license
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import parse_positive
@@ -180,7 +180,7 @@ def _render_form(
         texts=texts,
         before=before,
         errors=errors,
-        suggestions=request.ask(suggest),
+        suggestions=request.ask(suggest_names),
         statuses=[(one.name.lower(), one.name.capitalize()) for one in Status],
     )
 

@@ -14,7 +14,6 @@ from keywright.core import parsing
 from keywright.core.errors import InvalidStatus
 from keywright.core.parsing import format_count
 from keywright.db import ReadTransaction
-from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.pages.urls import BASE, url
 from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.provisioning.catalog import store as catalog_store
@@ -124,14 +123,6 @@ def find_names(tx: ReadTransaction, licenses: Iterable[License], search: Search 
     return {
         "product": catalog_store.names_of(tx, NameKind.PRODUCT, products),
         "customer": catalog_store.names_of(tx, NameKind.CUSTOMER, customers),
-    }
-
-
-def suggest(tx: ReadTransaction) -> Names:
-    """Names of products and customers that forms suggest."""
-    return {
-        "product": suggest_names(tx, NameKind.PRODUCT),
-        "customer": suggest_names(tx, NameKind.CUSTOMER),
     }
 
 

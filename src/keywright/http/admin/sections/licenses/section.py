@@ -8,6 +8,7 @@ from starlette.responses import Response
 from keywright.core.parsing import format_count
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_text
+from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.admin.sections.licenses.bulk import OPERATIONS, Bulk
 from keywright.http.admin.sections.licenses.changes import Changes
@@ -148,7 +149,7 @@ def _read_list(tx: ReadTransaction, request: PageRequest, figures: RecentFigures
             by_status=figures.get(tx, request.now).by_status if _has_only_status(filter_.search) else None,
         )
     names = license_filter.find_names(tx, found.licenses, filter_.search)
-    return LicenseList(filter_, found, names, license_filter.suggest(tx), projector.lag(tx))
+    return LicenseList(filter_, found, names, suggest_names(tx), projector.lag(tx))
 
 
 def _expiring_options(filter_: Filter) -> list[tuple[str, str]]:
