@@ -43,6 +43,7 @@ from tests.makers import (
     deactivate,
     delete,
     reactivate,
+    rename,
     validate,
 )
 from tests.storage.projected import follow_all, list_terms, right_terms
@@ -197,6 +198,23 @@ def test_a_license_that_was_imported_and_deleted_does_not_come_back(
     executor.execute([bring(coming(1)), delete("K1")])
     assert verdicts(executor, bring(coming(1))) == {Verdict.DELETED_HERE: 1}
     assert licenses_of(storage) == []
+
+
+def test_a_key_that_was_changed_here_does_not_come_back(executor: Executor, storage: Storage) -> None:
+    executor.execute([bring(coming(1, TOKENS[0])), rename("K1", "NEW")])
+    [outcome] = executor.execute([bring(coming(1, TOKENS[0], TOKENS[1]))])
+    assert [(one.code, one.what) for one in outcome.notices] == [("key_changed", "newer here")]
+    assert [(one.id, one.key, one.times_activated) for one in licenses_of(storage)] == [(1, "NEW", 2)]
+
+
+def test_a_key_that_was_changed_there_replaces_the_old_one(executor: Executor, storage: Storage) -> None:
+    executor.execute([bring(coming(1, TOKENS[0]))])
+    changed = replace(coming(1, TOKENS[0]), key="NEW", updated_at=LATER)
+    [outcome] = executor.execute([bring(changed)])
+    assert [(one.code, one.what) for one in outcome.notices] == [("key_changed", "newer there")]
+    assert [(one.id, one.key, one.times_activated) for one in licenses_of(storage)] == [(1, "NEW", 1)]
+    assert verdicts(executor, bring(changed)) == {Verdict.SAME: 1}
+    assert list(doctor.examine(storage, lambda _: None)) == []
 
 
 def test_imported_activations_are_found_by_the_search(executor: Executor, storage: Storage) -> None:

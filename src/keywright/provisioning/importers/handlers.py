@@ -1,6 +1,6 @@
 """Decide the commands of imports; see ``rules`` for what is done with each license."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from msgspec.structs import asdict, replace
@@ -9,6 +9,7 @@ from keywright.core.command import Command
 from keywright.identity.api_keys import issue
 from keywright.identity.commands import IssueApiKey
 from keywright.identity.model import Permissions
+from keywright.licensing.licenses.model import License
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.catalog import handlers as catalog
 from keywright.provisioning.catalog.commands import SaveName
@@ -41,26 +42,24 @@ IMPORTED = "license.imported"
 
 def import_licenses(work: LicenseWork, command: ImportLicenses) -> Imported:
     """Bring licenses and their activations, or merge them with those that are here."""
-    here = {one.key: work.find_license(one.key) for one in command.licenses}
-    work.load_activations(
-        (license.id, activation.token)
-        for one in command.licenses
-        if (license := here[one.key]) is not None
-        for activation in one.activations
-    )
-    unknown = {one.id for one in command.licenses if here[one.key] is None and one.id is not None}
+    unknown = {one.id for one in command.licenses if one.id and work.find_license(one.key) is None}
     past = store.list_event_names(work.tx, unknown)
     if unknown and not command.is_dry_run:
         work.tx.skip_ids("license", max(unknown))
+    work.load_activations(
+        (here.id, activation.token)
+        for one in command.licenses
+        if (here := _find_here(work, one, past)) is not None
+        for activation in one.activations
+    )
     outcomes: list[Outcome] = []
     notices: list[Notice] = []
     for one in command.licenses:
-        if work.find_license(one.key) is None and {IMPORTED, "license.deleted"} <= past.get(
-            one.id or 0, set()
-        ):
+        here = _find_here(work, one, past)
+        if here is None and {IMPORTED, "license.deleted"} <= past.get(one.id or 0, set()):
             outcomes.append(Outcome("license", Verdict.DELETED_HERE))
             continue
-        merged = _merge(work, command, one, is_id_used=one.id in past)
+        merged = _merge(work, command, one, here, is_id_free=one.id not in past)
         if not command.is_dry_run:
             _save(work, command, merged)
         outcomes += _outcomes(one, merged)
@@ -68,11 +67,21 @@ def import_licenses(work: LicenseWork, command: ImportLicenses) -> Imported:
     return Imported(tuple(outcomes), tuple(notices))
 
 
-def _merge(work: LicenseWork, command: ImportLicenses, new: ImportedLicense, *, is_id_used: bool) -> Merged:
+def _find_here(work: LicenseWork, new: ImportedLicense, past: Mapping[int, Set[str]]) -> License | None:
+    """The license that has the key; or the one that was imported with this id, and has another key by now."""
     here = work.find_license(new.key)
+    if here is not None or new.id is None or IMPORTED not in past.get(new.id, ()):
+        return here
+    other = work.find_license(new.id)
+    return other if other is not None and other.created_at == new.created_at else None
+
+
+def _merge(
+    work: LicenseWork, command: Import, new: ImportedLicense, here: License | None, *, is_id_free: bool
+) -> Merged:
     if here is not None:
         license_id = here.id
-    elif new.id is not None and not is_id_used and work.find_license(new.id) is None:
+    elif new.id is not None and is_id_free and work.find_license(new.id) is None:
         license_id = new.id
     else:
         license_id = 0 if command.is_dry_run else work.tx.next_id("license")

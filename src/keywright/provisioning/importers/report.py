@@ -16,6 +16,7 @@ ODDITIES: dict[str, tuple[str, str]] = {
         "License keys that several licenses have",
         "the first is brought, with all activations",
     ),
+    "key_changed": ("License keys that were changed in one system", "the newer key holds"),
     "key_trimmed": ("License keys with spaces around them", "brought without these"),
     "key_weak": ("License keys that could be guessed (under 64 bits)", "brought; consider longer ones"),
     "hash_wrong": ("License keys whose hash is not theirs", "brought as they unseal"),

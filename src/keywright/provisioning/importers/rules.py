@@ -15,7 +15,8 @@ from keywright.provisioning.importers.model import ImportedActivation, ImportedL
 
 #: The fields of a license that the newer side decides.
 _FIELDS = (
-    "order_id product_id customer_id expires_at valid_for_days status times_activated_max metadata".split()
+    *("key", "order_id", "product_id", "customer_id", "expires_at", "valid_for_days", "status"),
+    *("times_activated_max", "metadata"),
 )
 
 
@@ -41,18 +42,14 @@ def merge(
     now: datetime,
     kept_records: int,
 ) -> Merged:
-    """Merge a license that comes with the one that has its key here: of the license, and of each token, the
+    """Merge a license that comes with the one that is it here: of the license, and of each token, the
     one that was updated last wins. ``known`` are the activations here that have tokens of ``new``.
 
     Where both sides took places, there may be more than the limit: all are kept, and no new one can be taken.
     """
     start = here or _to_license(new, license_id)
     license = start if here is None else _newest(new, here)
-    differences = {name: [getattr(start, name), getattr(license, name)] for name in _FIELDS}
-    # The events of a license tell nothing of its metadata.
-    differences = {
-        name: pair for name, pair in differences.items() if pair[0] != pair[1] and name != "metadata"
-    }
+    differences = _differences(start, license)
     merged = (_merge_activation(one, known.get(one.token), license.id) for one in new.activations)
     changes = _drop_surplus([one for one in merged if one is not None], license, now, kept_records)
     license = _with_counters(license, changes)
@@ -61,6 +58,13 @@ def merge(
         license = replace(license, updated_at=max(license.updated_at, min(latest, now)))
     notices = list(_odd(new, start, license))
     return Merged(_verdict(new, here, license), license, changes, notices, differences)
+
+
+def _differences(before: License, after: License) -> dict[str, list[Any]]:
+    """The fields that change, as [before, after]; keys masked. Events tell nothing of metadata."""
+    found = {name: [getattr(before, name), getattr(after, name)] for name in _FIELDS if name != "metadata"}
+    found["key"] = [mask(before.key), mask(after.key)] if before.key != after.key else []
+    return {name: pair for name, pair in found.items() if pair and pair[0] != pair[1]}
 
 
 def _verdict(new: ImportedLicense, here: License | None, license: License) -> Verdict:
@@ -173,5 +177,7 @@ def _odd(new: ImportedLicense, before: License, after: License) -> Iterable[Noti
     place = f"{new.place}, license {after.id} ({mask(after.key)})".removeprefix(", ")
     if license_rules.is_over_limit(after) and not license_rules.is_over_limit(before):
         yield Notice("over_limit", place, f"{after.times_activated} places of {after.times_activated_max}")
+    if new.key != before.key or before.key != after.key:
+        yield Notice("key_changed", place, "newer there" if after.key == new.key else "newer here")
     if new.id not in (None, after.id) and before.id != new.id and not new.is_rest:
         yield Notice("id_changed", place, f"{new.id} there")
