@@ -17,7 +17,6 @@ MAX_GENERATED = 1_000_000
 MAX_SELECTED = 10_000
 
 _Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_ID)]
-_LicenseId = Annotated[int, msgspec.Meta(ge=1, le=MAX_ID)]
 _Selected = Annotated[tuple[_Number, ...], msgspec.Meta(min_length=1, max_length=MAX_SELECTED)]
 _StatusNumber = Annotated[int, msgspec.Meta(ge=Status.SOLD.value, le=Status.DISABLED.value)]
 

@@ -126,7 +126,6 @@ def _generate_step(order: Generate, job: Job, fields: dict[str, Any], size: int)
 
 
 def _license_command(order: Change, fields: dict[str, Any]) -> LicenseCommand:
-    """The command for one license."""
     amount = order.amount or 0
     match order.what:
         case What.EXTEND:

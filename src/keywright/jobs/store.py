@@ -191,5 +191,4 @@ def _job_of(row: Row[Any]) -> Job:
 
 
 def _values_of(job: Job) -> Values:
-    """Every column but the id."""
     return rows.to_columns(job) | {"parameters": rows.to_json(job.parameters)}

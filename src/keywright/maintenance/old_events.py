@@ -128,6 +128,5 @@ def are_all_kept(names: Iterable[tuple[str, int]]) -> bool:
 
 
 def _last_projected_id(tx: ReadTransaction) -> int:
-    """The last event that has been projected and counted."""
     at = find_checkpoints(tx) or Checkpoints()
     return at.events if 0 <= at.past_until <= at.past_events else max(0, at.past_events)

@@ -77,7 +77,6 @@ def list_events(
 
 
 def _can_be(where: EventFilter) -> bool:
-    """Whether a database can hold such values."""
     return (
         is_storable(where.name or "")
         and is_storable(where.actor or "")

@@ -69,7 +69,6 @@ def _readings(text: str) -> Iterator[Interpretation]:
 
 
 def _names(tx: ReadTransaction, text: str) -> Iterator[Interpretation]:
-    """The customers and products with this name."""
     for number in find_numbers(tx, NameKind.CUSTOMER, text):
         yield Interpretation("customer", Search(customer_id=number))
     for number in find_numbers(tx, NameKind.PRODUCT, text):

@@ -147,7 +147,6 @@ def find_first_event_id(tx: ReadTransaction, moment: datetime) -> int:
 def _conditions(
     columns: ReadOnlyColumnCollection[str, Any], where: EventFilter
 ) -> Iterator[ColumnElement[bool]]:
-    """The conditions for each event of a range."""
     for value, column, end in ((where.name, columns.name, "."), (where.actor, columns.actor, ":")):
         if value is not None:
             is_beginning = value.endswith(end)

@@ -46,7 +46,6 @@ def count_licenses(tx: ReadTransaction, where: LicenseFilter, *, most: int | Non
 
 
 def _unseal(tx: ReadTransaction, row: Row[Any]) -> License:
-    """The license of a row of ``_SEALED``."""
     return license_of(row[:-1], tx.key_ring.unseal_key(row.sealed_key, row.id))
 
 

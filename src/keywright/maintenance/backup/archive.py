@@ -273,5 +273,4 @@ def _entry(name: str, size: int, manifest: Manifest) -> tarfile.TarInfo:
 
 
 def _padding(size: int) -> int:
-    """Return the number of bytes that fill the last block of a part."""
     return -size % tarfile.BLOCKSIZE

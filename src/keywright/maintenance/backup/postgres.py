@@ -191,7 +191,6 @@ def _list_sequences(connection: Connection) -> list[str]:
 
 
 def _last_numbers(connection: Connection) -> dict[str, int]:
-    """Return the last number that each sequence gave."""
     numbers = {}
     for name in _list_sequences(connection):
         query = f"SELECT last_value FROM {name} WHERE is_called"  # noqa: S608

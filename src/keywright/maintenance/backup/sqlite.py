@@ -95,7 +95,6 @@ def restore(
 
 
 def _describe_file(path: Path) -> Description | None:
-    """Describe the database in the file; None when there is none."""
     if not path.exists():
         return None
     try:
