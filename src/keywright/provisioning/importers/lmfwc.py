@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
+from typing import Protocol
 
 from keywright.core import parsing
 from keywright.core.crypto import hash_consumer_secret, mask
@@ -87,12 +88,22 @@ class _Fields:
             return None
 
 
+class Sealing(Protocol):
+    """The way in which rows hold license keys."""
+
+    def unseal(self, sealed: str) -> str:
+        """The license key; raises ``ValueError``."""
+
+    def hash(self, key: str) -> str:
+        """The hash that a row with this license key has."""
+
+
 class Plugin:
     """Makes records of rows. ``keep_address`` says how much of an address that came at a moment is stored."""
 
     def __init__(
         self,
-        secrets: Secrets,
+        secrets: Sealing,
         report: Report,
         *,
         now: datetime,
@@ -111,7 +122,7 @@ class Plugin:
         self, row: Spooled, activations: list[Spooled], meta: Mapping[str, str | None]
     ) -> ImportedLicense | None:
         """The license of a row, with its activations; None where its key cannot be used."""
-        fields = _Fields(row.values, f"line {row.line}, license {row.values.get('id')}", self._report)
+        fields = _Fields(row.values, f"{row.place}license {row.values.get('id')}", self._report)
         key = self._key(fields)
         if key is None:
             return None
@@ -142,7 +153,7 @@ class Plugin:
             updated_by=fields.integer("updated_by"),
             metadata=self._metadata(fields, meta),
             activations=tuple(taken),
-            place=f"line {row.line}",
+            place=row.place.removesuffix(", "),
         )
 
     def _key(self, fields: _Fields) -> str | None:
@@ -190,7 +201,7 @@ class Plugin:
         """The activations that can be used; of several with one token, the one that changed last."""
         found: dict[str, ImportedActivation] = {}
         for row in rows:
-            fields = _Fields(row.values, f"line {row.line}, activation {row.values.get('id')}", self._report)
+            fields = _Fields(row.values, f"{row.place}activation {row.values.get('id')}", self._report)
             token = fields.text("token").strip()
             if not _TOKEN.fullmatch(token):
                 fields.report("token_unusable")
@@ -224,7 +235,7 @@ class Plugin:
 
     def generator(self, row: Spooled) -> ImportedGenerator | None:
         """The generator of a row; None where it makes no keys."""
-        fields = _Fields(row.values, f"line {row.line}, generator {row.values.get('id')}", self._report)
+        fields = _Fields(row.values, f"{row.place}generator {row.values.get('id')}", self._report)
         created_at, updated_at = fields.moment("created_at"), fields.moment("updated_at")
         created_at = created_at or updated_at or self._now
         chunks, length = (fields.integer(name, _MAX_TEXT) for name in ("chunks", "chunk_length"))
@@ -253,7 +264,7 @@ class Plugin:
         """The API key of a row; None where no program can have used it. The plugin keeps consumer keys as
         Keywright does (see ``crypto.hash_consumer_key``), and consumer secrets as they are.
         """
-        fields = _Fields(row.values, f"line {row.line}, API key {row.values.get('id')}", self._report)
+        fields = _Fields(row.values, f"{row.place}API key {row.values.get('id')}", self._report)
         hashed, secret = fields.text("consumer_key"), fields.text("consumer_secret")
         permissions = fields.text("permissions")
         is_known = permissions in ("read", "write", "read_write")

@@ -4,7 +4,7 @@ records. The second began as a copy of the first; its ``includes/Database/Schema
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -16,8 +16,6 @@ from keywright.provisioning.importers import lmfwc
 from keywright.provisioning.importers.defuse import Secrets
 from keywright.provisioning.importers.model import (
     ImportedApiKey,
-    ImportedGenerator,
-    ImportedLicense,
     ImportedNames,
     Notice,
     Outcome,
@@ -25,15 +23,15 @@ from keywright.provisioning.importers.model import (
 )
 from keywright.provisioning.importers.mysqldump import Row, read_rows
 from keywright.provisioning.importers.report import Report
-from keywright.provisioning.importers.spool import Spool, Values
+from keywright.provisioning.importers.spool import Values
+from keywright.provisioning.importers.spooled_source import AT_ONCE, GENERATORS, SpooledSource, id_of
 
 _LICENSES, _ACTIVATIONS, _META = "licenses", "activations", "meta"
-_GENERATORS, _API_KEYS = "generators", "api_keys"
+_API_KEYS = "api_keys"
 _POSTS, _USERS, _CUSTOMERS = "posts", "users", "wc_customer_lookup"
 _SHOP = {one: one for one in (_POSTS, _USERS, _CUSTOMERS)}
 #: Users of all sites of a network are in the tables of the first.
 _SITE = re.compile(r"\d+_$")
-_AT_ONCE = 500
 #: The secrets are tried on this many licenses before anything is imported.
 _TRIED = 100
 
@@ -54,7 +52,7 @@ LMFWC = Family(
         "lmfwc_licenses": _LICENSES,
         "lmfwc_activations": _ACTIVATIONS,
         "lmfwc_licenses_meta": _META,
-        "lmfwc_generators": _GENERATORS,
+        "lmfwc_generators": GENERATORS,
         "lmfwc_api_keys": _API_KEYS,
     },
     {},
@@ -66,14 +64,14 @@ DLM = Family(
         "dlm_licenses": _LICENSES,
         "dlm_license_activations": _ACTIVATIONS,
         "dlm_license_meta": _META,
-        "dlm_generators": _GENERATORS,
+        "dlm_generators": GENERATORS,
         "dlm_api_keys": _API_KEYS,
     },
     {"activations_limit": "times_activated_max"},
 )
 
 
-class Dump:
+class Dump(SpooledSource):
     """The records in a dump: ``load`` first, which reads the whole file."""
 
     def __init__(
@@ -87,28 +85,22 @@ class Dump:
         prefix: str | None = None,
         keep_address: Callable[[str, datetime], str] = lambda address, _: address,
     ) -> None:
-        self.name = family.name
+        super().__init__(family.name, secrets, report, now=now, keep_address=keep_address)
         self._path, self._family, self._prefix = path, family, prefix
-        self._secrets, self._report = secrets, report
+        self._secrets = secrets
         self._table_name = re.compile(rf"(.*?)({'|'.join((*family.tables, *_SHOP))})")
         self._is_prefix_given = prefix is not None
-        self._plugin = lmfwc.Plugin(secrets, report.note, now=now, keep_address=keep_address)
-        self._spool = Spool()
         self._tables: Counter[str] = Counter()
         self._rows = {
             _LICENSES: self._add_license,
             _ACTIVATIONS: self._add_activation,
             _META: self._add_meta,
-            _GENERATORS: self._add_other,
+            GENERATORS: self._add_other,
             _API_KEYS: self._add_other,
             _POSTS: self._add_post,
             _USERS: self._add_user,
             _CUSTOMERS: self._add_customer,
         }
-
-    def close(self) -> None:
-        """Delete what was read."""
-        self._spool.close()
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -157,7 +149,7 @@ class Dump:
         return match[1], self._family.tables.get(match[2], match[2])
 
     def _add_license(self, row: Row) -> None:
-        number = _id_of(row.values, "id")
+        number = id_of(row.values, "id")
         if number is None:
             self._report.note(Notice("number_odd", f"line {row.line}", "id of a license"))
             self._report.count(Outcome("license", Verdict.LEFT_OUT))
@@ -166,11 +158,11 @@ class Dump:
             self._spool.add_license(number, row.line, values.get("hash") or f"{number}", values)
 
     def _add_activation(self, row: Row) -> None:
-        license_id, number = _id_of(row.values, "license_id") or 0, _id_of(row.values, "id") or 0
+        license_id, number = id_of(row.values, "license_id") or 0, id_of(row.values, "id") or 0
         self._spool.add_activation(license_id, number, row.line, row.values)
 
     def _add_meta(self, row: Row) -> None:
-        license_id, name = _id_of(row.values, "license_id"), row.values.get("meta_key")
+        license_id, name = id_of(row.values, "license_id"), row.values.get("meta_key")
         if license_id is not None and name:
             self._spool.add_meta(license_id, row.line, name, row.values.get("meta_value"))
 
@@ -191,7 +183,7 @@ class Dump:
         self._add_name(NameKind.CUSTOMER, row.values, "user_id", 0, name)
 
     def _add_name(self, kind: NameKind, values: Values, column: str, rank: int, name: str | None) -> None:
-        number = _id_of(values, column)
+        number = id_of(values, column)
         text = "".join(filter(str.isprintable, name or "")).strip()[: parsing.MAX_NAME_LENGTH]
         if number and text:
             self._spool.add_name(kind, number, rank, text)
@@ -227,64 +219,18 @@ class Dump:
 
     # --- records ----------------------------------------------------------------------------------
 
-    @property
-    def total(self) -> int:
-        """The number of licenses in the dump."""
-        return self._spool.count("licenses")
-
-    def largest_ids(self) -> tuple[int, int]:
-        """The largest ids of licenses and activations that can be kept."""
-        return (
-            self._spool.largest_id("licenses", lmfwc.MAX_KEPT_ID),
-            self._spool.largest_id("activations", lmfwc.MAX_KEPT_ID),
-        )
-
-    def keep_ids(self, after: int, until: int, taken: Iterable[int]) -> None:
-        """Let activations keep their ids in this range, but those that are taken."""
-        self._plugin.kept_ids = range(after + 1, until + 1)
-        self._spool.add_taken(taken)
-
-    def licenses(self) -> Iterator[ImportedLicense]:
-        """The licenses that can be used, in the order of their ids."""
-        last = 0
-        while rows := self._spool.licenses(after=last, limit=_AT_ONCE):
-            first, last = rows[0][0], rows[-1][0]
-            activations, meta = self._spool.activations(first, last), self._spool.meta(first, last)
-            for number, row in rows:
-                taken = activations.get(number, [])
-                one = self._plugin.license(row, taken, meta.get(number, {}))
-                self._count_left_out("license", one is None)
-                self._count_left_out("activation", len(taken) - (len(one.activations) if one else 0))
-                if one is not None:
-                    yield one
-        found = lmfwc.find_local_midnight(self._plugin.ends)
-        if found is not None:
-            self._report.note(Notice("expiry_local", f"at {found[0]} UTC"), found[1])
-
-    def generators(self) -> Iterator[ImportedGenerator]:
-        """The generators that make keys."""
-        for row in self._spool.others(_GENERATORS):
-            one = self._plugin.generator(row)
-            self._count_left_out("generator", one is None)
-            if one is not None:
-                yield one
-
     def api_keys(self) -> Iterator[ImportedApiKey]:
         """The API keys that can be used; where the dump has the users of WordPress, those of its users."""
         has_users = bool(self._tables[_USERS])
         for row in self._spool.others(_API_KEYS):
             one = self._plugin.api_key(row)
-            owner = _id_of(row.values, "user_id") or 0
+            owner = id_of(row.values, "user_id") or 0
             if one is not None and has_users and not self._spool.has_name(NameKind.CUSTOMER, owner):
                 self._report.note(Notice("api_key_owner", one.place, one.name))
                 one = None
             self._count_left_out("API key", one is None)
             if one is not None:
                 yield one
-
-    def _count_left_out(self, kind: str, amount: int) -> None:
-        if amount:
-            self._report.count(Outcome(kind, Verdict.LEFT_OUT, int(amount)))
 
     def names(self) -> Iterator[ImportedNames]:
         """The names of the products and customers that licenses name, some at a time."""
@@ -293,15 +239,8 @@ class Dump:
             for number, name in self._spool.names(kind):
                 if number in self._plugin.named[kind]:
                     names[number] = name
-                if len(names) == _AT_ONCE:
+                if len(names) == AT_ONCE:
                     yield ImportedNames(kind, names)
                     names = {}
             if names:
                 yield ImportedNames(kind, names)
-
-
-def _id_of(values: Values, column: str) -> int | None:
-    try:
-        return parsing.parse_integer(values.get(column) or None)
-    except ValueError:
-        return None

@@ -46,11 +46,18 @@ Values = dict[str, str | None]
 
 
 class Spooled(NamedTuple):
-    """A row and the line where it stands; an activation that has an id which is taken here has it no more."""
+    """A row and the line where it stands, 0 without lines; an activation that has an id which is taken here
+    has it no more.
+    """
 
     line: int
     values: Values
     is_id_taken: bool = False
+
+    @property
+    def place(self) -> str:
+        """The beginning of a text that says where the row stands."""
+        return f"line {self.line}, " if self.line else ""
 
 
 class Spool:
