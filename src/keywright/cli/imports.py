@@ -11,13 +11,15 @@ import typer
 
 from keywright.cli import output
 from keywright.cli.installation import Installation
-from keywright.cli.options import AsJson, command, with_installation
+from keywright.cli.options import AsJson, WrongUsage, command, with_installation
 from keywright.core import parsing
 from keywright.core.errors import SourceUnusable
 
 if TYPE_CHECKING:
     from keywright.provisioning.importers.defuse import Secrets
+    from keywright.provisioning.importers.lmfwc_client import LmfwcClient
     from keywright.provisioning.importers.lmfwc_dump import Dump, Family
+    from keywright.provisioning.importers.lmfwc_web import WebShop
     from keywright.provisioning.importers.report import Report
 
 app = typer.Typer(name="import", no_args_is_help=True, help="Bring licenses from other systems.")
@@ -44,6 +46,23 @@ _Prefix = Annotated[
     str | None,
     typer.Option(metavar="TEXT", help="The prefix of the shop's tables, if the file has several shops."),
 ]
+_Url = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="The shop, in place of a file: https://shop.example.com."),
+]
+_ConsumerKey = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="The consumer key of an API key there that may read.")
+]
+_ConsumerSecret = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|TEXT",
+        envvar="LMFWC_CONSUMER_SECRET",
+        show_envvar=False,
+        help="Its consumer secret, or a file with it. Without it: the environment variable "
+        "LMFWC_CONSUMER_SECRET.",
+    ),
+]
 _IsDryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
 
 
@@ -52,19 +71,27 @@ _IsDryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be d
     "mysqldump --single-transaction --result-file=shop.sql shop",
     "keywright import lmfwc shop.sql --defuse defuse.txt --secret secret.txt --dry-run",
     "mysqldump --single-transaction shop | keywright import lmfwc - --defuse defuse.txt --secret secret.txt",
+    "keywright import lmfwc --url https://shop.example.com --consumer-key ck_… --consumer-secret FILE",
 )
 @with_installation
 def lmfwc(
     here: Installation,
-    file: _File,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="What mysqldump wrote, also compressed; - is standard input."),
+    ] = None,
     *,
     defuse: _Defuse = None,
     secret: _Secret = None,
     prefix: _Prefix = None,
+    url: _Url = None,
+    consumer_key: _ConsumerKey = None,
+    consumer_secret: _ConsumerSecret = None,
     is_dry_run: _IsDryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring a shop's licenses from License Manager for WooCommerce: a dump of its database.
+    """Bring a shop's licenses from License Manager for WooCommerce: a dump of its database, or with --url
+    what its v2 interface answers.
 
     Licenses come with their numbers, keys, dates, limits and activations, generators, and API keys, whose
     consumer keys and secrets then work here; products and customers get the names that the dump has. Programs
@@ -73,7 +100,15 @@ def lmfwc(
     The whole file is read and checked before anything is changed. The server may run meanwhile. Run it again
     after it was broken off, or for what is new: a license or an activation that is here, too, becomes the one
     that was changed last.
+
+    The interface has no API keys, no names and no metadata. It needs the shop's address and an API key there.
     """
+    if (file is None) == (url is None):
+        raise WrongUsage("Name either a file or the shop, as --url URL.")
+    if file is None:
+        client = _connect(url, consumer_key, consumer_secret)
+        _import_web(here, client, is_dry_run=is_dry_run, as_json=as_json)
+        return
     from keywright.provisioning.importers.lmfwc_dump import LMFWC
 
     secrets = _load_secrets(LMFWC, defuse, secret)
@@ -126,8 +161,40 @@ def _import_dump(
 
     report, keep = Report(), address_keeper(here)
     source = Dump(file, family, secrets, report, now=here.now, prefix=prefix, keep_address=keep)
+    _import(here, source, report, "Reading the file", is_dry_run=is_dry_run, as_json=as_json)
+
+
+def _connect(url: str | None, consumer_key: str | None, consumer_secret: str | None) -> "LmfwcClient":
+    from keywright.provisioning.importers.lmfwc_client import LmfwcClient
+
+    if consumer_key is None or consumer_secret is None:
+        raise WrongUsage("The shop's API key is needed, as --consumer-key TEXT --consumer-secret FILE.")
+    try:
+        return LmfwcClient(url or "", consumer_key.strip(), _read(consumer_secret).strip())
+    except ValueError as problem:
+        raise SourceUnusable(f"--url {problem}.") from None
+
+
+def _import_web(here: Installation, client: "LmfwcClient", *, is_dry_run: bool, as_json: bool) -> None:
+    from keywright.provisioning.importers.lmfwc_web import WebShop
+    from keywright.provisioning.importers.report import Report
+
+    report = Report()
+    source = WebShop(client, report, now=here.now, keep_address=address_keeper(here))
+    _import(here, source, report, "Reading the licenses", is_dry_run=is_dry_run, as_json=as_json)
+
+
+def _import(
+    here: Installation,
+    source: "Dump | WebShop",
+    report: "Report",
+    what: str,
+    *,
+    is_dry_run: bool,
+    as_json: bool,
+) -> None:
     with closing(source):
-        with progress_bar("Reading the file", None) as progress:
+        with progress_bar(what, None) as progress:
             source.load(progress)
         _bring(here, source, report, is_dry_run=is_dry_run)
     if as_json:
@@ -138,7 +205,7 @@ def _import_dump(
         output.print_line(output.printable(line))
 
 
-def _bring(here: Installation, source: "Dump", report: "Report", *, is_dry_run: bool) -> None:
+def _bring(here: Installation, source: "Dump | WebShop", report: "Report", *, is_dry_run: bool) -> None:
     from keywright.db import run_read
     from keywright.provisioning.importers.run import reserve_ids, run_import
     from keywright.provisioning.importers.store import list_activation_ids

@@ -33,6 +33,9 @@ _ISO_8601 = re.compile(
     r"\d{4}-\d{2}-\d{2}T(?!24)\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)?", re.ASCII | re.I
 )
 _FRACTION = re.compile(r"[.,]\d+")
+_SHOP = re.compile(
+    r"(https?)://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?((/[A-Za-z0-9._~-]+)*)", re.ASCII
+)
 
 
 def parse_integer(value: object, most: int = MAX_ID) -> int | None:
@@ -131,6 +134,18 @@ def parse_metadata(value: object) -> str | None:
     if len(text.encode()) > MAX_METADATA_BYTES or "\\u0000" in text:
         raise ValueError(f"must have at most {MAX_METADATA_BYTES // 1024} KiB, and no null characters")
     return text
+
+
+def parse_shop_address(value: object) -> str:
+    """The address of a shop, with a path or without; its last slashes are removed. Over plain HTTP, which
+    shows the credentials to others on the way, only this machine can be named.
+    """
+    match = _SHOP.fullmatch(value.strip().rstrip("/")) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("must be an address such as https://shop.example.com")
+    if match[1] == "http" and match[2] not in ("127.0.0.1", "localhost", "[::1]"):
+        raise ValueError("must begin with https://: over http://, others could read the credentials")
+    return match[0]
 
 
 def is_storable(text: str) -> bool:

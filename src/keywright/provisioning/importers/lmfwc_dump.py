@@ -208,11 +208,7 @@ class Dump(SpooledSource):
             self._report.note(
                 Notice("table_missing", f"{self.name}: {_ACTIVATIONS}", "no activations are brought")
             )
-        for line, number, first in self._spool.joined():
-            self._report.note(
-                Notice("key_duplicate", f"line {line}, license {number}", f"as license {first}")
-            )
-            self._report.count(Outcome("license", Verdict.LEFT_OUT))
+        self._note_joined()
         for line, number in self._spool.strays():
             self._report.note(Notice("license_missing", f"line {line}, license {number}"))
             self._report.count(Outcome("activation", Verdict.LEFT_OUT))

@@ -37,6 +37,7 @@ ODDITIES: dict[str, tuple[str, str]] = {
     "generator_unusable": ("Generators that make no keys", "left out"),
     "api_key_unusable": ("API keys that no program can use", "left out"),
     "api_key_owner": ("API keys whose WordPress user does not exist", "left out"),
+    "list_refused": ("Lists that the shop refuses", "nothing to bring of them"),
     "table_missing": ("Tables that are not in the file", "nothing to bring of them"),
 }
 #: How many places of each oddity are listed.

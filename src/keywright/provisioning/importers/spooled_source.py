@@ -13,7 +13,7 @@ from keywright.provisioning.importers.model import (
     Verdict,
 )
 from keywright.provisioning.importers.report import Report
-from keywright.provisioning.importers.spool import Spool, Values
+from keywright.provisioning.importers.spool import Spool, Spooled, Values
 
 GENERATORS = "generators"
 #: How many rows are read at once.
@@ -41,6 +41,12 @@ class SpooledSource:
     def close(self) -> None:
         """Delete what was read."""
         self._spool.close()
+
+    def _note_joined(self) -> None:
+        for line, number, first in self._spool.joined():
+            place = f"{Spooled(line, {}).place}license {number}"
+            self._report.note(Notice("key_duplicate", place, f"as license {first}"))
+            self._report.count(Outcome("license", Verdict.LEFT_OUT))
 
     @property
     def total(self) -> int:

@@ -1,0 +1,209 @@
+"""A shop's v2 interface as a source of records: its JSON becomes rows of the plugin's tables."""
+
+import io
+import json
+import re
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from datetime import datetime
+from functools import lru_cache
+from typing import IO, Any
+
+import msgspec
+
+from keywright.core.errors import SourceUnusable
+from keywright.provisioning.importers import lmfwc
+from keywright.provisioning.importers.lmfwc_client import (
+    LmfwcClient,
+    ShopRefusal,
+    ShopUnavailable,
+    read_data,
+)
+from keywright.provisioning.importers.model import ImportedLicense, Notice
+from keywright.provisioning.importers.report import Report
+from keywright.provisioning.importers.spool import Spooled, Values
+from keywright.provisioning.importers.spooled_source import GENERATORS, SpooledSource, id_of
+
+#: The code of most errors; in a list it says that there is nothing.
+DATA_ERROR = "lmfwc_rest_data_error"
+_ACTIVATIONS = "activationData"
+#: Systems that have pages send so many licenses in one; the plugin sends all.
+_PER_PAGE = 500
+_LIST_START = re.compile(rb'\s*\{\s*"success"\s*:\s*true\s*,\s*"data"\s*:\s*\[')
+_SEPARATORS = re.compile(r"[\s,]*")
+_CHUNK, _MAX_ITEM = 1024**2, 64 * 1024**2
+_decoder = json.JSONDecoder()
+
+
+class PlainKeys:
+    """The interface gives license keys as they are, without hashes."""
+
+    def unseal(self, sealed: str) -> str:
+        """The license key."""
+        return sealed
+
+    def hash(self, _key: str) -> str:
+        """No hash."""
+        return ""
+
+
+class WebShop(SpooledSource):
+    """The records of a shop: ``load`` first, which asks for all of them."""
+
+    def __init__(
+        self,
+        client: LmfwcClient,
+        report: Report,
+        *,
+        now: datetime,
+        keep_address: Callable[[str, datetime], str] = lambda address, _: address,
+    ) -> None:
+        super().__init__("lmfwc", PlainKeys(), report, now=now, keep_address=keep_address)
+        self._client = client
+
+    def load(self, progress: Callable[[int], None] = lambda _: None) -> None:
+        """Ask for all licenses and generators; ``progress`` gets the number of licenses so far. Raises
+        ``SourceUnusable``.
+        """
+        try:
+            with closing(self._list_licenses()) as items:
+                for number, item in enumerate(items, 1):
+                    self._add(item)
+                    if number % 100 == 0:
+                        progress(number)
+            self._load_generators()
+        except ShopUnavailable as problem:
+            raise SourceUnusable(
+                f"{self._client.host} does not answer as License Manager for WooCommerce does: {problem}. "
+                "Nothing was imported; try again."
+            ) from None
+        except ShopRefusal as refusal:
+            raise SourceUnusable(_explain(refusal, self._client.host)) from None
+        self._spool.finish()
+        if not self.total:
+            raise SourceUnusable(f"{self._client.host} has no licenses. Nothing was imported.")
+        self._note_joined()
+
+    def api_keys(self) -> Iterator[Any]:
+        """None: the interface has no API keys."""
+        return iter(())
+
+    def names(self) -> Iterator[Any]:
+        """None: the interface has no names."""
+        return iter(())
+
+    def _list_licenses(self) -> Generator[dict[str, Any], None, None]:
+        """All licenses, page by page. A system that has no pages answers each request with all of them."""
+        page, first, pages = 1, None, None
+        while pages is None or page <= pages:
+            path = f"licenses?page={page}&per_page={_PER_PAGE}"
+            try:
+                with self._client.open(path) as answer, closing(read_list(answer.body)) as items:
+                    pages = answer.pages
+                    item = next(items, None)
+                    if item is None or item.get("id") == first:
+                        return
+                    first = item.get("id")
+                    yield item
+                    yield from items
+            except ShopRefusal as refusal:
+                if refusal.code == DATA_ERROR:
+                    return
+                raise
+            page += 1
+
+    def _add(self, item: dict[str, Any]) -> None:
+        row = to_row(item)
+        number = id_of(row, "id")
+        if number is None:
+            raise ShopUnavailable("a license in its list has no number")
+        self._spool.add_license(number, 0, row.get("license_key") or f"\0{number}", row)
+        for one in list_activations(item):
+            self._spool.add_activation(number, id_of(one, "id") or 0, 0, one)
+
+    def _load_generators(self) -> None:
+        try:
+            found = self._client.get("generators")
+        except ShopRefusal as refusal:
+            if refusal.code != DATA_ERROR:
+                self._report.note(Notice("list_refused", "generators", refusal.message[:200]))
+            return
+        for one in found if isinstance(found, list) else ():
+            self._spool.add_other(GENERATORS, 0, to_row(one))
+
+
+def read_license(item: dict[str, Any], plugin: lmfwc.Plugin) -> ImportedLicense | None:
+    """The license in an answer, with its activations; None where its key cannot be used."""
+    activations = [Spooled(0, one) for one in list_activations(item)]
+    return plugin.license(Spooled(0, to_row(item)), activations, {})
+
+
+def read_list(file: IO[bytes]) -> Generator[dict[str, Any], None, None]:
+    """The records in the answer to a list, one by one: a list may have hundreds of MB.
+
+    Raises ``ShopUnavailable``, also in the middle, and ``ShopRefusal``.
+    """
+    file.seek(0)
+    match = _LIST_START.match(file.read(1024))
+    if match is None:
+        records = read_data(file)
+        if not isinstance(records, list):
+            raise ShopUnavailable("its answer is no list")
+        yield from records
+        return
+    file.seek(match.end())
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="replace")
+    try:
+        yield from _decode_items(text)
+    finally:
+        # Otherwise it would close the file.
+        text.detach()
+
+
+def _decode_items(text: io.TextIOWrapper) -> Iterator[dict[str, Any]]:
+    buffer, at = "", 0
+    while True:
+        at = _SEPARATORS.match(buffer, at).end()  # type: ignore[union-attr]
+        if buffer.startswith("]", at):
+            return
+        try:
+            item, at = _decoder.raw_decode(buffer, at)
+        except ValueError:
+            more = text.read(max(_CHUNK, len(buffer) - at))
+            if not more or len(buffer) - at > _MAX_ITEM:
+                raise ShopUnavailable("its list of licenses cannot be read to its end") from None
+            buffer, at = buffer[at:] + more, 0
+            continue
+        if not isinstance(item, dict):
+            raise ShopUnavailable("its list of licenses has other things in it")
+        yield item
+
+
+def list_activations(item: dict[str, Any]) -> list[Values]:
+    """The activations of a license, as rows."""
+    found = item.get(_ACTIVATIONS)
+    return [to_row(one) for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def to_row(item: dict[str, Any]) -> Values:
+    """A record in the columns of its table, each value as a text."""
+    return {_column(name): _text(value) for name, value in item.items() if name != _ACTIVATIONS}
+
+
+@lru_cache(maxsize=256)
+def _column(name: str) -> str:
+    return re.sub("[A-Z]", lambda one: f"_{one[0].lower()}", name)
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode()
+
+
+def _explain(refusal: ShopRefusal, host: str) -> str:
+    if refusal.status in (401, 403):
+        help = "Make an API key with read permission there, under License Manager > Settings > REST API"
+    else:
+        help = "Look whether the plugin is active there, and its routes for licenses are enabled"
+    return f"{host} refuses the request: {refusal.message[:200]} {help}. Nothing was imported."
