@@ -18,6 +18,8 @@ KeepAddress = Callable[[str, datetime], str]
 _TOKEN = re.compile(r"[0-9a-f]{40}")
 _MAX_ADDRESS_LENGTH = 45
 _ACTIVATION_TIMES = ("created_at", "updated_at", "deactivated_at")
+#: How many texts of a column are remembered: most have few.
+_MAX_KNOWN = 1_000
 _NO_WORDS: Mapping[str, str | None] = {}
 
 
@@ -32,10 +34,13 @@ class Defaults(NamedTuple):
 
 
 class _Column(NamedTuple):
+    """A column; ``known`` are the values of texts in it that were met before."""
+
     place: int
     field: str
     parse: Callable[[object], Any]
     words: Mapping[str, str | None]
+    known: dict[str, Any]
 
 
 class Rows:
@@ -44,7 +49,7 @@ class Rows:
     def __init__(self, fields: Sequence[str | None], defaults: Defaults, words: Words = WORDS) -> None:
         self._defaults = defaults
         columns = [
-            _Column(place, field, parser_of(field), words.get(field, _NO_WORDS))
+            _Column(place, field, parser_of(field), words.get(field, _NO_WORDS), {})
             for place, field in enumerate(fields)
             if field is not None
         ]
@@ -116,10 +121,17 @@ def _parse_activation_source(value: object) -> int:
 
 
 def _parse(column: _Column, value: Any) -> Any:
-    if isinstance(value, str):
-        value = value.strip() or None
-        if column.words and value is not None:
-            value = column.words.get(value.lower(), value)
+    if not isinstance(value, str):
+        return _parse_new(column, value)
+    if value in column.known:
+        return column.known[value]
+    parsed = _parse_new(column, column.words.get(value.strip().lower(), value.strip() or None))
+    if len(column.known) < _MAX_KNOWN and column.field != "key":
+        column.known[value] = parsed
+    return parsed
+
+
+def _parse_new(column: _Column, value: Any) -> Any:
     try:
         return column.parse(value)
     except ValueError as problem:

@@ -62,6 +62,8 @@ def merge(
 
 def _differences(before: License, after: License) -> dict[str, list[Any]]:
     """The fields that change, as [before, after]; keys masked. Events tell nothing of metadata."""
+    if before is after:
+        return {}
     found = {name: [getattr(before, name), getattr(after, name)] for name in _FIELDS if name != "metadata"}
     found["key"] = [mask(before.key), mask(after.key)] if before.key != after.key else []
     return {name: pair for name, pair in found.items() if pair and pair[0] != pair[1]}
@@ -151,6 +153,8 @@ def _drop_surplus(
     """Without the oldest new records of places given up that a license does not keep: they would be deleted
     at once, and come again with each import.
     """
+    if not changes:
+        return changes
     after = _with_counters(license, changes)
     at_once, if_old = activation_rules.surplus(after, kept)
     ended = sorted(
@@ -174,10 +178,13 @@ def _with_counters(license: License, changes: Iterable[tuple[Activation | None, 
 
 
 def _odd(new: ImportedLicense, before: License, after: License) -> Iterable[Notice]:
-    place = f"{new.place}, license {after.id} ({mask(after.key)})".removeprefix(", ")
+    found = []
     if license_rules.is_over_limit(after) and not license_rules.is_over_limit(before):
-        yield Notice("over_limit", place, f"{after.times_activated} places of {after.times_activated_max}")
+        found.append(("over_limit", f"{after.times_activated} places of {after.times_activated_max}"))
     if new.key != before.key or before.key != after.key:
-        yield Notice("key_changed", place, "newer there" if after.key == new.key else "newer here")
+        found.append(("key_changed", "newer there" if after.key == new.key else "newer here"))
     if new.id not in (None, after.id) and before.id != new.id and not new.is_rest:
-        yield Notice("id_changed", place, f"{new.id} there")
+        found.append(("id_changed", f"{new.id} there"))
+    if found:
+        place = f"{new.place}, license {after.id} ({mask(after.key)})".removeprefix(", ")
+        yield from (Notice(code, place, what) for code, what in found)
