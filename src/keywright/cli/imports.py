@@ -87,6 +87,14 @@ def lmfwc(
     url: _Url = None,
     consumer_key: _ConsumerKey = None,
     consumer_secret: _ConsumerSecret = None,
+    is_comparison: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="With --url: print how licenses differ there and here, exit status 1 if any does; change "
+            "nothing.",
+        ),
+    ] = False,
     is_dry_run: _IsDryRun = False,
     as_json: AsJson = False,
 ) -> None:
@@ -103,10 +111,15 @@ def lmfwc(
 
     The interface has no API keys, no names and no metadata. It needs the shop's address and an API key there.
     """
-    if (file is None) == (url is None):
-        raise WrongUsage("Name either a file or the shop, as --url URL.")
+    if (file is None) == (url is None) or (is_comparison and file is not None):
+        raise WrongUsage("Name either a file or the shop, as --url URL; to compare, the shop.")
     if file is None:
         client = _connect(url, consumer_key, consumer_secret)
+        if is_comparison:
+            from keywright.cli.comparison import compare_shop
+
+            compare_shop(here, client, as_json=as_json)
+            return
         _import_web(here, client, is_dry_run=is_dry_run, as_json=as_json)
         return
     from keywright.provisioning.importers.lmfwc_dump import LMFWC

@@ -1,0 +1,89 @@
+"""``keywright import lmfwc --compare``"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import typer
+
+from keywright.cli import output
+from keywright.cli.imports import progress_bar
+from keywright.cli.installation import Installation
+from keywright.core.errors import UnknownLicense
+from keywright.core.parsing import format_count
+from keywright.licensing.activations.commands import FindLicenses
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses.model import License, LicenseFilter
+from keywright.provisioning.importers.comparison import Difference, compare, only_here
+
+if TYPE_CHECKING:
+    from keywright.provisioning.importers.lmfwc_client import LmfwcClient
+    from keywright.provisioning.importers.lmfwc_web import WebShop
+
+_AT_ONCE = 500
+
+
+def compare_shop(here: Installation, client: "LmfwcClient", *, as_json: bool) -> None:
+    """Print how each license differs between a shop and here; exits with 1 where any does."""
+    from keywright.provisioning.importers.lmfwc_web import WebShop
+    from keywright.provisioning.importers.report import Report
+
+    with closing(WebShop(client, Report(), now=here.now)) as shop:
+        with progress_bar("Reading the licenses", None) as progress:
+            shop.load(progress)
+        seen: set[bytes] = set()
+        differences = [*_compare_theirs(here, shop, seen), *_list_others(here, seen)]
+    amount = len({one.license for one in differences})
+    if as_json:
+        output.print_json(
+            {
+                "compared": len(seen),
+                "different": amount,
+                "differences": [one._asdict() for one in differences],
+            }
+        )
+    else:
+        if differences:
+            output.print_table(("license", "field", "there", "here"), differences)
+            output.print_line()
+        what = f"{format_count(len(seen), 'license')} compared"
+        result = f"{amount:,} not the same" if amount else "all are the same"
+        output.print_line(f"{what}: {result}. Nothing was changed.")
+    if amount:
+        raise typer.Exit(1)
+
+
+def _compare_theirs(here: Installation, shop: "WebShop", seen: set[bytes]) -> Iterator[Difference]:
+    with progress_bar("Licenses", shop.total) as progress:
+        for license in shop.licenses():
+            seen.add(_digest(license.key))
+            yield from compare(license, _find(here, license.key))
+            progress(len(seen))
+
+
+def _list_others(here: Installation, seen: set[bytes]) -> Iterator[Difference]:
+    """The licenses here that are not there."""
+    for license in _list_licenses(here):
+        digest = _digest(license.key)
+        if digest not in seen:
+            seen.add(digest)
+            yield only_here(license)
+
+
+def _list_licenses(here: Installation) -> Iterator[License]:
+    last = 0
+    while records := here.ask(FindLicenses(where=LicenseFilter(), after_id=last, limit=_AT_ONCE)):
+        yield from (one.license for one in records)
+        last = records[-1].license.id
+
+
+def _find(here: Installation, key: str) -> LicenseRecord | None:
+    try:
+        return here.get_license(key)
+    except UnknownLicense:
+        return None
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode()).digest()[:16]

@@ -1,0 +1,66 @@
+"""Compare the licenses of a source with those that are here."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from keywright.core.crypto import mask
+from keywright.core.parsing import write_time
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses.model import License, Status
+from keywright.provisioning.importers.model import ImportedLicense
+
+_NONE = "none"
+
+
+class Difference(NamedTuple):
+    """A field of a license that differs, as texts. ``license`` has no whole key in it."""
+
+    license: str
+    field: str
+    there: str
+    here: str
+
+
+def compare(there: ImportedLicense, record: LicenseRecord | None) -> Iterator[Difference]:
+    """The differences between a license there and the one here with its key. Places taken are the active
+    activations: the counters of the source can be wrong.
+    """
+    name = _name(there.id, there.key)
+    if record is None:
+        yield Difference(name, "license", "exists", _NONE)
+        return
+    here = record.license
+    tokens = {one.token for one in there.activations if one.deactivated_at is None}
+    pairs = {
+        "status": (Status(there.status).name.lower(), Status(here.status).name.lower()),
+        "expires at": (_time(there.expires_at), _time(here.expires_at)),
+        "valid for days": (_number(there.valid_for_days), _number(here.valid_for_days)),
+        "limit": (_number(there.times_activated_max), _number(here.times_activated_max)),
+        "activations": (str(len(tokens)), str(here.times_activated)),
+    }
+    for field, (old, new) in pairs.items():
+        if old != new:
+            yield Difference(name, field, old, new)
+    tokens_here = {one.token for one in record.activations if one.deactivated_at is None}
+    # An answer does not list all activations of a license that has very many.
+    if len(tokens) == len(tokens_here) == here.times_activated and tokens != tokens_here:
+        amount = f"{len(tokens - tokens_here)} of its own"
+        yield Difference(name, "tokens", amount, amount)
+
+
+def only_here(license: License) -> Difference:
+    """The difference that a license makes which is not there."""
+    return Difference(_name(license.id, license.key), "license", _NONE, "exists")
+
+
+def _name(number: int | None, key: str) -> str:
+    return f"{number} ({mask(key)})"
+
+
+def _time(moment: datetime | None) -> str:
+    return _NONE if moment is None else write_time(moment)
+
+
+def _number(number: int | None) -> str:
+    return _NONE if number is None else str(number)
