@@ -450,13 +450,13 @@ def slow_steps(
     monkeypatch.setattr(session, "_SETUP", session._SETUP.replace("(name, '1s'", "(name, '50ms'"))
     right, sizes = license_store.save_licenses, []
 
-    def save(tx: WriteTransaction, changed: Sequence[tuple[License, License]]) -> None:
+    def save(tx: WriteTransaction, changed: Sequence[tuple[License, License]], **options: Any) -> None:
         ids = [one.id for one, _ in changed]
         if ids != [elsewhere]:
             sizes.append(len(ids))
         if is_slow(ids):
             tx.connection.exec_driver_sql("SELECT pg_sleep(60)")
-        right(tx, changed)
+        right(tx, changed, **options)
 
     monkeypatch.setattr(license_store, "save_licenses", save)
     return sizes
