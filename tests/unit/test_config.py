@@ -55,6 +55,9 @@ BAD_VALUES = {
     "keep_addresses_days": "36501",
     "bad_request_limit": "1.5",
     "license_change_limit": "-120",
+    "relay_url": "http://shop.example",
+    "relay_consumer_key": " ",
+    "relay_consumer_secret": " ",
     "address_change_limit": "none",
     "backup_daily_at": "24:00",
     "backup_keep": "0",
@@ -378,3 +381,14 @@ def test_nothing_else_is_an_address_for_the_pages(text: str) -> None:
 def test_an_open_address_without_a_trusted_proxy_is_a_risk(host: str, proxies: str, *, is_told: bool) -> None:
     found = risks(read_settings({"host": host, "trusted_proxies": proxies}))
     assert [("trusted_proxies" in one, host in one) for one in found] == [(True, True)] * is_told
+
+
+def test_a_relay_needs_its_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEYWRIGHT_RELAY_URL", "https://shop.example")
+    monkeypatch.setenv("KEYWRIGHT_RELAY_CONSUMER_KEY", "ck_of-the-shop")
+    with pytest.raises(ConfigurationError, match="relay_consumer_secret is not"):
+        read_settings()
+    monkeypatch.setenv("KEYWRIGHT_RELAY_CONSUMER_SECRET", "cs_of-the-shop")
+    shown = str(list_settings(read_settings()))
+    assert "of-the-shop" not in shown
+    assert shown.count("********") == 2

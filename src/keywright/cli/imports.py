@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +12,6 @@ import typer
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, WrongUsage, command, with_installation
-from keywright.core import parsing
 from keywright.core.errors import SourceUnusable
 
 if TYPE_CHECKING:
@@ -250,16 +249,9 @@ def _read(text: str) -> str:
 
 def address_keeper(here: Installation) -> Callable[[str, datetime], str]:
     """How much of an address that came at a moment the settings let Keywright store."""
-    settings = here.settings
-    days = settings.keep_addresses_days
-    oldest = here.now - timedelta(days=days) if days else None
+    from keywright.provisioning.importers import addresses
 
-    def keep(address: str, came_at: datetime) -> str:
-        if oldest is not None and came_at < oldest:
-            return ""
-        return parsing.keep_address(address, settings.ip_addresses)
-
-    return keep
+    return addresses.address_keeper(here.settings, here.now)
 
 
 @contextmanager

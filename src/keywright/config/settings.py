@@ -16,6 +16,7 @@ from keywright.config.values import (
     parse_networks,
     parse_origins,
     parse_path,
+    parse_relay_url,
     parse_time_of_day,
     parse_url,
     parse_web_address,
@@ -280,6 +281,30 @@ class Settings(BaseSettings):
             "The same from one address (or IPv6 /64 network) after the first 5,000; not for calls through a "
             "proxy that trusted_proxies does not name."
         ),
+    )
+    relay_url: Annotated[str | None, BeforeValidator(parse_relay_url)] = Field(
+        default=None,
+        description=(
+            "The shop with License Manager for WooCommerce from which you are moving: when a program "
+            "activates, validates or deactivates a license that is unknown here, the shop is asked for it, "
+            "and it is imported. Default: no shop is asked."
+        ),
+        json_schema_extra={"allowed": "an address such as https://shop.example.com"},
+    )
+    relay_consumer_key: Annotated[SecretStr | None, BeforeValidator(trim)] = Field(
+        default=None,
+        description="The consumer key of an API key of that shop that may read.",
+        json_schema_extra={"allowed": "a text"},
+        min_length=1,
+    )
+    relay_consumer_secret: Annotated[SecretStr | None, BeforeValidator(trim)] = Field(
+        default=None,
+        description=(
+            "Its consumer secret. It is never shown or logged, but it stands unsealed where you write it: "
+            "protect that file or environment as you protect the secret."
+        ),
+        json_schema_extra={"allowed": "a text"},
+        min_length=1,
     )
     require_second_factor: Annotated[Literal["none", "administrators", "all"], BeforeValidator(lower)] = (
         Field(

@@ -58,7 +58,14 @@ def read_settings(options: Mapping[str, object] | None = None, config_file: Path
         name = str(problem.errors()[0]["loc"][0])
         raise ConfigurationError(_error_message(name, *values[name])) from None
     settings._sources.update({name: source for name, (_, source) in values.items()})
+    _require_credentials(settings)
     return settings
+
+
+def _require_credentials(settings: Settings) -> None:
+    for name in ("relay_consumer_key", "relay_consumer_secret"):
+        if settings.relay_url is not None and getattr(settings, name) is None:
+            raise ConfigurationError(f"relay_url is set, and {name} is not: set both, or neither.")
 
 
 def child_environment(settings: Settings) -> dict[str, str]:
@@ -141,7 +148,8 @@ def _hint(name: str, known: Iterable[str]) -> str:
 
 def _error_message(name: str, value: object, source: str) -> str:
     """Build the sentence for a bad value, without the value of a secret."""
-    assignment = "" if name in ("secret", "previous_secret") else f" = {_format(name, value)}"
+    is_secret = SecretStr in get_args(Settings.model_fields[name].annotation)
+    assignment = "" if is_secret else f" = {_format(name, value)}"
     return f"{name}{assignment} (from {source}) cannot be used: it must be {describe_values(name)}."
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, SecretStr
 
-from keywright.core.parsing import parse_integer
+from keywright.core.parsing import parse_integer, parse_shop_address
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d{1,5})?")
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
@@ -92,6 +92,11 @@ def parse_web_address(value: object) -> str | None:
     if not _ORIGIN.fullmatch(text) or not text.startswith(("http://", "https://")):
         raise ValueError
     return text
+
+
+def parse_relay_url(value: object) -> str | None:
+    """Parse the address of a shop, or None."""
+    return None if value is None else parse_shop_address(value)
 
 
 def parse_address(value: object) -> str | None:

@@ -36,6 +36,7 @@ from keywright.http.server.listening import Address
 from keywright.http.server.run import Application
 from keywright.http.v2.interface import V2
 from keywright.http.v2.messages import write_error
+from keywright.http.v2.relay import open_relay
 from keywright.identity.commands import RevokeApiKey
 from keywright.jobs.commands import StartJob
 from keywright.registry import open_executor
@@ -79,6 +80,7 @@ async def _open(
         running(back_up_daily(desk, settings)),
         running_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days) as jobs,
         _open_runner(storage, desk, counters, jobs) as runner,
+        open_relay(settings, desk) as relay,
     ):
         with closing(BodyReader()) as body_reader, _serving_metrics(settings, storage, desk, metrics):
             log = AccessLog(is_json=settings.is_log_json(is_terminal=sys.stderr.isatty()))
@@ -88,7 +90,7 @@ async def _open(
             middlewares = Middlewares(
                 settings, counters, api_key_cache, body_reader, log, count_call=count_call
             )
-            app = Pipeline(V2(settings, desk), middlewares, LoggedApp(pages, log, write_error))
+            app = Pipeline(V2(settings, desk, relay), middlewares, LoggedApp(pages, log, write_error))
             yield {_APP: app}
 
 

@@ -56,6 +56,16 @@ class WaitedTooLong(Unavailable):
     code = "fault.waited_too_long"
 
 
+class OldSystemUnavailable(Unavailable):
+    """The license is not here, and the system that the relay asks does not answer, or has been asked too
+    much. A program must not take this for an unknown license.
+    """
+
+    code = "fault.old_system_unavailable"
+    sentence = "The system that is asked for unknown licenses does not answer. Try again in a moment."
+    hint = "the system that relay_url names does not answer. Try again."
+
+
 class ShuttingDown(Unavailable):
     """The server is stopping; it finishes the calls that it has accepted."""
 

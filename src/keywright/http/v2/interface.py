@@ -14,6 +14,7 @@ from keywright.http.middleware.call import Call
 from keywright.http.middleware.routing import Right
 from keywright.http.v2 import messages, parameters, wire
 from keywright.http.v2.paths import decode_words, join_key, split_rest_route, split_setting, to_text
+from keywright.http.v2.relay import Relay
 from keywright.http.v2.routes import ADDRESSES, Action, Address
 
 #: The header and the parameter in which a POST names another method.
@@ -26,7 +27,7 @@ class V2:
 
     malformed = messages.MALFORMED
 
-    def __init__(self, settings: Settings, desk: Desk) -> None:
+    def __init__(self, settings: Settings, desk: Desk, relay: Relay | None = None) -> None:
         self.desk = desk
         self._below_rest_route = [*split_setting(settings.namespace), "v2"]
         self._root = split_setting(settings.api_root)
@@ -36,7 +37,8 @@ class V2:
         self._path_start = b"".join(b"/%b" % word for word in [*self._raw_prefix, b""])
         #: The address of the interface itself: programs call it to test the connection.
         index = Address((), {"GET": Action("index", Right.NONE, self._answer_index, changes=False)})
-        self._addresses = {one.words: one for one in (index, *ADDRESSES)}
+        addresses = ADDRESSES if relay is None else [relay.wrap(one) for one in ADDRESSES]
+        self._addresses = {one.words: one for one in (index, *addresses)}
         self._index = wire.encode(_describe("/".join(self._below_rest_route), self._addresses.values()))
 
     def open_call(self, scope: Scope, receive: Receive) -> Call | None:
