@@ -106,10 +106,20 @@ class PageRequest:
         """The context of every command of this request."""
         return Context(self.now, self.browser.origin, self.user.id)
 
-    def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
-        """The page that the template makes of these values."""
+    def render(
+        self,
+        template: str,
+        *,
+        status: int | None = None,
+        errors: Mapping[str, str] = {},
+        **values: Any,
+    ) -> Response:
+        """The page that the template makes of these values. With ``errors``, messages about fields,
+        its status is 422.
+        """
         page = self.site.templates.get_template(template)
-        response = HTMLResponse(page.render(**self._common_values(), **values), status)
+        html = page.render(**self._common_values(), errors=errors, **values)
+        response = HTMLResponse(html, status or (422 if errors else 200))
         flash.delete(response, self.browser)
         return self._with_cookies(response)
 

@@ -73,7 +73,6 @@ def _list_sessions(request: PageRequest) -> list[Session]:
 def _render(request: PageRequest, errors: dict[str, str]) -> Response:
     return request.render(
         "account.html",
-        status=422 if errors else 200,
         errors=errors,
         role_text=ROLE_TEXTS[request.user.role],
         sessions=_list_sessions(request),

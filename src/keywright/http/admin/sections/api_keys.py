@@ -75,7 +75,6 @@ class ApiKeys(Section):
                 return _issue(request, name, permissions, product_id)
         return request.render(
             "api_keys/new.html",
-            status=422 if inputs.errors else 200,
             errors=inputs.errors,
             permissions=PERMISSIONS,
             suggestions=request.ask(suggest_names),

@@ -152,7 +152,6 @@ class Generators(Section):
                 return change_once(request, command, lambda job: Redirect(f"/jobs/{job.id}", message))
         return request.render(
             "generators/generate.html",
-            status=422 if inputs.errors else 200,
             generator=generator,
             sample=make_sample(generator, amount=1),
             errors=inputs.errors,
@@ -239,7 +238,6 @@ def _render_form(
     texts = {name: request.form.raw(name) for name in values} if request.is_post else values
     return request.render(
         "generators/edit.html",
-        status=422 if inputs.errors else 200,
         generator=generator,
         values=texts,
         is_weak_allowed=inputs.is_checked("is_weak_allowed"),

@@ -141,7 +141,6 @@ def _previous_page(request: PageRequest, kind: Kind, after: int) -> int:
 def _render_form(request: PageRequest, kind: Kind, inputs: Inputs, number: int | None, name: str) -> Response:
     return request.render(
         "names/edit.html",
-        status=422 if inputs.errors else 200,
         kind=kind,
         number=number,
         name=name,

@@ -1,5 +1,6 @@
 """The second factor of the user who is signed in: set-up with an app, recovery codes, and turning it off."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from markupsafe import Markup
@@ -126,24 +127,20 @@ def _render_codes(request: PageRequest, codes: list[str], title: str) -> Respons
     return request.render("second_factor/codes.html", title=title, codes=codes)
 
 
-def _render(request: PageRequest, errors: dict[str, str] | None = None, secret: str = "") -> Response:
-    status = 422 if errors else 200
+def _render(request: PageRequest, errors: Mapping[str, str] = {}, secret: str = "") -> Response:
     user = request.user
     factor = request.ask(lambda tx: second_factor_store.find_factor(tx, user.id))
     if factor is not None:
         left = request.ask(lambda tx: second_factor_store.count_codes(tx, user.id))
-        return request.render(
-            "second_factor/show.html", status=status, factor=factor, left=left, errors=errors or {}
-        )
+        return request.render("second_factor/show.html", factor=factor, left=left, errors=errors)
     secret = secret or second_factors.new_secret()
     uri = second_factors.provisioning_uri(secret, user.name, _issuer(request))
     return request.render(
         "second_factor/enable.html",
-        status=status,
         secret=secret,
         uri=uri,
         picture=_draw_qr_code(uri),
-        errors=errors or {},
+        errors=errors,
         is_required=request.browser.must_enroll,
     )
 

@@ -137,7 +137,6 @@ class SignIn(Section):
         request.browser.ensure_token()
         return request.render(
             "setup.html",
-            status=422 if errors else 200,
             token=token,
             name=name,
             errors=errors,

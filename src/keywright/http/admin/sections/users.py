@@ -60,7 +60,6 @@ class Users(Section):
                 )
         return request.render(
             "users/new.html",
-            status=422 if inputs.errors else 200,
             errors=inputs.errors,
             roles=ROLE_TEXTS,
             min_length=MIN_PASSWORD_LENGTH,
@@ -170,7 +169,6 @@ def _create(request: PageRequest, inputs: Inputs, name: str, role: Role, passwor
 def _render(request: PageRequest, user: User, errors: dict[str, str]) -> Response:
     return request.render(
         "users/show.html",
-        status=422 if errors else 200,
         shown_user=user,
         sessions=request.ask(lambda tx: sessions.list_sessions(tx, user.id, request.now)),
         current_session=request.session.token_hash,

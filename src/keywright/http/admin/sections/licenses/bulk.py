@@ -166,7 +166,6 @@ def _render_form(
 ) -> Response:
     return request.render(
         "licenses/bulk.html",
-        status=422 if errors else 200,
         selection=selection,
         operation=operation.value,
         label=OPERATIONS[operation],

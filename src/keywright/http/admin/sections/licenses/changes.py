@@ -79,9 +79,7 @@ class Changes:
                 errors["days"] = message_for(refusal).sentence
             except ValueError as reason:
                 errors["days"] = f"It {reason}."
-        return request.render(
-            "licenses/extend.html", status=422 if errors else 200, license=license, errors=errors
-        )
+        return request.render("licenses/extend.html", license=license, errors=errors)
 
     @page("/{id:number}/limit", methods=("GET", "POST"), right=Right.CHANGE)
     def change_limit(self, request: PageRequest) -> Response:
@@ -95,9 +93,7 @@ class Changes:
                 return _update(
                     request, license, values, _limit_message(license, values["times_activated_max"])
                 )
-        return request.render(
-            "licenses/limit.html", status=422 if errors else 200, license=license, errors=errors
-        )
+        return request.render("licenses/limit.html", license=license, errors=errors)
 
     @page("/{id:number}/disable", methods=("POST",), right=Right.CHANGE)
     def disable(self, request: PageRequest) -> Response:
@@ -175,7 +171,6 @@ def _render_form(
     before = {name: request.form.get(f"before_{name}", text) for name, text in texts.items()}
     return request.render(
         "licenses/new.html" if license is None else "licenses/edit.html",
-        status=422 if errors else 200,
         license=license,
         texts=texts,
         before=before,
