@@ -171,7 +171,7 @@ _FAULTS: dict[str, Any] = {
     "errors inside": _Handler.errors_inside,
     "broken off": _Handler.broken_off,
     "drip": _Handler.drip,
-    "redirect": lambda one: one.send_text(301, "", {"Location": "https://www.shop.example/"}),
+    "redirect": lambda one: one.send_text(301, "", {"Location": f"https://www.shop.example{one.path}"}),
     "no route": lambda one: one.fail(404, "rest_no_route", "No route was found."),
 }
 

@@ -109,7 +109,7 @@ def test_a_wrong_secret_is_a_sentence(keywright: Keywright, shop: Plugin) -> Non
         ("html", "it answered with status 200 and a web page"),
         ("warning", "it answered with status 200 and a web page"),
         ("broken off", "it answered with status 200 and no data of the plugin"),
-        ("redirect", "it redirects to https://www.shop.example/: give that address"),
+        ("redirect", "it redirects to https://www.shop.example: give that address"),
         ("no route", "Look whether the plugin is active there"),
     ],
 )

@@ -26,7 +26,7 @@ from keywright.http.middleware.routing import Right
 from keywright.http.middleware.thread_pool import ThreadPool
 from keywright.http.server.peers import source_of
 from keywright.http.v2.routes import Address
-from keywright.licensing.activations.commands import ValidateAlone
+from keywright.licensing.activations.commands import Validate
 from keywright.provisioning.importers import lmfwc
 from keywright.provisioning.importers.addresses import address_keeper
 from keywright.provisioning.importers.commands import ImportLicenses
@@ -83,7 +83,7 @@ class Relay:
         try:
             if call.has_secret_key and b"idempotency-key" in call.headers:
                 # A refusal would be kept, and given again when the license is here.
-                await self._desk.query(ValidateAlone(key=call.key), call)
+                await self._desk.query(Validate(key=call.key), call)
             return await answer(call)
         except UnknownLicense:
             # Nothing has been decided for this call.

@@ -171,8 +171,10 @@ def _require_success(response: HTTPResponse, file: IO[bytes]) -> None:
     """Raise ``ShopRefusal`` or ``ShopUnavailable`` unless the answer is a success in JSON."""
     status = response.status
     if 300 <= status < 400:
-        target = response.headers.get("Location", "")
-        raise ShopUnavailable(f"it redirects to {target}: give that address", is_final=True)
+        # The path may have a license key in it.
+        target = urlsplit(response.headers.get("Location", ""))
+        help = f" to {target.scheme}://{target.netloc}: give that address" if target.netloc else ""
+        raise ShopUnavailable(f"it redirects{help}", is_final=True)
     if status < 300 and _is_whole_object(file):
         return
     if 400 <= status < 500 and status != 429 and _is_whole_object(file):
