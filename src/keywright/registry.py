@@ -73,7 +73,7 @@ def make_registry(limits: RecordLimits = _LIMITS) -> Registry:
         handlers=HANDLERS,
         query_handlers=QUERY_HANDLERS,
         single_moment=SINGLE_MOMENT,
-        begin=lambda tx, commands: LicenseWork(tx, commands, limits),
+        begin=partial(LicenseWork, limits=limits),
         begin_queries=partial(licensing.QueryContext, limits=limits, pages=licensing.Pages()),
         find_holders=find_holders,
     )

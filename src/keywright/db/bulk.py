@@ -5,8 +5,9 @@ A lookup of many keys exists in a few sizes (1, 2, 4 … 128) on SQLite; shorter
 key, so that a handful of statements stay compiled instead of one for each length.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
@@ -57,22 +58,25 @@ def is_postgres(connection: Connection) -> bool:
 
 
 class Lookup:
-    """A query for the rows in which some columns have one of many combinations of values: the keys."""
+    """A query for the rows in which a column has one of many values, or several columns have one of many
+    combinations of values: the keys.
+    """
 
     def __init__(self, query: Select[Any], *columns: Column[Any]) -> None:
         self._columns = columns
         self._for_size = lru_cache(lambda size: query.where(_is_one_of(columns, size)))
         self._for_postgres = _join_arrays(query, columns)
 
-    def find_rows(self, connection: Connection, keys: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Return the rows, each at least once; a key has a value for every column."""
+    def find_rows(self, connection: Connection, keys: Iterable[Any]) -> list[Any]:
+        """Return the rows, each at least once; a key of several columns is a tuple."""
+        combinations = list(zip(keys, strict=True) if len(self._columns) == 1 else keys)
         if is_postgres(connection):
-            return select_by_arrays(connection, self._for_postgres, keys)
+            return select_by_arrays(connection, self._for_postgres, combinations)
         found: list[Any] = []
-        for chunk in _chunks(keys, MAX_KEYS):
+        for chunk in _chunks(combinations, MAX_KEYS):
             size = 1 << (len(chunk) - 1).bit_length()
             padded = [*chunk, *[chunk[0]] * (size - len(chunk))]
-            flat = (value for key in padded for value in key)
+            flat = chain.from_iterable(padded)
             parameters = dict(zip(_parameter_names(size * len(self._columns)), flat, strict=True))
             found += connection.execute(self._for_size(size), parameters).all()
         return found
@@ -132,13 +136,10 @@ def _parameter_names(amount: int) -> tuple[str, ...]:
     return tuple(f"v{i}" for i in range(amount))
 
 
-def _chunks(values: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    if len(values) <= size:
-        if values:
-            yield values
-        return
-    for start in range(0, len(values), size):
-        yield values[start : start + size]
+def _chunks(values: Sequence[Item], size: int) -> Sequence[Sequence[Item]]:
+    if 0 < len(values) <= size:
+        return (values,)
+    return [values[start : start + size] for start in range(0, len(values), size)]
 
 
 # --- writes ---------------------------------------------------------------------------------------

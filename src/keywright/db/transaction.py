@@ -4,13 +4,13 @@
 ``save_x`` writes.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from sqlalchemy import Connection, Row, Select, Table, insert, literal, select
 
 from keywright.core.crypto import KeyRing
-from keywright.db.bulk import Item, Lookup, Values, is_postgres
+from keywright.db.bulk import Item, Values, is_postgres
 from keywright.db.secret_ids import lock_ring
 
 _PING = select(literal(1))
@@ -80,8 +80,3 @@ class WriteTransaction(ReadTransaction):
         """Insert a row and return its ID."""
         result = self.connection.execute(insert(table).values(values))
         return int(result.inserted_primary_key[0])  # type: ignore[index]
-
-
-def find_rows(tx: ReadTransaction, lookup: Lookup, keys: Iterable[Any]) -> list[Any]:
-    """Return the rows in which the lookup's one column has one of these values."""
-    return lookup.find_rows(tx.connection, [(key,) for key in keys])

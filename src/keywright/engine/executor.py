@@ -58,7 +58,7 @@ class Registry:
     #: Takes what was loaded for the queries, and the query.
     query_handlers: Mapping[type[Query], Callable[[Any, Any], Any]]
     #: Queries answered by statements each of which sees all that the answer needs at one moment.
-    single_moment: Collection[type[Query]]
+    single_moment: frozenset[type[Query]]
     #: Locks and loads what the commands touch.
     begin: Callable[[WriteTransaction, Sequence[Command]], Work]
     #: Loads what the queries are about.
@@ -249,8 +249,7 @@ class Executor:
 
     def query(self, queries: Sequence[Query]) -> list[Outcome]:
         """Answer the queries, each from one moment of the database."""
-        single = self._registry.single_moment
-        is_single = all([type(one) in single for one in queries])
+        is_single = self._registry.single_moment.issuperset(map(type, queries))
         try:
             return run_read(self._storage, partial(self._answer, queries), is_single=is_single)
         except Unavailable as fault:

@@ -12,7 +12,7 @@ from keywright.core.errors import IdempotencyKeyReused, Refusal
 from keywright.db import rows
 from keywright.db.bulk import Lookup, Values, bulk_insert
 from keywright.db.schema import idempotency_records
-from keywright.db.transaction import WriteTransaction, find_rows
+from keywright.db.transaction import WriteTransaction
 
 _LOCKED = Lookup(select(idempotency_records).with_for_update(read=True), idempotency_records.c.scope)
 _INSERT = bulk_insert(idempotency_records)
@@ -57,7 +57,7 @@ def lock_idempotency_records(tx: WriteTransaction, scopes: Iterable[bytes]) -> d
     unseal = tx.key_ring.unseal
     return {
         row.scope: IdempotencyRecord(row.request_digest, row.status, unseal(row.sealed_body, row.scope))
-        for row in find_rows(tx, _LOCKED, scopes)
+        for row in _LOCKED.find_rows(tx.connection, scopes)
     }
 
 

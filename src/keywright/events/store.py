@@ -24,7 +24,7 @@ def save_events(tx: WriteTransaction, happened: Sequence[Event]) -> None:
     if tx.is_postgres and any(not one.license_id for one in happened):
         # The transaction has a number before its events have; those of a license were written after it.
         tx.connection.execute(BEGIN_TO_WRITE)
-    INSERT_EVENTS.execute(tx.connection, [event_values(one) for one in happened])
+    INSERT_EVENTS.execute(tx.connection, list(map(event_values, happened)))
 
 
 EVENT = [events.c[name] for name in Event.__struct_fields__]

@@ -109,31 +109,24 @@ class QueryContext:
                 keys.add(one.key)
             if one.cost is Cost.LARGE:
                 most = None
-        self._whole = records.find_records(tx, keys, limits.listed, most_read=most) if keys else {}
-        self._named = records.find_named(tx, tokens) if tokens else {}
-
-    def find_record(self, query: Validate) -> LicenseRecord | None:
-        """The license that the query is about, with the activations that the answer lists, or with the one
-        that the query names; None when that takes long. Raises ``UnknownLicense``.
-        """
-        found: LicenseRecord | None
-        if query.token is not None:
-            found = self._named.get((query.key, query.token))
-        else:
-            found = self._whole.get(query.key)
-            if found is None and query.key in self._whole:
-                return None
-        only = query.only_product_id
-        if found is None or (only is not None and found.license.product_id != only):
-            raise UnknownLicense(query.key)
-        return found
+        #: Licenses by key, with the activations that an answer lists; None where finding these takes long.
+        self.whole = records.find_records(tx, keys, limits.listed, most_read=most) if keys else {}
+        #: Licenses by key and token, with the activation that has the token.
+        self.named = records.find_named(tx, tokens) if tokens else {}
 
 
 def validate(read: QueryContext, query: Validate) -> LicenseRecord | Rerouted:
-    """Report a license; never looks at status or expiry."""
-    found = read.find_record(query)
-    if found is None:
-        return Rerouted(ValidateAlone(key=query.key, only_product_id=query.only_product_id))
+    """Report a license; never looks at status or expiry. Raises ``UnknownLicense``."""
+    found: LicenseRecord | None
+    if query.token is not None:
+        found = read.named.get((query.key, query.token))
+    else:
+        found = read.whole.get(query.key)
+        if found is None and query.key in read.whole:
+            return Rerouted(ValidateAlone(key=query.key, only_product_id=query.only_product_id))
+    only = query.only_product_id
+    if found is None or (only is not None and found.license.product_id != only):
+        raise UnknownLicense(query.key)
     return LicenseRecord(found.license, rules.validate(found.activations, query.token))
 
 

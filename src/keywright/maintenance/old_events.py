@@ -112,7 +112,7 @@ def find_crowded(tx: WriteTransaction, *, limit: int) -> tuple[int, list[int]]:
         return 0, []
     advance_checkpoint(tx, _LOOKED_AT, found[-1].id)
     named = {one.license_id for one in found if one.license_id}
-    counted = _COUNTED.find_rows(tx.connection, [(number,) for number in sorted(named)])
+    counted = _COUNTED.find_rows(tx.connection, sorted(named))
     return len(found), sorted({one.license_id for one in counted if one.amount > MAX_PER_DAY})
 
 

@@ -70,7 +70,7 @@ def clear_activations(tx: WriteTransaction, places: Sequence[Place], before: dat
     if not places:
         return
     # As all code that changes activations does.
-    _LOCKED.find_rows(tx.connection, [(number,) for number in {license_id for license_id, _ in places}])
+    _LOCKED.find_rows(tx.connection, {license_id for license_id, _ in places})
     old = [one for one in _PLACES.find_rows(tx.connection, places) if _is_old(one, before)]
     _drop_terms(tx, [(address_term(one.ip_address), one.license_id, one.id) for one in old if one.ip_address])
     _CLEAR.execute(tx.connection, [_at(one) | _OLD for one in old])
@@ -167,7 +167,7 @@ def erase_some(tx: WriteTransaction, customer_id: int, *, limit: int) -> int:
 
 
 def _erase_activations(tx: WriteTransaction, places: Sequence[Place]) -> None:
-    _LOCKED.find_rows(tx.connection, [(number,) for number in {license_id for license_id, _ in places}])
+    _LOCKED.find_rows(tx.connection, {license_id for license_id, _ in places})
     found = _PLACES.find_rows(tx.connection, places)
     terms = [(address_term(one.ip_address), one) for one in found if one.ip_address]
     terms += [(label_term(one.label), one) for one in found if one.label]

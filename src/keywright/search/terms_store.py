@@ -272,7 +272,7 @@ def save_counts(tx: WriteTransaction, amounts: Mapping[tuple[int, str], int]) ->
 
 def list_states(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, Row[Any]]:
     """The present states of these licenses, by id: license_id, is_full, is_used."""
-    found = _STATES_OF.find_rows(tx.connection, [(number,) for number in license_ids])
+    found = _STATES_OF.find_rows(tx.connection, license_ids)
     return {row.license_id: row for row in found}
 
 

@@ -144,7 +144,7 @@ def _authors(one: License) -> tuple[int, str, int | None]:
 
 
 def _activations(record: LicenseRecord) -> list[schemas.Activation]:
-    return [_activation(one) for one in record.activations]
+    return list(map(_activation, record.activations))
 
 
 def _activation(one: Activation) -> schemas.Activation:

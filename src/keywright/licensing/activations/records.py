@@ -77,20 +77,17 @@ def find_records(
     """
     if tx.is_postgres:
         key_of = tx.key_ring.blind_indexes(keys)
-        licenses, records = _by_key(RECORDS.find_rows(tx.connection, [(one,) for one in key_of]), key_of)
+        licenses, records = _by_key(RECORDS.find_rows(tx.connection, key_of), key_of)
     else:
         licenses = license_store.find_licenses(tx, keys)
-        records = activation_store.list_activations(
-            tx, [one.id for one in licenses.values() if _has_few(one)]
-        )
+        few_of = [one.id for one in licenses.values() if _has_few(one)]
+        records = activation_store.list_activations(tx, few_of)
     found: dict[str, LicenseRecord | None] = {}
     for key, license in licenses.items():
-        if most_read is not None and _records(license) > most_read:
-            found[key] = None
-            continue
         if not _has_few(license):
-            record = find_some(tx, license, most, rules.MAX_LISTED_BYTES)
-            if record is not None:
+            if most_read is not None and license.times_activated + license.deactivated_count > most_read:
+                found[key] = None
+            elif (record := find_some(tx, license, most, rules.MAX_LISTED_BYTES)) is not None:
                 found[key] = record
             continue
         few = records.get(license.id, [])
@@ -169,11 +166,7 @@ def list_some_active(
 
 
 def _has_few(license: License) -> bool:
-    return _records(license) <= FEW_RECORDS
-
-
-def _records(license: License) -> int:
-    return license.times_activated + license.deactivated_count
+    return license.times_activated + license.deactivated_count <= FEW_RECORDS
 
 
 def _by_key(

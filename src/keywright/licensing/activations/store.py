@@ -11,7 +11,7 @@ from sqlalchemy import and_, bindparam, func, literal_column, select, true, unio
 from keywright.db.bulk import Lookup, Values, array_table, bulk_delete, bulk_insert, bulk_update
 from keywright.db.rows import to_datetime, to_json, to_optional_seconds, to_seconds
 from keywright.db.schema import activations, licenses
-from keywright.db.transaction import ReadTransaction, WriteTransaction, find_rows
+from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.activations import rules
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.store import DELETE_LICENSES, LICENSE
@@ -42,7 +42,7 @@ def _by_license(
     tx: ReadTransaction, query: Lookup, license_ids: Iterable[int]
 ) -> dict[int, list[Activation]]:
     found: dict[int, list[Activation]] = {}
-    for row in find_rows(tx, query, license_ids):
+    for row in query.find_rows(tx.connection, license_ids):
         found.setdefault(row[2], []).append(activation_of(row))
     for records in found.values():
         records.sort(key=rules.by_age)
@@ -76,7 +76,7 @@ def delete_licenses(tx: WriteTransaction, license_ids: Collection[int]) -> None:
 
 def save_new_activations(tx: WriteTransaction, new: Sequence[Activation]) -> None:
     """Insert."""
-    INSERT_ACTIVATIONS.execute(tx.connection, [activation_values(one) for one in new])
+    INSERT_ACTIVATIONS.execute(tx.connection, list(map(activation_values, new)))
 
 
 def save_activations(tx: WriteTransaction, changed: Iterable[tuple[Activation, Activation]]) -> None:

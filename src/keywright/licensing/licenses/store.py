@@ -10,19 +10,22 @@ from keywright.core.errors import StoreConflict
 from keywright.db.bulk import BulkWrite, Lookup, Values, bulk_delete, bulk_insert, bulk_update
 from keywright.db.rows import to_datetime, to_optional_seconds, to_seconds
 from keywright.db.schema import licenses
-from keywright.db.transaction import ReadTransaction, WriteTransaction, find_rows
+from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.licenses.model import License, LicenseFilter
 
 
 def find_licenses(tx: ReadTransaction, keys: Iterable[str]) -> dict[str, License]:
     """The licenses that have these keys, by key."""
     key_of = tx.key_ring.blind_indexes(keys)
-    return {key_of[row[0]]: license_of(row, key_of[row[0]]) for row in find_rows(tx, LICENSES_WITH, key_of)}
+    return {
+        key_of[row[0]]: license_of(row, key_of[row[0]])
+        for row in LICENSES_WITH.find_rows(tx.connection, key_of)
+    }
 
 
 def find_licenses_by_id(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, License]:
     """The licenses with these ids, by id, in the order of these ids."""
-    found = {row.id: _unseal(tx, row) for row in find_rows(tx, _LICENSES_BY_ID, license_ids)}
+    found = {row.id: _unseal(tx, row) for row in _LICENSES_BY_ID.find_rows(tx.connection, license_ids)}
     return {number: found[number] for number in license_ids if number in found}
 
 
@@ -54,11 +57,11 @@ def lock_licenses(tx: WriteTransaction, names: Iterable[str | int]) -> list[Lice
     key_of = tx.key_ring.blind_indexes([name for name in names if isinstance(name, str)])
     ids = [name for name in names if isinstance(name, int)]
     if not ids:
-        return [license_of(row, key_of[row[0]]) for row in find_rows(tx, LICENSES_LOCKED, key_of)]
+        return [license_of(row, key_of[row[0]]) for row in LICENSES_LOCKED.find_rows(tx.connection, key_of)]
     if key_of:
         # In one statement: batches must not lock crosswise.
-        ids += [row[1] for row in find_rows(tx, LICENSES_WITH, key_of)]
-    rows = find_rows(tx, LICENSES_LOCKED_BY_ID, sorted({*ids}))
+        ids += [row[1] for row in LICENSES_WITH.find_rows(tx.connection, key_of)]
+    rows = LICENSES_LOCKED_BY_ID.find_rows(tx.connection, sorted({*ids}))
     unseal = tx.key_ring.unseal_key
     return [license_of(row[:-1], key_of.get(row[0]) or unseal(row[-1], row[1])) for row in rows]
 
@@ -70,9 +73,9 @@ def find_holders(tx: WriteTransaction, names: Iterable[str | int]) -> dict[str |
     if not tx.is_postgres:
         return {}
     key_of = tx.key_ring.blind_indexes([name for name in names if isinstance(name, str)])
-    found: dict[str | int, str] = {key_of[row[0]]: row[2] for row in find_rows(tx, HOLDERS, key_of)}
+    found: dict[str | int, str] = {key_of[row[0]]: row[2] for row in HOLDERS.find_rows(tx.connection, key_of)}
     ids = [name for name in names if isinstance(name, int)]
-    return found | {row[1]: row[2] for row in find_rows(tx, HOLDERS_BY_ID, ids)}
+    return found | {row[1]: row[2] for row in HOLDERS_BY_ID.find_rows(tx.connection, ids)}
 
 
 def save_new_licenses(
@@ -153,7 +156,7 @@ def _refuse_other_fingerprints(tx: WriteTransaction, written: Sequence[License])
         return
     own = {tx.sealing.blind_index(one.key) for one in written}
     others = tx.key_ring.blind_indexes([one.key for one in written]).keys() - own
-    if find_rows(tx, LICENSES_WITH, others):
+    if LICENSES_WITH.find_rows(tx.connection, others):
         raise StoreConflict("a license key is taken, and still sealed with the other secret")
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, func, select, text
 from keywright.db.bulk import Lookup, bulk_upsert
 from keywright.db.rows import to_columns
 from keywright.db.schema import activations, api_keys, checkpoints, events, generators, licenses
-from keywright.db.transaction import ReadTransaction, WriteTransaction, find_rows
+from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.provisioning.generators.model import Generator
 
 #: Names in ``checkpoints``: imports may give activations the ids after the first, up to the second.
@@ -33,7 +33,7 @@ _SKIP_GENERATORS = text(
 def list_event_names(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, set[str]]:
     """The names of the events of these licenses, also of deleted ones, by license."""
     found: dict[int, set[str]] = {}
-    for license_id, name in find_rows(tx, _EVENTS_OF, license_ids):
+    for license_id, name in _EVENTS_OF.find_rows(tx.connection, license_ids):
         found.setdefault(license_id, set()).add(name)
     return found
 
