@@ -100,9 +100,9 @@ def fill(folder: Path, database: Database, licenses: int, say: Callable[[str], N
 def _tell(tx: WriteTransaction, indexes: range, amount: int, now: datetime, chance: random.Random) -> _Told:
     told = _Told([], [], [], [])
     for index in indexes:
-        license = _license(tx.next_id("license"), index, amount, now, chance)
+        license = _license(tx.ids.next("license"), index, amount, now, chance)
         taken = _places(license, index, amount, chance)
-        records = [_activation(tx.next_id("activation"), license, now, chance) for _ in range(taken)]
+        records = [_activation(tx.ids.next("activation"), license, now, chance) for _ in range(taken)]
         license = replace(license, times_activated=taken)
         told.licenses.append(license)
         told.activations.extend(records)
@@ -210,7 +210,7 @@ def _save(tx: WriteTransaction, told: _Told) -> None:
     license_store.save_new_licenses(tx, told.licenses)
     activation_store.save_new_activations(tx, told.activations)
     event_store.save_events(tx, told.events)
-    tx.save_ids()
+    tx.ids.save()
     _INSERT_TERMS.execute(tx.connection, told.search_terms)
 
 

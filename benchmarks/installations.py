@@ -134,9 +134,9 @@ def insert_limited(storage: Storage, keys: Sequence[str], limit: int) -> None:
     now = datetime.now(UTC).replace(microsecond=0)
     with storage.write() as tx:
         license_store.save_new_licenses(
-            tx, [_license(tx.next_id("license"), key, now, now, taken=0, limit=limit) for key in keys]
+            tx, [_license(tx.ids.next("license"), key, now, now, taken=0, limit=limit) for key in keys]
         )
-        tx.save_ids()
+        tx.ids.save()
 
 
 def _insert(
@@ -144,19 +144,19 @@ def _insert(
 ) -> None:
     licenses, activations, events = [], [], []
     for index, at in created:
-        id = tx.next_id("license")
+        id = tx.ids.next("license")
         seconds = int((now - at).total_seconds())
         taken_at = sorted(at + timedelta(seconds=chance.randrange(seconds)) for _ in range(ACTIVATIONS))
         licenses.append(_license(id, key_of(index), at, taken_at[-1], taken=ACTIVATIONS, limit=_LIMIT))
         events.append(Event(at, "license.created", id, None, "api_key:1", "127.0.0.1"))
         for moment in taken_at:
-            one = _activation(tx.next_id("activation"), id, moment, chance)
+            one = _activation(tx.ids.next("activation"), id, moment, chance)
             activations.append(one)
             events.append(Event(moment, "license.activated", id, one.id, "program", one.ip_address))
     license_store.save_new_licenses(tx, licenses)
     activation_store.save_new_activations(tx, activations)
     event_store.save_events(tx, events)
-    tx.save_ids()
+    tx.ids.save()
 
 
 def _license(

@@ -108,11 +108,11 @@ def test_a_number_that_a_crash_took_back_is_not_given_twice() -> None:
 def take_numbers_and_crash(storage: Storage, server: PostgresServer) -> None:
     with suppress(StoreConflict), storage.write() as tx:
         # One of those that are fetched for the second is left.
-        _ = tx.next_id("activation"), tx.next_id("activation")
+        _ = tx.ids.next("activation"), tx.ids.next("activation")
         server.stop("immediate")
         # The connection has ended.
         license_store.lock_licenses(tx, ["a key"])
 
 
 def numbers(storage: Storage, amount: int) -> list[int]:
-    return run_write(storage, lambda tx: [tx.next_id("activation") for _ in range(amount)])
+    return run_write(storage, lambda tx: [tx.ids.next("activation") for _ in range(amount)])

@@ -61,16 +61,16 @@ def a_past(storage: Storage, *, licenses: int, activations: int) -> None:
         for number in range(1, licenses + 1):
             limit, taken = [(3, 0), (None, activations), (activations, activations)][number % 3]
             license = a_license(
-                id=tx.next_id("license"),
+                id=tx.ids.next("license"),
                 key=f"past {number}",
                 times_activated=taken,
                 times_activated_max=limit,
             )
             license_store.save_new_licenses(tx, [license])
             activation_store.save_new_activations(
-                tx, [_a_place(license.id, tx.next_id("activation")) for _ in range(taken)]
+                tx, [_a_place(license.id, tx.ids.next("activation")) for _ in range(taken)]
             )
-        tx.save_ids()
+        tx.ids.save()
 
     run_write(storage, insert_all)
 

@@ -44,10 +44,10 @@ def test_a_transaction_that_fails_leaves_nothing_behind_also_no_event(
 ) -> None:
     def write_and_fail() -> None:
         with storage.write() as tx:
-            license_store.save_new_licenses(tx, [a_license(id=tx.next_id("license"))])
+            license_store.save_new_licenses(tx, [a_license(id=tx.ids.next("license"))])
             activation_store.save_new_activations(tx, [an_activation()])
             event_store.save_events(tx, [an_event()])
-            tx.save_ids()
+            tx.ids.save()
             raise Interrupted
 
     with pytest.raises(Interrupted):
@@ -57,7 +57,7 @@ def test_a_transaction_that_fails_leaves_nothing_behind_also_no_event(
         assert activation_store.list_activations(tx, [1]) == {}
         assert event_store.list_events(tx, 1, limit=9) == []
         # A server gives numbers out beside its transactions.
-        assert tx.next_id("license") == (1 if database == "sqlite" else 2)
+        assert tx.ids.next("license") == (1 if database == "sqlite" else 2)
 
 
 def test_what_was_written_is_seen_by_the_next_reader_and_not_before(storage: Storage) -> None:
@@ -143,15 +143,15 @@ def test_places_given_up_above_a_lowered_limit_cannot_be_taken_again(
 
 def test_numbers_are_given_in_a_row_per_kind(storage: Storage, database: str) -> None:
     with storage.write() as tx:
-        assert [tx.next_id("license") for _ in range(3)] == [1, 2, 3]
-        assert [tx.next_id("activation") for _ in range(2)] == [1, 2]
-        tx.save_ids()
-        assert tx.next_id("license") == 4
-        tx.save_ids()
+        assert [tx.ids.next("license") for _ in range(3)] == [1, 2, 3]
+        assert [tx.ids.next("activation") for _ in range(2)] == [1, 2]
+        tx.ids.save()
+        assert tx.ids.next("license") == 4
+        tx.ids.save()
     with storage.write() as tx:
         # A server that was asked for several at once does not take them back.
-        assert tx.next_id("license") == (5 if database == "sqlite" else 8)
-        assert tx.next_id("activation") == 3
+        assert tx.ids.next("license") == (5 if database == "sqlite" else 8)
+        assert tx.ids.next("activation") == 3
 
 
 def test_the_number_of_the_newest_license_is_not_given_again_after_it_was_deleted(executor: Executor) -> None:

@@ -195,5 +195,5 @@ def test_what_the_server_writes_into_its_log_holds_no_license_key(
     )
     assert [type(one) for one in outcomes] == [LicenseKeyTaken, RejectedByDatabase, LicenseKeyTaken]
     with pytest.raises((RejectedByDatabase, StoreConflict)), storage.write() as tx:
-        license_store.save_new_licenses(tx, [a_license(id=tx.next_id("license"), key=canary)])
+        license_store.save_new_licenses(tx, [a_license(id=tx.ids.next("license"), key=canary)])
     assert find_in(everything(), canary) == []

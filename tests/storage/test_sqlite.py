@@ -80,7 +80,7 @@ def test_a_reader_cannot_write(storage: SqliteStorage) -> None:
     with pytest.raises(StoreUnavailable, match="readonly"), storage.read() as tx:
         insert_license(tx)
     with storage.write() as tx:
-        assert tx.next_id("license") == 1
+        assert tx.ids.next("license") == 1
 
 
 def test_refusals_write_nothing(storage: SqliteStorage) -> None:

@@ -26,7 +26,7 @@ def unlucky(url: str) -> Iterator[Unlucky]:
 def test_every_other_change_is_undone_and_takes_no_number(unlucky: Unlucky) -> None:
     def number() -> int:
         with unlucky.write() as tx:
-            return tx.next_id("license")
+            return tx.ids.next("license")
 
     for expected in (1, 2, 3):
         with pytest.raises(StoreConflict, match="bad luck"):

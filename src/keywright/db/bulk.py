@@ -47,11 +47,12 @@ Item = TypeVar("Item")
 #: The most keys in one statement on SQLite, and the most rows in one on PostgreSQL.
 MAX_KEYS = 128
 MAX_ROWS = 1_000
+_POSTGRES = "postgresql"
 
 
 def is_postgres(connection: Connection) -> bool:
     """Whether the connection is to PostgreSQL."""
-    return connection.dialect.name == "postgresql"
+    return connection.dialect.name == _POSTGRES
 
 
 # --- lookups --------------------------------------------------------------------------------------
@@ -70,7 +71,7 @@ class Lookup:
     def find_rows(self, connection: Connection, keys: Iterable[Any]) -> list[Any]:
         """Return the rows, each at least once; a key of several columns is a tuple."""
         combinations = list(zip(keys, strict=True) if len(self._columns) == 1 else keys)
-        if is_postgres(connection):
+        if connection.dialect.name == _POSTGRES:
             return select_by_arrays(connection, self._for_postgres, combinations)
         found: list[Any] = []
         for chunk in _chunks(combinations, MAX_KEYS):
@@ -159,7 +160,7 @@ class BulkWrite:
         """Write these rows."""
         if not rows:
             return
-        if not is_postgres(connection):
+        if connection.dialect.name != _POSTGRES:
             connection.execute(self._for_row, rows)
             return
         for chunk in _chunks(rows, MAX_ROWS):

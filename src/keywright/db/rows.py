@@ -11,19 +11,21 @@ from sqlalchemy import Row
 from keywright.db.bulk import Values
 
 
-# Many rows have the same times (one batch, one import), and making a datetime is the slowest part of reading
-# a row.
+# Many rows have the same times (one batch, one import), and converting them is the slowest part of reading or
+# writing a row.
 @lru_cache(maxsize=8192)
 def to_datetime(seconds: int) -> datetime:
     """The time that many seconds after 1970-01-01 UTC."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
+@lru_cache(maxsize=8192)
 def to_seconds(time: datetime) -> int:
     """Whole seconds since 1970-01-01 UTC."""
     return int(time.timestamp())
 
 
+@lru_cache(maxsize=8192)
 def to_optional_seconds(time: datetime | None) -> int | None:
     """Whole seconds since 1970-01-01 UTC, or None for None."""
     return None if time is None else int(time.timestamp())

@@ -53,7 +53,7 @@ class WriteTransaction(ReadTransaction):
 
     def __init__(self, connection: Connection, key_ring: KeyRing, ids: IdGenerator) -> None:
         super().__init__(connection, key_ring)
-        self._ids = ids
+        self.ids = ids
         self._sealing: KeyRing | None = None
 
     @property
@@ -63,18 +63,6 @@ class WriteTransaction(ReadTransaction):
             is_rotated = len(self.key_ring.rings) > 1
             self._sealing = lock_ring(self.connection, self.key_ring) if is_rotated else self.key_ring
         return self._sealing
-
-    def next_id(self, kind: str) -> int:
-        """Return the ID of a new ``license`` or ``activation``; none is returned twice."""
-        return self._ids.next(kind)
-
-    def skip_ids(self, kind: str, until: int) -> int:
-        """Let ``next_id`` return no ID up to ``until`` from now on; returns the last one given before."""
-        return self._ids.skip(kind, until)
-
-    def save_ids(self) -> None:
-        """Save the last IDs that ``next_id`` returned."""
-        self._ids.save()
 
     def insert(self, table: Table, values: Values) -> int:
         """Insert a row and return its ID."""

@@ -230,7 +230,7 @@ class Executor:
         if any([one.idempotency is not None for one in commands]):
             outcomes = decide_once(tx, commands, partial(self._outcome, work))
         else:
-            outcomes = [self._outcome(work, one) for one in commands]
+            outcomes = list(map(partial(self._outcome, work), commands))
         work.save()
         return outcomes
 

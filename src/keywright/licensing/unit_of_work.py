@@ -193,7 +193,7 @@ class LicenseWork(UnitOfWork):
         self._save_activations()
         self._prune()
         super().save()
-        tx.save_ids()
+        tx.ids.save()
 
     def _save_licenses(self) -> None:
         new, changed = [], []

@@ -102,8 +102,9 @@ def nothing(_outcome: object) -> bytes:
 _text = lru_cache(maxsize=8192)(write_time)
 
 
+@lru_cache(maxsize=8192)
 def _optional_text(moment: datetime | None) -> str | None:
-    return None if moment is None else _text(moment)
+    return None if moment is None else write_time(moment)
 
 
 def _digits(number: int | None) -> str | None:

@@ -22,7 +22,7 @@ def activate(work: LicenseWork, command: Activate) -> LicenseRecord:
     """Take a new place."""
     license = activation_rules.activate(work.get_license(command), command.context.now)
     activation = Activation(
-        id=work.tx.next_id("activation"),
+        id=work.tx.ids.next("activation"),
         token=crypto.new_token(),
         license_id=license.id,
         label=command.label,

@@ -61,7 +61,7 @@ def new_license(
 ) -> License:
     """Add a license to the unit of work, with what the command says of it."""
     license = License(
-        id=work.tx.next_id("license"),
+        id=work.tx.ids.next("license"),
         key=key,
         order_id=command.order_id,
         product_id=command.product_id,

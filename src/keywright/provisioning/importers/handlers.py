@@ -45,7 +45,7 @@ def import_licenses(work: LicenseWork, command: ImportLicenses) -> Imported:
     unknown = {one.id for one in command.licenses if one.id and work.find_license(one.key) is None}
     past = store.list_event_names(work.tx, unknown)
     if unknown and not command.is_dry_run:
-        work.tx.skip_ids("license", max(unknown))
+        work.tx.ids.skip("license", max(unknown))
     work.load_activations(
         (here.id, activation.token)
         for one in command.licenses
@@ -84,7 +84,7 @@ def _merge(
     elif new.id is not None and is_id_free and work.find_license(new.id) is None:
         license_id = new.id
     else:
-        license_id = 0 if command.is_dry_run else work.tx.next_id("license")
+        license_id = 0 if command.is_dry_run else work.tx.ids.next("license")
     return merge(
         new,
         here,
@@ -100,7 +100,7 @@ def _save(work: LicenseWork, command: ImportLicenses, merged: Merged) -> None:
         return
     work.set_imported(merged.license)
     for _, one in merged.activations:
-        work.set_activation(one if one.id else replace(one, id=work.tx.next_id("activation")))
+        work.set_activation(one if one.id else replace(one, id=work.tx.ids.next("activation")))
     details = {"from": command.source, "activations": len(merged.activations)} | merged.differences
     work.record_license_event(IMPORTED, merged.license, command, details=details)
 

@@ -42,8 +42,8 @@ def reserve_ids(tx: WriteTransaction, license_id: int, activation_id: int) -> tu
     """Give no ids up to these to new licenses and activations; returns between which numbers an import may
     give ids to activations. The same numbers are returned to an import that is run again.
     """
-    tx.skip_ids("license", license_id)
-    last = tx.skip_ids("activation", activation_id)
+    tx.ids.skip("license", license_id)
+    last = tx.ids.skip("activation", activation_id)
     reserved = {name: number for name, number in tx.connection.execute(_RESERVED)}
     after, until = reserved.get(_AFTER, last), reserved.get(_UNTIL, last)
     if last == until:
