@@ -50,7 +50,7 @@ def paths(data: bytes) -> None:
         assert v2_paths.decode_words([quote(word, safe="", errors="surrogateescape").encode()]) == [word]
     _, key = _interface()._find_address(words)
     assert key == "" or key in words
-    below = v2_paths.join_key(v2_paths.split_rest_route(data))
+    below = v2_paths.join_key(v2_paths.parse_rest_route(data))
     assert below[:1] != ["licenses"] or len(below) <= 3
 
 

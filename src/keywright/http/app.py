@@ -68,7 +68,7 @@ APPLICATION = Application(create_app, write_error)
 async def _open(
     settings: Settings, storage: Storage, admin_host: AdminHost, _app: object
 ) -> AsyncIterator[dict[str, ASGIApp]]:
-    """What answers requests, and what runs in the background meanwhile."""
+    """Open the application that answers requests, and run the loops in the background meanwhile."""
     counters = Counters()
     metrics = None if settings.metrics_address is None else Metrics()
     api_key_cache = ApiKeyCache()

@@ -6,7 +6,7 @@ from keywright.http.server.listening import Address, is_at
 
 
 class AdminHost:
-    """Where the administration pages are served."""
+    """The address that serves the administration pages."""
 
     def __init__(self, address: Address | None, *, is_on: bool) -> None:
         """``is_on`` says whether they are served at all; ``address`` is the only one that serves them."""

@@ -1,4 +1,4 @@
-"""One call of an interface: what the middlewares find out about it, and how it is decided."""
+"""A call of an interface: the facts that the middlewares find out about it, and its way to the desk."""
 
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ Token = tuple[RateLimit, str | bytes]
 
 
 class Interface(Protocol):
-    """What an interface gives to the middlewares: its addresses, its parameters and its answers."""
+    """An interface as the middlewares use it: its addresses, its parameters and its answers."""
 
     @property
     def desk(self) -> Desk:
@@ -194,7 +194,7 @@ class Call:
         """Submit the command; ``write`` makes the body of the answer from its outcome."""
         header = self.headers.get(b"idempotency-key")
         if header is not None:
-            command = add_idempotency_key(command, header, self.caller, self.key, self._kept_answer(write))
+            command = add_idempotency_key(command, header, self.caller, self.key, self._answer_writer(write))
         self.is_change = True
         outcome = await self.desk.execute(command, self)
         if type(outcome) is IdempotencyRecord:
@@ -207,7 +207,7 @@ class Call:
         outcome = await self.desk.query(query, self)
         return Answer(200, write(outcome), license_id=_license_id(outcome))
 
-    def _kept_answer(self, write: Callable[[Any], bytes]) -> Callable[[Any], tuple[int, bytes]]:
+    def _answer_writer(self, write: Callable[[Any], bytes]) -> Callable[[Any], tuple[int, bytes]]:
         def write_answer(outcome: Any) -> tuple[int, bytes]:
             if isinstance(outcome, KeywrightError):
                 answer = self.interface.write_error(outcome, self)

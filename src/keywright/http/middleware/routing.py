@@ -8,7 +8,7 @@ from keywright.core.errors import MethodNotAllowed
 
 
 class Right(Enum):
-    """What a caller needs for an action."""
+    """The right that a caller needs for an action."""
 
     #: Nothing; an API key that is sent must be right.
     NONE = "none"
@@ -19,7 +19,7 @@ class Right(Enum):
 
 
 class Action(Protocol):
-    """What a method at an address does, as far as the middlewares need to know."""
+    """The action of a method at an address, as far as the middlewares know it."""
 
     @property
     def operation(self) -> str:
@@ -27,7 +27,7 @@ class Action(Protocol):
 
     @property
     def right(self) -> Right:
-        """What its caller needs."""
+        """The right that its caller needs."""
 
     @property
     def changes(self) -> bool:

@@ -28,7 +28,7 @@ def is_within(address: str, networks: Sequence[Network]) -> bool:
 
 @lru_cache(4096)
 def source_of(address: str) -> str:
-    """What limits count as one source: an IPv4 address, or the /64 network of an IPv6 address."""
+    """The source that limits count: an IPv4 address, or the /64 network of an IPv6 address."""
     return _network(address, 64) if ":" in address else address
 
 

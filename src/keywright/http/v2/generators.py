@@ -125,7 +125,7 @@ _GENERATE_PARSERS: dict[str, Any] = {
 
 
 def _number(call: Call) -> int:
-    """The generator's number in the address; what is no number is no generator's."""
+    """The generator's number in the address; other text names no generator."""
     number = None
     if call.key.isascii() and call.key.isdigit() and len(call.key) < 19:
         number = int(call.key)
@@ -139,7 +139,7 @@ def _values(asked: Mapping[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name in ("name", "charset"):
         if name in asked:
-            values[name] = _required_text(name, asked[name])
+            values[name] = _require_text(name, asked[name])
     for name in ("chunks", "chunk_length"):
         if name in asked:
             values[name] = _absolute(name, asked[name])
@@ -159,7 +159,7 @@ _OPTIONAL_PARSERS: dict[str, Any] = {
 }
 
 
-def _required_text(name: str, value: object) -> str:
+def _require_text(name: str, value: object) -> str:
     try:
         text = parsing.parse_text(value, MAX_TEXT_LENGTH)
     except ValueError:

@@ -13,7 +13,7 @@ from keywright.http.middleware.authentication import check_right
 from keywright.http.middleware.call import Call
 from keywright.http.middleware.routing import Right
 from keywright.http.v2 import messages, parameters, wire
-from keywright.http.v2.paths import decode_words, join_key, split_rest_route, split_setting, to_text
+from keywright.http.v2.paths import decode_words, join_key, parse_rest_route, parse_setting, to_text
 from keywright.http.v2.relay import Relay
 from keywright.http.v2.routes import ADDRESSES, Action, Address
 
@@ -29,8 +29,8 @@ class V2:
 
     def __init__(self, settings: Settings, desk: Desk, relay: Relay | None = None) -> None:
         self.desk = desk
-        self._below_rest_route = [*split_setting(settings.namespace), "v2"]
-        self._root = split_setting(settings.api_root)
+        self._below_rest_route = [*parse_setting(settings.namespace), "v2"]
+        self._root = parse_setting(settings.api_root)
         self._prefix = [*self._root, *self._below_rest_route]
         self._raw_prefix = [word.encode() for word in self._prefix]
         #: The start of most paths, before the words of an address.
@@ -128,7 +128,7 @@ class V2:
         for parameter in query.split(b"&"):
             name, _, value = parameter.partition(b"=")
             if name == b"rest_route":
-                words = split_rest_route(value)
+                words = parse_rest_route(value)
                 if not words and value:
                     return []
                 size = len(self._below_rest_route)

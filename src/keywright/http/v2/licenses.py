@@ -29,7 +29,7 @@ from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, 
 from keywright.licensing.licenses.model import LicenseFilter, Status, parse_status
 
 _PIECE = 100
-#: How long a list that has begun lets others go first when there are too many, in seconds.
+#: How long a list that has begun waits before it asks again when too many calls wait, in seconds.
 _PAUSE = 0.5
 _DEFAULT_PER_PAGE = 10
 
@@ -199,7 +199,7 @@ def _token(asked: Mapping[str, Any]) -> str | None:
         return None
     if not isinstance(token, str):
         raise e.InvalidParameters({"token": "must be a text"})
-    # One that is nothing but spaces is no token of anything; without a token, every place is meant.
+    # A token of spaces stays one, which no activation has: without a token, every place would be meant.
     return token.strip() or token
 
 
@@ -277,7 +277,9 @@ def _address_of_page(call: Call, number: int) -> str:
 async def _stream(
     call: Call, where: LicenseFilter, first: tuple[LicenseRecord, ...]
 ) -> AsyncGenerator[bytes, None]:
-    """The list piece by piece, each from its own moment, so that nothing is held up or piled up."""
+    """The list piece by piece, each read in a transaction of its own: no call waits for the whole list, and
+    the whole list is never in memory.
+    """
     yield b'{"success":true,"data":[' + await asyncio.to_thread(wire.some_licenses, first)
     last = first
     while len(last) == _PIECE:
@@ -292,7 +294,7 @@ def _piece(where: LicenseFilter, after_id: int) -> FindLicenses:
 
 
 async def _next_piece(call: Call, query: FindLicenses) -> tuple[LicenseRecord, ...]:
-    """The next piece of a list that has begun: where others are in front, it is waited for again."""
+    """The next piece of a list that has begun; ask again while too many calls wait."""
     while True:
         try:
             return await call.desk.query(query, call)  # type: ignore[no-any-return]

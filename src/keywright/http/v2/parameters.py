@@ -1,4 +1,4 @@
-"""What came with a request: parameters from the query, a form, multipart or JSON, as one mapping."""
+"""Parse the parameters of a request: from its query, and from a form, multipart or JSON body."""
 
 import re
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping
@@ -15,16 +15,16 @@ from keywright.core.errors import BodyNotAnObject, InvalidParameters, MalformedF
 Parameters = dict[str, Any]
 Result = TypeVar("Result")
 
-_MOST_FIELDS = 1000
-#: No file is a parameter of anything; each costs a temporary file.
-_MOST_FILES = 10
-_DEEPEST = 32
+_MAX_FIELDS = 1000
+#: No parameter is a file, and each file costs a temporary file.
+_MAX_FILES = 10
+_MAX_DEPTH = 32
 _STRING = re.compile(rb'"[^"]*"?')
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
 #: The longest ``Content-Type`` of a multipart body: a boundary has at most 70 bytes (RFC 2046 §5.1.1), and
 #: the library that finds it takes quadratic time.
-_LONGEST_KIND = 512
+_MAX_CONTENT_TYPE = 512
 _META = re.compile(r"meta\[([^\[\]]*)\]")
 
 
@@ -52,7 +52,7 @@ def parse_query(query: bytes) -> Parameters:
 
 def _pairs(query: bytes) -> list[tuple[str, str]]:
     parts = query.decode("utf-8", "replace").split("&")
-    if len(parts) > _MOST_FIELDS:
+    if len(parts) > _MAX_FIELDS:
         raise MalformedForm
     # As urllib.parse.parse_qsl reads them, in less time.
     both = (part.partition("=") for part in parts if part)
@@ -69,13 +69,13 @@ def _from_pairs(pairs: Iterable[tuple[str, Any]]) -> Parameters:
         if not bracket:
             found[name] = [value] if name in found else value
         elif part := _META.fullmatch(name):
-            _put(found, part[1], value)
+            _add_to_meta(found, part[1], value)
         else:
             found[base] = [value]
     return found
 
 
-def _put(found: Parameters, name: str, value: Any) -> None:
+def _add_to_meta(found: Parameters, name: str, value: Any) -> None:
     """Add a text to the object ``meta``, unless that came in another form, too."""
     meta = found.setdefault("meta", {})
     if isinstance(meta, dict) and name not in meta:
@@ -122,25 +122,25 @@ def parse_body(kind: bytes, body: bytes) -> Parameters:
 
 
 def _parse(kind: bytes, body: bytes) -> Parameters:
-    # Whatever it announces: no form has a field whose name begins so, and forgetting the header is
-    # the commonest mistake with JSON.
+    # Whatever its header says: no form has a field whose name begins so, and the commonest mistake with JSON
+    # is to forget the header.
     looks_like_json = body.lstrip()[:1] in (b"{", b"[", b'"')
     if kind == b"application/json" or kind.endswith(b"+json") or looks_like_json:
         return _json(body)
     if body and kind != b"application/x-www-form-urlencoded":
-        # Taking it for nothing could turn "give up this place" into "give up every place".
+        # Without its token, a call that gives up one place would give up every place.
         raise MalformedForm
     return _from_pairs(_pairs(body))
 
 
 def _at_once(parsing: Coroutine[Any, Any, Result]) -> Result:
-    """The result of a parser that has its whole input, and so waits for nothing."""
+    """The result of a parser that never waits, because it has its whole input."""
     try:
         parsing.send(None)
     except StopIteration as end:
         result: Result = end.value
         return result
-    # It would have a file so large written to the disk by another thread.
+    # It waits for a thread that writes a large file to the disk.
     parsing.close()
     raise MalformedForm
 
@@ -149,8 +149,8 @@ async def _multipart(kind: bytes, body: bytes) -> list[tuple[str, Any]]:
     async def whole() -> AsyncGenerator[bytes, None]:
         yield body
 
-    # The boundary and nothing else: the client does not choose which of Python's codecs runs here.
-    if len(kind) > _LONGEST_KIND:
+    # Only the boundary: the client must not choose one of Python's codecs.
+    if len(kind) > _MAX_CONTENT_TYPE:
         raise MalformedForm
     _, options = parse_options_header(kind)
     boundary = options.get(b"boundary", b"")
@@ -158,14 +158,14 @@ async def _multipart(kind: bytes, body: bytes) -> list[tuple[str, Any]]:
         raise MalformedForm
     ours = b'multipart/form-data; boundary="%b"' % boundary
     parser = MultiPartParser(
-        Headers(raw=[(b"content-type", ours)]), whole(), max_files=_MOST_FILES, max_fields=_MOST_FIELDS
+        Headers(raw=[(b"content-type", ours)]), whole(), max_files=_MAX_FILES, max_fields=_MAX_FIELDS
     )
     try:
         form = await parser.parse()
     except (MultiPartException, KeyError, ValueError, LookupError):
         raise MalformedForm from None
     try:
-        # A file is no value of anything here, and must not be taken for nothing, either.
+        # No parameter may be a file, and a file must not count as a parameter that was not sent.
         return [(name, value if isinstance(value, str) else []) for name, value in form.multi_items()]
     finally:
         await form.close()
@@ -174,7 +174,7 @@ async def _multipart(kind: bytes, body: bytes) -> list[tuple[str, Any]]:
 def _json(body: bytes) -> Parameters:
     if not body.strip():
         return {}
-    if _is_deeper(body, _DEEPEST):
+    if _is_deeper(body, _MAX_DEPTH):
         raise MalformedJson
     try:
         value = _decode(body)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from urllib.parse import unquote_to_bytes
 
 
-def split_setting(setting: str) -> list[str]:
+def parse_setting(setting: str) -> list[str]:
     """The words of a setting such as ``api_root``."""
     return [word for word in setting.split("/") if word]
 
@@ -22,7 +22,7 @@ def to_text(word: str) -> str:
     return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def split_rest_route(value: bytes) -> list[str]:
+def parse_rest_route(value: bytes) -> list[str]:
     """The words of a ``rest_route`` parameter as it is in the query, decoded once.
 
     A value with unescaped slashes is read like a path.

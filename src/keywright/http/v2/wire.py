@@ -1,7 +1,7 @@
-"""The wire format of v2: which fields, in which order, under which names, as which JSON types.
+"""The wire format of v2: the fields of each answer, their order, names and JSON types.
 
 Licenses and generators are written in camelCase, activations in snake_case; moments are
-``YYYY-MM-DD HH:MM:SS`` in UTC. What is written here is whole answers: the envelope included.
+``YYYY-MM-DD HH:MM:SS`` in UTC. Functions without an underscore write whole bodies, with their envelope.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,8 +23,8 @@ _Record = TypeVar("_Record")
 encode: Callable[[object], bytes] = msgspec.json.Encoder().encode
 
 
-#: How many licenses of a list are written at once.
-_FEW = 10
+#: The number of licenses of a list that are written at once.
+_CHUNK = 10
 
 
 def success(data: object) -> bytes:
@@ -79,7 +79,7 @@ def some_licenses(records: Sequence[LicenseRecord]) -> bytes:
 
     They are written a few at a time: a thread that writes very many at once keeps the others waiting.
     """
-    few = (records[start : start + _FEW] for start in range(0, len(records), _FEW))
+    few = (records[start : start + _CHUNK] for start in range(0, len(records), _CHUNK))
     return b",".join(encode([_with_activations(one) for one in some])[1:-1] for some in few)
 
 
@@ -98,7 +98,7 @@ def nothing(_outcome: object) -> bytes:
     return b'{"success":true,"data":[]}'
 
 
-# The moments of many records are the same; see storage.rows.moment.
+# Many records have the same times; see ``db.rows.to_datetime``.
 _text = lru_cache(maxsize=8192)(write_time)
 
 
