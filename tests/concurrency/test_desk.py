@@ -436,7 +436,7 @@ async def test_what_nobody_thought_of_is_a_fault_for_each_caller_and_the_desk_go
     storage: Observed, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(Executor):
-        def execute(self, commands: Sequence[Command], wait: float | None = None) -> list[Outcome]:
+        def execute(self, commands: Sequence[Command], *, wait: float | None = None) -> list[Outcome]:
             raise RuntimeError("internals")
 
         def query(self, queries: Sequence[Query]) -> list[Outcome]:

@@ -4,7 +4,7 @@ from sqlalchemy import func, literal, select, tuple_, union
 
 from keywright.db.bulk import Lookup
 from keywright.db.schema import activations, catalog_names, events, licenses
-from keywright.db.transaction import ReadTransaction, find_rows
+from keywright.db.transaction import ReadTransaction
 from keywright.events.model import Event
 from keywright.events.store import EVENT, event_of
 from keywright.licensing.activations.model import Activation
@@ -49,4 +49,4 @@ def list_customers(tx: ReadTransaction, after: int, limit: int) -> list[int]:
 
 def count_licenses_of(tx: ReadTransaction, customers: list[int]) -> dict[int, int]:
     """The number of licenses of each of these customers that has any."""
-    return {row[0]: row[1] for row in find_rows(tx, _LICENSES_OF, customers)}
+    return {row[0]: row[1] for row in _LICENSES_OF.find_rows(tx.connection, customers)}
