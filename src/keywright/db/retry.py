@@ -9,8 +9,11 @@ from typing import Protocol, TypeVar
 from keywright.core.errors import LockTimeout, StoreConflict
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 
-#: How often a transaction is retried before its error is raised.
-MAX_RETRIES = 9
+#: How often a transaction is retried before its error is raised: while that goes quickly, and where each try
+#: takes long, such as to connect again.
+MAX_RETRIES, MAX_SLOW_RETRIES = 9, 5
+#: The longest time of quick retries, in seconds.
+_QUICK = 3.0
 _FIRST_PAUSE, _MAX_PAUSE = 0.005, 0.16
 
 Result = TypeVar("Result")
@@ -27,20 +30,23 @@ class Transactions(Protocol):
 
 
 def with_retries(transact: Callable[[], Result]) -> Result:
-    """Return what ``transact`` returns. After a ``StoreConflict`` it is called again, at most nine times;
-    not after a ``LockTimeout``, which has waited already.
+    """Return what ``transact`` returns. After a ``StoreConflict`` it is called again, at most nine times, or
+    five when that takes more than three seconds; not after a ``LockTimeout``, which has waited already.
 
     Pauses are of random length, so that transactions that collided do not collide again: at most 5 ms, and
     twice as long each time, up to 160 ms.
     """
-    for attempt in range(MAX_RETRIES):
+    quick_until, retries = time.monotonic() + _QUICK, 0
+    while True:
         try:
             return transact()
         except LockTimeout:
             raise
         except StoreConflict:
-            time.sleep(random.uniform(0, min(_FIRST_PAUSE * 2**attempt, _MAX_PAUSE)))  # noqa: S311
-    return transact()
+            if retries >= (MAX_RETRIES if time.monotonic() < quick_until else MAX_SLOW_RETRIES):
+                raise
+        time.sleep(random.uniform(0, min(_FIRST_PAUSE * 2**retries, _MAX_PAUSE)))  # noqa: S311
+        retries += 1
 
 
 def run_write(
