@@ -32,7 +32,7 @@ KEYWRIGHT = str(Path(sys.executable).with_name("keywright"))
 _IS_MEASURED = any(name.startswith("COVERAGE_PROCESS") for name in os.environ)
 #: In seconds; a busy machine is no reason to fail.
 TIMEOUT = 60.0
-_ADDRESS = re.compile(r"http://(?:127\.0\.0\.1|\[::\]):(\d+)")
+_ADDRESS = re.compile(r"http://(?:127\.0\.0\.1|\[::1\]):(\d+)")
 
 #: Settings of a server that a test suite may call as often as it likes.
 NO_LIMITS: dict[str, Any] = {
