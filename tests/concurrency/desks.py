@@ -110,10 +110,10 @@ class AnAsker:
 
 
 def a_desk(
-    storage: Storage | Observed, most_waiting: int = 1000, answer_within: float = ANSWER_WITHIN
+    storage: Storage | Observed, most_waiting: int = 1000, answer_within: float = ANSWER_WITHIN, **more: Any
 ) -> Desk:
     executor = open_executor(cast(Storage, storage))
-    return Desk(executor, most_waiting=most_waiting, answer_within=answer_within)
+    return Desk(executor, most_waiting=most_waiting, answer_within=answer_within, **more)
 
 
 async def turns(number: int) -> None:

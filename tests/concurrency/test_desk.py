@@ -23,7 +23,7 @@ from keywright.engine.executor import Executor, Outcome
 from keywright.engine.lane import MAX_BATCH
 from keywright.jobs.commands import JobStep
 from keywright.licensing.activations import store as activation_store
-from keywright.licensing.activations.commands import FindLicenses, ListLicenses
+from keywright.licensing.activations.commands import Activate, FindLicenses, ListLicenses
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
 from keywright.registry import make_registry, open_executor
@@ -89,6 +89,20 @@ async def test_questions_that_arrive_together_share_a_transaction(storage: Obser
     desk = a_desk(storage)
     await results(*(desk.query(validate()) for _ in range(100)))
     assert (storage.reads, storage.writes) == (1, [])
+
+
+@in_a_loop
+async def test_every_batch_is_observed_and_every_command_told_to_its_listener(storage: Observed) -> None:
+    batches: list[tuple[str, int]] = []
+    commands: list[str] = []
+    desk = a_desk(
+        storage,
+        observe=lambda lane, calls, _seconds: batches.append((lane, calls)),
+        listeners={Activate: lambda: commands.append("activate")},
+    )
+    await results(*(desk.execute(activate()) for _ in range(3)), desk.query(validate()))
+    assert sorted(batches) == [("changes", 3), ("queries", 1)]
+    assert commands == ["activate"] * 3
 
 
 @in_a_loop

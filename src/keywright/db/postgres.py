@@ -127,17 +127,19 @@ class _IdGenerator:
     def skip(self, kind: str, until: int) -> int:
         name = f"{kind}_id_seq"
         last = self._last(name)
-        if last < until:
-            # Altering it lets nobody else have IDs until the end of the transaction; reading it does not.
+        if last is None or last < until:
+            # Altering it keeps others from taking IDs until the end of the transaction; reading it does not.
             self._connection.exec_driver_sql(f"ALTER SEQUENCE {name} INCREMENT BY 1")
-            last = self._last(name)
+            last = self._last(name) or 0
         if last < until:
             self._connection.exec_driver_sql(f"ALTER SEQUENCE {name} RESTART WITH {until + 1:d}")
         return last
 
-    def _last(self, name: str) -> int:
+    def _last(self, name: str) -> int | None:
+        """The last ID that was taken; None while another transaction that altered the sequence commits."""
         words = f"SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM {name}"  # noqa: S608
-        return int(self._connection.exec_driver_sql(words).scalar_one())
+        last: int | None = self._connection.exec_driver_sql(words).scalar()
+        return last
 
     def save(self) -> None:
         """Do nothing: the sequences have saved them."""
