@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from threading import Event as Signal
 
+import psycopg
 import pytest
 from sqlalchemy import select, update
 
@@ -40,6 +41,7 @@ from tests.makers import (
     url_of,
     validate,
 )
+from tests.server import wait_until
 from tests.storage.test_copy import contents, fill
 from tests.storage.test_secrecy import as_answer
 
@@ -65,7 +67,18 @@ def start(url: str) -> None:
     begin(url, BOTH, lambda: BOTH)
 
 
+def has_sessions(url: str) -> bool:
+    """Whether PostgreSQL has sessions of Keywright; one ends a moment after it was closed."""
+    query = (
+        "SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name ^@ 'keywright'"
+    )
+    with psycopg.connect(url) as connection:
+        return connection.execute(query).fetchone() is not None
+
+
 def rotate(url: str) -> Resealed:
+    if url.startswith("postgresql"):
+        wait_until(lambda: not has_sessions(url), "the end of the sessions")
     start(url)
     with open_with(url) as storage:
         done = reseal(storage, ignore_progress)
