@@ -27,7 +27,7 @@ def test_a_backup_that_is_due_is_made_once_and_the_oldest_is_deleted(tmp_path: P
         assert server.cli("restore", str(folder / made), "--check")
         server.stop()
         server.start()
-        wait_until(lambda: "ready" in server.log, "the server")
+        server.stop()
         assert events(server) == ["backup.made"]
     assert (folder / "keywright-20200101-000000.tar").exists()
 

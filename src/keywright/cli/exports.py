@@ -15,7 +15,7 @@ from keywright.cli.options import WrongUsage, command, with_installation
 
 
 class Kind(StrEnum):
-    """What is exported."""
+    """The records to export."""
 
     LICENSES = "licenses"
     ACTIVATIONS = "activations"
@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 
 class Format(StrEnum):
-    """How it is written."""
+    """The form of the file."""
 
     CSV = "csv"
     JSONL = "jsonl"

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -168,10 +167,11 @@ def _import_dump(
     is_dry_run: bool,
     as_json: bool,
 ) -> None:
+    from keywright.provisioning.importers.addresses import address_keeper
     from keywright.provisioning.importers.lmfwc_dump import Dump
     from keywright.provisioning.importers.report import Report
 
-    report, keep = Report(), address_keeper(here)
+    report, keep = Report(), address_keeper(here.settings, here.now)
     source = Dump(file, family, secrets, report, now=here.now, prefix=prefix, keep_address=keep)
     _import(here, source, report, "Reading the file", is_dry_run=is_dry_run, as_json=as_json)
 
@@ -188,11 +188,12 @@ def _connect(url: str | None, consumer_key: str | None, consumer_secret: str | N
 
 
 def _import_web(here: Installation, client: "LmfwcClient", *, is_dry_run: bool, as_json: bool) -> None:
+    from keywright.provisioning.importers.addresses import address_keeper
     from keywright.provisioning.importers.lmfwc_web import WebShop
     from keywright.provisioning.importers.report import Report
 
-    report = Report()
-    source = WebShop(client, report, now=here.now, keep_address=address_keeper(here))
+    report, keep = Report(), address_keeper(here.settings, here.now)
+    source = WebShop(client, report, now=here.now, keep_address=keep)
     _import(here, source, report, "Reading the licenses", is_dry_run=is_dry_run, as_json=as_json)
 
 
@@ -245,13 +246,6 @@ def _read(text: str) -> str:
     except (OSError, ValueError):
         # Too long for the name of a file.
         return text
-
-
-def address_keeper(here: Installation) -> Callable[[str, datetime], str]:
-    """How much of an address that came at a moment the settings let Keywright store."""
-    from keywright.provisioning.importers import addresses
-
-    return addresses.address_keeper(here.settings, here.now)
 
 
 @contextmanager

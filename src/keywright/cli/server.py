@@ -97,7 +97,9 @@ def serve(
     from keywright.http.server.run import serve_with_workers
 
     settings = options.read_settings(host=host, port=port, workers=workers)
-    logs.configure(level=settings.log_level, is_json=settings.is_log_json(is_terminal=sys.stderr.isatty()))
+    logs.configure(
+        level=settings.log_level, is_json=logs.uses_json(settings, is_terminal=sys.stderr.isatty())
+    )
     say_ready = partial(print_ready, settings, options.command_line, demo)
     with closing(open_installation(settings)) as storage:
         for risk in risks(settings):

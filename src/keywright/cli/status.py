@@ -71,7 +71,7 @@ def _get(host: str, port: int, path: str) -> tuple[int, str]:
 
 
 def _read_metrics(settings: "Settings") -> _Fields:
-    """How busy the server processes are, by two readings of their metrics."""
+    """Measure the load of the server processes by two readings of their metrics."""
     if settings.metrics_host_and_ports is None:
         return {}
     host, ports = settings.metrics_host_and_ports

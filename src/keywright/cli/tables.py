@@ -162,6 +162,7 @@ def _parse_maps(texts: list[str]) -> dict[str, str]:
 
 
 def _open_table(here: Installation, order: _Order, stream: BinaryIO, rejects: "Rejects") -> "Table":
+    from keywright.provisioning.importers.addresses import address_keeper
     from keywright.provisioning.importers.presets import PRESETS
     from keywright.provisioning.importers.rows import Defaults
     from keywright.provisioning.importers.tables import About, CsvTable, JsonLines
@@ -169,7 +170,7 @@ def _open_table(here: Installation, order: _Order, stream: BinaryIO, rejects: "R
     file, at, preset = order.file, here.now, None if order.shop is None else PRESETS[order.shop]
     if file.is_file():
         at = min(at, datetime.fromtimestamp(int(file.stat().st_mtime), UTC))
-    defaults = Defaults(at, imports.address_keeper(here))
+    defaults = Defaults(at, address_keeper(here.settings, here.now))
     if order.kind == "jsonl" and file.is_file() and not order.is_dry_run:
         defaults = _reserve_ids(here, file, defaults)
     name = "standard input" if str(file) == _STANDARD_INPUT else file.name

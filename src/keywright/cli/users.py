@@ -126,14 +126,14 @@ def link(here: Installation) -> None:
 
     It is good for 30 minutes, and as long as there is no user.
     """
-    from keywright.config.settings import web_address
+    from keywright.config.addresses import web_address
     from keywright.db import run_read
     from keywright.identity import sessions
 
     token = run_read(here.storage, lambda tx: sessions.setup_token(tx, here.now))
     settings = here.settings
     admin = settings.admin_host_and_port
-    here_url = settings.web_address(settings.host, settings.port or "PORT")
+    here_url = settings.public_url or web_address(settings.host, settings.port or "PORT")
     output.print_setup_link(here_url if admin is None else web_address(*admin), token)
 
 

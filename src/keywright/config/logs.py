@@ -12,7 +12,14 @@ from typing import Any, TextIO
 import msgspec
 import structlog
 
+from keywright.config.settings import Settings
+
 _encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+def uses_json(settings: Settings, *, is_terminal: bool) -> bool:
+    """Tell whether the log is in JSON; by default, when it does not go to a terminal."""
+    return settings.log_format == "json" or (settings.log_format == "auto" and not is_terminal)
 
 
 def configure(*, level: str, is_json: bool, stream: TextIO = sys.stderr) -> None:

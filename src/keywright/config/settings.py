@@ -7,6 +7,7 @@ from urllib.parse import quote
 from pydantic import BeforeValidator, Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from keywright.config.addresses import split_address
 from keywright.config.values import (
     Network,
     UrlPath,
@@ -28,14 +29,6 @@ from keywright.licensing.activations.model import RecordLimits
 PREFIX = "KEYWRIGHT_"
 MIN_SECRET_LENGTH = 32
 _DATABASE_NAME = "keywright.db"
-
-
-def web_address(host: str, port: int | str) -> str:
-    """The address of a server, for links. One that listens at every address of this machine is reached from
-    this machine at its own.
-    """
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 # Each ``allowed`` completes the sentence "it must be …"; numbers and choices have it in their types.
@@ -371,31 +364,21 @@ class Settings(BaseSettings):
     @property
     def database_url_in_force(self) -> str:
         """The URL of the database: the setting, else the file in the data directory."""
-        if self.database_url is not None:
-            return self.database_url
-        return f"sqlite:///{quote(str(self.data_dir.absolute() / _DATABASE_NAME))}"
+        file = self.data_dir.absolute() / _DATABASE_NAME
+        return self.database_url or f"sqlite:///{quote(str(file))}"
 
     @property
     def admin_host_and_port(self) -> tuple[str, int] | None:
         """The administration pages' own address; None when they are off, or have none."""
-        if not self.admin or self.admin_address is None:
-            return None
-        host, _, port = self.admin_address.rpartition(":")
-        return host.strip("[]"), int(port)
-
-    def web_address(self, host: str, port: int | str) -> str:
-        """The address of the server that listens at ``host`` and ``port``, for links: ``public_url`` if it is
-        set.
-        """
-        return self.public_url or web_address(host, port)
+        return split_address(self.admin_address) if self.admin and self.admin_address else None
 
     @property
     def metrics_host_and_ports(self) -> tuple[str, range] | None:
         """The address of the metrics, with a port for each worker; None when they are off."""
         if self.metrics_address is None:
             return None
-        host, _, port = self.metrics_address.rpartition(":")
-        return host.strip("[]"), range(int(port), int(port) + self.workers)
+        host, port = split_address(self.metrics_address)
+        return host, range(port, port + self.workers)
 
     @property
     def record_limits(self) -> RecordLimits:
@@ -411,10 +394,6 @@ class Settings(BaseSettings):
     def previous_secret_file(self) -> Path:
         """The file with the previous secret during a rotation, used when the setting is missing."""
         return self.data_dir / "secret.previous"
-
-    def is_log_json(self, *, is_terminal: bool) -> bool:
-        """Tell whether the log is in JSON; by default, when it does not go to a terminal."""
-        return self.log_format == "json" or (self.log_format == "auto" and not is_terminal)
 
     def source_of(self, name: str) -> str:
         """Return the source of a value: ``default``, a file's name, ``KEYWRIGHT_PORT``, ``--port``."""

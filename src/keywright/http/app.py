@@ -15,7 +15,7 @@ from keywright.background.daily_backup import back_up_daily
 from keywright.background.job_runner import JobRunner, running_jobs
 from keywright.background.loops import running
 from keywright.background.projector import project_events
-from keywright.config import Settings
+from keywright.config import Settings, logs
 from keywright.core.command import Command
 from keywright.db import Storage
 from keywright.engine.desk import Desk
@@ -83,7 +83,7 @@ async def _open(
         open_relay(settings, desk) as relay,
     ):
         with closing(BodyReader()) as body_reader, _serving_metrics(settings, storage, desk, metrics):
-            log = AccessLog(is_json=settings.is_log_json(is_terminal=sys.stderr.isatty()))
+            log = AccessLog(is_json=logs.uses_json(settings, is_terminal=sys.stderr.isatty()))
             admin = LazyApp(settings, runner, body_reader, counters)
             pages = AdminPages(admin_host, BASE, admin, _build_site(settings, desk, admin_host))
             count_call = None if metrics is None else metrics.count_call

@@ -39,7 +39,7 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 class _Times:
-    """How many calls of an operation took how long: a count for each bucket and one for more, and the sum."""
+    """The times of the calls of an operation: a count for each bucket, one for longer calls, and the sum."""
 
     __slots__ = ("buckets", "total")
 

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from typing import Self
 
 from keywright.config import Settings
-from keywright.config.settings import web_address
+from keywright.config.addresses import web_address
 from keywright.core import errors as e
 
 #: The most connections that wait until they are accepted.
@@ -20,7 +20,7 @@ class ListeningSockets:
     def __init__(self, settings: Settings, public: socket.socket, admin: socket.socket | None) -> None:
         self.sockets = [public] if admin is None else [public, admin]
         #: The base URL of the server.
-        self.url = settings.web_address(*_address_of(public))
+        self.url = settings.public_url or web_address(*_address_of(public))
         #: The base URL of the administration pages, if they are served.
         self.admin_url = self.url if admin is None else web_address(*_address_of(admin))
         #: The only address that serves the administration pages; None where every address does.

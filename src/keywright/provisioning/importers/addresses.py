@@ -1,4 +1,4 @@
-"""How much of IP addresses an import keeps."""
+"""Shorten or leave out the IP addresses that an import brings."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -8,7 +8,7 @@ from keywright.core import parsing
 
 
 def address_keeper(settings: Settings, now: datetime) -> Callable[[str, datetime], str]:
-    """How much of an address that came at a moment the settings let Keywright store."""
+    """Make the function that keeps as much of an address, used at a moment, as the settings allow."""
     days = settings.keep_addresses_days
     oldest = now - timedelta(days=days) if days else None
 

@@ -24,7 +24,7 @@ Words = Mapping[str, Mapping[str, str | None]]
 
 
 class Preset(NamedTuple):
-    """What a shop's columns are, and what the words in them mean."""
+    """The columns of a shop's export, and the meaning of the words in them."""
 
     columns: Mapping[str, str]
     words: Words
@@ -204,5 +204,5 @@ PARSERS: dict[str, Callable[[object], Any]] = {
 
 
 def parser_of(field: str) -> Callable[[object], Any]:
-    """How a value of this field is read. Metadata and activations are read later, each as a whole."""
+    """The function that reads a value of this field. Metadata and activations are read later, as a whole."""
     return PARSERS.get(field, _parse_any)

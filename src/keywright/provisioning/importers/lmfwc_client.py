@@ -53,7 +53,7 @@ class Answer(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """How long to wait for the next bytes and for a whole answer, in seconds; the largest answer, in bytes;
+    """The longest wait for the next bytes and for a whole answer, in seconds; the largest answer, in bytes;
     and the delays before further attempts.
     """
 

@@ -90,7 +90,7 @@ class ImportedNames(msgspec.Struct, frozen=True):
 
 
 class Verdict(StrEnum):
-    """What an import does with one record."""
+    """The decision of an import about one record."""
 
     NEW = "new"
     SAME = "same"

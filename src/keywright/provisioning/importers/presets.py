@@ -1,4 +1,4 @@
-"""What shops export, and which field each of its columns is. Statuses that only say whether a program uses a
+"""The columns of the tables that shops export. Statuses that only say whether a program uses a
 license, or that it has expired, are active here: Keywright derives both.
 """
 

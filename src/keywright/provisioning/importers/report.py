@@ -79,7 +79,7 @@ class Report:
             listed.append(notice)
 
     def amount(self, kind: str, verdict: Verdict) -> int:
-        """How many records of a kind met this verdict."""
+        """The number of records of a kind that met this verdict."""
         return self._outcomes[kind, verdict]
 
     def as_json(self) -> dict[str, Any]:

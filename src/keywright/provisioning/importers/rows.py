@@ -24,7 +24,7 @@ _NO_WORDS: Mapping[str, str | None] = {}
 
 
 class Defaults(NamedTuple):
-    """What rows do not say: when their licenses were made and changed last, what is kept of addresses, and
+    """Values that rows do not have: the time of making and of the last change, what is kept of addresses, and
     which ids activations may keep.
     """
 

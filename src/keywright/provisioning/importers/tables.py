@@ -39,7 +39,7 @@ _MAX_SHAPES = 64
 
 
 class About(NamedTuple):
-    """What is known about a table besides its lines: its name, the fields of columns that were given, the
+    """The facts about a table besides its lines: its name, the fields of columns that were given, the
     preset, and what its rows do not say.
     """
 
