@@ -18,11 +18,13 @@ from benchmarks import (
     capacity,
     contention,
     lag,
+    leases,
     machine,
     pages,
     servers,
     sizes,
     throughput,
+    v3,
     visits,
     wrk,
 )
@@ -38,6 +40,7 @@ _PARTS = (
     "doctor",
     "beside",
     "lag",
+    "leases",
     "pages",
     "visits",
     "sizes",
@@ -45,6 +48,7 @@ _PARTS = (
     "capacity",
     "attacks",
     "against",
+    "v3",
 )
 _LONGEST = 3600
 _HELP = (
@@ -96,6 +100,7 @@ class _Bench:
             report.listing = process.measure_listing(self.filled(enough), _say)
         if "doctor" in parts:
             report.doctor = process.measure_doctor(self.filled(report.licenses), _say)
+        self._measure_v3(report, parts)
         self._measure_without_pages(report, parts)
         self._measure_large(report, parts)
         self._measure_program(report, parts)
@@ -105,6 +110,13 @@ class _Bench:
             )
         if "contention" in parts:
             report.contention = contention.measure(self.folder, self.database, _say)
+
+    def _measure_v3(self, report: Report, parts: frozenset[str]) -> None:
+        """Calls of v3."""
+        if "v3" in parts:
+            report.v3 = v3.measure(self.filled(report.licenses), report.seconds, report.rounds, _say)
+        if "leases" in parts:
+            report.leases = leases.measure(self.filled(report.licenses), report.seconds, report.rounds, _say)
 
     def _measure_without_pages(self, report: Report, parts: frozenset[str]) -> None:
         """Comparisons with a server that does nothing for the administration pages."""

@@ -12,11 +12,13 @@ from benchmarks.beside import Beside
 from benchmarks.capacity import ACTIVATIONS, VALIDATIONS, Capacity
 from benchmarks.contention import Contention
 from benchmarks.lag import ProjectorLag
+from benchmarks.leases import LEASES, Leases
 from benchmarks.machine import Machine
 from benchmarks.pages import Pages
 from benchmarks.processes import Doctor, Listing, StartUp
 from benchmarks.sizes import Sizes
 from benchmarks.throughput import CONSTANT, Row, Throughput
+from benchmarks.v3 import V3Ratio
 from benchmarks.visits import Visits
 
 
@@ -42,8 +44,10 @@ class Report(msgspec.Struct):
     visits: Visits | None = None
     sizes: Sizes | None = None
     contention: Contention | None = None
+    leases: Leases | None = None
     capacity: Capacity | None = None
     attacks: Attacks | None = None
+    v3: list[V3Ratio] = []
 
 
 def save(report: Report, file: Path) -> None:
@@ -143,9 +147,13 @@ def _meanwhile(found: Visits) -> Table:
 
 def _figures(report: Report) -> Table:
     table = Table(show_header=False)
-    rows = [*_memory(report), *_times(report), *_doctor(report.doctor), *_sizes(report.sizes), *_lag(report)]
+    rows = [*_memory(report), *_times(report), *_doctor(report.doctor), *_sizes(report.sizes)]
+    rows += [*_lag(report), *_leases(report.leases)]
     for name, figure in [*rows, *_beside([*report.beside, *report.against])]:
         table.add_row(name, figure)
+    for one in report.v3:
+        rates = " and ".join(f"{rate:,.0f}/s" for rate in one.rates)
+        table.add_row(one.name, f"{one.ratio:.2f} ({rates}, {one.failed:,} non-2xx)")
     table.add_section()
     machine = report.machine
     table.add_row("processor", f"{machine.processor}, {machine.cores} cores")
@@ -216,6 +224,18 @@ def _beside(found: list[Beside]) -> list[tuple[str, str]]:
         if one.processor_ratio is not None:
             rows.append((f"{one.case}, processor time {both}", f"{one.processor_ratio:.3f}"))
     return rows
+
+
+def _leases(found: Leases | None) -> list[tuple[str, str]]:
+    if found is None:
+        return []
+    paced = found.paced
+    return [
+        ("renew ÷ activate", f"{found.ratio:.2f}"),
+        ("medians", f"{found.renewed_per_second:,.0f}/s ÷ {found.activated_per_second:,.0f}/s"),
+        (f"{LEASES:,} leases, each renewed once a minute", f"{paced.per_second:,.0f}/s"),
+        ("late", f"p50 {paced.p50_ms:.1f} ms, p99 {paced.p99_ms:.1f} ms, {paced.failed:,} failed"),
+    ]
 
 
 def _sizes(sizes: Sizes | None) -> list[tuple[str, str]]:

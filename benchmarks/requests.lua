@@ -82,6 +82,51 @@ function requests.create(authorization, word)
   end
 end
 
+local function post_v3(path, body)
+  return "POST /v3" .. path .. head[math.random(#head)]:sub(1, -3)
+    .. "Content-Type: application/json\r\nContent-Length: " .. #body .. "\r\n\r\n" .. body
+end
+
+-- Given: a file with lines of "key lease".
+function requests.renew(file)
+  local bodies = {}
+  for line in io.lines(file) do
+    local key, lease = line:match("^(%S+) (%S+)$")
+    bodies[#bodies + 1] = ('{"license_key":"%s","lease_id":"%s"}'):format(key, lease)
+  end
+  return function()
+    return post_v3("/leases/renew", bodies[math.random(#bodies)])
+  end
+end
+
+-- Given: a file with lines of "key token" of active places, and how many of them to use.
+function requests.v3_validate(file, last)
+  local bodies = {}
+  for line in io.lines(file) do
+    local key, token = line:match("^(%S+) (%S+)$")
+    bodies[#bodies + 1] = ('{"license_key":"%s","token":"%s"}'):format(key, token)
+    if #bodies == tonumber(last) then break end
+  end
+  return function() return post_v3("/validate", bodies[math.random(#bodies)]) end
+end
+
+-- Given: what the license keys begin with, and how many there are.
+function requests.v3_validate_some(prefix, last)
+  return function()
+    return post_v3("/validate", ('{"license_key":"%s-%d"}'):format(prefix, math.random(tonumber(last))))
+  end
+end
+
+-- Given: a word that no earlier fingerprint has in it.
+function requests.v3_activate(word)
+  local made = 0
+  return function()
+    made = made + 1
+    return post_v3("/activate", ('{"license_key":"%s","fingerprint":"device-%s-%d","name":"Office laptop"}'):format(
+      random_key(), word, made))
+  end
+end
+
 function init(args)
   local case = args[1]
   licenses = tonumber(args[2])

@@ -28,7 +28,7 @@ from keywright.identity.model import Role
 from keywright.jobs import orders
 from keywright.jobs.orders import Change, Export, Generate, Order, What
 from keywright.jobs.store import count_unfinished_jobs
-from keywright.provisioning.generators.commands import CreateGenerator
+from keywright.provisioning.policies.commands import CreatePolicy
 from keywright.registry import open_executor
 from keywright.search.filters import Search
 
@@ -127,7 +127,7 @@ def _prepare(storage: Storage) -> None:
     _decide(
         storage,
         CreateUser(**asked, name=_NAME, role=Role.ADMINISTRATOR, password_hash=password_hash),
-        CreateGenerator(
+        CreatePolicy(
             **asked,
             name="benchmark",
             charset="ABCDEFGHJKLMNPQRSTUVWXYZ23456789",
@@ -192,7 +192,7 @@ def _page(visitor: _Visitor, name: str, path_of: Callable[[int], tuple[str, str]
 
 
 def _generate() -> Order:
-    return Generate(generator_id=1, amount=_WORK_AT_ONCE, status=3)
+    return Generate(policy_id=1, amount=_WORK_AT_ONCE, status=3)
 
 
 def _extend() -> Order:

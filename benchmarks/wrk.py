@@ -96,4 +96,9 @@ def _arguments(
         half = filled.places // 2
         first, last = (1, half) if is_warm_up else (half + 1, filled.places)
         return filled.places_file, first, last, _DISTANCE * connections
-    return ()
+    return {
+        "renew": (filled.places_file,),
+        "v3_validate": (filled.places_file, filled.places),
+        "v3_activate": (f"{seed:04d}",),
+        "v3_validate_some": (filled.constant_key, filled.places),
+    }.get(case, ())

@@ -29,7 +29,7 @@ OTHERS = (
     "licensing.unit_of_work",
     "licensing.queries",
     "engine.executor",
-    "provisioning.generators.handlers",
+    "provisioning.policies.handlers",
 )
 #: Sequences of commands run no line that single ones do not, and take longest.
 QUICK_TESTS = (

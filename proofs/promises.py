@@ -87,7 +87,8 @@ PROMISES = (
         "Every success counts exactly once",
         "0 bad of 10,000 histories, with kills",
         "Several programs activate, deactivate, reactivate, validate and change the same license at the same "
-        "time, and record when they asked and what they were told; servers are killed meanwhile. A checker "
+        "time, over v2 and, by the fingerprints of devices, over v3, and "
+        "record when they asked and what they were told; servers are killed meanwhile. A checker "
         "then looks for one order of all calls that explains every answer and fits the times "
         "(linearizability, after Wing and Gong, with Lowe's memory of what was tried). A call whose answer "
         "was lost may have happened or not. Evidence is the `timesActivated` in each answer. The checker is "
@@ -213,9 +214,10 @@ PROMISES = (
         "R13",
         "The server agrees with a ten-line model",
         "0 divergences in 5,000 runs of 100 steps, on each database",
-        "Random calls go over HTTP and to a model that fits on a screen; every answer is compared. The "
+        "Random calls go over HTTP and to a model that fits on a screen; every answer is compared. The same "
+        "with calls of v2 and v3 about one license. The "
         "controls are servers with a rule broken on purpose.",
-        ("tests/http/test_model.py",),
+        ("tests/http/test_model.py", "tests/http/test_v3_model.py"),
         headline=("runs", "steps", "divergences"),
         bounds=_none("divergences"),
     ),
@@ -223,9 +225,9 @@ PROMISES = (
         "R14",
         "Every input gets a well-formed answer",
         "0 answers 5xx in 100,000 generated requests; always JSON in the contract's shape",
-        "Requests are generated from the OpenAPI document (schemathesis), and every parser of input from "
-        "outside is fuzzed, guided by coverage (atheris).",
-        ("tests/http/test_openapi.py", "tests/fuzzing"),
+        "Requests are generated from the OpenAPI documents of v2 and v3 (schemathesis), and every parser of "
+        "input from outside is fuzzed, guided by coverage (atheris).",
+        ("tests/http/test_openapi.py", "tests/http/test_v3_openapi.py", "tests/fuzzing"),
         totals=("cases", "answers 5xx", "answers out of shape", "inputs", "crashes"),
         bounds=_none("answers 5xx", "answers out of shape", "crashes"),
     ),
@@ -304,5 +306,30 @@ PROMISES = (
         ("tests/http/test_beside_attacks.py",),
         headline=("attacks", "calls", "failed calls"),
         bounds=(*_none("failed calls"), Bound("memory growth MiB", 50)),
+    ),
+    Promise(
+        "R20",
+        "No lease, trial or unit of usage too many, none lost",
+        "none over the limit in 200,000 attempts, none doubled; none lost or counted twice over 100 kills; "
+        "per database",
+        "64 programs, with four servers on PostgreSQL, take, renew and release leases of licenses with 5: "
+        "exactly as many are given as there are, and never more are held at a moment. Each device starts its "
+        "trial at all servers at once, and gets one; each unit of usage is sent four times with the same "
+        "Idempotency-Key, and counted once. Then the server is killed under load, and the journals of the "
+        "programs are compared with the database. The controls do not count leases, forget trials, ignore "
+        "Idempotency-Keys, and answer before the commit.",
+        ("tests/concurrency/test_leases.py", "tests/faults/test_kills_of_v3.py"),
+        headline=("attempts", "kills", "calls"),
+        bounds=_none(
+            "over the limit",
+            "doubled",
+            "counted twice",
+            "usage missing",
+            "usage counted twice",
+            "leases missing",
+            "leases doubled",
+            "trials missing",
+            "trials doubled",
+        ),
     ),
 )

@@ -30,7 +30,8 @@ _ENOUGH = 4 << 30
 @cache
 def postgres() -> PostgresServer:
     """The server of this test run."""
-    server = PostgresServer(**FAST, max_connections="200")
+    # A checkpoint leaves the log of the last writes where a test may read it.
+    server = PostgresServer(**FAST, max_connections="200", wal_keep_size="256MB")
     if folder := _in_memory():
         _move(server.folder / "data" / "base", Path(folder.name))
     server.start()

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 from sqlalchemy import insert
 
 from keywright.core.command import Command, Context
@@ -16,10 +17,22 @@ from keywright.identity.model import Role
 from keywright.jobs import orders
 from keywright.jobs import store as job_store
 from keywright.jobs.claims import Claims
-from keywright.jobs.commands import CancelJob, ClaimJob, FailJob, HoldJob, JobStep, StartJob
+from keywright.jobs.commands import (
+    AddToUpload,
+    CancelJob,
+    ClaimJob,
+    FailJob,
+    HoldJob,
+    JobStep,
+    StartImport,
+    StartJob,
+    StartUpload,
+)
 from keywright.jobs.model import Job, JobState
-from keywright.jobs.orders import Change, Generate, Order, What
+from keywright.jobs.orders import Change, Generate, Import, Order, What
 from keywright.jobs.planning import Plan
+from keywright.jobs.tables import HEADER
+from keywright.provisioning.importers.uploads import split_table
 from keywright.search.filters import Search
 from tests.makers import NOW, a_user, an_origin
 
@@ -48,11 +61,34 @@ def a_change(what: str, amount: int | None = None, **fields: Any) -> Change:
 
 def a_generation(amount: int, **fields: Any) -> Generate:
     """Active licenses from generator 1."""
-    return Generate(**{"generator_id": 1, "amount": amount, "status": 3} | fields)
+    return Generate(**{"policy_id": 1, "amount": amount, "status": 3} | fields)
 
 
 def start(order: Order, now: datetime = NOW, total: int | None = None) -> StartJob:
     return orders.start_command(order, total=total, **by_user(now))
+
+
+def upload(executor: Executor, content: str) -> Job:
+    """A draft with this CSV."""
+    table = split_table(content.encode(), "a.csv")
+    order = Import(file_name="a.csv", format=table.format)
+    job: Job = decide(executor, StartUpload(**by_user(), order=msgspec.to_builtins(order)))
+    chunks = [(HEADER, table.header), *((part.first_line, part.text) for part in table.parts)]
+    added = AddToUpload(**by_user(), job_id=job.id, parts_of_table=tuple(chunks), total=table.amount)
+    draft: Job = decide(executor, added)
+    return draft
+
+
+def import_of(draft: Job, *fields: str, **more: Any) -> StartImport:
+    """Start the import of a draft whose columns have these fields."""
+    order = msgspec.structs.replace(cast(Import, orders.order_of(draft)), fields=fields)
+    return StartImport(**by_user() | more, job_id=draft.id, order=msgspec.to_builtins(order))
+
+
+def start_import(executor: Executor, content: str, *fields: str) -> Job:
+    """The waiting job that imports this CSV."""
+    job: Job = decide(executor, import_of(upload(executor, content), *fields))
+    return job
 
 
 def claim(

@@ -1,7 +1,7 @@
 """Nouns, commands and storages for tests: each maker has defaults for all that a test does not care for."""
 
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -32,19 +32,32 @@ from keywright.identity.commands import (
 from keywright.identity.model import ApiKey, Permissions, Role, Session, User
 from keywright.identity.second_factors import hash_recovery_code
 from keywright.identity.sessions import hash_session_token
-from keywright.licensing.activations.commands import Activate, Deactivate, DeactivateAll, Reactivate, Validate
-from keywright.licensing.activations.model import Activation, ActivationSource
+from keywright.licensing.activations.commands import (
+    Activate,
+    ActivateDevice,
+    Deactivate,
+    DeactivateAll,
+    Reactivate,
+    Validate,
+)
+from keywright.licensing.activations.model import Activation, ActivationSource, Device
+from keywright.licensing.leases.commands import EndLease, ReleaseLease, RenewLease, TakeLease
+from keywright.licensing.leases.model import Lease
 from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, ShowKey, UpdateLicense
 from keywright.licensing.licenses.model import License, LicenseSource, Status
+from keywright.licensing.terms.model import Terms
+from keywright.licensing.terms.rules import merge_terms, to_text
+from keywright.licensing.usage.commands import RecordUsage
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.generators.commands import (
-    CreateGenerator,
-    DeleteGenerator,
+from keywright.provisioning.policies.commands import (
+    CreatePolicy,
+    DeletePolicy,
     GenerateLicenses,
-    UpdateGenerator,
+    UpdatePolicy,
 )
-from keywright.provisioning.generators.model import Generator
+from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.trials.commands import StartTrial
 from keywright.registry import open_executor
 
 NOW = datetime(2026, 1, 15, 12, 30, 45, tzinfo=UTC)
@@ -85,6 +98,28 @@ def a_license(**fields: Any) -> License:
     return License(**defaults | fields)
 
 
+def a_license_with(terms: Mapping[str, Any], **fields: Any) -> License:
+    """``a_license`` with these terms, as JSON has them."""
+    limit, days = fields.get("times_activated_max"), fields.get("valid_for_days")
+    merged = merge_terms(Terms(limit, days), terms)
+    columns = {"times_activated_max": merged.max_activations, "valid_for_days": merged.valid_for_days}
+    return a_license(**fields | columns, terms=to_text(merged))
+
+
+def a_lease(**fields: Any) -> Lease:
+    """A lease of ``a_license()`` that alice has just taken for ten minutes."""
+    defaults: dict[str, Any] = {
+        "license_id": 1,
+        "lease_id": "0" * 32,
+        "activation_id": None,
+        "holder": "alice",
+        "created_at": NOW,
+        "renewed_at": NOW,
+        "expires_at": NOW + timedelta(minutes=10),
+    }
+    return Lease(**defaults | fields)
+
+
 def an_activation(**fields: Any) -> Activation:
     """An active record of ``a_license()``."""
     defaults: dict[str, Any] = {
@@ -108,7 +143,7 @@ def a_deactivated_activation(**fields: Any) -> Activation:
     return an_activation(**{"updated_at": NOW, "deactivated_at": NOW} | fields)
 
 
-def a_generator(**fields: Any) -> Generator:
+def a_policy(**fields: Any) -> Policy:
     """A recipe for keys like ``ABCD-EFGH-IJKL-MNOP`` of hexadecimal digits: 64 bits."""
     defaults: dict[str, Any] = {
         "id": 1,
@@ -116,17 +151,15 @@ def a_generator(**fields: Any) -> Generator:
         "charset": "0123456789ABCDEF",
         "chunks": 4,
         "chunk_length": 4,
-        "times_activated_max": None,
         "separator": "-",
         "prefix": None,
         "suffix": None,
-        "expires_in_days": None,
         "created_at": NOW,
         "created_by": None,
         "updated_at": NOW,
         "updated_by": None,
     }
-    return Generator(**defaults | fields)
+    return Policy(**defaults | fields)
 
 
 def an_api_key(**fields: Any) -> ApiKey:
@@ -238,26 +271,72 @@ def delete(key: str | int = KEY, **fields: Any) -> DeleteLicense:
     return DeleteLicense(**_with_context(license=key, **fields))
 
 
+def take_lease(holder: str = "alice", key: str = KEY, **fields: Any) -> TakeLease:
+    return TakeLease(**_with_context(license=key, holder=holder, **_with_device(fields)))
+
+
+def renew_lease(lease_id: str, key: str = KEY, **fields: Any) -> RenewLease:
+    return RenewLease(**_with_context(license=key, lease_id=lease_id, **_with_device(fields)))
+
+
+def release_lease(lease_id: str, key: str = KEY, **fields: Any) -> ReleaseLease:
+    return ReleaseLease(**_with_context(license=key, lease_id=lease_id, **_with_device(fields)))
+
+
+def end_lease(lease_id: str, key: str | int = KEY, **fields: Any) -> EndLease:
+    return EndLease(**_with_context(license=key, lease_id=lease_id, **fields))
+
+
+def record_usage(meter: str, amount: int = 1, key: str = KEY, **fields: Any) -> RecordUsage:
+    return RecordUsage(**_with_context(license=key, meter=meter, amount=amount, **_with_device(fields)))
+
+
+def start_trial(fingerprint: str, product: int | str = 17, **fields: Any) -> StartTrial:
+    named = {"product": product, "fingerprint": fingerprint, "device": Device(fingerprint)}
+    return StartTrial(**_with_context(**named | fields))
+
+
+def activate_device(fingerprint: str | None, key: str = KEY, **fields: Any) -> ActivateDevice:
+    return ActivateDevice(**_with_context(license=key, **_with_device(fields | {"fingerprint": fingerprint})))
+
+
+def _with_device(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a command of a program, with the device that has this fingerprint."""
+    fingerprint = fields.pop("fingerprint", None)
+    return fields | {"device": Device(fingerprint)}
+
+
+def set_terms(terms: Mapping[str, Any], key: str | int = KEY, **fields: Any) -> UpdateLicense:
+    """Give a license these terms, as JSON has them, instead of its own."""
+    merged = merge_terms(Terms(), terms)
+    changes: dict[str, Any] = {
+        "times_activated_max": merged.max_activations,
+        "valid_for_days": merged.valid_for_days,
+        "terms": to_text(merged),
+    }
+    return update(key, **changes, **fields)
+
+
 def validate(key: str = KEY, token: str | None = None, **fields: Any) -> Validate:
     return Validate(key=key, token=token, **fields)
 
 
-def create_generator(**fields: Any) -> CreateGenerator:
+def create_policy(**fields: Any) -> CreatePolicy:
     defaults = {"name": "Hex", "charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 4}
-    return CreateGenerator(**_with_context(**defaults | fields))
+    return CreatePolicy(**_with_context(**defaults | fields))
 
 
-def update_generator(generator_id: int, *, is_weak_allowed: bool = False, **changes: Any) -> UpdateGenerator:
-    fields = {"generator_id": generator_id, "is_weak_allowed": is_weak_allowed, "changes": changes}
-    return UpdateGenerator(**_with_context(**fields))
+def update_policy(policy_id: int, *, is_weak_allowed: bool = False, **changes: Any) -> UpdatePolicy:
+    fields = {"policy_id": policy_id, "is_weak_allowed": is_weak_allowed, "changes": changes}
+    return UpdatePolicy(**_with_context(**fields))
 
 
-def delete_generator(generator_id: int) -> DeleteGenerator:
-    return DeleteGenerator(**_with_context(generator_id=generator_id))
+def delete_policy(policy_id: int) -> DeletePolicy:
+    return DeletePolicy(**_with_context(policy_id=policy_id))
 
 
-def generate(generator_id: int, amount: int, **fields: Any) -> GenerateLicenses:
-    defaults = {"generator_id": generator_id, "amount": amount, "status": Status.ACTIVE}
+def generate(policy_id: int, amount: int, **fields: Any) -> GenerateLicenses:
+    defaults = {"policy_id": policy_id, "amount": amount, "status": Status.ACTIVE}
     return GenerateLicenses(**_with_context(**defaults | fields))
 
 

@@ -41,6 +41,7 @@ NO_LIMITS: dict[str, Any] = {
     "bad_request_limit": 0,
     "license_change_limit": 0,
     "address_change_limit": 0,
+    "trial_limit": 0,
 }
 
 

@@ -5,20 +5,33 @@ python -m tools.reference [--check]
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import typer.main
+from msgspec.structs import fields
 
 from keywright.cli.program import app
 from keywright.config import Settings
 from keywright.config.sources import describe_values
 from keywright.core.errors import V2
+from keywright.core.errors.problems import PROBLEMS
+from keywright.http.middleware.routing import Right
 from keywright.http.v2 import messages, routes
+from keywright.http.v3 import routes as v3_routes
+from keywright.http.v3.fields import strip_annotations
+from keywright.http.v3.lists import ListQuery
+from keywright.http.v3.route import Route
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
-_REFUSALS = re.compile(r"(<!-- refusals -->).*(<!-- /refusals -->)", re.DOTALL)
+_RIGHTS = {
+    Right.NONE: "–",
+    Right.CORE: "the license key",
+    Right.READ: "`read`",
+    Right.WRITE: "`write`",
+    Right.API_KEY: "any API key",
+}
 #: The options that say which installation a command is about; shown once for all commands.
 _PLACE = {"--data-dir", "--database-url", "--config"}
 _DO_NOT_EDIT = "<!-- Written by `python -m tools.reference` from the code; change it there. -->"
@@ -32,7 +45,8 @@ def commands() -> str:
         _DO_NOT_EDIT,
         "`keywright COMMAND --help` says the same at the terminal. Commands work on the database itself, "
         "whether the server runs or not. They print what was done; an error is one sentence on standard "
-        "error, with exit status 1 (2 for wrong usage). `keywright --install-completion` makes your shell "
+        "error, with exit status 1 (2 for wrong usage); with `--json`, it is a JSON object of `code` and "
+        "`detail`. `keywright --install-completion` makes your shell "
         "complete the commands.",
         "Every command that works on an installation takes these options:\n\n"
         + _table(_rows(program.commands["init"], lambda name: name in _PLACE)),
@@ -114,15 +128,76 @@ def _default(field: Any) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
-def interface() -> str:
+def v2_interface() -> str:
     """Build the page about the v2 interface: it is written by hand, except for the table of refusals."""
     rows = sorted((problem.status, problem.code, problem.sentence) for problem in _every_problem())
-    table = "\n".join(
-        ["| status | code | message |", "|---|---|---|"]
-        + [f"| {status} | `{code}` | {_placeholders(sentence)} |" for status, code, sentence in rows]
+    refusals = [f"{status} | `{code}` | {_placeholders(sentence)}" for status, code, sentence in rows]
+    return _fill("v2.md", {"refusals": _write_table("status | code | message", refusals)})
+
+
+def v3_interface() -> str:
+    """Build the page about the v3 interface: it is written by hand, except for the tables between marks."""
+    client = [one for one in v3_routes.ROUTES if one.is_client]
+    others = [one for one in v3_routes.ROUTES if not one.is_client]
+    management = sorted(others, key=lambda one: one.path)
+    lists = [one for one in management if one.query and "cursor" in one.query.struct.__struct_fields__]
+    problems = [
+        f"{one.status} | `{code}` | {one.meaning} | {one.remedy}"
+        for code, one in sorted(PROBLEMS.items(), key=lambda item: item[1].status)
+    ]
+    return _fill(
+        "v3.md",
+        {
+            "client calls": _write_table("call | does | refuses with", map(_describe_client_call, client)),
+            "management calls": _write_table(
+                "call | does | needs | refuses with", map(_describe, management)
+            ),
+            "lists": _write_table("list | filters | `sort` | default", map(_describe_list, lists)),
+            "problems": _write_table("status | code | means | what to do", problems),
+        },
     )
-    text = (REFERENCE / "v2.md").read_text()
-    return _REFUSALS.sub(lambda found: f"{found[1]}\n{table}\n{found[2]}", text)
+
+
+def _describe(route: Route) -> str:
+    title = (route.handler.__doc__ or "").partition("\n")[0].rstrip(".")
+    right = _RIGHTS[route.right] + (" *" if route.needs_all_products else "")
+    return f"{_name(route)} | {title} | {right} | {_codes(route.refusals)}"
+
+
+def _describe_client_call(route: Route) -> str:
+    name, title, _, codes = _describe(route).split(" | ")
+    return f"{name} | {title} | {codes}"
+
+
+def _describe_list(route: Route) -> str:
+    assert route.query is not None
+    own = {one.name: one for one in fields(route.query.struct) if one.name not in ListQuery.__struct_fields__}
+    sort = own.pop("sort", None)
+    orders = get_args(strip_annotations(sort.type)) if sort else ()
+    default = f"`{sort.default}`" if sort else "–"
+    return f"{_name(route)} | {_codes(own)} | {_codes(orders)} | {default}"
+
+
+def _name(route: Route) -> str:
+    return f"`{route.method} /v3{route.path.replace(':text', '')}`"
+
+
+def _codes(names: Iterable[str]) -> str:
+    return ", ".join(f"`{one}`" for one in names) or "–"
+
+
+def _write_table(heading: str, rows: Iterable[str]) -> str:
+    lines = [heading, "|".join("---" for _ in heading.split(" | ")), *rows]
+    return "\n".join(f"|{one}|" if one.startswith("---") else f"| {one} |" for one in lines)
+
+
+def _fill(page: str, tables: Mapping[str, str]) -> str:
+    """Return the page with these tables between their marks."""
+    text = (REFERENCE / page).read_text()
+    for name, table in tables.items():
+        marked = re.compile(f"(<!-- {name} -->).*(<!-- /{name} -->)", re.DOTALL)
+        text = marked.sub(lambda found, table=table: f"{found[1]}\n{table}\n{found[2]}", text)  # type: ignore[misc]
+    return text
 
 
 def _every_problem() -> set[V2]:
@@ -140,7 +215,7 @@ def _placeholders(sentence: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda found: f"*{found[1].replace('_in_words', '')}*", sentence)
 
 
-PAGES = {"v2.md": interface, "commands.md": commands, "settings.md": settings}
+PAGES = {"v2.md": v2_interface, "v3.md": v3_interface, "commands.md": commands, "settings.md": settings}
 
 
 def main() -> int:

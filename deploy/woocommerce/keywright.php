@@ -4,12 +4,12 @@
  * Description: Asks Keywright for license keys when an order is complete, and disables them when it is refunded.
  *
  * Copy this file to wp-content/mu-plugins/, and say in wp-config.php where Keywright is, with an API key that has
- * the permission read_write, and which generator makes the keys of which product:
+ * the permission read_write, and which policy makes the keys of which product:
  *
  *     define( 'KEYWRIGHT_URL', 'https://licenses.example.com/wp-json/lmfwc/v2' );
  *     define( 'KEYWRIGHT_CONSUMER_KEY', 'ck_...' );
  *     define( 'KEYWRIGHT_CONSUMER_SECRET', 'cs_...' );
- *     define( 'KEYWRIGHT_GENERATORS', array( 101 => 1, 102 => 3 ) ); // product => generator
+ *     define( 'KEYWRIGHT_GENERATORS', array( 101 => 1, 102 => 3 ) ); // product => policy
  *
  * The keys are kept with the line of the order, where the customer's mail and account page show them.
  */

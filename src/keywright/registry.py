@@ -18,32 +18,59 @@ from keywright.identity import api_keys, second_factors, users
 from keywright.identity import queries as identity
 from keywright.identity.commands import FindApiKey
 from keywright.jobs import handlers as jobs
+from keywright.jobs import import_handlers
+from keywright.jobs import queries as job_queries
+from keywright.jobs.commands import GetJob
 from keywright.licensing import queries as licensing
+from keywright.licensing.activations import device_handlers as devices
 from keywright.licensing.activations import handlers as activations
 from keywright.licensing.activations.commands import FindLicenses, ListLicenses, Validate, ValidateAlone
 from keywright.licensing.activations.model import RecordLimits
+from keywright.licensing.leases import handlers as leases
+from keywright.licensing.leases import queries as lease_queries
+from keywright.licensing.leases.commands import ListLeases
 from keywright.licensing.licenses import handlers as licenses
 from keywright.licensing.licenses.store import find_holders
+from keywright.licensing.management import queries as management
 from keywright.licensing.unit_of_work import LicenseWork
+from keywright.licensing.usage import handlers as usage
+from keywright.licensing.validation.commands import ValidateLicense
+from keywright.licensing.views.store import Names
 from keywright.maintenance import personal_data, retention
+from keywright.maintenance.commands import ExportCustomer
 from keywright.provisioning.catalog import handlers as catalog
-from keywright.provisioning.generators import handlers as generators
-from keywright.provisioning.generators import queries as generator_queries
-from keywright.provisioning.generators.commands import GetGenerator, ListGenerators
+from keywright.provisioning.customers import handlers as customers
+from keywright.provisioning.customers import queries as customer_queries
 from keywright.provisioning.importers import handlers as importers
-from keywright.search import projector
+from keywright.provisioning.licenses import handlers as new_licenses
+from keywright.provisioning.policies import handlers as policies
+from keywright.provisioning.policies import queries as policy_queries
+from keywright.provisioning.policies.commands import FindPolicies, GetPolicy, ListPolicies, PreviewTerms
+from keywright.provisioning.products import handlers as products
+from keywright.provisioning.products import queries as product_queries
+from keywright.provisioning.trials import handlers as trials
+from keywright.search import feed, projector
+from keywright.search import licenses as license_lists
 
 HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     licenses.HANDLERS
     | activations.HANDLERS
-    | generators.HANDLERS
+    | devices.HANDLERS
+    | leases.HANDLERS
+    | usage.HANDLERS
+    | policies.HANDLERS
+    | new_licenses.HANDLERS
+    | trials.HANDLERS
     | catalog.HANDLERS
+    | products.HANDLERS
+    | customers.HANDLERS
     | importers.HANDLERS
     | api_keys.HANDLERS
     | users.HANDLERS
     | second_factors.HANDLERS
     | projector.HANDLERS
     | jobs.HANDLERS
+    | import_handlers.HANDLERS
     | personal_data.HANDLERS
     | retention.HANDLERS
     | {PurgeIdempotencyRecords: purge_idempotency_records, RecordEvent: record_event}
@@ -52,16 +79,36 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
 QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     Validate: licensing.validate,
     ValidateAlone: licensing.validate,
+    ValidateLicense: licensing.validate_license,
     FindLicenses: licensing.find_licenses,
     ListLicenses: licensing.list_licenses,
-    GetGenerator: generator_queries.find_generator,
-    ListGenerators: generator_queries.list_generators,
+    ListLeases: lease_queries.list_leases,
+    **management.QUERY_HANDLERS,
+    **license_lists.QUERY_HANDLERS,
+    **feed.QUERY_HANDLERS,
+    GetPolicy: policy_queries.find_policy,
+    ListPolicies: policy_queries.list_policies,
+    FindPolicies: policy_queries.find_policies,
+    PreviewTerms: policy_queries.preview_terms,
+    GetJob: job_queries.get_job,
     FindApiKey: identity.find_api_key,
     health.CheckDatabase: health.check_database,
+    ExportCustomer: personal_data.export_customer,
+    **product_queries.QUERY_HANDLERS,
+    **customer_queries.QUERY_HANDLERS,
 }
-#: Queries answered by statements each of which sees all that the answer needs at one moment.
+#: Queries answered by statements each of which sees all that must agree in the answer at one moment: with
+#: ``ValidateLicense``, the license and the device's place; names, usage and leases may be a moment newer.
 SINGLE_MOMENT: frozenset[type[Query]] = frozenset(
-    {Validate, ValidateAlone, GetGenerator, ListGenerators, FindApiKey, health.CheckDatabase}
+    {
+        Validate,
+        ValidateAlone,
+        ValidateLicense,
+        GetPolicy,
+        ListPolicies,
+        FindApiKey,
+        health.CheckDatabase,
+    }
 )
 
 _LIMITS = RecordLimits()
@@ -73,8 +120,8 @@ def make_registry(limits: RecordLimits = _LIMITS) -> Registry:
         handlers=HANDLERS,
         query_handlers=QUERY_HANDLERS,
         single_moment=SINGLE_MOMENT,
-        begin=partial(LicenseWork, limits=limits),
-        begin_queries=partial(licensing.QueryContext, limits=limits, pages=licensing.Pages()),
+        begin=partial(LicenseWork, limits=limits, names=Names()),
+        begin_queries=partial(licensing.QueryContext, limits=limits, pages=licensing.Pages(), names=Names()),
         find_holders=find_holders,
     )
 

@@ -210,6 +210,32 @@ def change_all(page: Page, axe: Axe, camera: Camera) -> None:
     check(page, axe, camera, "nothing-matches")
 
 
+@pytest.mark.timeout(300)
+def test_a_table_is_imported(
+    busy_server: RunningServer, signed_in: SignedIn, axe: Axe, camera: Camera
+) -> None:
+    page = signed_in("bob").page
+    page.goto("/admin/licenses")
+    page.get_by_role("link", name="Import").click()
+    check(page, axe, camera, "import")
+    table = b"Nummer,Expires\nIMPORTED-BY-HAND-1,2031-12-31\nIMPORTED-BY-HAND-2,31.12.2031\n"
+    page.get_by_label("File").set_input_files({"name": "list.csv", "mimeType": "text/csv", "buffer": table})
+    page.get_by_role("button", name="Upload").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Import list.csv")
+    page.get_by_label("Nummer").select_option("license key")
+    page.get_by_role("button", name="Show the first lines").click()
+    expect(page.get_by_role("cell", name="expires_at")).to_be_visible()
+    check(page, axe, camera, "import-columns")
+    page.get_by_role("button", name="Import 2 lines").click()
+    expect(page).to_have_url(re.compile(r"/admin/jobs/\d+$"))
+    expect(page.get_by_text("Licenses: 1 new, 1 left out.")).to_be_visible()
+    page.reload()
+    check(page, axe, camera, "import-done")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download the lines that failed").click()
+    assert b'31.12.2031,"expires_at must be' in download.value.path().read_bytes()
+
+
 _SMALL = """() => [...document.querySelectorAll(
         "tbody .tick label, tbody a, tbody button, .pager a, .all-of-them select, .all-of-them button")]
     .filter((one) => one.checkVisibility() && one.closest("tbody, .pager, .all-of-them"))

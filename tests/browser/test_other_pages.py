@@ -1,4 +1,4 @@
-"""Generators, API keys, names, users, events and the system, in a browser."""
+"""Policies, API keys, names, users, events and the system, in a browser."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from keywright.licensing.licenses.commands import CreateLicense, UpdateLicense
 from keywright.licensing.licenses.keys import UNAMBIGUOUS
-from keywright.provisioning.generators.commands import CreateGenerator
+from keywright.provisioning.policies.commands import CreatePolicy
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
 from tests.browser.people import sign_in
@@ -39,10 +39,10 @@ def plain(browser: Browser, server: RunningServer) -> Iterator[Page]:
 
 
 @pytest.fixture
-def generator(server: RunningServer) -> str:
-    """The name of a generator."""
+def policy(server: RunningServer) -> str:
+    """The name of a policy."""
     fields = {"charset": UNAMBIGUOUS, "chunks": 4, "chunk_length": 5, "separator": "-", "prefix": "LS-"}
-    decide(server, CreateGenerator(**asked(name="Studio", times_activated_max=3, **fields)))
+    decide(server, CreatePolicy(**asked(name="Studio", terms={"max_activations": 3}, **fields)))
     return "Studio"
 
 
@@ -69,7 +69,7 @@ def test_an_empty_page_says_what_to_do_next(
         for name in ("ada", "carol"):
             with a_visitor(browser, fresh.base_url) as visitor:
                 sign_in(visitor.page, name)
-                for area in ("generators", "api-keys", "names", "names/customers"):
+                for area in ("policies", "api-keys", "products", "customers"):
                     if name == "carol" and area == "api-keys":
                         continue
                     visitor.page.goto(f"/admin/{area}")
@@ -80,10 +80,10 @@ def test_an_empty_page_says_what_to_do_next(
                     camera.take(visitor.page, f"empty-{area.replace('/', '-')}-{name}")
 
 
-def test_keys_are_shown_while_a_generator_is_described(signed_in: SignedIn, axe: Axe, camera: Camera) -> None:
+def test_keys_are_shown_while_a_policy_is_described(signed_in: SignedIn, axe: Axe, camera: Camera) -> None:
     visitor = signed_in("ada")
     page = visitor.page
-    page.goto("/admin/generators/new")
+    page.goto("/admin/policies/new")
     preview = page.locator("#preview")
     expect(preview).to_contain_text("very good 150 random bits")
     page.get_by_label("Prefix").fill("TRIAL-")
@@ -97,40 +97,45 @@ def test_keys_are_shown_while_a_generator_is_described(signed_in: SignedIn, axe:
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("they have 50 bits, and need at least 64")).to_be_visible()
     axe.check(page)
-    camera.take(page, "generator-weak")
+    camera.take(page, "policy-weak")
     page.get_by_label("Allow keys that are easy to guess").check()
+    page.get_by_label("Limit", exact=True).fill("3")
+    page.get_by_label("Fingerprint").select_option("required")
+    page.get_by_label("Meters").fill("exports=100/month")
     page.get_by_role("button", name="Save").click()
-    said(page, "The generator A trial is created.")
-    assert re.search(r"A trial\s+TRIAL-\w{5}-\w{5}\s+weak 50 bits", row(page, "A trial"))
+    said(page, "The policy A trial is created.")
+    assert re.search(r"A trial\s+—\s+TRIAL-\w{5}-\w{5}\s+weak 50 bits", row(page, "A trial"))
+    camera.take(page, "policies")
     page.get_by_role("link", name="Edit A trial").click()
+    expect(page.get_by_label("Meters")).to_have_value("exports=100/month")
     page.get_by_label("Name").fill("Another trial")
     page.get_by_label("Groups").fill("6")
     page.get_by_role("button", name="Save").click()
-    said(page, "The generator Another trial is changed.")
+    said(page, "The policy Another trial is changed.")
     page.get_by_role("link", name="Delete Another trial").click()
     page.get_by_role("button", name="Delete").click()
-    said(page, "The generator Another trial is deleted.")
+    said(page, "The policy Another trial is deleted.")
 
 
 def test_without_programs_a_button_shows_the_keys(plain: Page) -> None:
-    plain.goto("/admin/generators/new")
+    plain.goto("/admin/policies/new")
     plain.get_by_label("Prefix").fill("TRIAL-")
     plain.get_by_role("button", name="Preview").click()
     expect(plain.locator("#preview li").first).to_have_text(re.compile("TRIAL-"))
     expect(plain.get_by_label("Prefix")).to_have_value("TRIAL-")
 
 
-def test_licenses_are_made_and_the_page_can_be_left(signed_in: SignedIn, generator: str) -> None:
+def test_licenses_are_made_and_the_page_can_be_left(signed_in: SignedIn, policy: str) -> None:
     page = signed_in("bob").page
-    page.goto("/admin/generators")
-    expect(page.get_by_role("link", name="New generator")).to_have_count(0)
-    page.get_by_role("link", name=f"Generate licenses with {generator}").first.click()
+    page.goto("/admin/policies")
+    expect(page.get_by_role("link", name="New policy")).to_have_count(0)
+    page.get_by_role("link", name=f"Generate licenses with {policy}").first.click()
     page.get_by_label("Number of licenses").fill("120")
     page.get_by_label("Order").fill("8812")
     page.get_by_role("button", name="Generate", exact=True).click()
     said(page, "120 licenses are being made.")
     job = page.url
-    page.goto("/admin/names")
+    page.goto("/admin/products")
     page.goto(job)
     expect(page.get_by_role("main")).to_contain_text(re.compile("120 of 120|120 licenses", re.IGNORECASE))
 
@@ -163,22 +168,38 @@ def test_an_api_key_is_shown_once_copied_and_ended(
     camera.take(ada, "api-keys-revoked")
 
 
-def test_numbers_get_names(signed_in: SignedIn, axe: Axe) -> None:
+def test_products_and_customers_are_made_and_changed(signed_in: SignedIn, axe: Axe, camera: Camera) -> None:
     page = signed_in("bob").page
-    page.goto("/admin/names")
-    page.get_by_role("navigation", name="Views").get_by_role("link", name="Customers").click()
-    page.get_by_role("link", name="Add name").click()
-    page.get_by_label("Number").fill("4711")
-    page.get_by_label("Name").fill("Larch Street Clinic")
-    page.get_by_role("button", name="Save").click()
-    said(page, "The customer 4711 is now called Larch Street Clinic.")
+    page.goto("/admin/products")
+    page.get_by_role("link", name="New product").first.click()
+    page.get_by_label("Name").fill("Alpine Studio")
+    page.get_by_label("Features").fill("pro = Professional\nexport")
     axe.check(page)
-    page.get_by_role("link", name="Rename Larch Street Clinic").click()
-    page.get_by_label("Name").fill("Larch Street Hospital")
+    camera.take(page, "product-new")
     page.get_by_role("button", name="Save").click()
-    page.get_by_role("link", name="Remove the name Larch Street Hospital").click()
-    page.get_by_role("button", name="Remove it").click()
-    said(page, "The customer 4711 has no name now.")
+    said(page, "The product Alpine Studio is created.")
+    assert re.search(r"alpine-studio\s+pro, export", row(page, "Alpine Studio"))
+    axe.check(page)
+    camera.take(page, "products")
+    page.get_by_role("link", name="Edit Alpine Studio").click()
+    page.get_by_label("Code").fill("alpine")
+    page.get_by_role("button", name="Save").click()
+    said(page, "The product Alpine Studio is saved.")
+    page.goto("/admin/customers")
+    page.get_by_role("link", name="New customer").first.click()
+    page.get_by_label("Number").fill("31")
+    page.get_by_label("E-mail").fill("larch@example.com")
+    page.get_by_role("button", name="Save").click()
+    said(page, "The customer is created.")
+    page.get_by_label("Find a customer").fill("LARCH@example.com")
+    page.get_by_role("button", name="Find").click()
+    expect(page.get_by_role("link", name="Show all")).to_be_visible()
+    assert "no name" in row(page, "larch@example.com")
+    axe.check(page)
+    camera.take(page, "customers")
+    page.get_by_role("link", name="Delete customer 31").click()
+    page.get_by_role("button", name="Delete").click()
+    said(page, "The customer 31 is deleted.")
 
 
 def test_a_user_is_made_changed_and_disabled(

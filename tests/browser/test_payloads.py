@@ -18,7 +18,7 @@ from keywright.licensing.licenses.commands import CreateLicense, UpdateLicense
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.generators.commands import CreateGenerator
+from keywright.provisioning.policies.commands import CreatePolicy
 from tests.browser.checks import Checks
 from tests.browser.payloads import PAYLOADS, check_untripped, set_tripwire
 from tests.browser.walking import kind, walk
@@ -33,11 +33,11 @@ _TELLING = (
     "/admin/account",
     "/admin/api-keys",
     "/admin/events",
-    "/admin/generators",
+    "/admin/policies",
     "/admin/licenses",
     "/admin/licenses/N",
-    "/admin/names",
-    "/admin/names/customers",
+    "/admin/products",
+    "/admin/customers",
     "/admin/users",
 )
 _KEY = "A-KEY-WITH-MANY-ACTIVATIONS"
@@ -71,7 +71,7 @@ def _names() -> Iterator[Command]:
 
 
 def _access() -> Iterator[Command]:
-    for number, text in enumerate(_PRINTABLE):
+    for text in _PRINTABLE:
         yield IssueApiKey(
             **asked(
                 name=text,
@@ -87,9 +87,7 @@ def _access() -> Iterator[Command]:
             "prefix": text,
             "suffix": text[-60:].strip(),
         }
-        yield CreateGenerator(
-            **asked(name=text, chunks=4, chunk_length=6, expires_in_days=number + 1, **parts)
-        )
+        yield CreatePolicy(**asked(name=text, chunks=4, chunk_length=6, **parts))
 
 
 def _events() -> Iterator[Command]:

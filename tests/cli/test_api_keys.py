@@ -16,6 +16,7 @@ from keywright.identity import api_keys
 from keywright.identity.model import ApiKey
 from keywright.identity.store import find_api_key
 from tests.cli.conftest import Keywright
+from tests.makers import NOW
 
 
 def get_api_key(data_dir: Path, consumer_key: str) -> ApiKey | None:
@@ -36,7 +37,7 @@ def test_an_api_key_opens_the_door_with_the_secrets_that_were_printed(
 ) -> None:
     made = keywright.json("apikey", "create", "--name", "shop", "--permissions", permissions)
     caller = api_keys.caller_of(
-        get_api_key(keywright.data_dir, made["consumer_key"]), made["consumer_secret"]
+        get_api_key(keywright.data_dir, made["consumer_key"]), made["consumer_secret"], NOW
     )
     assert (caller.api_key_id, caller.name, caller.permissions) == (made["id"], "shop", permissions)
     assert made["permissions"] == permissions
@@ -53,20 +54,23 @@ def test_the_secrets_of_an_api_key_are_printed_once(keywright: Keywright) -> Non
         assert consumer_key[-7:] in listed
 
 
-def test_a_client_key_can_be_for_one_product(keywright: Keywright) -> None:
-    made = keywright.json("apikey", "create", "--name", "app", "--permissions", "client", "--product-id", "7")
-    assert made["product_id"] == 7
-    said = keywright.refused(
-        "apikey", "create", "--name", "x", "--permissions", "read", "--product-id", "7", status=2
-    )
-    assert "--permissions client" in said
+def test_an_api_key_can_be_for_one_product_and_until_a_date(keywright: Keywright) -> None:
+    options = ("--product-id", "7", "--expires-at", "2030-12-31")
+    made = keywright.json("apikey", "create", "--name", "app", "--permissions", "read", *options)
+    assert (made["product_id"], made["expires_at"]) == (7, "2030-12-31 00:00:00")
+    assert "2030-12-31 00:00:00" in keywright("apikey", "list")
+
+
+def test_the_token_is_both_secrets_in_one(keywright: Keywright) -> None:
+    made = keywright.json("apikey", "create", "--name", "app", "--permissions", "read")
+    assert api_keys.split_token(made["token"]) == (made["consumer_key"], made["consumer_secret"])
 
 
 def test_api_keys_are_listed_until_and_after_they_are_revoked(keywright: Keywright) -> None:
     assert keywright.json("apikey", "list") == []
     made = keywright.json("apikey", "create", "--name", "shop", "--permissions", "read_write")
     (listed,) = keywright.json("apikey", "list")
-    names = "id name permissions product_id key_suffix created_at revoked_at last_used_at".split()
+    names = "id name permissions product_id key_suffix created_at expires_at revoked_at last_used_at".split()
     assert list(listed) == names
     assert listed["revoked_at"] is None
     assert "API key 1 is revoked." in keywright("apikey", "revoke", "1")

@@ -17,7 +17,7 @@ def key(keywright: Keywright) -> str:
 
 def test_a_customer_is_exported_with_whole_keys(keywright: Keywright, key: str) -> None:
     found = json.loads(keywright("customer", "export", "8"))
-    assert (found["customer_id"], found["name"]) == (8, None)
+    assert (found["customer_id"], found["customer"]) == (8, None)
     (license,) = found["licenses"]
     assert license["license"]["key"] == key
     (activation,) = license["activations"]
@@ -29,8 +29,8 @@ def test_a_customer_is_exported_with_whole_keys(keywright: Keywright, key: str) 
 def test_of_an_unknown_customer_there_is_nothing_to_export(keywright: Keywright) -> None:
     assert json.loads(keywright("customer", "export", "9")) == {
         "customer_id": 9,
-        "name": None,
-        "namings": [],
+        "customer": None,
+        "events": [],
         "licenses": [],
     }
 
@@ -48,3 +48,35 @@ def test_a_customer_is_erased_and_told_what_remains(keywright: Keywright, key: s
 def test_nothing_is_erased_without_a_yes(keywright: Keywright, key: str) -> None:
     assert keywright.run("customer", "erase", "8", "--data-dir", str(keywright.data_dir)).status == 1
     assert "CANARY" in keywright("license", "show", key)
+
+
+def test_a_customer_is_made_changed_and_deleted(keywright: Keywright) -> None:
+    made = keywright.json("customer", "create", "--id", "8", "--email", "Ada@example.com", "--name", "Ada")
+    assert (made["id"], made["email"], made["name"], made["metadata"]) == (8, "Ada@example.com", "Ada", {})
+    assert keywright.json("customer", "show", "8") == made
+    assert "Nothing to change" in keywright.refused("customer", "update", "8", status=2)
+    changed = keywright.json("customer", "update", "8", "--name", "none", "--metadata", '{"vip": true}')
+    assert (changed["name"], changed["metadata"]) == (None, {"vip": True})
+    assert "Ada@example.com" in keywright("customer", "show", "8")
+    own = keywright.json("customer", "create")["id"]
+    assert own >= 1_000_000_000
+    assert keywright.json("customer", "list") == [changed, keywright.json("customer", "show", str(own))]
+    assert [one["id"] for one in keywright.json("customer", "list", "--email", "ADA@EXAMPLE.COM")] == [8]
+    assert keywright.json("customer", "list", "--name", "Ada") == []
+    assert "Customer 8 is deleted." in keywright("customer", "delete", "8")
+    assert keywright.refused("customer", "show", "8").startswith("there is no customer 8.")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--email", "ada"), ("--name", "x" * 201), ("--metadata", "x")]
+)
+def test_a_wrong_field_is_told_by_its_option(option: str, value: str, keywright: Keywright) -> None:
+    assert f"'{option}'" in keywright.refused("customer", "create", option, value, status=2)
+
+
+def test_a_customer_with_a_license_or_a_taken_address_is_refused(keywright: Keywright) -> None:
+    keywright("customer", "create", "--id", "8", "--email", "ada@example.com")
+    keywright("license", "create", "--customer-id", "8")
+    assert "still in use: licenses name it" in keywright.refused("customer", "delete", "8")
+    said = keywright.refused("customer", "create", "--email", "ADA@example.com")
+    assert said == "there is a customer with this email already."

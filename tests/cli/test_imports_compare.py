@@ -92,4 +92,4 @@ def test_it_changes_nothing(keywright: Keywright, shop: Plugin) -> None:
 
 
 def test_a_file_cannot_be_compared(keywright: Keywright) -> None:
-    assert "to compare, the shop" in keywright.refused("import", "lmfwc", "a.sql", "--compare", status=2)
+    assert "to compare, a shop" in keywright.refused("import", "lmfwc", "a.sql", "--compare", status=2)

@@ -376,3 +376,38 @@ def test_activate_and_deactivate_want_options_that_go_together(keywright: Keywri
     assert said.startswith("Give either --token or --all. ")
     keywright.refused("license", "deactivate", KEY, "--token", "x", "--all", status=2)
     keywright.refused("license", "activate", KEY, "--label", "x" * 256, status=2)
+
+
+def test_a_list_is_filtered_by_policy_and_expiry_and_sorted(keywright: Keywright) -> None:
+    keywright("policy", "create", "--name", "Yearly", "--valid-for-days", "365")
+    made = keywright("policy", "generate", "1", "--amount", "2").split()
+    keywright("license", "create", "--key", "OLD", "--expires-at", "2020-01-01")
+    keywright("license", "create", "--key", "OLDER", "--expires-at", "2019-01-01")
+
+    def listed(*options: str) -> list[str]:
+        return [one["licenseKey"] for one in keywright.json("license", "list", *options)]
+
+    assert listed("--policy-id", "1") == made
+    assert listed("--expired") == ["OLD", "OLDER"]
+    assert listed("--expired", "--sort", "expires_at") == ["OLDER", "OLD"]
+    assert listed("--sort", "-id", "--limit", "1") == ["OLDER"]
+    assert listed("--sort", "-created_at", "--limit", "9") == ["OLDER", "OLD", *reversed(made)]
+    said = keywright("license", "list", "--expired", "--limit", "1", "--show-keys")
+    assert "OLD " in said
+    assert "The first 1; --limit shows more." in said
+    assert "'--sort'" in keywright.refused("license", "list", "--sort", "age", status=2)
+
+
+@pytest.mark.parametrize("text", ["abcdefghij12345", "12345", "ada@example.com", "31", "ADA"])
+def test_a_license_is_found_by_what_a_customer_tells(text: str, keywright: Keywright) -> None:
+    keywright("customer", "create", "--id", "31", "--email", "Ada@example.com", "--name", "ADA")
+    keywright("license", "create", "--key", "ABCDE-FGHIJ-12345", "--customer-id", "31")
+    keywright("license", "create", "--key", "ANOTHER")
+    (found,) = keywright.json("license", "find", text)
+    assert (found["key"], found["state"]) == ("ABCDE-FGHIJ-12345", "valid")
+    assert "ABCDE-FGHIJ-12345" in keywright("license", "find", text, "--show-keys")
+
+
+def test_what_is_not_there_is_not_found(keywright: Keywright) -> None:
+    assert keywright.json("license", "find", "nothing") == []
+    assert keywright("license", "find", "no@example.com") == "No license is found.\n"

@@ -1,5 +1,6 @@
 """What holds for every command: help, errors, and how fast it starts."""
 
+import json
 import os
 import re
 import resource
@@ -39,15 +40,21 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 
 def test_every_command_that_was_promised_is_there() -> None:
     promised = {
-        *("serve", "init", "copy", "backup", "restore", "doctor", "config", "version", "status"),
+        *("serve", "init", "copy", "backup", "restore", "doctor", "config", "version", "status", "events"),
         *("apikey create", "apikey list", "apikey revoke"),
         *("import lmfwc", "import dlm", "import csv", "import jsonl", "export"),
         *("license create", "license show", "license list", "license update", "license delete"),
         *("license activate", "license deactivate"),
+        *("policy create", "policy list", "policy show", "policy update", "policy generate"),
+        *("policy delete", "policy archive", "policy unarchive"),
         *("generator create", "generator list", "generator generate", "generator delete"),
         *("user create", "user list", "user password", "user disable", "user enable", "user role"),
         *("user link", "user reset-second-factor"),
+        *("product create", "product list", "product show", "product update", "product delete"),
+        *("customer create", "customer list", "customer show", "customer update", "customer delete"),
         *("customer export", "customer erase"),
+        *("license find", "activation list", "activation release"),
+        *("lease list", "lease release", "usage show"),
         "secret rotate",
     }
     assert {" ".join(path) for path, one in COMMANDS.items() if not hasattr(one, "commands")} == promised
@@ -137,15 +144,39 @@ def test_an_error_is_told_with_its_hint_or_else_with_the_sentence_of_the_pages()
     assert sentence(OSError("odd")) == "odd."
 
 
+def test_an_error_is_json_for_programs(keywright: Keywright) -> None:
+    def told(*arguments: str) -> tuple[int, Any]:
+        done = keywright.run(*arguments, "--json", "--data-dir", str(keywright.data_dir))
+        assert done.out == ""
+        return done.status, json.loads(done.err)
+
+    status, problem = told("policy", "show", "7")
+    assert (status, problem["code"]) == (1, "not_found")
+    assert problem["detail"].startswith("there is no policy 7.")
+    status, problem = told("policy", "create")
+    assert (status, problem["code"]) == (2, "wrong_usage")
+    assert "'--name'" in problem["detail"]
+
+
 def test_only_serve_init_and_create_make_an_installation(nowhere: Keywright) -> None:
-    creating = {("license", "create"), ("generator", "create"), ("apikey", "create"), ("user", "create")}
+    creating = {("license", "create"), ("policy", "create"), ("generator", "create")}
+    creating |= {("product", "create"), ("customer", "create")}
+    creating |= {("apikey", "create"), ("user", "create")}
     leaves = {path for path, one in COMMANDS.items() if not hasattr(one, "commands")}
     own = {("serve",), ("init",), ("restore",), ("config",), ("version",)}
     file = str(nowhere.data_dir.parent / "a backup")
     arguments = {"KEY": ["x"], "ID": ["1"], "URL": ["postgresql://host/target"], "FILE": [file]}
-    arguments |= {"NAME": ["ada"], "ROLE": ["reader"], "WHAT": ["licenses"]}
+    arguments |= {
+        "LEASE": ["x"],
+        "TEXT": ["x"],
+        "[NUMBER]": ["1"],
+        "NAME": ["ada"],
+        "ROLE": ["reader"],
+        "WHAT": ["licenses"],
+    }
     missing = {"copy": "nothing to copy", "backup": "nothing to back up"}
-    extra = {"generate": ["--amount", "1"], "update": ["--max", "1"], "deactivate": ["--all"]}
+    extra = {"generate": ["--amount", "1"], "update": ["--name", "x"], "deactivate": ["--all"]}
+    extra |= {"license update": ["--max", "1"]}
     for path in leaves - creating - own:
         given = [
             value
@@ -153,7 +184,7 @@ def test_only_serve_init_and_create_make_an_installation(nowhere: Keywright) -> 
             if one.metavar in arguments and not one.opts[0].startswith("-")
             for value in arguments[one.metavar]
         ]
-        said = nowhere.refused(*path, *given, *extra.get(path[-1], []))
+        said = nowhere.refused(*path, *given, *extra.get(" ".join(path), extra.get(path[-1], [])))
         nothing = missing.get(" ".join(path), "no installation")
         assert said.startswith(f"there is {nothing} in {nowhere.data_dir}"), path
         assert not nowhere.data_dir.exists()
@@ -196,9 +227,9 @@ def test_a_file_that_is_no_database_is_said(keywright: Keywright) -> None:
 
 def test_a_database_that_is_broken_is_said_without_a_traceback(keywright: Keywright) -> None:
     with closing(sqlite.connect(keywright.data_dir / "keywright.db", "rw")) as connection:
-        connection.execute("DROP TABLE generators")
-    assert "no such table: generators" in keywright.refused("generator", "create", "--name", "G")
-    assert "no such table: generators" in keywright.refused("generator", "list")
+        connection.execute("DROP TABLE policies")
+    assert "no such table: policies" in keywright.refused("policy", "create", "--name", "G")
+    assert "no such table: policies" in keywright.refused("policy", "list")
 
 
 def test_a_database_url_that_is_none_of_ours_is_said_without_its_password(keywright: Keywright) -> None:

@@ -39,7 +39,7 @@ from tests.makers import (
     activate,
     an_activation,
     create,
-    create_generator,
+    create_policy,
     generate,
     purge_idempotency_records,
     validate,
@@ -200,7 +200,7 @@ async def test_what_waits_for_too_long_behind_another_call_is_refused_before_tha
     storage: Observed,
 ) -> None:
     desk = a_desk(storage, answer_within=0.01)
-    number = (await desk.execute(create_generator())).id
+    number = (await desk.execute(create_policy())).id
     storage.go_on.clear()
     (long,) = start_calls(desk.execute(generate(number, 1)))
     await turns(5)
@@ -218,7 +218,7 @@ async def test_a_caller_that_went_away_while_its_call_is_decided_does_not_stop_t
     storage: Observed,
 ) -> None:
     desk = a_desk(storage)
-    number = (await desk.execute(create_generator())).id
+    number = (await desk.execute(create_policy())).id
     storage.go_on.clear()
     gone, next_one = start_calls(desk.execute(generate(number, 1)), desk.execute(activate()))
     await turns(5)
@@ -266,7 +266,7 @@ async def test_closing_finishes_what_was_accepted_and_refuses_what_comes(storage
 @in_a_loop
 async def test_closing_refuses_questions_too_while_changes_are_finished(storage: Observed) -> None:
     desk = a_desk(storage)
-    number = (await desk.execute(create_generator())).id
+    number = (await desk.execute(create_policy())).id
     storage.go_on.clear()
     (accepted,) = start_calls(desk.execute(generate(number, 1)))
     await turns(5)
@@ -292,7 +292,7 @@ async def test_closing_an_idle_desk_is_done_at_once_and_can_be_repeated(storage:
 async def test_a_long_command_is_decided_aside_while_questions_go_on(near: Observed) -> None:
     there_before = set(threading.enumerate())
     desk = a_desk(near)
-    number = (await desk.execute(create_generator())).id
+    number = (await desk.execute(create_policy())).id
     near.writes.clear()
     near.go_on.clear()
     before, long, after = start_calls(
@@ -341,7 +341,7 @@ async def test_waiting_in_vain_is_told_to_each_caller_and_the_desk_goes_on(
     near: Observed, tmp_path: Path
 ) -> None:
     desk = a_desk(near, answer_within=0.01)
-    number = (await desk.execute(create_generator())).id
+    number = (await desk.execute(create_policy())).id
     with closing(a_storage(tmp_path)) as other:
         with other.write():
             outcomes = await results(

@@ -18,7 +18,7 @@ from tests.makers import (
     KEY_RING,
     activate,
     create,
-    create_generator,
+    create_policy,
     generate,
     validate,
 )
@@ -74,7 +74,7 @@ async def test_a_slow_change_holds_up_no_question_and_what_comes_meanwhile_is_de
 @in_a_loop
 async def test_a_long_command_holds_up_no_question(storage: Observed) -> None:
     desk = a_desk(storage)
-    number = (await desk.execute(create_generator())).id
+    number = (await desk.execute(create_policy())).id
     storage.go_on.clear()
     (long,) = start_calls(desk.execute(generate(number, 3)))
     await turns(5)

@@ -31,7 +31,7 @@ from tests.makers import (
     activate,
     an_origin,
     create,
-    create_generator,
+    create_policy,
     generate,
     validate,
 )
@@ -92,7 +92,7 @@ class Afar(Observed):
 @pytest.fixture
 def inner(tmp_path: Path) -> Storage:
     storage = a_storage(tmp_path)
-    open_executor(storage).execute([create(), create_generator()])
+    open_executor(storage).execute([create(), create_policy()])
     return storage
 
 

@@ -11,13 +11,13 @@ from keywright.db import Storage, open_storage
 from keywright.engine.idempotency import IdempotencyRecord
 from keywright.registry import open_executor
 from tests.concurrency.desks import Observed, a_desk, a_url, in_a_loop, results, start_calls, turns
-from tests.makers import KEY_RING, a_retry, activate, create, create_generator, generate
+from tests.makers import KEY_RING, a_retry, activate, create, create_policy, generate
 
 
 @pytest.fixture
 def storage(database: str, tmp_path: Path) -> Iterator[Storage]:
     with a_url(database, tmp_path) as url, closing(open_storage(url, KEY_RING)) as storage:
-        open_executor(storage).execute([create(), create_generator()])
+        open_executor(storage).execute([create(), create_policy()])
         yield storage
 
 

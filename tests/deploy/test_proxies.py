@@ -15,6 +15,7 @@ from tests.http.test_odd_keys import ODD
 PROXY = "127.0.0.1"
 ELSEWHERE = "127.0.0.2"
 KIB = 1024
+UPLOAD = "/admin/licenses/import"
 
 
 @pytest.fixture(params=KINDS)
@@ -225,6 +226,34 @@ def update(proxy: Proxy, vendor: SecureClient, size: int) -> Reply:
         response = HTTPResponse(connection, method="PUT")
         response.begin()
         return read_reply(response)
+
+
+@pytest.mark.parametrize(("size", "status"), [(9 * KIB * KIB, 200), (9 * KIB * KIB + 1, 413)])
+def test_a_table_on_the_pages_may_be_larger(noted: tuple[Proxy, Upstream], size: int, status: int) -> None:
+    proxy, upstream = noted
+    head, _ = upload(proxy, size)
+    assert head.split()[1] == str(status).encode()
+    assert upstream.targets == [UPLOAD] * (status == 200)
+
+
+def test_a_table_without_a_session_is_refused_before_it_is_there(proxy: Proxy) -> None:
+    head, sent = upload(proxy, 8 * KIB * KIB)
+    assert head.split()[1] == b"303"
+    assert sent < KIB * KIB
+
+
+def upload(proxy: Proxy, size: int) -> tuple[bytes, int]:
+    """Send a table of that size, piece by piece, until there is an answer. The answer, and the bytes sent."""
+    lines = f"Host: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: {size}\r\n"
+    with proxy.connect() as connection:
+        connection.sendall(f"POST {UPLOAD} HTTP/1.1\r\n{lines}\r\n".encode())
+        connection.settimeout(0.2)
+        for sent in range(0, size, 32 * KIB):
+            with suppress(TimeoutError):
+                return connection.recv(64 * KIB), sent
+            # Caddy passes an answer on when more of the body comes.
+            connection.sendall(bytes(32 * KIB))
+    raise TimeoutError
 
 
 def test_what_is_much_too_large_ends_at_the_proxy_and_hurts_nobody(

@@ -52,6 +52,8 @@ def run(server: RunningServer, block: str) -> str:
 def test_the_first_activation_of_the_readme_runs_as_written(server: RunningServer) -> None:
     commands = [one for one in blocks(ROOT / "README.md", "sh") if "make " not in one]
     printed = "".join(run(server, one) for one in commands)
+    assert '"is_new":true' in printed
+    assert '"valid":true' in printed
     assert '"success":true' in printed
     assert '"success":false' not in printed
     assert "consumer_secret" in printed or "cs_" in printed
@@ -85,6 +87,42 @@ def test_the_tutorial_ends_with_a_licensed_program(server: RunningServer) -> Non
     server.stop()
     assert "cannot be reached" in (away := run(server, offline))
     assert "Hello!" in away
+
+
+def test_the_tutorial_of_v3_ends_with_a_program_for_a_device_and_one_for_a_team(
+    server: RunningServer,
+) -> None:
+    tutorial = ROOT / "docs" / "tutorial" / "license-by-device.md"
+    programs = dict(zip(("shop.py", "hello.py", "team.py"), blocks(tutorial, "python"), strict=True))
+    for name, program in programs.items():
+        assert len([line for line in program.splitlines() if line.strip()]) <= 50
+        (server.data_dir.parent / name).write_text(program.replace("http://127.0.0.1:8000", server.base_url))
+    commands = [one for one in blocks(tutorial, "sh") if "make " not in one]
+    *online, at_once, offline = commands
+    _key, sold, first, full, freed, expired, in_turn = (run(server, one) for one in online)
+    hello = "Hello! This device is one of 2.\n"
+    assert sold.startswith("HELLO-ALICE is good until 20")
+    assert first == hello * 2
+    assert re.findall(r"^[a-z_]+(?=:)|^Hello|^as", full, re.MULTILINE) == [
+        "Hello",
+        "as",
+        "as",
+        "limit_reached",
+        "unknown_license",
+    ]
+    assert freed.endswith(hello * 2)
+    assert re.findall(r"^[a-z_]+(?=:)|^Hello|^Please renew", expired, re.MULTILINE) == [
+        "Please renew",
+        "Hello",
+        "Hello",
+        "expired",
+        "disabled",
+    ]
+    assert in_turn == "Anna works\nBen works\n"
+    assert run(server, at_once).startswith("no_free_lease: All 1 lease")
+    server.stop()
+    assert "cannot be reached" in (away := run(server, offline))
+    assert hello in away
 
 
 def test_the_settings_in_the_documents_can_be_read(tmp_path: Path) -> None:

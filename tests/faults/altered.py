@@ -192,14 +192,14 @@ def _limiting_by_the_clock() -> None:
 
 def _expiring_anew() -> None:
     """Every activation of a license lets it expire as if it were the first one."""
-    take_place: Callable[[License, Any], License] = rules._with_place_taken
+    take_place: Callable[[License, Any], License] = rules.with_place_taken
 
     def with_place_taken(license: License, now: Any) -> License:
         if license.valid_for_days is not None:
             license = replace(license, expires_at=None)
         return take_place(license, now)
 
-    _replace(rules, "_with_place_taken", with_place_taken)
+    _replace(rules, "with_place_taken", with_place_taken)
 
 
 _ALTERATIONS: dict[str, Callable[[], None]] = {

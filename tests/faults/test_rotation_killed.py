@@ -22,7 +22,7 @@ from keywright.licensing.licenses.model import LicenseFilter
 from keywright.registry import open_executor
 from tests.databases import a_postgres_url
 from tests.http.asking import Client
-from tests.makers import create_generator, generate
+from tests.makers import create_policy, generate
 from tests.proving import size
 from tests.server import KEYWRIGHT, NO_LIMITS, RunningServer, environment
 
@@ -92,7 +92,7 @@ class Servers:
     def sell(self) -> list[str]:
         """Some thousand licenses; their keys."""
         with closing(open_installation(self._settings)) as storage:
-            open_executor(storage).execute([create_generator()])
+            open_executor(storage).execute([create_policy()])
             open_executor(storage).execute([generate(1, LICENSES)])
         return self.keys()
 

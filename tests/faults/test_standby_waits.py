@@ -76,10 +76,10 @@ def test_it_is_no_success_either_where_warnings_are_turned_off(
     assert_unknown(call.result())
 
 
-def generate(server: RunningServer, credentials: tuple[str, str], generator_id: int) -> Reply:
+def generate(server: RunningServer, credentials: tuple[str, str], policy_id: int) -> Reply:
     with Client(server, credentials) as vendor:
         headers = {"Idempotency-Key": "a-key"}
-        return vendor.post(f"generators/{generator_id}/generate", json_body={"amount": 2}, headers=headers)
+        return vendor.post(f"generators/{policy_id}/generate", json_body={"amount": 2}, headers=headers)
 
 
 def test_a_repeated_activation_waits_for_the_standby_as_the_first_did(

@@ -18,7 +18,7 @@ from keywright.identity.model import Permissions
 from keywright.registry import open_executor
 from tests.fuzzing.folders import a_folder
 from tests.fuzzing.of_requests import close_loop, loop
-from tests.makers import NOW, IssuedApiKey, activate, create, create_generator, deactivate, issue_api_key
+from tests.makers import NOW, IssuedApiKey, activate, create, create_policy, deactivate, issue_api_key
 
 T = TypeVar("T")
 _SETTINGS: dict[str, Any] = {
@@ -28,6 +28,7 @@ _SETTINGS: dict[str, Any] = {
     "bad_request_limit": 0,
     "license_change_limit": 0,
     "address_change_limit": 0,
+    "trial_limit": 0,
     "body_limit": 2000,
     "trusted_proxies": "10.0.0.0/8",
     "allowed_origins": "https://shop.example",
@@ -109,7 +110,7 @@ class InProcess:
                 create("KEY-3", status=5),
                 activate("KEY-1"),
                 activate("KEY-1"),
-                create_generator(),
+                create_policy(),
             ]
         )[3:]
         token, gone_token = taken.activations[0].token, gone.activations[0].token

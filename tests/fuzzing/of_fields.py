@@ -12,10 +12,12 @@ from keywright.core.errors import InvalidLicenseKey, InvalidStatus, KeywrightErr
 from keywright.http.v2 import generators, licenses, parameters
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import Status, parse_status
-from keywright.provisioning.generators import handlers as generating
-from keywright.provisioning.generators import rules
+from keywright.licensing.terms.model import Terms
+from keywright.licensing.terms.rules import merge_terms
+from keywright.provisioning.policies import handlers as generating
+from keywright.provisioning.policies import rules
 from tests.fuzzing.pieces import object_of, text, value
-from tests.makers import KEY_RING, a_generator
+from tests.makers import KEY_RING, a_policy
 
 _MAX_OF = {
     parsing.parse_integer: parsing.MAX_ID,
@@ -114,7 +116,9 @@ def recipes(data: bytes) -> None:
     """A sound recipe makes keys of the length that it says, which are license keys as they stand."""
     asked = object_of(data)
     try:
-        recipe = a_generator(**generators._values(asked))
+        values = generators._values(asked)
+        terms = merge_terms(Terms(), generators._terms(values))
+        recipe = a_policy(**values, terms=terms)
         generating.require_sound(recipe, is_weak_allowed=True)
     except KeywrightError:
         return

@@ -6,9 +6,15 @@ import re
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from tests.faults.load import FATE_UNKNOWN, UNAVAILABLE
 from tests.server import RunningServer
 
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n")
+#: The sentences of v2 for codes of v3.
+_SENTENCES = {
+    "fate_unknown": FATE_UNKNOWN,
+    **dict.fromkeys(("busy", "database_unavailable", "shutting_down"), UNAVAILABLE),
+}
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -25,8 +31,11 @@ class Told(NamedTuple):
 
     @property
     def message(self) -> str:
-        """The sentence of a refusal, "" for a success."""
-        return "" if self.status == 200 else str(self.json["message"])
+        """The sentence of a refusal; of v3, its code; "" for a success."""
+        if self.status in (200, 201):
+            return ""
+        body = self.json
+        return str(body["message"] if "message" in body else _SENTENCES.get(body["code"], body["code"]))
 
     @property
     def is_replayed(self) -> bool:

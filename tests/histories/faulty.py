@@ -3,6 +3,7 @@
 Run as a program, it takes the name of a fault, and then what ``keywright`` takes.
 """
 
+import secrets
 import sqlite3
 import sys
 from collections.abc import Callable, Sequence
@@ -17,13 +18,18 @@ from keywright.cli import main
 from keywright.core.command import Command
 from keywright.core.errors import LimitReached
 from keywright.db import sqlite
+from keywright.db.transaction import WriteTransaction
 from keywright.engine.executor import Executor
 from keywright.licensing.activations import handlers as activations_handlers
-from keywright.licensing.activations.commands import Activate
+from keywright.licensing.activations.commands import Activate, ProgramCommand
 from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.leases.model import Leased
+from keywright.licensing.leases.work import LeaseWork
 from keywright.licensing.licenses import rules
 from keywright.licensing.licenses.model import License
 from keywright.licensing.unit_of_work import LicenseWork
+from keywright.provisioning.trials import store as trial_store
+from keywright.provisioning.trials.model import Trial
 
 
 def one_place_too_many() -> None:
@@ -63,13 +69,15 @@ def counting_from_before() -> None:
 
 
 def answering_before_the_commit() -> None:
-    """Activations are answered before they are durable: each batch is committed when the next one comes."""
+    """The calls of programs are answered before they are durable: each batch is committed when the next one
+    comes.
+    """
     right = Executor._decide_together
     last = ExitStack()
 
     def decide(self: Executor, commands: Sequence[Command], wait: float | None) -> list[Any]:
         last.close()
-        if not any(isinstance(one, Activate) for one in commands):
+        if not any(isinstance(one, Activate | ProgramCommand) for one in commands):
             return right(self, commands, wait)
         with ExitStack() as stack:
             tx = stack.enter_context(self._storage.write(wait=wait))
@@ -78,6 +86,35 @@ def answering_before_the_commit() -> None:
         return outcomes
 
     Executor._decide_together = decide  # type: ignore[method-assign]
+
+
+def leases_not_counted() -> None:
+    """A lease that is taken is not counted."""
+
+    def set_leased(self: LeaseWork, leased: Leased) -> None:
+        self._set(leased.lease)
+
+    LeaseWork.set_leased = set_leased  # type: ignore[method-assign]
+
+
+def trials_forgotten() -> None:
+    """A trial is kept under another fingerprint."""
+    right = trial_store.save_new_trial
+
+    def save_new_trial(tx: WriteTransaction, trial: Trial, fingerprint: str) -> None:
+        right(tx, trial, fingerprint + secrets.token_hex(16))
+
+    trial_store.save_new_trial = save_new_trial
+
+
+def forgetting_calls() -> None:
+    """Idempotency keys are ignored."""
+    right = Executor._decide
+
+    def decide(self: Executor, commands: Sequence[Command], tx: WriteTransaction) -> list[Any]:
+        return right(self, [replace(one, idempotency=None) for one in commands], tx)
+
+    Executor._decide = decide  # type: ignore[method-assign]
 
 
 def program(fault: Callable[[], None]) -> list[str]:

@@ -6,6 +6,7 @@ question to the answer. Plain ones ask once.
 """
 
 import asyncio
+import json
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -39,7 +40,12 @@ _WISHES: dict[What, int] = {
     "validate": 14,
     "validate one": 6,
     "set limit": 7,
+    "activate device": 20,
+    "deactivate device": 8,
 }
+#: Over v3; a program that is told one of these is told what it asked.
+_V3_PATHS: dict[What, str] = {"activate device": "/v3/activate", "deactivate device": "/v3/deactivate"}
+_V3_REFUSALS = {"limit_reached": "full", "unknown_device": "unknown device"}
 #: A token that no activation has, and how it is called here.
 _NOBODY, _NOBODYS_TOKEN = "nobody", "0" * 40
 _PAUSE = 0.05
@@ -74,13 +80,18 @@ class Game:
             return what, f"call-{next(_labels)}"
         if what == "set limit":
             return what, random.choice([1, 2, 3, 4, None])
+        if what in _V3_PATHS:
+            return what, f"device-{random.randint(1, 3)}"
         is_about_all = what in ("deactivate all", "validate")
         return what, None if is_about_all else random.choice(list(self.tokens))
 
     def understood(self, reply: Told, about: Any) -> Answer:
         """What an answer says; what it must not say is noted."""
-        if reply.status == 200:
-            return self._success(reply.json["data"])
+        if reply.status in (200, 201):
+            body = reply.json
+            return self._success(body["data"]) if "data" in body else self._v3_success(body)
+        if reply.message in _V3_REFUSALS:
+            return Refused(_V3_REFUSALS[reply.message])
         sentences = {
             sentence.format(key=self.key, token=self.tokens.get(about, "")): why
             for sentence, why in _REFUSALS.items()
@@ -103,6 +114,14 @@ class Game:
             frozenset(one["label"] for one in records if one["deactivated_at"] is not None),
             data.get("remainingActivations"),
         )
+
+    def _v3_success(self, body: Any) -> Done:
+        license, activation = body["license"], body["activation"]
+        label = frozenset({activation["name"]})
+        self.learn(activation["name"], activation["token"])
+        is_active = activation["deactivated_at"] is None
+        counts = license["activations"], license["max_activations"]
+        return Done(*counts, active=label) if is_active else Done(*counts, ended=label)
 
     def learn(self, label: str, token: str) -> None:
         """A label and a token belong together for good."""
@@ -177,7 +196,9 @@ class Arena:
         """The operation; None when it was not carried out."""
         request = self._request(game, what, about, once=f"once-{next(_labels)}" if is_careful else "")
         began, reply = await self._let_in(request)
-        while is_careful and (reply is None or reply.status in (409, 503)):
+        while is_careful and (
+            reply is None or (reply.status in (409, 503) and reply.message not in _V3_REFUSALS)
+        ):
             await asyncio.sleep(_PAUSE)
             _, reply = await self._let_in(request)
         if reply is None or reply.message == FATE_UNKNOWN:
@@ -197,6 +218,11 @@ class Arena:
 
     def _request(self, game: Game, what: What, about: Any, *, once: str) -> bytes:
         headers = [f"Idempotency-Key: {once}"] if once else []
+        if what in _V3_PATHS:
+            named = {"name": about} if what == "activate device" else {}
+            body = json.dumps({"license_key": game.key, "fingerprint": about, **named})
+            headers += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+            return "\r\n".join([f"POST {_V3_PATHS[what]} HTTP/1.1", "Host: x", *headers, "", body]).encode()
         if what == "set limit":
             headers.append(f"Authorization: {self._authorization}")
             method, path, query = "PUT", license_path(game.key), f"times_activated_max={about or 0}"

@@ -9,7 +9,15 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 What = Literal[
-    "activate", "reactivate", "deactivate", "deactivate all", "validate", "validate one", "set limit"
+    "activate",
+    "reactivate",
+    "deactivate",
+    "deactivate all",
+    "validate",
+    "validate one",
+    "set limit",
+    "activate device",
+    "deactivate device",
 ]
 #: Why it was refused, by the end of the sentence in the contract (§4).
 REFUSALS = {
@@ -127,6 +135,20 @@ def _set_limit(license: License, limit: int | None) -> tuple[License, Answer]:
     return changed, Done(len(changed.active), changed.limit)
 
 
+def _activate_device(license: License, label: str) -> tuple[License, Answer]:
+    """Over v3: a device has one place at most."""
+    if label in license.active:
+        return license, Done(len(license.active), license.limit, active=frozenset({label}))
+    return _take(license, label)
+
+
+def _deactivate_device(license: License, label: str) -> tuple[License, Answer]:
+    if label not in license.active | license.ended:
+        return license, Refused("unknown device")
+    after = license.without(frozenset({label}))
+    return after, Done(len(after.active), after.limit, ended=frozenset({label}))
+
+
 _RULES: dict[What, Callable[[License, Any], tuple[License, Answer]]] = {
     "activate": _take,
     "reactivate": _reactivate,
@@ -135,4 +157,6 @@ _RULES: dict[What, Callable[[License, Any], tuple[License, Answer]]] = {
     "validate": _validate,
     "validate one": _validate_one,
     "set limit": _set_limit,
+    "activate device": _activate_device,
+    "deactivate device": _deactivate_device,
 }

@@ -16,6 +16,7 @@ _WISHES: st.SearchStrategy[tuple[Any, Any]] = st.one_of(
     st.tuples(
         st.sampled_from(["activate", "reactivate", "deactivate", "validate one"]), st.sampled_from(LABELS)
     ),
+    st.tuples(st.sampled_from(["activate device", "deactivate device"]), st.sampled_from("uv")),
     st.tuples(st.sampled_from(["deactivate all", "validate"]), st.none()),
     st.tuples(st.just("set limit"), st.one_of(st.none(), st.integers(1, 3))),
 )

@@ -105,6 +105,13 @@ class Visitor:
         origin = {"Origin": self.server.base_url, "Sec-Fetch-Site": "same-origin"}
         return self.http.post(f"/admin{path}", data=form, headers=origin | (headers or {}))
 
+    def upload(self, path: str, file_name: str, content: bytes | str, **fields: str) -> httpx.Response:
+        """Send a form with a file in the field ``table``."""
+        form = {"csrf_token": self.form_token} | fields
+        origin = {"Origin": self.server.base_url, "Sec-Fetch-Site": "same-origin"}
+        files = {"table": (file_name, content, "text/csv")}
+        return self.http.post(f"/admin{path}", data=form, files=files, headers=origin)
+
     @property
     def form_token(self) -> str:
         """The token that forms of this session contain."""

@@ -6,16 +6,24 @@ Run as a program, it takes the name of a fault, and then what ``keywright`` take
 import sys
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 from keywright.cli import main
 from keywright.core import parsing
 from keywright.core.errors import InvalidParameters, KeywrightError, LimitReached
 from keywright.engine import idempotency
+from keywright.http.answer import Answer
 from keywright.http.v2 import messages, wire
+from keywright.http.v3 import client as v3_client
+from keywright.http.v3 import client_schemas
+from keywright.http.v3.call import Call
+from keywright.http.v3.client_schemas import ClientActivation
+from keywright.licensing.activations import devices
 from keywright.licensing.activations import rules as activation_rules
 from keywright.licensing.activations.model import Activation, LicenseRecord
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
+from keywright.licensing.validation.model import Validated
 
 
 def one_place_too_many() -> None:
@@ -73,6 +81,31 @@ def leaves_a_field_out() -> None:
         return right(record)
 
     wire.validation = validation
+
+
+def ignores_replaced_devices() -> None:
+    devices._find_replaced = lambda *_: None
+
+
+def names_a_member_wrongly() -> None:
+    right = v3_client._write_validation
+
+    def write_validation(call: Call, found: Validated) -> Answer:
+        answer = right(call, found)
+        return Answer(answer.status, answer.body.replace(b'"valid":', b'"is_valid":'))
+
+    v3_client._write_validation = write_validation
+
+
+def fails_without_a_fingerprint() -> None:
+    right = client_schemas.Activated
+
+    def make_answer(activation: ClientActivation, *others: Any) -> Any:
+        if activation.fingerprint is None:
+            raise RuntimeError
+        return right(activation, *others)
+
+    setattr(client_schemas, right.__name__, make_answer)
 
 
 def program(fault: Callable[[], None]) -> list[str]:

@@ -44,6 +44,7 @@ def test_the_secrets_of_a_new_api_key_are_shown_once_and_work(ada: Visitor) -> N
     key, secret = dict.fromkeys(_SECRETS.findall(answer.text))
     assert f'id="consumer-key">{key}<' in answer.text
     assert f'id="consumer-secret">{secret}<' in answer.text
+    assert f'id="token">kw_{key[3:]}{secret[3:]}<' in answer.text
     assert 'data-copy="#consumer-key"' in answer.text
     assert 'data-copy="#consumer-secret"' in answer.text
     for one in (key, secret):
@@ -77,6 +78,14 @@ def test_an_api_key_for_programs_can_be_for_one_product(ada: Visitor) -> None:
     assert '"product_id":4711' in events_of(ada, "api_key.created")[-1]
 
 
+def test_an_api_key_can_expire(ada: Visitor) -> None:
+    assert make(ada, "a key of then", expires_at="2001-02-03").status_code == 200
+    assert make(ada, "a key of later", expires_at="2101-02-03").status_code == 200
+    page = said(ada.get("/api-keys"))
+    assert "a key of then expired" in page
+    assert "expires 2101-02-03" in page
+
+
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
@@ -85,7 +94,7 @@ def test_an_api_key_for_programs_can_be_for_one_product(ada: Visitor) -> None:
         ({"name": "x", "permissions": "everything"}, "It must be one of these."),
         ({"name": "x", "permissions": ""}, "This field is required."),
         ({"name": "x", "permissions": "client", "product_id": "one"}, "It must be an integer"),
-        ({"name": "x", "permissions": "read", "product_id": "1"}, "Only an API key for customers' programs"),
+        ({"name": "x", "permissions": "read", "expires_at": "soon"}, "It must be YYYY-MM-DD"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_is_made(

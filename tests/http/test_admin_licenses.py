@@ -8,11 +8,15 @@ import pytest
 
 from keywright.core import crypto
 from keywright.core.command import Origin
-from keywright.licensing.activations.commands import Deactivate
+from keywright.licensing.activations.commands import ActivateDevice, Deactivate
+from keywright.licensing.activations.model import Device
+from keywright.licensing.leases.commands import TakeLease
 from keywright.licensing.licenses.commands import CreateLicense, UpdateLicense
 from keywright.licensing.licenses.model import Status
+from keywright.licensing.usage.commands import RecordUsage
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.policies.commands import CreatePolicy, GenerateLicenses
 from tests.http.admin_browser import Visitor, asked, decide, said, title
 from tests.http.admin_licenses import a_key, a_number, activate, events, follow, make, where_to
 from tests.http.asking import CANARY
@@ -120,7 +124,7 @@ def test_a_filter_takes_the_name_for_the_number(server: RunningServer, bob: Visi
         ("order=x", "It must be an integer from 0 to 9223372036854775807."),
         ("expiring=-1", "It must be an integer from 0 to 2147483647."),
         ("places=some", "It must be full or unused."),
-        ("sort=random", "It must be one of newest, oldest, expires."),
+        ("sort=random", "It must be one of newest, oldest, expires, created."),
         ("found=made-up", "It is not valid here; search again."),
         ("found=%F0%9F%94%91", "It is not valid here; search again."),
     ],
@@ -353,3 +357,50 @@ def test_a_long_history_goes_on_on_the_next_page(server: RunningServer, bob: Vis
     assert "Newest" in said(answer)
     for odd in ("x", "0", "-1", "9" * 30, "%00"):
         assert bob.get(f"/licenses/{license.id}/history?before={odd}").status_code in (200, 400, 422)
+
+
+def test_a_license_shows_its_policy_terms_leases_and_usage(server: RunningServer, bob: Visitor) -> None:
+    terms = {
+        "max_activations": 3,
+        "valid_for_days": 365,
+        "grace_days": 14,
+        "max_leases": 5,
+        "meters": {"exports": {"limit": 100, "per": "month"}},
+    }
+    recipe = {"charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5}
+    (policy,) = decide(server, CreatePolicy(**asked(name="Floating", terms=terms, **recipe)))
+    (made,) = decide(server, GenerateLicenses(**asked(policy_id=policy.id, amount=1, status=3)))
+    license = made[0].license
+    device = Device(fingerprint="f" * 32, platform="linux", app_version="1.2")
+    decide(
+        server,
+        ActivateDevice(**asked(license=license.key, device=device)),
+        TakeLease(**asked(license=license.key, device=device, holder="ada@desk")),
+        RecordUsage(**asked(license=license.key, device=device, meter="exports", amount=7)),
+    )
+    page = bob.get(f"/licenses/{license.id}")
+    text = said(page)
+    for part in (
+        "Policy Floating",
+        "3 devices, 5 at the same time, for 10 minutes each, 365 days from the creation, 14 days of grace",
+        "linux, version 1.2",
+        "f" * 16 + "…",
+        "1 of 5 held.",
+        "ada@desk",
+        "exports 7 100 per month",
+    ):
+        assert part in text
+    lease_id = re.findall(r'name="lease_id" value="(\w+)"', page.text)[0]
+    bob.post(f"/licenses/{license.id}/end-lease", lease_id=lease_id)
+    text = said(bob.get(f"/licenses/{license.id}"))
+    assert "The lease is ended." in text
+    assert "0 of 5 held." in text
+    assert "Lease ended by the vendor" in said(bob.get(f"/licenses/{license.id}/history"))
+    assert bob.post(f"/licenses/{license.id}/end-lease", lease_id=lease_id).status_code == 404
+
+
+def test_a_plain_license_shows_no_leases_and_no_usage(server: RunningServer, bob: Visitor) -> None:
+    text = said(bob.get(f"/licenses/{make(server, times_activated_max=2).id}"))
+    assert "Terms 2 devices, no end of its own" in text
+    assert "Leases" not in text
+    assert "Usage" not in text

@@ -12,7 +12,7 @@ import pytest
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.commands import UpdateLicense
 from keywright.licensing.licenses.model import License
-from keywright.provisioning.generators.commands import CreateGenerator
+from keywright.provisioning.policies.commands import CreatePolicy
 from tests.concurrency.instances import instances
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
 from tests.http.admin_licenses import a_key, a_number, activate, events, found, make, where_to
@@ -33,9 +33,9 @@ def value(answer: httpx.Response) -> str:
     return str(found)
 
 
-def a_generator(server: RunningServer) -> int:
+def a_policy(server: RunningServer) -> int:
     recipe = {"charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5}
-    (made,) = decide(server, CreateGenerator(**asked(name="Hex", **recipe)))
+    (made,) = decide(server, CreatePolicy(**asked(name="Hex", **recipe)))
     return int(made.id)
 
 
@@ -87,7 +87,7 @@ def test_an_export_that_is_ordered_twice_is_one_file(server: RunningServer, bob:
 
 
 def test_licenses_are_made_once_by_a_form_that_is_sent_twice(server: RunningServer, bob: Visitor) -> None:
-    path, before = f"/generators/{a_generator(server)}/generate", server.count("jobs")
+    path, before = f"/policies/{a_policy(server)}/generate", server.count("jobs")
     fields = {"amount": "3", "status": "active", "once": value(bob.get(path))}
     first, second = [where_to(bob.post(path, **fields)) for _ in range(2)]
     assert first == second
@@ -95,28 +95,28 @@ def test_licenses_are_made_once_by_a_form_that_is_sent_twice(server: RunningServ
     assert server.count("jobs") == before + 1
 
 
-def test_a_generator_is_made_once_by_a_form_that_is_sent_twice(server: RunningServer) -> None:
+def test_a_policy_is_made_once_by_a_form_that_is_sent_twice(server: RunningServer) -> None:
     make_users(server)
     with Visitor(server) as ada:
         ada.sign_in("ada")
         fields = {"name": "Once", "charset": "ABCDEFGHJKLMNPQR", "chunks": "4", "chunk_length": "5"}
-        fields["once"] = value(ada.get("/generators/new"))
+        fields["once"] = value(ada.get("/policies/new"))
         for _ in range(2):
-            assert where_to(ada.post("/generators/new", **fields)) == "/generators"
-    assert server.sql("SELECT count(*) FROM generators WHERE name = ?", "Once") == [(1,)]
+            assert where_to(ada.post("/policies/new", **fields)) == "/policies"
+    assert server.sql("SELECT count(*) FROM policies WHERE name = ?", "Once") == [(1,)]
 
 
 def test_forms_that_say_nothing_of_themselves_are_orders_of_their_own(
     server: RunningServer, bob: Visitor
 ) -> None:
-    path, before = f"/generators/{a_generator(server)}/generate", server.count("jobs")
+    path, before = f"/policies/{a_policy(server)}/generate", server.count("jobs")
     for _ in range(2):
         where_to(bob.post(path, amount="1", status="active"))
     assert server.count("jobs") == before + 2
 
 
 def test_the_same_value_from_somebody_else_is_another_order(server: RunningServer, bob: Visitor) -> None:
-    path = f"/generators/{a_generator(server)}/generate"
+    path = f"/policies/{a_policy(server)}/generate"
     fields = {"amount": "1", "status": "active", "once": value(bob.get(path))}
     with Visitor(server) as ada:
         ada.sign_in("ada")
@@ -227,7 +227,7 @@ def in_another_window(visitor: Visitor, server: RunningServer) -> Visitor:
 
 
 def test_forms_that_come_at_the_same_time_have_one_effect(server: RunningServer, bob: Visitor) -> None:
-    path = f"/generators/{a_generator(server)}/generate"
+    path = f"/policies/{a_policy(server)}/generate"
     windows = [in_another_window(bob, server) for _ in range(6)]
     for _ in range(5):
         before = server.count("jobs")
@@ -246,7 +246,7 @@ def test_forms_that_come_to_two_servers_at_the_same_time_have_one_effect(tmp_pat
         make_users(servers[0])
         with Visitor(servers[0]) as bob:
             bob.sign_in("bob")
-            path = f"/generators/{a_generator(servers[0])}/generate"
+            path = f"/policies/{a_policy(servers[0])}/generate"
             windows = [in_another_window(bob, servers[number % 2]) for number in range(4)]
             for _ in range(10):
                 before = servers[0].count("jobs")

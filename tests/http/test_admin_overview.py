@@ -9,7 +9,7 @@ import pytest
 
 from keywright.identity.model import Permissions
 from keywright.licensing.licenses.model import Status
-from keywright.provisioning.generators.commands import CreateGenerator
+from keywright.provisioning.policies.commands import CreatePolicy
 from tests.http import admin_altered
 from tests.http.admin_altered import MAY_COUNT
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
@@ -33,7 +33,7 @@ def visitors(ada: Visitor, bob: Visitor, carol: Visitor) -> dict[str, Visitor]:
 def test_a_new_installation_says_what_to_do_next(visitors: dict[str, Visitor]) -> None:
     """And links to nothing that is not allowed."""
     links = {
-        "ada": {"/api-keys": 2, "/generators": 2, "/licenses/new": 1},
+        "ada": {"/api-keys": 2, "/policies": 2, "/licenses/new": 1},
         "bob": {"/api-keys": 0, "/licenses/new": 1},
         "carol": {"/api-keys": 0, "/licenses/new": 0},
     }
@@ -52,7 +52,7 @@ def test_what_is_done_already_is_ticked_off(server: RunningServer, visitors: dic
     assert "done" not in said(visitors["ada"].get("/overview"))
     server.api_key(Permissions.READ_WRITE)
     recipe = {"name": "Hex", "charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5}
-    decide(server, CreateGenerator(**asked(**recipe)))
+    decide(server, CreatePolicy(**asked(**recipe)))
     assert said(visitors["ada"].get("/overview")).count(" done ") == 2
 
 

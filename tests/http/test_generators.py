@@ -25,7 +25,7 @@ DATABASES = ("sqlite",)
 MINIMAL: dict[str, Any] = {"name": "plain", "charset": "ABCDEFGH01234567", "chunks": 4, "chunk_length": 5}
 
 
-def a_generator(**fields: Any) -> dict[str, Any]:
+def a_policy(**fields: Any) -> dict[str, Any]:
     """A generator, as it is written."""
     return {
         "id": AN_ID,
@@ -59,7 +59,7 @@ FULL_WRITTEN = {"timesActivatedMax": "3", "separator": "-", "prefix": "P/", "suf
 @pytest.mark.parametrize("way", ["json_body", "form", "multipart", "query"])
 def test_create_answers_with_the_generator(vendor: Client, way: str) -> None:
     fields = {name: str(value) for name, value in {**MINIMAL, **FULL}.items()}
-    assert_success(vendor.post("generators", **{way: fields}), a_generator(**FULL_WRITTEN))
+    assert_success(vendor.post("generators", **{way: fields}), a_policy(**FULL_WRITTEN))
 
 
 @pytest.mark.parametrize("number", [int, str])
@@ -78,14 +78,14 @@ def test_four_numbers_of_a_generator_are_written_as_texts_and_taken_as_both(
 
 
 def test_create_needs_only_four_fields(vendor: Client) -> None:
-    assert_success(vendor.post("generators", json_body=MINIMAL), a_generator())
+    assert_success(vendor.post("generators", json_body=MINIMAL), a_policy())
 
 
 @pytest.mark.smoke
 def test_get_and_list_answer_with_the_same(vendor: Client) -> None:
     path = new(vendor, **FULL)
     reply = vendor.get(path)
-    assert_success(reply, a_generator(**FULL_WRITTEN))
+    assert_success(reply, a_policy(**FULL_WRITTEN))
     listed = vendor.get("generators").data
     assert listed[-1] == reply.data
     assert [one["id"] for one in listed] == sorted(one["id"] for one in listed)
@@ -96,7 +96,7 @@ def test_get_and_list_answer_with_the_same(vendor: Client) -> None:
 def test_update_changes_the_given_fields(vendor: Client, method: str) -> None:
     path = new(vendor, prefix=None)
     reply = vendor.ask(method, path, json_body={"name": "new", "chunks": "6", "expires_in": 5})
-    assert_success(reply, a_generator(name="new", chunks=6, expiresIn="5", updatedBy=DIGITS))
+    assert_success(reply, a_policy(name="new", chunks=6, expiresIn="5", updatedBy=DIGITS))
     cleared = vendor.ask(method, path, json_body={"expires_in": None, "separator": ""})
     assert (cleared.data["expiresIn"], cleared.data["separator"]) == (None, None)
 

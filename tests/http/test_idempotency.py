@@ -177,14 +177,14 @@ def management_calls(vendor: Client) -> dict[str, tuple[Callable[..., Reply], Ca
         "create generator": (
             call("POST", "generators", recipe),
             call("POST", "generators", {**recipe, "name": "other"}),
-            "generators",
+            "policies",
         ),
         "update generator": (
             call("PUT", generator, {"name": "new"}),
             call("PUT", generator, {"name": "newer"}),
-            "generators",
+            "policies",
         ),
-        "delete generator": (call("DELETE", old), call("DELETE", older), "generators"),
+        "delete generator": (call("DELETE", old), call("DELETE", older), "policies"),
         "generate": (
             call("POST", f"{generator}/generate", {"amount": 3}),
             call("POST", f"{generator}/generate", {"amount": 4}),

@@ -18,7 +18,7 @@ from keywright.jobs.orders import Export, Order
 from keywright.licensing.licenses.commands import CreateLicense
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.generators.commands import CreateGenerator
+from keywright.provisioning.policies.commands import CreatePolicy
 from keywright.search.filters import Search
 from tests.http.admin_browser import Visitor, asked, decide, look_up, make_users, said, title
 from tests.jobs import ALL, a_change, a_generation
@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[
         for first in range(0, len(KEYS), 100):
             decide(server, *(CreateLicense(**asked(key=key, status=3)) for key in KEYS[first : first + 100]))
         recipe = {"charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5}
-        decide(server, CreateGenerator(**asked(name=HOSTILE, **recipe)))
+        decide(server, CreatePolicy(**asked(name=HOSTILE, **recipe)))
         decide(server, SaveName(**asked(kind=NameKind.PRODUCT, number=7, name=HOSTILE)))
         yield server
     assert "CANARY" not in server.log

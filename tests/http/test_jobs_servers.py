@@ -11,7 +11,7 @@ import pytest
 
 from keywright.core.crypto import KeyRing
 from keywright.db import Storage, open_storage, run_read
-from keywright.jobs import store
+from keywright.jobs import files, store
 from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Order
 from keywright.registry import open_executor
@@ -20,15 +20,25 @@ from keywright.search.filters import Search
 from tests.concurrency.instances import instances
 from tests.databases import execute, with_long_timeout
 from tests.http.asking import Client
-from tests.jobs import ACTOR, a_change, a_generation, cancel, decide, get_job, make_orderer, start
-from tests.makers import create, create_generator
+from tests.jobs import (
+    ACTOR,
+    a_change,
+    a_generation,
+    cancel,
+    decide,
+    get_job,
+    make_orderer,
+    start,
+    start_import,
+)
+from tests.makers import create, create_policy
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
 #: A busy machine takes its time for every start.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.tier("rest")]
 
 SECRET = "a secret of tests with 32 letters"
-LICENSES, GENERATED, DAYS = 1_000, 5_000, 30
+LICENSES, GENERATED, IMPORTED, DAYS = 1_000, 5_000, 10_000, 30
 KILLS = 6
 EXPIRY = datetime(2030, 1, 1, tzinfo=UTC)
 #: When it is killed, in seconds after a job has gone on.
@@ -48,7 +58,7 @@ class Vendor:
         keys = [f"KEY-{number}" for number in range(licenses)]
         for first in range(0, licenses, 100):
             self.executor.execute([create(key, expires_at=EXPIRY) for key in keys[first : first + 100]])
-        self.executor.execute([create_generator()])
+        self.executor.execute([create_policy()])
 
     def order(self, *orders: Order) -> list[int]:
         """The jobs' numbers."""
@@ -64,6 +74,9 @@ class Vendor:
         """Until one of these has gone on, or all are over."""
         before = self.progress()
         wait_until(lambda: self.progress() > before or self.are_over(numbers), "a step")
+
+    def wait_for_progress(self, amount: int) -> None:
+        wait_until(lambda: self.progress() > amount, f"progress beyond {amount}")
 
     def wait_for_end(self, numbers: Sequence[int]) -> None:
         wait_until(lambda: self.are_over(numbers), "the end of the jobs")
@@ -130,6 +143,25 @@ def test_everything_is_done_once_by_a_server_that_is_killed_again_and_again(
         (JobState.DONE, LICENSES, 0),
     ]
     vendor.assert_once()
+
+
+def test_an_import_that_is_killed_brings_every_line_once(server: RunningServer, vendor: Vendor) -> None:
+    bad = IMPORTED // 500
+    lines = [f"LINE-{number},{'' if number % 500 else 'odd'}\n" for number in range(IMPORTED)]
+    numbers = [start_import(vendor.executor, "key,limit\n" + "".join(lines), "key", "times_activated_max").id]
+    for amount in sorted(random.sample(range(IMPORTED - 2_000), 3)):
+        vendor.wait_for_progress(amount)
+        server.kill()
+        assert not vendor.are_over(numbers), "never killed in the middle"
+        server.start()
+    vendor.wait_for_end(numbers)
+    (job,) = vendor.jobs(numbers)
+    assert (job.state, job.done, job.refused) == (JobState.DONE, IMPORTED, bad)
+    assert vendor.events("license.imported") == [1] * (IMPORTED - bad)
+    assert server.count("licenses") == LICENSES + IMPORTED - bad
+    file = b"".join(files.read_file(lambda question: run_read(vendor.storage, question), job.id))
+    failed = [line.split(",")[0] for line in file.decode().splitlines()[1:]]
+    assert failed == [f"LINE-{number}" for number in range(0, IMPORTED, 500)]
 
 
 def test_a_server_that_is_told_to_stop_gives_its_job_back(server: RunningServer, vendor: Vendor) -> None:

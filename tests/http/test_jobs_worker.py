@@ -27,7 +27,7 @@ from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Export, Order
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseFilter
-from keywright.provisioning.generators.commands import GetGenerator
+from keywright.provisioning.policies.commands import GetPolicy
 from keywright.registry import open_executor
 from keywright.search import license_pages
 from keywright.search.license_pages import MatchingIds
@@ -45,7 +45,7 @@ from tests.jobs import (
     run_job,
     start,
 )
-from tests.makers import KEY_RING, NOW, activate, create, create_generator, deactivate, update, validate
+from tests.makers import KEY_RING, NOW, activate, create, create_policy, deactivate, update, validate
 
 _PATIENCE = 60.0
 
@@ -145,7 +145,7 @@ def house(database: str, tmp_path: Path) -> Iterator[House]:
         url = stack.enter_context(a_url(database, tmp_path))
         house = House(*(stack.enter_context(closing(open_storage(url, KEY_RING))) for _ in range(2)))
         make_orderer(house.storage)
-        house.executor.execute([create_generator(), *(create(f"KEY-{n}", 1) for n in range(1, 121))])
+        house.executor.execute([create_policy(), *(create(f"KEY-{n}", 1) for n in range(1, 121))])
         yield house
 
 
@@ -176,7 +176,7 @@ async def test_calls_are_answered_between_the_steps(house: House) -> None:
     job = decide(house.executor, start(a_generation(1_000)))
     answers = 0
     async with house.open() as (desk, _):
-        while (await desk.query(GetGenerator(generator_id=1))) and house.job(job.id).finished_at is None:
+        while (await desk.query(GetPolicy(policy_id=1))) and house.job(job.id).finished_at is None:
             await asyncio.gather(
                 desk.query(validate("KEY-1")), desk.execute(update("KEY-1", customer_id=answers))
             )

@@ -253,7 +253,7 @@ def test_what_is_given_up_at_the_end_is_said_to_be_undone_or_of_unknown_fate(tmp
 
     async def scenario(ending: Ending) -> None:
         await ending.start()
-        desk = ending.server.lifespan.state["app"]._interface.desk
+        desk = ending.server.lifespan.state["app"]._interfaces[0].desk
         with ExitStack() as stack:
             first = stack.enter_context(ending.connect(activation("KEY-1")))
             assert (await asyncio.to_thread(answer, first)).status == 200

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from math import isnan
 from pathlib import Path
 
 import httpx
@@ -33,6 +34,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         yield started
 
 
+#: The metrics that only a PostgreSQL database has.
+OF_SERVERS = {"keywright_database_connections", "keywright_replica_aside", "keywright_replica_lag_seconds"}
+
+
 def scrape(server: RunningServer) -> dict[tuple[str, str], float]:
     """The samples, by name and labels."""
     (address,) = _ADDRESS.findall(server.log)
@@ -55,6 +60,11 @@ def test_calls_are_counted_by_operation_and_outcome(server: RunningServer) -> No
     assert samples["keywright_request_seconds_count", "operation=activate"] == 2
     assert samples["keywright_batch_calls_sum", "lane=queries"] >= 3
     assert samples["keywright_batch_seconds_count", "lane=changes"] >= 2
+    assert samples["keywright_commit_seconds_count", ""] >= 2
+    assert (
+        samples["keywright_commit_seconds_sum", ""] <= samples["keywright_batch_seconds_sum", "lane=changes"]
+    )
+    assert samples["keywright_unknown_keys_total", ""] == 1
     assert samples["keywright_waiting_calls", ""] == 0
     assert samples["keywright_database_up", ""] == 1
     assert samples["keywright_unfinished_jobs", ""] == 0
@@ -71,7 +81,7 @@ def names_in(text: str) -> set[str]:
 @pytest.mark.parametrize("file", ["dashboard.json", "alerts.yaml"])
 def test_the_dashboard_and_the_rules_ask_for_metrics_that_there_are(file: str, server: RunningServer) -> None:
     text = (DEPLOY / file).read_text()
-    there = {re.sub(r"_(bucket|sum|count)$", "", name) for name, _ in scrape(server)}
+    there = {re.sub(r"_(bucket|sum|count)$", "", name) for name, _ in scrape(server)} | OF_SERVERS
     assert names_in(text)
     assert names_in(text) - there == set()
     assert names_in(text + "keywright_no_such_metric") - there == {"keywright_no_such_metric"}
@@ -104,6 +114,24 @@ def test_a_database_that_is_away_is_a_metric(tmp_path: Path) -> None:
             assert ("keywright_unfinished_jobs", "") not in scrape(server)
             administrator.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true".encode())
             wait_until(lambda: scrape(server)["keywright_database_up", ""], "the database")
+
+
+def test_connections_and_a_replica_that_is_set_aside_are_metrics(tmp_path: Path) -> None:
+    # A primary is no replica: it is set aside with the first question.
+    with (
+        a_postgres_url(empty=True) as url,
+        running(
+            tmp_path / "data", metrics_address="127.0.0.1:0", database_url=url, read_database_url=url
+        ) as server,
+    ):
+        with Client(server) as program:
+            program.validate("UNKNOWN")
+        samples = scrape(server)
+        assert samples["keywright_replica_aside", ""] == 1
+        assert isnan(samples["keywright_replica_lag_seconds", ""])
+        assert samples["keywright_database_connections", "state=idle"] >= 3
+        assert samples.keys() >= {("keywright_database_connections", "state=busy")}
+        assert {name for name, _ in samples} >= OF_SERVERS
 
 
 def test_each_worker_has_metrics_of_its_own(tmp_path: Path) -> None:

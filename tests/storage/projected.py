@@ -67,6 +67,8 @@ def _right_terms(tx: ReadTransaction) -> Iterator[SearchTerm]:
         yield f"t{row.token}", row.license_id, row.id
         if row.ip_address:
             yield f"i{row.ip_address}", row.license_id, row.id
+        if row.fingerprint:
+            yield f"d{row.fingerprint}", row.license_id, row.id
         if row.label:
             yield f"l{row.label.lower()}"[:300], row.license_id, row.id
     for row in tx.connection.execute(select(licenses)):

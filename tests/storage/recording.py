@@ -33,11 +33,21 @@ from keywright.jobs import files as job_files
 from keywright.jobs import store as job_store
 from keywright.jobs.commands import PurgeJobFile
 from keywright.jobs.orders import Change, Export, Generate, What
-from keywright.licensing.activations.commands import FindLicenses, ListLicenses
+from keywright.licensing.activations.commands import (
+    DeactivateDevice,
+    FindLicenses,
+    ListLicenses,
+    SaveLastSeen,
+)
+from keywright.licensing.activations.model import Device
 from keywright.licensing.licenses.model import LicenseFilter, Status
+from keywright.licensing.validation.commands import ValidateLicense
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import list_names
-from keywright.provisioning.generators.commands import GetGenerator, ListGenerators
+from keywright.provisioning.licenses.commands import IssueLicenses, RotateKey
+from keywright.provisioning.policies.commands import GetPolicy, ListPolicies
+from keywright.provisioning.products.commands import CreateProduct
+from keywright.provisioning.trials.commands import StartTrial
 from keywright.registry import open_executor
 from keywright.search import license_pages, query_parser, statistics
 from keywright.search.commands import ProjectEvents, SaveCounters
@@ -50,30 +60,36 @@ from tests.makers import (
     a_retry,
     a_storage,
     activate,
+    activate_device,
     an_origin,
     change_user,
     create,
-    create_generator,
+    create_policy,
     create_user,
     deactivate,
     deactivate_all,
     delete,
-    delete_generator,
+    delete_policy,
     enable_second_factor,
+    end_lease,
     end_session,
     generate,
     issue_api_key,
     purge_idempotency_records,
     reactivate,
+    record_usage,
     refuse_sign_in,
+    release_lease,
     rename,
+    renew_lease,
     revoke_api_key,
     save_name,
     see_session,
     show_key,
     start_session,
+    take_lease,
     update,
-    update_generator,
+    update_policy,
     validate,
 )
 
@@ -96,8 +112,8 @@ def live(storage: Storage) -> None:
         [update("b", status=Status.DISABLED, times_activated_max=9, by=4)],
         [rename("b", "d")],
         [delete("c")],
-        [create_generator()],
-        [update_generator(1, prefix="P")],
+        [create_policy()],
+        [update_policy(1, prefix="P")],
         [generate(1, 2)],
         [activate("a", idempotency=a_retry("call"))],
         [activate("a", idempotency=a_retry("call"))],
@@ -110,14 +126,44 @@ def live(storage: Storage) -> None:
         [validate("a"), validate("a", one), validate("d")],
         [FindLicenses(where=LicenseFilter(status=Status.ACTIVE), after_id=0, limit=5)],
         [ListLicenses(where=ours, page=1, per_page=2)],
-        [ListGenerators(), GetGenerator(generator_id=1), CheckDatabase()],
+        [ListPolicies(), GetPolicy(policy_id=1), CheckDatabase()],
     ):
         executor.query(question)
+    _use_devices(storage)
     _follow(storage)
     _work(storage)
-    executor.execute([delete_generator(1)])
+    executor.execute([delete_policy(1)])
     with storage.read() as tx:
         event_store.list_events(tx, 1, limit=9)
+
+
+def _use_devices(storage: Storage) -> None:
+    """The calls of programs over v3, for a license with every kind of term."""
+    executor = open_executor(storage)
+    by: dict[str, Any] = {"context": Context(NOW, an_origin())}
+    terms = {
+        "max_activations": 2,
+        "max_leases": 2,
+        "new_devices": {"count": 9, "per_days": 1},
+        "meters": {"renders": {"limit": 9, "per": "day", "overage": "refuse"}},
+    }
+    executor.execute([IssueLicenses(**by, status=Status.ACTIVE, key="v", terms=terms)])
+    executor.execute([activate_device("desk", "v"), activate_device("laptop", "v")])
+    first, second = executor.execute([take_lease(key="v", fingerprint="desk"), take_lease("bob", "v")])
+    for command in (
+        [activate_device("desk", "v"), record_usage("renders", 2, "v", fingerprint="desk")],
+        [activate_device("phone", "v", replaces="laptop"), record_usage("renders", key="v")],
+        [DeactivateDevice(**by, license="v", device=Device("phone"))],
+        [renew_lease(first.leased.lease.lease_id, "v"), release_lease(second.leased.lease.lease_id, "v")],
+        [end_lease(first.leased.lease.lease_id, "v"), SaveLastSeen(**by, seen={(1, 0): 100, (1, 1): 200})],
+        [RotateKey(**by, license="v")],
+    ):
+        assert not [one for one in executor.execute(command) if isinstance(one, Exception)]
+    executor.query([ValidateLicense(key="v", fingerprint="desk", now=NOW)])
+    trial = CreateProduct(**by, id=9, name="Trials"), create_policy(product_id=9, terms={"trial": True})
+    executor.execute(trial)
+    [started] = executor.execute([StartTrial(**by, product=9, fingerprint="desk", device=Device("desk"))])
+    assert not isinstance(started, Exception)
 
 
 def _administer(storage: Storage) -> None:
@@ -158,7 +204,7 @@ def _work(storage: Storage) -> None:
     make_orderer(storage, "dora")
     executor = open_executor(storage)
     for order in (
-        Generate(generator_id=1, amount=2, status=3),
+        Generate(policy_id=1, amount=2, status=3),
         Change(what=What.RAISE_LIMIT, amount=1, search=Search()),
         Export(search=Search()),
     ):
@@ -173,6 +219,13 @@ def as_json(value: Any) -> Any:
     return {"hex": bytes(value).hex()} if isinstance(value, bytes | memoryview) else value
 
 
+def as_run(values: Any) -> Any:
+    """The values of one run, by their places or by their names."""
+    if isinstance(values, dict):
+        return {name: as_json(value) for name, value in values.items()}
+    return [as_json(value) for value in values]
+
+
 def main(target: Path) -> None:
     lines: list[str] = []
 
@@ -184,7 +237,7 @@ def main(target: Path) -> None:
         rows = cursor.connection.execute(statement, given).fetchall() if is_asked else None
         said = {
             "sql": " ".join(statement.split()),
-            "runs": [[as_json(value) for value in values] for values in (given if is_many else [given])],
+            "runs": [as_run(values) for values in (given if is_many else [given])],
             "rows": None if rows is None else [[as_json(value) for value in row] for row in rows],
             "changed": cursor.rowcount,
         }

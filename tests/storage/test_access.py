@@ -20,7 +20,7 @@ from tests.makers import LATER, NOW, an_origin, issue_api_key, revoke_api_key
 def caller_with(storage: Storage, consumer_key: str, consumer_secret: str) -> Caller:
     """Who calls with these, found as the interface finds them."""
     query = FindApiKey(consumer_key_hash=crypto.hash_consumer_key(consumer_key))
-    return api_keys.caller_of(open_executor(storage).query([query])[0], consumer_secret)
+    return api_keys.caller_of(open_executor(storage).query([query])[0], consumer_secret, NOW)
 
 
 def test_an_issued_api_key_is_known_by_its_two_halves(storage: Storage) -> None:

@@ -16,7 +16,7 @@ from tests.makers import (
     KEY_RING,
     activate,
     create,
-    create_generator,
+    create_policy,
     delete,
     url_of,
     validate,
@@ -45,7 +45,7 @@ def test_every_row_is_restored_and_numbering_continues(
         assert contents(new) == before
         assert is_sound(new)
         executor = open_executor(new)
-        record, other, generator = executor.execute([activate("A"), create("B"), create_generator()])
+        record, other, generator = executor.execute([activate("A"), create("B"), create_policy()])
         assert record.activations[0].id > max(row["id"] for row in before["activations"])
         assert other.license.id > max(row["id"] for row in before["licenses"])
         assert generator.id == 2
@@ -56,14 +56,14 @@ def test_changes_after_the_backup_are_gone_and_their_numbers_are_not_reused(
 ) -> None:
     executor.execute([create("before"), activate("before")])
     back_up(url, file)
-    lost, taken, generator = executor.execute([create("after"), activate("before"), create_generator()])
+    lost, taken, generator = executor.execute([create("after"), activate("before"), create_policy()])
     (deleted,) = executor.execute([create("deleted")])
     executor.execute([delete("deleted")])
     storage.close()
     kept = restore_backup(file, url, is_overwriting=True)
     with closing(open_storage(url, KEY_RING)) as restored:
         executor = open_executor(restored)
-        record, made, other = executor.execute([activate("before"), create("new"), create_generator()])
+        record, made, other = executor.execute([activate("before"), create("new"), create_policy()])
         assert record.license.times_activated == 2
         assert record.activations[0].id > taken.activations[0].id
         assert made.license.id > deleted.license.id > lost.license.id

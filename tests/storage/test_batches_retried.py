@@ -20,7 +20,7 @@ from tests.makers import (
     a_retry,
     activate,
     create,
-    create_generator,
+    create_policy,
     deactivate_all,
     delete,
     generate,
@@ -152,7 +152,7 @@ def test_every_changing_command_can_be_retried(executor: Executor) -> None:
     assert executor.execute([create("new", idempotency=retry)])[0].license.key == "new"
     assert executor.execute([create("new", idempotency=retry)])[0].body == b"new"
     assert isinstance(executor.execute([create("new")])[0], LicenseKeyTaken)
-    number = executor.execute([create_generator()])[0].id
+    number = executor.execute([create_policy()])[0].id
     retry = a_retry("generate", write=lambda outcome: b"%d" % len(outcome))
     assert len(executor.execute([generate(number, 3, idempotency=retry)])[0]) == 3
     assert executor.execute([generate(number, 3, idempotency=retry)])[0].body == b"3"

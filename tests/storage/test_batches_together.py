@@ -26,7 +26,7 @@ from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter, Status
-from keywright.provisioning.generators import handlers as generating
+from keywright.provisioning.policies import handlers as generating
 from keywright.registry import open_executor
 from tests.concurrency.desks import Observed
 from tests.databases import make_sqlite_file
@@ -37,7 +37,7 @@ from tests.makers import (
     a_storage,
     activate,
     create,
-    create_generator,
+    create_policy,
     deactivate,
     deactivate_all,
     delete,
@@ -228,6 +228,16 @@ def test_two_keys_can_be_swapped_in_one_batch(executor: Executor, storage: Stora
     assert contents(storage) == {"b": (1, 0, 0), "a": (2, 0, 0)}
 
 
+def test_each_key_that_was_replaced_in_one_batch_is_known_as_such(
+    executor: Executor, storage: Storage
+) -> None:
+    executor.execute([create("a")])
+    executor.execute([rename("a", "b"), rename("b", "c"), rename("c", "b"), rename("b", "d")])
+    with storage.read() as tx:
+        found = license_store.find_rotated(tx, ["a", "b", "c", "d"])
+    assert {key: one.id for key, one in found.items()} == {"a": 1, "b": 1, "c": 1}
+
+
 def test_a_key_that_a_rename_set_free_can_be_created_in_one_batch(
     executor: Executor, storage: Storage
 ) -> None:
@@ -327,7 +337,7 @@ def test_keys_generated_and_created_in_one_batch_are_all_there(
         make_sqlite_file(url_of(tmp_path / str(n)))
         with closing(a_storage(tmp_path / str(n))) as storage:
             executor = open_executor(storage)
-            weak = create_generator(charset="01", chunks=1, chunk_length=1, is_weak_allowed=True)
+            weak = create_policy(charset="01", chunks=1, chunk_length=1, is_weak_allowed=True)
             number = executor.execute([weak])[0].id
             made, some, more = executor.execute([create("0"), generate(number, 1), generate(number, 1)])
             succeeded = {made.license.key} | {record.license.key for record in some}

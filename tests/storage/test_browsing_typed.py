@@ -119,7 +119,7 @@ def test_a_name_that_was_given_to_a_number_is_found(storage: Storage) -> None:
             ],
         )
         for kind, number in ((NameKind.CUSTOMER, 9), (NameKind.CUSTOMER, 10), (NameKind.PRODUCT, 17)):
-            save_name(tx, kind, number, "Grace Hopper")
+            save_name(tx, kind, number, "Grace Hopper", NOW)
     found = run_read(storage, lambda tx: interpret(tx, " Grace Hopper "))
     # Customer 10 has no license.
     assert [(one.kind, one.search) for one in found] == [
@@ -132,6 +132,6 @@ def test_a_name_that_was_given_to_a_number_is_found(storage: Storage) -> None:
 def test_a_customer_who_is_called_by_their_number_is_found_once(storage: Storage) -> None:
     with storage.write() as tx:
         insert(tx, [LicenseWithTerms(a_license(id=1, key="A", customer_id=9), frozenset())])
-        save_name(tx, NameKind.CUSTOMER, 9, "9")
+        save_name(tx, NameKind.CUSTOMER, 9, "9", NOW)
     found = run_read(storage, lambda tx: interpret(tx, "9"))
     assert [one.kind for one in found] == ["customer"]

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import insert, select
 
 from keywright.core.errors import StoreError
-from keywright.db import Storage, open_storage
-from keywright.db.schema import metadata
+from keywright.db import Storage, WriteTransaction, open_storage, run_write
+from keywright.db.rows import to_seconds
+from keywright.db.schema import metadata, rotated_keys, trials
+from keywright.db.sealed_columns import trial_associated_data
 from keywright.identity.model import Permissions, Role
 from keywright.identity.sessions import hash_session_token
 from keywright.identity.store import find_session
@@ -25,7 +27,7 @@ from tests.makers import (
     a_retry,
     activate,
     create,
-    create_generator,
+    create_policy,
     create_user,
     deactivate_all,
     delete,
@@ -51,7 +53,7 @@ def urls(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 def fill(storage: Storage) -> None:
     executor = open_executor(storage)
-    executor.execute([create("A", 3), create("gone"), create_generator()])
+    executor.execute([create("A", 3), create("gone"), create_policy()])
     executor.execute([activate("A", label="Anna's “laptop” \\", meta_data={"os": "linux"}), activate("A")])
     executor.execute([deactivate_all("A"), delete("gone"), activate("A", idempotency=a_retry("once"))])
     executor.execute([generate(1, 2_100)])
@@ -59,6 +61,29 @@ def fill(storage: Storage) -> None:
     executor.execute([create_user(), create_user("ada", Role.READER), start_session(1)])
     executor.execute([enable_second_factor(2)])
     executor.execute([save_name(NameKind.PRODUCT, 7, "Writer"), save_name(NameKind.CUSTOMER, 7, "Anna")])
+    run_write(storage, _save_what_is_sealed)
+
+
+def _save_what_is_sealed(tx: WriteTransaction) -> None:
+    """A key that was replaced, and a trial."""
+    ring, moment = tx.sealing, to_seconds(NOW)
+    tx.connection.execute(
+        insert(rotated_keys).values(
+            key_hmac=ring.blind_index("OLD"),
+            license_id=1,
+            sealed_key=ring.seal_key("OLD", 1),
+            rotated_at=moment,
+        )
+    )
+    tx.connection.execute(
+        insert(trials).values(
+            product_id=7,
+            fingerprint_hmac=ring.blind_index("a device"),
+            sealed_fingerprint=ring.seal(b"a device", trial_associated_data(7)),
+            license_id=1,
+            created_at=moment,
+        )
+    )
 
 
 def contents(storage: Storage) -> dict[str, list[dict[str, Any]]]:
@@ -91,7 +116,7 @@ def test_every_row_is_copied_and_numbering_continues(urls: dict[str, str], sourc
         executor = open_executor(new)
         (record,) = executor.query([validate("A")])
         assert next(one.label for one in record.activations) == "Anna's “laptop” \\"
-        record, made, generator = executor.execute([activate("A"), create("B"), create_generator()])
+        record, made, generator = executor.execute([activate("A"), create("B"), create_policy()])
         assert record.license.times_activated == 2
         assert record.activations[0].id > max(row["id"] for row in before["activations"])
         assert made.license.id > max(row["id"] for row in before["licenses"])

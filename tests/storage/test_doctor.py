@@ -17,13 +17,15 @@ from tests.makers import (
     activate,
     an_origin,
     create,
-    create_generator,
+    create_policy,
     deactivate,
     deactivate_all,
     delete,
     generate,
     reactivate,
     rename,
+    set_terms,
+    take_lease,
     update,
     validate,
 )
@@ -35,7 +37,7 @@ Broken = Callable[[str], None]
 def sold(storage: Storage) -> Storage:
     """A database after many ordinary calls."""
     executor = open_executor(storage)
-    executor.execute([create("A", 3), create("B"), create("gone"), create_generator()])
+    executor.execute([create("A", 3), create("B"), create("gone"), create_policy()])
     first, *_ = executor.execute([activate("A"), activate("A"), activate("B"), activate("gone")])
     executor.execute([deactivate_all("A"), reactivate(first.activations[0].token, "A"), delete("gone")])
     executor.execute([update("B", times_activated_max=None), rename("B", "C"), generate(1, 20)])
@@ -129,6 +131,31 @@ def test_a_counter_is_repaired_from_the_active_records(sold: Storage, broken: Br
         "LicenseRecord",
         "LimitReached",
     ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "counted"),
+    [
+        ("UPDATE lease_counters SET held = 2", [2, 1]),
+        ("DELETE FROM lease_counters", [0, 1]),
+        ("DELETE FROM leases", [1, 0]),
+    ],
+)
+def test_a_counter_of_leases_is_repaired_from_the_leases(
+    sold: Storage, broken: Broken, statement: str, counted: list[int]
+) -> None:
+    executor = open_executor(sold)
+    executor.execute([set_terms({"max_leases": 2}, "A"), take_lease(key="A")])
+    assert findings(sold) == []
+    broken(statement)
+    (finding,) = findings(sold)
+    assert finding.what == f"license 1 counts {counted[0]} leases, and has {counted[1]}"
+    doctor.repair(sold, finding, NOW, an_origin(actor="cli:ada"))
+    assert findings(sold) == []
+    with sold.read() as tx:
+        assert event_store.list_events(tx, 1, limit=1)[0].details == {"leases": counted}
+    outcomes = executor.execute([take_lease(str(number), "A") for number in range(3 - counted[1])])
+    assert [type(one).__name__ for one in outcomes] == ["GrantedLease"] * (2 - counted[1]) + ["NoFreeLease"]
 
 
 def test_a_counter_of_deactivated_records_is_repaired_from_the_records(sold: Storage, broken: Broken) -> None:

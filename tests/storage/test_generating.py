@@ -1,28 +1,32 @@
 """Generators and what they make."""
 
 import re
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from keywright.core.command import Command, Context
-from keywright.core.errors import GeneratorTooWeak, InvalidParameters, UnknownGenerator
+from keywright.core.errors import InvalidParameters, PolicyTooWeak, UnknownPolicy
 from keywright.db import Storage
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter, LicenseSource, Status
-from keywright.provisioning.generators.commands import GetGenerator, ListGenerators
+from keywright.licensing.terms.model import Terms
+from keywright.licensing.terms.rules import merge_terms
+from keywright.provisioning.policies.commands import GetPolicy, ListPolicies
+from keywright.provisioning.policies.rules import terms_from_first_activation
 from tests.makers import (
     LATER,
-    a_generator,
+    a_policy,
     activate,
     an_origin,
     create,
-    create_generator,
-    delete_generator,
+    create_policy,
+    delete_policy,
     generate,
-    update_generator,
+    update_policy,
 )
 
 ANY = LicenseFilter()
@@ -31,7 +35,7 @@ ANY = LicenseFilter()
 def a_tiny_one(executor: Executor, charset: str = "0123") -> int:
     """The number of a generator with a key per character."""
     recipe = {"charset": charset, "chunks": 1, "chunk_length": 1}
-    number: int = executor.execute([create_generator(is_weak_allowed=True, **recipe)])[0].id
+    number: int = executor.execute([create_policy(is_weak_allowed=True, **recipe)])[0].id
     return number
 
 
@@ -41,65 +45,66 @@ def license_count(storage: Storage) -> int:
 
 
 def test_a_generator_is_made_as_it_was_asked_for(executor: Executor) -> None:
-    recipe = {"separator": "-", "prefix": "P", "suffix": "S", "times_activated_max": 3, "expires_in_days": 9}
-    (made,) = executor.execute([create_generator(by=4, **recipe)])
-    assert made == a_generator(created_by=4, **recipe)
-    assert executor.query([GetGenerator(generator_id=1), ListGenerators()]) == [made, (made,)]
+    recipe: dict[str, Any] = {"separator": "-", "prefix": "P", "suffix": "S", "product_id": 5}
+    terms = {"max_activations": 3, "valid_for_days": 9, "grace_days": 2}
+    (made,) = executor.execute([create_policy(by=4, terms=terms, **recipe)])
+    assert made == a_policy(created_by=4, terms=merge_terms(Terms(), terms), **recipe)
+    assert executor.query([GetPolicy(policy_id=1), ListPolicies()]) == [made, (made,)]
 
 
 def test_a_generator_changes_in_the_fields_that_are_named(executor: Executor) -> None:
-    (made,) = executor.execute([create_generator()])
-    command = replace(update_generator(1, prefix="P"), context=Context(LATER, an_origin(), 4))
+    (made,) = executor.execute([create_policy()])
+    command = replace(update_policy(1, prefix="P"), context=Context(LATER, an_origin(), 4))
     (changed,) = executor.execute([command])
     assert changed == replace(made, prefix="P", updated_at=LATER, updated_by=4)
-    assert executor.query([GetGenerator(generator_id=1)]) == [changed]
+    assert executor.query([GetPolicy(policy_id=1)]) == [changed]
 
 
 def test_what_becomes_of_a_generator_is_told(executor: Executor, storage: Storage) -> None:
-    executor.execute([create_generator()])
-    executor.execute([update_generator(1, name="Sixteen", prefix=None), update_generator(9, name="None")])
-    executor.execute([delete_generator(1), delete_generator(1)])
+    executor.execute([create_policy()])
+    executor.execute([update_policy(1, name="Sixteen", prefix=None), update_policy(9, name="None")])
+    executor.execute([delete_policy(1), delete_policy(1)])
     with storage.read() as tx:
         told = [(one.name, one.details) for one in event_store.list_events(tx, 0, limit=9)[::-1]]
     assert told == [
-        ("generator.created", {"generator_id": 1, "generator": "Hex"}),
-        ("generator.updated", {"generator_id": 1, "generator": "Sixteen", "name": ["Hex", "Sixteen"]}),
-        ("generator.deleted", {"generator_id": 1, "generator": "Sixteen"}),
+        ("policy.created", {"policy_id": 1, "policy": "Hex"}),
+        ("policy.updated", {"policy_id": 1, "policy": "Sixteen", "name": ["Hex", "Sixteen"]}),
+        ("policy.deleted", {"policy_id": 1, "policy": "Sixteen"}),
     ]
 
 
 def test_a_deleted_generator_leaves_its_licenses(executor: Executor, storage: Storage) -> None:
-    executor.execute([create_generator()])
+    executor.execute([create_policy()])
     executor.execute([generate(1, 2)])
-    assert executor.execute([delete_generator(1)]) == [None]
-    assert executor.query([ListGenerators()]) == [()]
+    assert executor.execute([delete_policy(1)]) == [None]
+    assert executor.query([ListPolicies()]) == [()]
     assert license_count(storage) == 2
 
 
-@pytest.mark.parametrize("command", [update_generator(7, prefix="P"), delete_generator(7), generate(7, 1)])
+@pytest.mark.parametrize("command", [update_policy(7, prefix="P"), delete_policy(7), generate(7, 1)])
 def test_an_unknown_generator_is_refused(executor: Executor, command: Command) -> None:
     (outcome,) = executor.execute([command])
-    assert isinstance(outcome, UnknownGenerator)
-    assert outcome.generator_id == 7
-    assert isinstance(executor.query([GetGenerator(generator_id=7)])[0], UnknownGenerator)
+    assert isinstance(outcome, UnknownPolicy)
+    assert outcome.policy_id == 7
+    assert isinstance(executor.query([GetPolicy(policy_id=7)])[0], UnknownPolicy)
 
 
 def test_keys_that_could_be_guessed_are_refused_unless_forced(executor: Executor) -> None:
-    executor.execute([create_generator()])
-    for command in (create_generator(chunk_length=3), update_generator(1, chunk_length=3)):
+    executor.execute([create_policy()])
+    for command in (create_policy(chunk_length=3), update_policy(1, chunk_length=3)):
         (outcome,) = executor.execute([command])
-        assert isinstance(outcome, GeneratorTooWeak)
+        assert isinstance(outcome, PolicyTooWeak)
         assert outcome.bits == 48
-    forced = create_generator(chunk_length=3, is_weak_allowed=True)
-    assert executor.execute([forced, update_generator(1, is_weak_allowed=True, chunks=1)])[1].chunks == 1
+    forced = create_policy(chunk_length=3, is_weak_allowed=True)
+    assert executor.execute([forced, update_policy(1, is_weak_allowed=True, chunks=1)])[1].chunks == 1
 
 
 def test_keys_of_64_bits_are_strong_enough(executor: Executor) -> None:
-    assert executor.execute([create_generator(charset="01", chunks=1, chunk_length=64)])[0].id == 1
+    assert executor.execute([create_policy(charset="01", chunks=1, chunk_length=64)])[0].id == 1
 
 
 def test_keys_have_at_most_255_characters(executor: Executor) -> None:
-    longest = create_generator(chunks=1, chunk_length=253, prefix="P", suffix="S")
+    longest = create_policy(chunks=1, chunk_length=253, prefix="P", suffix="S")
     assert executor.execute([longest])[0].id == 1
     for command in (replace(longest, chunk_length=254), replace(longest, separator="-", chunks=2)):
         (outcome,) = executor.execute([command])
@@ -108,14 +113,14 @@ def test_keys_have_at_most_255_characters(executor: Executor) -> None:
 
 
 def test_keys_have_no_control_characters(executor: Executor) -> None:
-    (outcome,) = executor.execute([create_generator(separator="\n")])
+    (outcome,) = executor.execute([create_policy(separator="\n")])
     assert isinstance(outcome, InvalidParameters)
 
 
 def test_generate_makes_as_many_licenses_as_asked_after_the_recipe(
     executor: Executor, storage: Storage
 ) -> None:
-    executor.execute([create_generator(separator="-", times_activated_max=3, expires_in_days=9)])
+    executor.execute([create_policy(separator="-", terms=terms_from_first_activation(3, 9))])
     fields = {"status": Status.SOLD, "order_id": 1, "product_id": 2, "customer_id": 3, "by": 4}
     (records,) = executor.execute([generate(1, 200, **fields)])
     licenses = [record.license for record in records]
@@ -132,7 +137,7 @@ def test_generate_makes_as_many_licenses_as_asked_after_the_recipe(
 
 
 def test_generated_licenses_can_be_activated_at_once(executor: Executor) -> None:
-    (record,) = executor.execute([create_generator(), generate(1, 1)])[1]
+    (record,) = executor.execute([create_policy(), generate(1, 1)])[1]
     assert executor.execute([activate(record.license.key)])[0].license.times_activated == 1
 
 
@@ -168,6 +173,6 @@ def test_generate_makes_all_or_none(executor: Executor, storage: Storage) -> Non
 
 
 def test_ten_thousand_keys_are_made_at_once(executor: Executor, storage: Storage) -> None:
-    executor.execute([create_generator()])
+    executor.execute([create_policy()])
     (records,) = executor.execute([generate(1, 10_000)])
     assert len(records) == license_count(storage) == 10_000

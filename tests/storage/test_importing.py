@@ -16,7 +16,6 @@ from keywright.licensing.licenses.model import License, LicenseFilter, LicenseSo
 from keywright.maintenance import doctor
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import list_names
-from keywright.provisioning.generators.commands import ListGenerators
 from keywright.provisioning.importers.commands import (
     ImportGenerators,
     ImportLicenses,
@@ -31,15 +30,17 @@ from keywright.provisioning.importers.model import (
     ImportedNames,
     Verdict,
 )
+from keywright.provisioning.policies.commands import ListPolicies
+from keywright.provisioning.policies.model import Policy
 from tests.makers import (
     LATER,
     NOW,
     _with_context,
-    a_generator,
     a_license,
+    a_policy,
     activate,
     create,
-    create_generator,
+    create_policy,
     deactivate,
     delete,
     reactivate,
@@ -242,8 +243,10 @@ def test_ids_of_activations_are_reserved_until_the_server_gives_others(executor:
 
 
 def test_generators_keep_their_ids_where_these_are_free(executor: Executor) -> None:
-    executor.execute([create_generator(name="mine")])
-    fields = {name: getattr(a_generator(), name) for name in a_generator().__struct_fields__}
+    executor.execute([create_policy(name="mine")])
+    known = set(ImportedGenerator.__struct_fields__) & set(Policy.__struct_fields__)
+    fields = {name: getattr(a_policy(), name) for name in known}
+    fields |= {"times_activated_max": 3, "expires_in_days": 30}
     new = [
         ImportedGenerator(**fields | {"id": number, "name": f"G{number}", "created_at": LATER})
         for number in (1, 7)
@@ -251,8 +254,8 @@ def test_generators_keep_their_ids_where_these_are_free(executor: Executor) -> N
     command = ImportGenerators(**_with_context(source="lmfwc", generators=tuple(new)))
     assert verdicts(executor, command) == {Verdict.NEW: 2}
     assert verdicts(executor, command) == {Verdict.SAME: 2}
-    executor.execute([create_generator(name="next")])
-    [found] = executor.query([ListGenerators()])
+    executor.execute([create_policy(name="next")])
+    [found] = executor.query([ListPolicies()])
     names = {one.name: one.id for one in found}
     assert (names["mine"], names["G7"]) == (1, 7)
     assert sorted(names.values()) == [1, 2, 7, 8]

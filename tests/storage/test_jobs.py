@@ -14,8 +14,8 @@ from keywright.core.errors import (
     Refusal,
     StepOver,
     TooManyJobs,
-    UnknownGenerator,
     UnknownJob,
+    UnknownPolicy,
 )
 from keywright.core.parsing import MAX_COUNT
 from keywright.db import Storage, run_read
@@ -31,6 +31,7 @@ from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.commands import ExtendLicense, RaiseLimit
 from keywright.licensing.licenses.model import License, LicenseFilter, LicenseSource, Status
 from keywright.licensing.licenses.rules import END_OF_TIME
+from keywright.provisioning.policies.rules import terms_from_first_activation
 from keywright.search.filters import Search
 from tests.jobs import (
     ACTOR,
@@ -54,9 +55,9 @@ from tests.makers import (
     NOW,
     activate,
     create,
-    create_generator,
+    create_policy,
     delete,
-    delete_generator,
+    delete_policy,
     rename,
     update,
 )
@@ -103,7 +104,7 @@ def test_an_order_becomes_a_job_that_waits_and_an_event(executor: Executor, stor
 
 
 def test_an_order_that_says_how_many_is_counted(executor: Executor) -> None:
-    executor.execute([create_generator()])
+    executor.execute([create_policy()])
     assert decide(executor, start(a_generation(5000), total=1)).total == 5000
     assert decide(executor, start(a_change("delete", license_ids=(3, 3, 4)), total=1)).total == 2
 
@@ -112,11 +113,11 @@ def test_an_order_that_says_how_many_is_counted(executor: Executor) -> None:
     ("kind", "parameters", "field"),
     [
         ("repair", {}, "kind"),
-        ("generate", {"generator_id": 1, "amount": 0, "status": 3}, "parameters"),
-        ("generate", {"generator_id": 1, "amount": 1_000_001, "status": 3}, "parameters"),
-        ("generate", {"generator_id": 1, "amount": 1, "status": 6}, "parameters"),
-        ("generate", {"generator_id": 1, "amount": 1, "status": 3, "order_id": -1}, "parameters"),
-        ("generate", {"generator_id": 1, "amount": 1, "status": 3, "key": "A"}, "parameters"),
+        ("generate", {"policy_id": 1, "amount": 0, "status": 3}, "parameters"),
+        ("generate", {"policy_id": 1, "amount": 1_000_001, "status": 3}, "parameters"),
+        ("generate", {"policy_id": 1, "amount": 1, "status": 6}, "parameters"),
+        ("generate", {"policy_id": 1, "amount": 1, "status": 3, "order_id": -1}, "parameters"),
+        ("generate", {"policy_id": 1, "amount": 1, "status": 3, "key": "A"}, "parameters"),
         ("change", {"what": "extend", "search": {}}, "amount"),
         ("change", {"what": "raise_limit", "amount": 0, "search": {}}, "parameters"),
         ("change", {"what": "set_limit", "amount": MAX_COUNT + 1, "search": {}}, "parameters"),
@@ -134,7 +135,7 @@ def test_an_order_that_says_how_many_is_counted(executor: Executor) -> None:
 def test_an_order_that_makes_no_sense_is_refused(
     executor: Executor, storage: Storage, kind: str, parameters: dict[str, Any], field: str
 ) -> None:
-    executor.execute([create_generator()])
+    executor.execute([create_policy()])
     command = replace(start(a_change("delete")), kind=kind, parameters=parameters)
     with pytest.raises(InvalidParameters) as refusal:
         decide(executor, command)
@@ -142,8 +143,8 @@ def test_an_order_that_makes_no_sense_is_refused(
     assert run_read(storage, lambda tx: job_store.list_jobs(tx, before_id=None, limit=9)) == []
 
 
-def test_an_order_for_a_generator_that_is_not_there_is_refused(executor: Executor) -> None:
-    with pytest.raises(UnknownGenerator):
+def test_an_order_for_an_unknown_policy_is_refused(executor: Executor) -> None:
+    with pytest.raises(UnknownPolicy):
         decide(executor, start(a_generation(5)))
 
 
@@ -282,7 +283,7 @@ def test_a_job_that_is_given_up_says_why(executor: Executor, storage: Storage) -
 
 
 def test_generating_makes_as_many_licenses_as_were_ordered(executor: Executor, storage: Storage) -> None:
-    executor.execute([create_generator(times_activated_max=3, expires_in_days=9)])
+    executor.execute([create_policy(terms=terms_from_first_activation(3, 9))])
     amount = 2 * KEYS_PER_STEP + 3
     order = a_generation(amount, status=Status.SOLD, order_id=1, product_id=2, customer_id=3)
     job = run_job(executor, storage, order)
@@ -302,29 +303,29 @@ def test_generating_makes_as_many_licenses_as_were_ordered(executor: Executor, s
         assert [(event.name, event.actor) for event in events_of(storage, one.id)] == [
             ("license.created", ACTOR)
         ]
-    assert [event.name for event in events_of(storage, 0)] == ["generator.created", "job.started", "job.done"]
+    assert [event.name for event in events_of(storage, 0)] == ["policy.created", "job.started", "job.done"]
 
 
-def test_a_job_fails_whose_generator_goes(executor: Executor, storage: Storage) -> None:
-    executor.execute([create_generator()])
+def test_a_job_fails_when_its_policy_is_deleted(executor: Executor, storage: Storage) -> None:
+    executor.execute([create_policy()])
     decide(executor, start(a_generation(2 * KEYS_PER_STEP)))
     work = Work(executor, storage)
     next(work.steps())
-    executor.execute([delete_generator(1)])
+    executor.execute([delete_policy(1)])
     (job,) = work.steps()
     assert (job.state, job.done, job.messages) == (
         JobState.FAILED,
         KEYS_PER_STEP,
-        "The generator has been deleted.",
+        "The policy has been deleted.",
     )
     assert len(licenses(storage)) == KEYS_PER_STEP
 
 
-def test_a_job_fails_whose_generator_has_made_all_it_can(executor: Executor, storage: Storage) -> None:
-    executor.execute([create_generator(charset="0123456789", chunks=1, chunk_length=1, is_weak_allowed=True)])
+def test_a_job_fails_when_its_policy_can_make_no_more_keys(executor: Executor, storage: Storage) -> None:
+    executor.execute([create_policy(charset="0123456789", chunks=1, chunk_length=1, is_weak_allowed=True)])
     job = run_job(executor, storage, a_generation(11))
     assert (job.state, job.done) == (JobState.FAILED, 0)
-    assert (job.messages or "").startswith("The generator cannot make that many new keys")
+    assert (job.messages or "").startswith("The policy cannot make that many new keys")
     assert licenses(storage) == []
 
 
@@ -497,7 +498,7 @@ def test_a_license_that_goes_or_gives_its_key_away_is_not_mistaken(
 
 @pytest.mark.parametrize("order", [a_change("raise_limit", 1), a_generation(60)], ids=["change", "generate"])
 def test_a_step_that_is_taken_again_does_nothing(executor: Executor, storage: Storage, order: Order) -> None:
-    executor.execute([create_generator()])
+    executor.execute([create_policy()])
     fill(executor, 60, limit=1)
     decide(executor, start(order))
     work = Work(executor, storage)

@@ -13,7 +13,7 @@ from keywright.jobs.planning import LICENSES_PER_STEP, ROWS_PER_STEP
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
 from tests.jobs import ALL, BY, Work, a_change, a_generation, decide, events_of, make_orderer, start
-from tests.makers import NOW, change_user, create, create_generator
+from tests.makers import NOW, change_user, create, create_policy
 
 LICENSES = 2 * ROWS_PER_STEP
 ORDERS: list[Order] = [a_change("delete"), a_generation(LICENSES), Export(search=ALL)]
@@ -23,7 +23,7 @@ ORDERS: list[Order] = [a_change("delete"), a_generation(LICENSES), Export(search
 def orderer(storage: Storage, executor: Executor) -> None:
     """The user who orders, and licenses for more than one step of any job."""
     make_orderer(storage)
-    executor.execute([create_generator(), *(create(f"KEY-{number}") for number in range(LICENSES))])
+    executor.execute([create_policy(), *(create(f"KEY-{number}") for number in range(LICENSES))])
 
 
 def count(storage: Storage) -> int:

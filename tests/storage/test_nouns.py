@@ -28,15 +28,16 @@ from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.keys import MAX_KEY_LENGTH
 from keywright.licensing.licenses.model import License, LicenseFilter, LicenseSource, Status
-from keywright.provisioning.generators import store as generator_store
+from keywright.licensing.terms.model import Terms
+from keywright.provisioning.policies import store as policy_store
 from tests.makers import (
     KEY,
     LATER,
     NOW,
     TOKEN,
     a_deactivated_activation,
-    a_generator,
     a_license,
+    a_policy,
     a_user,
     an_activation,
     an_api_key,
@@ -264,29 +265,29 @@ def test_conditions_of_a_filter_hold_together(storage: Storage) -> None:
 
 
 def test_a_generator_is_found_changed_and_deleted_by_its_number(storage: Storage) -> None:
-    full = a_generator(
+    full = a_policy(
         name="é" * 255,
         charset="ab",
         separator="/",
         prefix="P",
         suffix="S",
-        times_activated_max=3,
-        expires_in_days=9,
+        terms=Terms(max_activations=3, entitlements=("export",)),
+        archived_at=NOW,
     )
     with storage.write() as tx:
         first, second = (
-            generator_store.save_new_generator(tx, a_generator()),
-            generator_store.save_new_generator(tx, full),
+            policy_store.save_new_policy(tx, a_policy()),
+            policy_store.save_new_policy(tx, full),
         )
         full = replace(full, id=second)
-        assert generator_store.find_generator(tx, second) == full
-        assert generator_store.list_generators(tx) == [a_generator(id=first), full]
+        assert policy_store.find_policy(tx, second) == full
+        assert policy_store.list_policies(tx) == [a_policy(id=first), full]
         changed = replace(full, suffix=None, updated_at=LATER, updated_by=3)
-        generator_store.save_generator(tx, changed)
-        assert generator_store.list_generators(tx) == [a_generator(id=first), changed]
-        generator_store.delete_generator(tx, second)
-        assert generator_store.find_generator(tx, second) is None
-        assert generator_store.save_new_generator(tx, full) > second
+        policy_store.save_policy(tx, changed)
+        assert policy_store.list_policies(tx) == [a_policy(id=first), changed]
+        policy_store.delete_policy(tx, second)
+        assert policy_store.find_policy(tx, second) is None
+        assert policy_store.save_new_policy(tx, full) > second
 
 
 def test_an_api_key_is_found_by_its_hash_until_it_is_revoked(storage: Storage) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import Table, select
 
 from keywright.core.command import Context
 from keywright.db import Storage, run_read
-from keywright.db.schema import activations, catalog_names, events, licenses, search_terms
+from keywright.db.schema import activations, customers, events, licenses, search_terms
 from keywright.engine.executor import Executor
 from keywright.events.model import Event
 from keywright.licensing.activations.model import Activation
@@ -18,6 +18,8 @@ from keywright.maintenance import personal_data
 from keywright.maintenance.commands import EraseCustomer, PurgeAddresses
 from keywright.maintenance.personal_data_store import find_old_places, has_old_events
 from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.importers.commands import ImportLicenses
+from keywright.provisioning.importers.model import ImportedLicense
 from tests.jobs import decide, events_of
 from tests.makers import (
     NOW,
@@ -47,7 +49,7 @@ def everything(storage: Storage) -> str:
             storage, lambda tx: repr([tuple(row) for row in tx.connection.execute(select(table))])
         )
 
-    return "\n".join(rows(one) for one in (activations, events, search_terms, catalog_names))
+    return "\n".join(rows(one) for one in (licenses, activations, events, search_terms, customers))
 
 
 def activate_license(executor: Executor, key: str, **fields: Any) -> Activation:
@@ -165,14 +167,24 @@ def dora(executor: Executor) -> None:
     for key in ("D-1", "D-1", "D-2"):
         activate_license(executor, key, label="Laptop CANARY", meta_data={"host": "CANARY"})
     activate_license(executor, "E-1", origin=OF_OTHERS, label="Office", meta_data={"host": "of Eve"})
+    with_metadata = tuple(
+        ImportedLicense(
+            key=key, customer_id=customer_id, status=3, created_at=NOW, updated_at=NOW, metadata=metadata
+        )
+        for key, customer_id, metadata in (
+            ("D-3", CUSTOMER, '{"phone":"CANARY"}'),
+            ("E-2", OTHER, '{"phone":"phone of Eve"}'),
+        )
+    )
+    context = Context(NOW, an_origin())
+    executor.execute([ImportLicenses(context=context, source="shop", licenses=with_metadata)])
     follow_all(executor)
 
 
 def erase(executor: Executor) -> int:
     steps = 1
-    while not decide(
-        executor, EraseCustomer(context=Context(NOW, an_origin(actor="cli:root")), customer_id=CUSTOMER)
-    ):
+    command = EraseCustomer(context=Context(NOW, an_origin(actor="cli:root")), customer_id=CUSTOMER)
+    while not decide(executor, command).is_complete:
         steps += 1
     return steps
 
@@ -182,7 +194,7 @@ def test_of_an_erased_customer_nothing_is_left_but_licenses_and_counters(
     executor: Executor, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(personal_data, "AT_ONCE", 2)
-    query = select(licenses)
+    query = select(licenses).order_by(licenses.c.id)
     before = run_read(storage, lambda tx: tx.connection.execute(query).all())
     tokens = records(executor, "D-1").keys()
     assert erase(executor) > 2
@@ -192,7 +204,10 @@ def test_of_an_erased_customer_nothing_is_left_but_licenses_and_counters(
     assert left.count(THEIRS.ip_address) == 1
     follow_all(executor)
     assert_followed(storage)
-    assert run_read(storage, lambda tx: tx.connection.execute(query).all()) == before
+    after = run_read(storage, lambda tx: tx.connection.execute(query).all())
+    assert [one._mapping for one in after] == [
+        one._mapping if one.customer_id == OTHER else {**one._mapping, "metadata": None} for one in before
+    ]
     assert records(executor, "D-1").keys() == tokens
     assert [one.name for one in events_of(storage, 1)] == ["license.created", *["license.activated"] * 2]
 
@@ -202,6 +217,7 @@ def test_what_others_have_is_not_erased(executor: Executor, storage: Storage) ->
     before = records(executor, "E-1")
     erase(executor)
     assert records(executor, "E-1") == before
+    assert "phone of Eve" in everything(storage)
     left = everything(storage)
     assert "Eve" in left
     assert "A product" in left
@@ -218,13 +234,14 @@ def test_an_erasure_is_written_down_once(executor: Executor, storage: Storage) -
 @pytest.mark.usefixtures("dora")
 def test_a_customer_gets_all_that_is_stored_about_them(executor: Executor, storage: Storage) -> None:
     found = run_read(storage, lambda tx: personal_data.find_customer_data(tx, CUSTOMER))
-    assert found.name == "Dora D. CANARY"
-    assert [one.details for one in found.namings] == [
+    assert found.customer is not None
+    assert found.customer.name == "Dora D. CANARY"
+    assert [one.details for one in found.events] == [
         {"kind": "customer", "number": CUSTOMER, "name": [None, "Dora CANARY"]},
         {"kind": "customer", "number": CUSTOMER, "name": ["Dora CANARY", "Dora D. CANARY"]},
     ]
-    assert [one.license.key for one in found.licenses] == ["D-1", "D-2"]
-    first, second = found.licenses
+    assert [one.license.key for one in found.licenses] == ["D-1", "D-2", "D-3"]
+    first, second, _ = found.licenses
     assert {one.token: one for one in first.activations} == records(executor, "D-1")
     assert [one.name for one in second.events] == ["license.created", "license.activated"]
     assert all(isinstance(one, Event) for one in first.events)

@@ -47,6 +47,13 @@ def from_json(value: Any) -> Any:
     return bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
 
 
+def values_of(run: Any) -> Any:
+    """The values of one run, by their places or by their names."""
+    if isinstance(run, dict):
+        return {name: from_json(value) for name, value in run.items()}
+    return tuple(map(from_json, run))
+
+
 def in_order(rows: list[list[Any]]) -> list[str]:
     return sorted(map(repr, rows))
 
@@ -56,7 +63,7 @@ def replay(connection: Connection, recorded: list[Any]) -> None:
     for one in recorded:
         statement, changed = one["sql"], 0
         for run in one["runs"]:
-            result = connection.exec_driver_sql(statement, tuple(map(from_json, run)))
+            result = connection.exec_driver_sql(statement, values_of(run))
             if one["rows"] is None:
                 changed += result.rowcount
                 continue

@@ -11,6 +11,7 @@ from keywright.core.errors import ConfigurationError, StoreUnavailable
 from keywright.db import open_storage
 from keywright.db.postgres import PostgresStorage
 from keywright.db.replica import MAX_BEHIND, MIN_PAUSE
+from keywright.db.watch import ReplicaState
 from keywright.engine.executor import Executor
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.registry import open_executor
@@ -179,6 +180,11 @@ def test_a_standby_that_is_far_behind_is_set_aside_at_once(
             started = time.monotonic()
             checks = count_checks(replicated, range(1, 21))
             assert checks <= 1 + (time.monotonic() - started) / MIN_PAUSE
+            state = replicated.storages[1].replica_state
+            assert state is not None
+            assert state.is_aside
+            assert state.lag_seconds
+            assert state.lag_seconds > 0
 
 
 def test_a_standby_that_is_steadily_behind_is_set_aside_and_comes_back_when_it_has_caught_up(
@@ -204,6 +210,7 @@ def test_a_standby_that_is_steadily_behind_is_set_aside_and_comes_back_when_it_h
 
         wait_until(is_asked, "an answer from the standby")
         assert caplog.messages.count("the replica answers questions again") == 1
+        assert replicated.storages[1].replica_state == ReplicaState(is_aside=False, lag_seconds=0.0)
 
 
 def test_without_the_standby_the_primary_answers(primary: PostgresServer) -> None:

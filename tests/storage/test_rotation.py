@@ -35,9 +35,10 @@ from tests.makers import (
     a_retry,
     activate,
     create,
-    create_generator,
+    create_policy,
     generate,
     rename,
+    start_trial,
     url_of,
     validate,
 )
@@ -94,7 +95,7 @@ def keys_in(storage: Storage) -> list[str]:
 def sell(url: str, amount: int = 450) -> list[str]:
     """Make licenses with the old secret; return their keys."""
     with open_with(url, KEY_RING) as storage:
-        open_executor(storage).execute([create_generator(), create("A", 3)])
+        open_executor(storage).execute([create_policy(), create("A", 3)])
         open_executor(storage).execute([activate("A"), generate(1, amount)])
         return keys_in(storage)
 
@@ -133,10 +134,38 @@ def test_each_key_is_found_and_is_taken_at_every_step_of_a_rotation(url: str) ->
         open_storage(url, KEY_RING)
 
 
+def test_a_device_has_one_trial_at_every_step_of_a_rotation(url: str) -> None:
+    first = [start_trial(f"device {number}") for number in range(210)]
+    with open_with(url, KEY_RING) as storage:
+        executor = open_executor(storage)
+        executor.execute([create_policy(product_id=17, terms={"trial": True})])
+        assert all(one.is_new for one in executor.execute(first))
+    steps = 0
+
+    def look(_so_far: Resealed) -> None:
+        nonlocal steps
+        steps += 1
+        for storage in (server, other):
+            outcomes = open_executor(storage).execute([*first[:5], *first[-5:]])
+            assert [one.view.license.id for one in outcomes] == [*range(1, 6), *range(206, 211)]
+        if steps < 4:
+            # Not at every step: the rotation reseals new rows, too.
+            new = [open_executor(one).execute([start_trial(f"new {steps}")])[0] for one in (server, other)]
+            assert [one.is_new for one in new] == [True, False]
+
+    start(url)
+    with open_with(url) as storage, open_with(url) as server, open_with(url) as other:
+        look(Resealed())
+        reseal(storage, look)
+        finish(storage, BOTH)
+        look(Resealed())
+    assert steps > 3
+
+
 def test_nothing_that_was_sealed_needs_the_old_secret_after_a_rotation(url: str) -> None:
     with open_with(url, KEY_RING) as storage:
         fill(storage)
-        run_write(storage, lambda tx: jobs.save_chunk(tx, 7, 2, b"a piece"))
+        run_write(storage, lambda tx: jobs.save_chunks(tx, 7, [(2, b"a piece")]))
     rotate(url)
     with open_with(url, NEW) as storage, storage.read() as tx:
         for one in SEALED_COLUMNS:

@@ -30,7 +30,7 @@ def test_values_are_sealed_with_the_secret_in_force() -> None:
 
 def test_values_in_the_registry_can_be_unsealed_with_their_associated_data(storage: Storage) -> None:
     fill(storage)
-    run_write(storage, lambda tx: jobs.save_chunk(tx, 7, 2, b"a chunk"))
+    run_write(storage, lambda tx: jobs.save_chunks(tx, 7, [(2, b"a chunk")]))
     with storage.read() as tx:
         for one in SEALED_COLUMNS:
             rows = tx.connection.execute(select(one.table)).all()

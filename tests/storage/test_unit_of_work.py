@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import event
 
-from keywright.core.errors import LicenseKeyTaken, UnknownLicense
+from keywright.core.errors import LicenseKeyTaken, UnknownLicenseId
 from keywright.db import Storage, WriteTransaction
 from keywright.engine.executor import Executor
 from keywright.licensing.activations import store as activation_store
@@ -56,6 +56,9 @@ LICENSE_FIELDS: dict[str, Any] = {
     "updated_by": 11,
     "deactivated_count": 1,
     "metadata": '{"plan":"gold"}',
+    "policy_id": 13,
+    "terms": '{"grace_days":3}',
+    "order_details": '{"source":"shop","id":"A-7","line":"1"}',
 }
 ACTIVATION_FIELDS: dict[str, Any] = {
     "id": 12,
@@ -67,6 +70,9 @@ ACTIVATION_FIELDS: dict[str, Any] = {
     "created_at": NOW - timedelta(days=1),
     "updated_at": LATER,
     "deactivated_at": LATER,
+    "fingerprint": "a device",
+    "platform": "linux",
+    "app_version": "2.1",
 }
 
 
@@ -119,7 +125,7 @@ def test_a_license_is_named_by_its_id_as_well_as_by_its_key(executor: Executor) 
     (given_up,) = executor.execute([deactivate(token, 1)])
     assert given_up.license.times_activated == 1
     (emptied, gone, unknown) = executor.execute([deactivate_all(1), delete(1), activate(1)])
-    assert (emptied.license.times_activated, gone, type(unknown)) == (0, None, UnknownLicense)
+    assert (emptied.license.times_activated, gone, type(unknown)) == (0, None, UnknownLicenseId)
 
 
 def test_a_key_that_is_given_away_in_the_batch_leads_to_its_new_license(executor: Executor) -> None:
@@ -175,8 +181,16 @@ def test_statements_are_sent_in_the_order_that_sets_keys_free_first(
     assert not [one for one in outcomes if isinstance(one, Exception)]
     assert [one for one in seen if not one.endswith("sequences")] == [
         "DELETE FROM activations",
+        "DELETE FROM leases",
+        "DELETE FROM lease_counters",
+        "DELETE FROM meter_usage",
+        "DELETE FROM new_devices",
+        "DELETE FROM last_seen",
+        "DELETE FROM rotated_keys",
+        "UPDATE trials",
         "DELETE FROM licenses",
         "UPDATE licenses",
+        "INSERT INTO rotated_keys",
         "UPDATE licenses",
         "INSERT INTO licenses",
         "UPDATE activations",

@@ -27,7 +27,7 @@ def test_every_event_of_the_program_has_a_text() -> None:
     sources = Path(keywright.__file__).parent.rglob("*.py")
     found = {name for path in sources for name in _RECORDED.findall(path.read_text(encoding="utf-8"))}
     assert {"license.created", "user.signed_in", "backup.made", "license.recounted"} <= found
-    ends = {f"job.{state}" for state in JobState} - {"job.waiting", "job.running"}
+    ends = {f"job.{state}" for state in JobState} - {"job.draft", "job.waiting", "job.running"}
     assert (found | ends) <= _KNOWN
 
 
@@ -56,8 +56,9 @@ def test_a_text_is_complete_without_details(name: str) -> None:
             {"api_key_id": 3, "api_key": "shop", "permissions": "read_write"},
             "API key shop created: may read and write",
         ),
-        ("generator.deleted", {"generator_id": 1, "generator": "{name}"}, "Generator {name} deleted"),
+        ("policy.deleted", {"policy_id": 1, "policy": "{name}"}, "Policy {name} deleted"),
         ("job.done", {"job_id": 4, "kind": "generate", "done": 9}, "Job 4 done: generating licenses"),
+        ("job.done", {"job_id": 5, "kind": "import", "done": 9}, "Job 5 done: importing licenses"),
         ("backup.made", {"file": "keywright-1.tar", "size": 9}, "Backup keywright-1.tar made"),
         ("of.tomorrow", {"x": 1}, "of.tomorrow"),
     ],
@@ -108,6 +109,27 @@ def test_a_change_is_shown_with_the_values_before_and_after() -> None:
         FieldChange("Something new", "a", "b"),
     )
     assert (view.id, view.license_id, view.text) == (4, 1, "License changed")
+
+
+def test_changes_of_terms_are_shown_in_words() -> None:
+    details = {
+        "policy_id": 1,
+        "archived_at": [None, "2026-11-22T08:54:00Z"],
+        "entitlements": [[], ["pro", "export"]],
+        "meters": [{}, {"exports": {"limit": 100, "per": "month", "overage": "allow"}}],
+        "new_devices": [None, {"count": 3, "per_days": 30}],
+        "starts": ["creation", "first_activation"],
+        "trial": [False, True],
+    }
+    record = EventRecord(1, an_event(name="policy.updated", details=details))
+    assert to_view(record, NAMES, a_user()).changes == (
+        FieldChange("Archived", "no", datetime(2026, 11, 22, 8, 54, tzinfo=UTC)),
+        FieldChange("Entitlements", "none", "pro, export"),
+        FieldChange("Meters", "none", "exports: 100 per month, more is allowed"),
+        FieldChange("New devices", "any number", "3 in 30 days"),
+        FieldChange("Days counted from", "creation", "first activation"),
+        FieldChange("Trial", "no", "yes"),
+    )
 
 
 def test_the_number_0_can_have_a_name() -> None:

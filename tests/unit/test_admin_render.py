@@ -52,6 +52,14 @@ def test_a_license_is_called_what_matters_most(status: Status, expires_at: objec
     assert f">{word}</span>" in part("status_badge(one)", one=license)
 
 
+def test_a_license_in_its_days_of_grace_is_called_so() -> None:
+    license = a_license(status=Status.ACTIVE, expires_at=NOW, terms='{"grace_days":14}')
+    assert license_state(license, NOW) == "grace"
+    assert ">grace</span>" in part("status_badge(one)", one=license)
+    lasting = a_license(status=Status.SOLD, expires_at=NOW, terms='{"after_expiry":"allow"}')
+    assert license_state(lasting, NOW) == "sold"
+
+
 def test_nobody_has_no_right() -> None:
     assert not has_right(None, Right.LOOK)
     assert has_right(a_user(role=Role.SUPPORT), Right.CHANGE)

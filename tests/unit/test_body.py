@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from starlette.types import Message
 
 from keywright.core.errors import BodyTooLarge, MalformedJson, QueueFull
-from keywright.http.middleware.body import MAX_BYTES, RESERVED_BYTES, BodyReader
+from keywright.http.middleware.body import (
+    LARGE,
+    MAX_BYTES,
+    RESERVED_BYTES,
+    BodyReader,
+    read_body,
+    take_small_body,
+)
 from keywright.http.v2.parameters import parse_body
 
 MIB = 1024 * 1024
@@ -135,3 +142,36 @@ def test_large_bodies_are_parsed_one_at_a_time_and_few_may_wait() -> None:
     assert found.count(8 * 1024) + len(refused) == 100
     assert found.count(8 * 1024) >= 32
     assert refused
+
+
+@pytest.mark.parametrize(
+    ("pieces", "is_taken"), [([b"whole"], True), ([b"in ", b"two"], False), ([None, b"late"], False)]
+)
+def test_a_small_body_that_has_come_is_taken_at_once_and_another_loses_nothing(
+    pieces: list[bytes | None], is_taken: bool
+) -> None:
+    expected = b"".join(filter(None, pieces))
+
+    async def receive() -> Message:
+        if pieces[0] is None:
+            pieces.pop(0)
+            await asyncio.sleep(0)
+        return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
+
+    async def scenario() -> None:
+        headers = {b"content-length": b"%d" % len(expected)}
+        body, going_on = take_small_body(headers, receive, MIB)
+        assert (body is not None) is is_taken
+        assert (body or await read_body(headers, going_on, MIB, lambda _: None)) == expected
+
+    asyncio.run(scenario())
+
+
+def test_only_a_small_body_is_taken_at_once() -> None:
+    async def receive() -> Message:
+        raise AssertionError
+
+    large = {b"content-length": b"%d" % (LARGE + 1)}
+    for headers in (large, {}, {b"content-length": b"5", b"content-encoding": b"gzip"}):
+        assert take_small_body(headers, receive, MIB) == (None, receive)
+    assert take_small_body({b"content-length": b"11"}, receive, 10) == (None, receive)

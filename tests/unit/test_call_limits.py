@@ -10,7 +10,12 @@ from keywright.config import Settings
 from keywright.core import errors as e
 from keywright.http.middleware.attempts import Attempts
 from keywright.http.middleware.call import Call
-from keywright.http.middleware.call_limits import ADDRESS_BURST, LICENSE_BURST, CallLimits
+from keywright.http.middleware.call_limits import (
+    ADDRESS_BURST,
+    KEPT_BURST,
+    LICENSE_BURST,
+    CallLimits,
+)
 from keywright.http.v2.interface import V2
 from keywright.identity.model import Caller, Permissions
 
@@ -151,3 +156,45 @@ def test_a_look_up_without_a_result_costs_nothing() -> None:
             assert await attempt(attempts, "KEY", PEER, is_right=None)
 
     asyncio.run(scenario())
+
+
+KEYED: dict[str, Any] = {"headers": {b"idempotency-key": b"one"}, "is_change": True}
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_limited"),
+    [
+        (KEYED, True),
+        (KEYED | {"is_unchanged": True}, True),
+        (KEYED | {"is_replayed": True}, False),
+        (KEYED | {"is_change": False}, False),
+        (KEYED | {"permissions": Permissions.READ_WRITE}, False),
+        (KEYED | {"permissions": Permissions.CLIENT}, True),
+        ({"is_change": True}, False),
+    ],
+)
+def test_answers_that_are_kept_for_repeated_calls_are_limited(
+    fields: dict[str, Any], is_limited: bool
+) -> None:
+    async def scenario() -> Counter[str]:
+        limits = CallLimits(Settings(unknown_key_limit=0))
+        calls = [a_call("KEY-1", f"10.0.{number % 250}.1", **fields) for number in range(KEPT_BURST + 500)]
+        return Counter([await answer(limits, call) for call in calls])
+
+    async def answer(limits: CallLimits, call: Call) -> str:
+        error: e.KeywrightError | None = None
+        try:
+            await limits.begin(call, takes_place=False)
+        except e.RateLimited as limited:
+            error = limited
+        return getattr(limits.end(call, error), "code", "success")
+
+    assert (asyncio.run(scenario())[LIMITED] > 0) is is_limited
+
+
+def test_an_activation_that_changes_nothing_counts_if_its_answer_is_kept() -> None:
+    unchanged: dict[str, Any] = {"is_unchanged": True, "operation": "activate"}
+    calls = [a_call("KEY-1", **unchanged) for _ in range(LICENSE_BURST + 100)]
+    assert activate_all(calls)[LIMITED] == 0
+    calls = [a_call("KEY-1", **unchanged | KEYED) for _ in range(LICENSE_BURST + 100)]
+    assert activate_all(calls)[LIMITED] > 0

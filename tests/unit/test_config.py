@@ -31,6 +31,7 @@ BAD_VALUES = {
     "public_url": "https://shop.example/path",
     "api_root": "a//b",
     "namespace": "../up",
+    "v3_root": "../up",
     "require_api_key": "perhaps",
     "admin": "maybe",
     "admin_address": "127.0.0.1",
@@ -60,6 +61,7 @@ BAD_VALUES = {
     "relay_consumer_key": " ",
     "relay_consumer_secret": " ",
     "address_change_limit": "none",
+    "trial_limit": "few",
     "backup_daily_at": "24:00",
     "backup_keep": "0",
     "log_level": "loud",
@@ -94,6 +96,7 @@ def test_nothing_needs_to_be_set() -> None:
     assert (settings.unknown_key_limit, settings.bad_credentials_limit) == (600, 120)
     assert settings.bad_request_limit == 120
     assert (settings.license_change_limit, settings.address_change_limit) == (120, 600)
+    assert settings.trial_limit == 10
     assert not settings.require_api_key
     assert settings.trusted_proxies == settings.allowed_origins == ()
 
@@ -392,3 +395,24 @@ def test_a_relay_needs_its_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = str(list_settings(read_settings()))
     assert "of-the-shop" not in shown
     assert shown.count("********") == 2
+
+
+@pytest.mark.parametrize(
+    ("root", "is_free"),
+    [
+        ("v3", True),
+        ("wp-json", False),
+        ("wp-json/lmfwc", False),
+        ("wp-json/lmfwc/v2/x", False),
+        ("wp-json/ours", True),
+        ("admin/v3", False),
+        ("problems", False),
+        ("administration", True),
+    ],
+)
+def test_v3_has_paths_of_its_own(root: str, is_free: bool) -> None:
+    if is_free:
+        assert read_settings({"v3_root": root}).v3_root == root
+    else:
+        with pytest.raises(ConfigurationError, match="v3_root"):
+            read_settings({"v3_root": root})

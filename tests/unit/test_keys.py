@@ -16,12 +16,12 @@ from msgspec.structs import replace
 
 from keywright.core import crypto
 from keywright.core.crypto import KeyRing
-from keywright.core.errors import GeneratorTooWeak, InvalidLicenseKey
+from keywright.core.errors import InvalidLicenseKey, PolicyTooWeak
 from keywright.identity.api_keys import new_secrets
 from keywright.licensing.licenses import keys
-from keywright.provisioning.generators import rules
-from keywright.provisioning.generators.handlers import require_sound
-from tests.makers import KEY, KEY_RING, SECRET, a_generator
+from keywright.provisioning.policies import rules
+from keywright.provisioning.policies.handlers import require_sound
+from tests.makers import KEY, KEY_RING, SECRET, a_policy
 
 #: Every text that can be stored: no lone surrogates.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -259,20 +259,20 @@ def test_consumer_secrets_are_kept_as_sha_256() -> None:
 
 
 def test_a_generated_key_follows_the_recipe() -> None:
-    recipe = a_generator(prefix="P.", suffix=".S", separator="-", chunks=3, chunk_length=5)
+    recipe = a_policy(prefix="P.", suffix=".S", separator="-", chunks=3, chunk_length=5)
     for key in [rules.generate_key(recipe) for _ in range(50)]:
         assert re.fullmatch(r"P\.[0-9A-F]{5}-[0-9A-F]{5}-[0-9A-F]{5}\.S", key)
         assert len(key) == rules.key_length(recipe)
 
 
 def test_a_recipe_without_trimmings_makes_bare_runs() -> None:
-    recipe = a_generator(separator=None, chunks=2, chunk_length=3, charset="x")
+    recipe = a_policy(separator=None, chunks=2, chunk_length=3, charset="x")
     assert rules.generate_key(recipe) == "xxxxxx"
     assert rules.key_length(recipe) == 6
 
 
 def test_every_character_of_the_charset_comes_up() -> None:
-    recipe = a_generator(charset="ab", chunks=1, chunk_length=100)
+    recipe = a_policy(charset="ab", chunks=1, chunk_length=100)
     assert set(rules.generate_key(recipe)) == {"a", "b"}
 
 
@@ -294,9 +294,9 @@ def test_entropy_counts_distinct_characters_only(
 
 
 def test_keys_that_could_be_guessed_are_those_below_64_bits() -> None:
-    bits = a_generator(charset="01", chunks=1, chunk_length=64)
+    bits = a_policy(charset="01", chunks=1, chunk_length=64)
     require_sound(bits, is_weak_allowed=False)
-    with pytest.raises(GeneratorTooWeak) as refusal:
+    with pytest.raises(PolicyTooWeak) as refusal:
         require_sound(replace(bits, chunk_length=63), is_weak_allowed=False)
     assert refusal.value.bits == 63
 
@@ -304,8 +304,8 @@ def test_keys_that_could_be_guessed_are_those_below_64_bits() -> None:
 @pytest.mark.parametrize("field", ["charset", "separator", "prefix", "suffix"])
 @pytest.mark.parametrize("bad", ["\n", "a\x00", "\x9f", "\ud800"])
 def test_a_recipe_with_control_characters_makes_no_keys(field: str, bad: str) -> None:
-    assert rules.is_drawable(a_generator(**{field: bad})) is False
-    assert rules.is_drawable(a_generator(**{field: "é🔑"})) is True
+    assert rules.is_drawable(a_policy(**{field: bad})) is False
+    assert rules.is_drawable(a_policy(**{field: "é🔑"})) is True
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_a_recipe_with_control_characters_makes_no_keys(field: str, bad: str) ->
     ],
 )
 def test_a_recipe_makes_no_keys_with_white_space_at_an_end(fields: dict[str, str], is_drawable: bool) -> None:
-    assert rules.is_drawable(a_generator(**fields)) is is_drawable
+    assert rules.is_drawable(a_policy(**fields)) is is_drawable
 
 
 parts = st.none() | st.text(st.sampled_from("ab \n\u3000"), max_size=3)
@@ -332,7 +332,7 @@ parts = st.none() | st.text(st.sampled_from("ab \n\u3000"), max_size=3)
 def test_what_a_drawable_recipe_makes_is_a_key_as_it_is(
     charset: str, prefix: str | None, suffix: str | None, separator: str | None, chunks: int
 ) -> None:
-    recipe = a_generator(
+    recipe = a_policy(
         charset=charset, prefix=prefix, suffix=suffix, separator=separator, chunks=chunks, chunk_length=2
     )
     made = [rules.generate_key(recipe) for _ in range(10)]

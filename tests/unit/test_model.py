@@ -58,7 +58,7 @@ def test_the_numbers_are_those_of_the_contract(kind: type[IntEnum], numbers: dic
         (Permissions, ["read", "write", "read_write", "client"]),
         (Role, ["administrator", "support", "reader"]),
         (NameKind, ["product", "customer"]),
-        (JobState, ["waiting", "running", "done", "failed", "canceled", "stopped"]),
+        (JobState, ["draft", "waiting", "running", "done", "failed", "canceled", "stopped"]),
     ],
 )
 def test_the_words_are_those_that_databases_hold_already(kind: type[StrEnum], words: list[str]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from keywright.core.errors import SourceUnusable
 from keywright.provisioning.importers import mysqldump
-from keywright.provisioning.importers.mysqldump import Row, read_rows
+from keywright.provisioning.importers.mysqldump import DumpFile, Row
 from tests.shop import DUMP, quote
 
 TABLE = (
@@ -20,7 +20,7 @@ TABLE = (
 
 
 def read(path: Path) -> list[Row]:
-    return list(read_rows(path, lambda table: table == "t"))
+    return list(DumpFile(path).rows(lambda table: table == "t"))
 
 
 def values_of(folder: Path, text: str) -> list[tuple[str | None, ...]]:
@@ -100,8 +100,8 @@ def test_a_row_knows_its_line_and_its_columns(tmp_path: Path) -> None:
 def test_a_compressed_dump_is_read_whatever_its_name(tmp_path: Path) -> None:
     path = tmp_path / "dump.sql"
     path.write_bytes(gzip.compress(DUMP.read_bytes()))
-    plain = list(read_rows(DUMP, lambda _: True))
-    assert list(read_rows(path, lambda _: True)) == plain
+    plain = list(DumpFile(DUMP).rows(lambda _: True))
+    assert list(DumpFile(path).rows(lambda _: True)) == plain
     assert len(plain) == 22 + 34 + 2 + 5
 
 

@@ -179,7 +179,7 @@ def test_a_file_that_is_no_table_is_refused(content: bytes, reason: str) -> None
 
 
 def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("keywright.provisioning.importers.tables._MAX_CSV_LINE", 20)
+    monkeypatch.setattr("keywright.provisioning.importers.csv_rows._MAX_LINE", 20)
     with pytest.raises(SourceUnusable, match="line 2: the line is too long"):
         read("key\n" + "A" * 20)
 

@@ -1,5 +1,6 @@
 """``keywright apikey …``"""
 
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -9,12 +10,11 @@ from keywright.cli.installation import Installation
 from keywright.cli.options import (
     AsJson,
     ProductId,
-    WrongUsage,
     command,
     with_installation,
     with_installation_made,
 )
-from keywright.core.parsing import parse_name
+from keywright.core.parsing import parse_name, parse_time
 from keywright.identity.commands import IssueApiKey, RevokeApiKey
 from keywright.identity.model import ApiKey, Permissions
 
@@ -25,6 +25,7 @@ app = typer.Typer(name="apikey", no_args_is_help=True, help="Give programs acces
     app,
     "keywright apikey create --name shop --permissions read_write",
     "keywright apikey create --name app --permissions client --product-id 7",
+    "keywright apikey create --name audit --permissions read --expires-at 2030-12-31",
 )
 @with_installation_made
 def create(
@@ -38,17 +39,24 @@ def create(
         Permissions, typer.Option(metavar="WHAT", help="read, write, read_write or client; see above.")
     ],
     product_id: ProductId = None,
+    expires_at: Annotated[
+        datetime | None,
+        typer.Option(
+            metavar="TIME",
+            parser=parse_time,
+            help="When it ends: 2030-12-31, or '2030-12-31 18:00:00' (both UTC). Without it: never.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make an API key, and print its consumer key and consumer secret: now, and never again.
+    """Make an API key, and print its token, and its consumer key and secret: now, and never again.
 
-    read: look at licenses and generators. write: change them. client: only activate, deactivate and validate,
-    with --product-id only licenses of that product; this one may be inside a program that you give away.
+    read: look at licenses and policies. write: change them. client: only activate, deactivate and validate;
+    this one may be inside a program that you give away. With --product-id, nothing but that product, its
+    policies and its licenses exists for the key.
     """
     from keywright.identity.api_keys import new_secrets
 
-    if product_id is not None and permissions is not Permissions.CLIENT:
-        raise WrongUsage("--product-id goes with --permissions client only")
     new = new_secrets()
     api_key: ApiKey = here.change(
         IssueApiKey(
@@ -56,16 +64,20 @@ def create(
             name=name,
             permissions=permissions,
             product_id=product_id,
+            expires_at=expires_at,
             **new.hash_fields(),
         )
     )
-    secrets = {"consumer_key": new.consumer_key, "consumer_secret": new.consumer_secret}
+    secrets = {"consumer_key": new.consumer_key, "consumer_secret": new.consumer_secret, "token": new.token}
     if as_json:
         output.print_json(output.api_key_json(api_key) | secrets)
         return
     output.print_heading(f"API key {api_key.id} is made")
     output.print_fields(list(secrets.items()))
-    output.print_line("\nKeep the secret now: it is not stored and cannot be shown again.")
+    output.print_line(
+        "\nThe token is for the v3 interface (Authorization: Bearer …), key and secret are for both."
+        "\nKeep them now: the secrets are not stored and cannot be shown again."
+    )
 
 
 @command(app, name="list")
@@ -79,7 +91,16 @@ def list_api_keys(here: Installation, as_json: AsJson = False) -> None:
     if as_json:
         output.print_json_array(map(output.api_key_json, api_keys))
         return
-    columns = ("id", "name", "permissions", "product", "key ends in", "created at", "revoked at")
+    columns = (
+        "id",
+        "name",
+        "permissions",
+        "product",
+        "key ends in",
+        "created at",
+        "expires at",
+        "revoked at",
+    )
     output.print_table(columns, [_row(one) for one in api_keys])
 
 
@@ -96,5 +117,5 @@ def revoke(
 
 
 def _row(one: ApiKey) -> tuple[object, ...]:
-    times = map(output.format_time, (one.created_at, one.revoked_at))
+    times = map(output.format_time, (one.created_at, one.expires_at, one.revoked_at))
     return (one.id, one.name, one.permissions.value, one.product_id, one.key_suffix, *times)

@@ -62,7 +62,7 @@ def backup(
     """Back up the database as it is at this moment into one file, from which `keywright restore` restores
     everything. The server keeps running.
 
-    Licenses, activations, their numbers, events, generators, API keys and users are in it. The secret that
+    Licenses, activations, their numbers, events, policies, API keys and users are in it. The secret that
     license keys are sealed with is not, unless you ask for it: keep it elsewhere. The file gets its name only
     when it is complete and on the disk; until then, there is a copy of the database beside it. The backup is
     signed with the secret, so that `keywright restore` notices when it was altered.
@@ -187,7 +187,7 @@ def _check(backup: "Backup", settings: "Settings", *, is_unsigned: bool) -> None
             ("licenses", f"{contents.licenses:,}"),
             ("activations", f"{contents.activations:,}"),
             ("events", f"{contents.events:,}"),
-            ("generators", f"{contents.generators:,}"),
+            ("policies", f"{contents.policies:,}"),
             ("API keys", f"{contents.api_keys:,}"),
             ("users", f"{contents.users:,}"),
             ("the secret", "is in it" if manifest.has_secret else "is not in it"),

@@ -20,8 +20,8 @@ from keywright.licensing.activations.commands import FindLicenses
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses.keys import UNAMBIGUOUS
 from keywright.licensing.licenses.model import LicenseFilter, LicenseSource, Status
-from keywright.provisioning.generators.commands import CreateGenerator, GenerateLicenses
-from keywright.provisioning.generators.model import Generator
+from keywright.provisioning.policies.commands import CreatePolicy, GenerateLicenses
+from keywright.provisioning.policies.model import Policy
 
 _API_KEY_NAME = "demo"
 _PLACES = 3
@@ -41,7 +41,7 @@ class Demo:
 
 
 def prepare(settings: Settings, kind: DemoKind) -> Demo | None:
-    """Add an API key, a generator and a license to a database that has no licenses and no API keys, and,
+    """Add an API key, a policy and a license to a database that has no licenses and no API keys, and,
     for a full demo, the sales of a made-up vendor.
 
     In one that has, find the license that was added then; None when it is gone.
@@ -110,21 +110,21 @@ def _make(here: Installation) -> Demo:
         )
     )
     by_api_key = structs.replace(here.context, by=api_key.id)
-    generator: Generator = here.change(
-        CreateGenerator(
+    policy: Policy = here.change(
+        CreatePolicy(
             context=by_api_key,
             name="Demo",
             charset=UNAMBIGUOUS,
             chunks=5,
             chunk_length=5,
             separator="-",
-            times_activated_max=_PLACES,
+            terms={"max_activations": _PLACES},
         )
     )
     records: tuple[LicenseRecord, ...] = here.change(
         GenerateLicenses(
             context=by_api_key,
-            generator_id=generator.id,
+            policy_id=policy.id,
             amount=1,
             status=Status.ACTIVE,
         )

@@ -16,19 +16,20 @@ from keywright.licensing.licenses.keys import UNAMBIGUOUS
 from keywright.licensing.licenses.model import License, Status
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.generators.commands import CreateGenerator, GenerateLicenses
-from keywright.provisioning.generators.model import Generator
+from keywright.provisioning.policies.commands import CreatePolicy, GenerateLicenses
+from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.policies.rules import terms_from_first_activation
 from keywright.registry import open_executor
 from keywright.search.commands import ProjectEvents, SaveCounters
 
 _PRODUCTS = {101: "Lumen Studio", 102: "Lumen Server", 103: "Lumen Field Kit"}
-_GENERATORS = (
+_POLICIES = (
     ("Studio, one desk", "LS", 2),
     ("Studio, a team", "LT", 10),
     ("Server", "SRV", 5),
     ("Field Kit", "FK", 3),
 )
-#: The products of these generators.
+#: The products of these policies.
 _PRODUCT_IDS = (101, 101, 102, 103)
 _CUSTOMERS = """Alder & Finch|Northlight Press|Kestrel Survey|Museum of Maps|Brightwater School|Odd Hours Film
 Tidemark Boats|Larch Street Clinic|Pine Hollow Farm|Quartz & Sons|Sable Audio|Verdant Homes|Juniper Radio
@@ -51,7 +52,7 @@ class _Vendor:
         self._executor = open_executor(storage)
         self._now = now
         self._random = random
-        self._generators: list[Generator] = []
+        self._policies: list[Policy] = []
         self._sold: list[License] = []
         self._activations: list[tuple[License, Activation]] = []
 
@@ -61,15 +62,15 @@ class _Vendor:
         return list(zip(ordered, self._executor.execute(ordered) if ordered else (), strict=True))
 
     def prepare(self, first: datetime) -> None:
-        """Make the names and generators that the sales need."""
+        """Make the names and policies that the sales need."""
         named = {NameKind.PRODUCT: _PRODUCTS, NameKind.CUSTOMER: dict(enumerate(_CUSTOMERS, 4001))}
         saved = [
             SaveName(context=Context(first, _SUPPORT, 1), kind=kind, number=number, name=name)
             for kind, names in named.items()
             for number, name in names.items()
         ]
-        generators = [
-            CreateGenerator(
+        policies = [
+            CreatePolicy(
                 context=Context(first, _SUPPORT, 1),
                 name=name,
                 charset=UNAMBIGUOUS,
@@ -77,13 +78,12 @@ class _Vendor:
                 chunk_length=5,
                 separator="-",
                 prefix=f"{prefix}-",
-                times_activated_max=places,
-                expires_in_days=365,
+                terms=terms_from_first_activation(places, 365),
             )
-            for name, prefix, places in _GENERATORS
+            for name, prefix, places in _POLICIES
         ]
-        outcomes = [outcome for _, outcome in self.do([*saved, *generators])]
-        self._generators = [one for one in outcomes if isinstance(one, Generator)]
+        outcomes = [outcome for _, outcome in self.do([*saved, *policies])]
+        self._policies = [one for one in outcomes if isinstance(one, Policy)]
 
     def work(self, days_ago: int, sales: float) -> None:
         """Sell about ``sales`` licenses on a day, and let programs use some of those sold before."""
@@ -127,10 +127,10 @@ class _Vendor:
         return datetime.combine(self._now.date(), datetime.min.time(), UTC) - timedelta(days=days_ago)
 
     def _sale(self, at: datetime) -> GenerateLicenses:
-        generator, product_id = self._random.choice(list(zip(self._generators, _PRODUCT_IDS, strict=True)))
+        policy, product_id = self._random.choice(list(zip(self._policies, _PRODUCT_IDS, strict=True)))
         return GenerateLicenses(
             context=Context(at, Origin("api_key:1", "203.0.113.5", "shop/3.1"), 1),
-            generator_id=generator.id,
+            policy_id=policy.id,
             amount=1,
             status=self._random.choice(_STATUSES),
             order_id=70_000 + self._random.randrange(10_000),
@@ -169,7 +169,7 @@ class _Vendor:
 
 def fill(storage: Storage, now: datetime, *, licenses: int = 400, days: int = 75) -> None:
     """Sell about ``licenses`` licenses in the ``days`` days until ``now``, and let programs use them."""
-    # The same data each time; the keys come from the generators, which use the system's randomness.
+    # The same data each time; the keys come from the policies, which use the system's randomness.
     random = Random(licenses)  # noqa: S311
     vendor = _Vendor(storage, now, random)
     vendor.prepare(now - timedelta(days=days + 1))

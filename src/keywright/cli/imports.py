@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from keywright.provisioning.importers.lmfwc_client import LmfwcClient
     from keywright.provisioning.importers.lmfwc_dump import Dump, Family
     from keywright.provisioning.importers.lmfwc_web import WebShop
+    from keywright.provisioning.importers.mysqldump import RowSource
     from keywright.provisioning.importers.report import Report
 
 app = typer.Typer(name="import", no_args_is_help=True, help="Bring licenses from other systems.")
@@ -42,7 +43,7 @@ _Secret = Annotated[
 ]
 _Prefix = Annotated[
     str | None,
-    typer.Option(metavar="TEXT", help="The prefix of the shop's tables, if the file has several shops."),
+    typer.Option(metavar="TEXT", help="The prefix of the shop's tables, if there are several shops."),
 ]
 _Url = Annotated[
     str | None,
@@ -61,6 +62,24 @@ _ConsumerSecret = Annotated[
         "LMFWC_CONSUMER_SECRET.",
     ),
 ]
+_Mysql = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="The shop's database, in place of a file: mysql://user@host/database. After ?, socket=FILE "
+        "names a socket, and ssl_ca=FILE the authority that signed the server's certificate.",
+    ),
+]
+_MysqlPassword = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|TEXT",
+        envvar="LMFWC_MYSQL_PASSWORD",
+        show_envvar=False,
+        help="Its user's password, or a file with it. Without it: the environment variable "
+        "LMFWC_MYSQL_PASSWORD.",
+    ),
+]
 _IsDryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
 
 
@@ -69,6 +88,7 @@ _IsDryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be d
     "mysqldump --single-transaction --result-file=shop.sql shop",
     "keywright import lmfwc shop.sql --defuse defuse.txt --secret secret.txt --dry-run",
     "mysqldump --single-transaction shop | keywright import lmfwc - --defuse defuse.txt --secret secret.txt",
+    "keywright import lmfwc --mysql mysql://user@host/shop --mysql-password FILE --defuse … --secret …",
     "keywright import lmfwc --url https://shop.example.com --consumer-key ck_… --consumer-secret FILE",
 )
 @with_installation
@@ -82,6 +102,8 @@ def lmfwc(
     defuse: _Defuse = None,
     secret: _Secret = None,
     prefix: _Prefix = None,
+    mysql: _Mysql = None,
+    mysql_password: _MysqlPassword = None,
     url: _Url = None,
     consumer_key: _ConsumerKey = None,
     consumer_secret: _ConsumerSecret = None,
@@ -96,22 +118,24 @@ def lmfwc(
     is_dry_run: _IsDryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring a shop's licenses from License Manager for WooCommerce: a dump of its database, or with --url
-    what its v2 interface answers.
+    """Bring a shop's licenses from License Manager for WooCommerce: a dump of its database, with --mysql the
+    database itself, or with --url what its v2 interface answers.
 
     Licenses come with their numbers, keys, dates, limits and activations, generators, and API keys, whose
     consumer keys and secrets then work here; products and customers get the names that the dump has. Programs
     go on with their tokens. Activation counts become the number of active activations.
 
-    The whole file is read and checked before anything is changed. The server may run meanwhile. Run it again
+    Everything is read and checked before anything is changed. The server may run meanwhile. Run it again
     after it was broken off, or for what is new: a license or an activation that is here, too, becomes the one
     that was changed last.
 
-    The interface has no API keys, no names and no metadata. It needs the shop's address and an API key there.
+    A database is read as it is at one moment, in a transaction that cannot write. It needs the driver PyMySQL
+    and a user who may SELECT. The interface has no API keys, no names and no metadata. It needs the shop's
+    address and an API key there.
     """
-    if (file is None) == (url is None) or (is_comparison and file is not None):
-        raise WrongUsage("Name either a file or the shop, as --url URL; to compare, the shop.")
-    if file is None:
+    if [file, mysql, url].count(None) != 2 or (is_comparison and url is None):
+        raise WrongUsage("Name a file, a database (--mysql URL) or a shop (--url URL); to compare, a shop.")
+    if url is not None:
         client = _connect(url, consumer_key, consumer_secret)
         if is_comparison:
             from keywright.cli.comparison import compare_shop
@@ -123,7 +147,8 @@ def lmfwc(
     from keywright.provisioning.importers.lmfwc_dump import LMFWC
 
     secrets = _load_secrets(LMFWC, defuse, secret)
-    _import_dump(here, file, LMFWC, secrets, prefix=prefix, is_dry_run=is_dry_run, as_json=as_json)
+    tables = _open_tables(file, mysql, mysql_password)
+    _import_dump(here, tables, LMFWC, secrets, prefix=prefix, is_dry_run=is_dry_run, as_json=as_json)
 
 
 @command(app, "keywright import dlm shop.sql --defuse defuse.txt --secret secret.txt --dry-run")
@@ -146,7 +171,9 @@ def dlm(
     from keywright.provisioning.importers.lmfwc_dump import DLM
 
     secrets = _load_secrets(DLM, defuse, secret)
-    _import_dump(here, file, DLM, secrets, prefix=prefix, is_dry_run=is_dry_run, as_json=as_json)
+    _import_dump(
+        here, _open_tables(file), DLM, secrets, prefix=prefix, is_dry_run=is_dry_run, as_json=as_json
+    )
 
 
 def _load_secrets(family: "Family", defuse: str | None, secret: str | None) -> "Secrets":
@@ -157,9 +184,20 @@ def _load_secrets(family: "Family", defuse: str | None, secret: str | None) -> "
     return Secrets(_read(defuse), _read(secret), family.name)
 
 
+def _open_tables(
+    file: Path | None, mysql: str | None = None, mysql_password: str | None = None
+) -> "RowSource":
+    from keywright.provisioning.importers.mysql import MysqlDatabase
+    from keywright.provisioning.importers.mysqldump import DumpFile
+
+    if file is not None:
+        return DumpFile(file)
+    return MysqlDatabase(mysql or "", None if mysql_password is None else _read(mysql_password).strip())
+
+
 def _import_dump(
     here: Installation,
-    file: Path,
+    tables: "RowSource",
     family: "Family",
     secrets: "Secrets",
     *,
@@ -172,8 +210,8 @@ def _import_dump(
     from keywright.provisioning.importers.report import Report
 
     report, keep = Report(), address_keeper(here.settings, here.now)
-    source = Dump(file, family, secrets, report, now=here.now, prefix=prefix, keep_address=keep)
-    _import(here, source, report, "Reading the file", is_dry_run=is_dry_run, as_json=as_json)
+    source = Dump(tables, family, secrets, report, now=here.now, prefix=prefix, keep_address=keep)
+    _import(here, source, report, "Reading the rows", is_dry_run=is_dry_run, as_json=as_json)
 
 
 def _connect(url: str | None, consumer_key: str | None, consumer_secret: str | None) -> "LmfwcClient":

@@ -1,7 +1,5 @@
 """``keywright license …``"""
 
-import sys
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated
 
@@ -33,21 +31,16 @@ from keywright.licensing.activations.commands import (
     Activate,
     Deactivate,
     DeactivateAll,
-    FindLicenses,
-    ListLicenses,
     Reactivate,
 )
-from keywright.licensing.activations.model import Activation, LicensePage, LicenseRecord
+from keywright.licensing.activations.model import Activation, LicenseRecord
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, UpdateLicense
-from keywright.licensing.licenses.model import License, LicenseFilter, Status
+from keywright.licensing.licenses.model import Status
 
 app = typer.Typer(name="license", no_args_is_help=True, help="Make, show, change and activate licenses.")
 
 _LATEST_EVENTS = 10
-_ROWS_OF_A_TABLE = 50
-_PIECE = 500
-_OF_SHOP = ("product", "order", "customer")
 
 _Max = Annotated[
     int | None,
@@ -159,51 +152,6 @@ def show(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
         output.print_table(("id", "token", "label", "state"), rows)
     output.print_heading("Latest events")
     output.print_table(("at", "event", "activation", "by", "from"), [_event_row(one) for one in events])
-
-
-@command(
-    app,
-    "keywright license list --status disabled",
-    "keywright license list --json > licenses.json",
-    name="list",
-)
-@with_installation
-def list_licenses(
-    here: Installation,
-    *,
-    status: StatusOption = None,
-    product_id: ProductId = None,
-    order_id: OrderId = None,
-    customer_id: CustomerId = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help=f"How many to show. Without it: {_ROWS_OF_A_TABLE}; as JSON, all of them.",
-        ),
-    ] = None,
-    show_keys: Annotated[
-        bool, typer.Option("--show-keys", help="Show whole license keys in the table, too.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """List licenses, oldest first. The table shows the ends of their keys only; JSON has whole keys."""
-    where = LicenseFilter(status, product_id, order_id, customer_id)
-    if as_json:
-        records = _all(here, where, limit)
-        output.print_json_array(map(output.record_json, records))
-        return
-    query = ListLicenses(where=where, page=1, per_page=limit or _ROWS_OF_A_TABLE)
-    page: LicensePage = here.ask(query)
-    found = [one.license for one in page.records]
-    # The numbers of the shop, where a license has one.
-    of_shop = [name for name in _OF_SHOP if any(getattr(one, f"{name}_id") is not None for one in found)]
-    columns = ("id", "license key", "status", "activations", "expires at", *of_shop)
-    rows = [_license_row(here, one, of_shop, show_keys=show_keys) for one in found]
-    output.print_table(columns, rows)
-    more = " (--limit shows more)" if len(page.records) < page.total else ""
-    output.print_line(f"{len(page.records):,} of {page.total:,} licenses{more}")
 
 
 @command(
@@ -347,32 +295,12 @@ def _refuse_two_ends(expires_at: object, valid_for: object) -> None:
         raise WrongUsage("Give either --expires-at or --valid-for: a license has one end")
 
 
-def _all(here: Installation, where: LicenseFilter, limit: int | None) -> Iterator[LicenseRecord]:
-    """The matching licenses, read piece by piece: any number of them needs the memory of one piece."""
-    after, left = 0, sys.maxsize if limit is None else limit
-    while left:
-        query = FindLicenses(where=where, after_id=after, limit=min(_PIECE, left))
-        piece: tuple[LicenseRecord, ...] = here.ask(query)
-        if not piece:
-            return
-        yield from piece
-        after, left = piece[-1].license.id, left - len(piece)
-
-
 def _print_license(here: Installation, record: LicenseRecord, done: str, *, as_json: bool) -> None:
     if as_json:
         output.print_json(output.license_json(record.license))
         return
     output.print_heading(done)
     output.print_fields(output.license_fields(record.license, here.now))
-
-
-def _license_row(
-    here: Installation, one: License, of_shop: list[str], *, show_keys: bool
-) -> tuple[object, ...]:
-    key = one.key if show_keys else crypto.mask(one.key)
-    state = (output.status_name(one), output.places(one), output.expiry(one, here.now))
-    return (one.id, key, *state, *(getattr(one, f"{name}_id") for name in of_shop))
 
 
 def _activation_row(one: Activation) -> tuple[object, ...]:

@@ -1,7 +1,7 @@
 """Options that several commands have, and the parsers of options."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
@@ -94,14 +94,20 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     def run(*, data_dir: str | None, database_url: str | None, config: Path | None, **given: Any) -> None:
         command(InstallationOptions(data_dir, database_url, config), **given)
 
-    own = list(inspect.signature(command).parameters.values())[1:]
-    added = [
+    return declare_options(run, list(inspect.signature(command).parameters.values())[1:], shared)
+
+
+def declare_options(
+    run: Callable[..., None], own: Sequence[inspect.Parameter], added: Mapping[str, Any]
+) -> Callable[..., None]:
+    """Give a function the parameters that typer reads: its ``own``, and ``added`` options by their types."""
+    options = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in shared.items()
+        for name, annotation in added.items()
     ]
     # typer reads these two.
-    run.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in [*own, *added]}
+    run.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in [*own, *options]}
     return run
 
 

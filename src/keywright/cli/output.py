@@ -7,19 +7,31 @@ from datetime import datetime
 from time import monotonic
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from keywright.core.parsing import write_time
+from keywright.events.feed import FeedEvent
 from keywright.events.model import Event
 from keywright.http.v2 import wire
 from keywright.identity.model import ApiKey, User
 from keywright.licensing.activations.model import LicenseRecord
-from keywright.licensing.licenses.model import License, Status
-from keywright.licensing.licenses.rules import is_expired
-from keywright.provisioning.generators.model import Generator
+from keywright.licensing.leases.model import Lease
+from keywright.licensing.licenses.model import License, State, Status
+from keywright.licensing.licenses.rules import is_expired, state
+from keywright.licensing.management.model import ManagedActivation, ManagedLicense
+from keywright.provisioning.customers.model import Customer
+from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.products.model import Product
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 Json = dict[str, object]
+#: Words for an expiry that is past, by the license's state.
+_PAST = dict.fromkeys(State, " (expired)") | {
+    State.GRACE: " (expired; days of grace)",
+    State.VALID: " (expired; still valid)",
+}
 #: Where there is no terminal, lines are as long as they need to be.
 _UNLIMITED = 10_000
 
@@ -59,15 +71,70 @@ def report_json(record: LicenseRecord, events: Iterable[Event]) -> Json:
     return _data(wire.validation(record)) | {"events": [_fields_json(one, names) for one in events]}
 
 
-def generator_json(generator: Generator) -> Json:
-    """A generator, as the interface writes it."""
-    return _data(wire.generator(generator))
+def generator_json(policy: Policy) -> Json:
+    """A policy, as v2 writes a generator."""
+    return _data(wire.generator(policy))
+
+
+def policy_json(policy: Policy) -> Json:
+    """A policy, as v3 writes it."""
+    from keywright.http.v3.policies import show
+
+    return _builtins(show(policy))
+
+
+def product_json(product: Product) -> Json:
+    """A product, as v3 writes it."""
+    from keywright.http.v3.products import show
+
+    return _builtins(show(product))
+
+
+def customer_json(customer: Customer) -> Json:
+    """A customer, as v3 writes it."""
+    from keywright.http.v3.customers import show
+
+    return _builtins(show(customer))
+
+
+def managed_activation_json(activation: ManagedActivation) -> Json:
+    """An activation, as v3 writes it."""
+    from keywright.http.v3.activations import show
+
+    return _builtins(show(activation))
+
+
+def managed_license_json(license: ManagedLicense, now: datetime) -> Json:
+    """A license, as v3 writes it."""
+    from keywright.http.v3.license_schemas import show_license
+
+    return _builtins(show_license(license, now))
+
+
+def event_json(event: FeedEvent) -> Json:
+    """An event, as v3 writes it."""
+    from keywright.http.v3.events import show
+
+    return _builtins(show(event))
+
+
+def lease_json(lease: Lease, now: datetime) -> Json:
+    """A lease, as v3 writes it."""
+    from keywright.http.v3.leases import show
+
+    return _builtins(show(lease, now))
+
+
+def _builtins(struct: msgspec.Struct) -> Json:
+    members: Json = msgspec.to_builtins(struct)
+    return members
 
 
 def api_key_json(api_key: ApiKey) -> Json:
     """An API key, without its secrets."""
     return _fields_json(
-        api_key, "id name permissions product_id key_suffix created_at revoked_at last_used_at".split()
+        api_key,
+        "id name permissions product_id key_suffix created_at expires_at revoked_at last_used_at".split(),
     )
 
 
@@ -156,7 +223,7 @@ def expiry(license: License, now: datetime) -> str:
     if license.expires_at is None:
         days = license.valid_for_days
         return "never" if days is None else f"{days} days after the next activation"
-    past = " (expired)" if is_expired(license, now) else ""
+    past = _PAST[state(license, now)] if is_expired(license, now) else ""
     return f"{write_time(license.expires_at)}{past}"
 
 

@@ -1,20 +1,25 @@
 """The program: all commands, and the messages about those that fail."""
 
+import json
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import typer
 import typer.main
 
 from keywright.cli import (
+    activations,
     api_keys,
     backup,
     customers,
     doctor,
+    events,
     exports,
-    generators,
-    licenses,
+    leases,
+    license_lists,
+    policies,
+    products,
     secret,
     server,
     status,
@@ -47,8 +52,20 @@ server.add_to(app)
 backup.add_to(app)
 doctor.add_to(app)
 exports.add_to(app)
+events.add_to(app)
 status.add_to(app)
-for group in (licenses.app, generators.app, tables.app, customers.app, api_keys.app, users.app, secret.app):
+for group in (
+    *(
+        license_lists.app,
+        activations.app,
+        leases.app,
+        leases.usage_app,
+        policies.app,
+        products.app,
+        customers.app,
+    ),
+    *(tables.app, api_keys.app, users.app, secret.app, policies.generator_app),
+):
     app.add_typer(group)
 
 
@@ -76,28 +93,41 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(_run(arguments))
 
 
+class _Failure(NamedTuple):
+    """The end of a command that could not be done; ``code`` is for programs, that of v3 where it has one."""
+
+    sentence: str
+    code: str = "error"
+    status: int = 1
+    members: Mapping[str, Any] = {}
+
+
 def _run(arguments: Sequence[str] | None) -> int:
     try:
         return app(arguments, prog_name="keywright", standalone_mode=False) or 0
     except typer.TyperException as problem:
-        return _wrong_usage(problem)
+        failure = _wrong_usage(problem)
     except typer.Abort:
-        return _report_failure("nothing was done.")
-    except (KeywrightError, OSError) as problem:
-        return _report_failure(sentence(problem))
+        failure = _Failure("nothing was done.", "aborted")
+    except KeywrightError as problem:
+        failure = _Failure(sentence(problem), problem.problem, members=problem.problem_members())
+    except OSError as problem:
+        failure = _Failure(sentence(problem))
     except Exception as problem:
-        return _report_unexpected(problem)
+        failure = _unexpected(problem)
+    _report(failure, as_json="--json" in (sys.argv if arguments is None else arguments))
+    return failure.status
 
 
-def _wrong_usage(problem: typer.TyperException) -> int:
+def _wrong_usage(problem: typer.TyperException) -> _Failure:
     # pydantic, which reads the options for typer, puts this before every reason.
     message = " ".join(problem.format_message().replace(": Value error, ", ": ").split())
     context = getattr(problem, "ctx", None)
     if message:
         command = context.command_path if context else _command_of(sys.argv)
         end = "" if message.endswith("?") else "."
-        _report_failure(f"{message.rstrip('.')}{end} See `{command} --help`.")
-    return problem.exit_code
+        message = f"{message.rstrip('.')}{end} See `{command} --help`."
+    return _Failure(message, "wrong_usage", problem.exit_code)
 
 
 def _command_of(words: Sequence[str]) -> str:
@@ -112,12 +142,12 @@ def _command_of(words: Sequence[str]) -> str:
     return " ".join(path)
 
 
-def _report_unexpected(problem: Exception) -> int:
+def _unexpected(problem: Exception) -> _Failure:
     from keywright.config.sources import is_debugging
 
     if is_debugging():
         raise problem
-    return _report_failure(
+    return _Failure(
         f"something unexpected happened ({type(problem).__name__}: {problem}); "
         "run with KEYWRIGHT_DEBUG=1 for the details."
     )
@@ -132,6 +162,11 @@ def sentence(problem: KeywrightError | OSError) -> str:
     return text if problem.hint else text[:1].lower() + text[1:]
 
 
-def _report_failure(message: str) -> int:
-    typer.echo(f"{typer.style('Error:', fg='red', bold=True)} {message}", err=True)
-    return 1
+def _report(failure: _Failure, *, as_json: bool) -> None:
+    """Print the failure on standard error; for programs, as one line of JSON."""
+    if as_json and failure.sentence:
+        typer.echo(
+            json.dumps({"code": failure.code, "detail": failure.sentence, **failure.members}), err=True
+        )
+    elif failure.sentence:
+        typer.echo(f"{typer.style('Error:', fg='red', bold=True)} {failure.sentence}", err=True)

@@ -153,7 +153,7 @@ def copy(
 ) -> None:
     """Copy everything into another database: from SQLite to PostgreSQL, when one file is not enough.
 
-    Licenses, activations, their numbers, events, generators, API keys, users and the names of products and
+    Licenses, activations, their numbers, events, policies, API keys, users and the names of products and
     customers are copied, all or nothing, and the other database belongs to the same secret. Users of the
     pages have to sign in again.
 
@@ -220,8 +220,10 @@ def print_ready(
     output.print_heading(f"Keywright {__version__} is ready at {base_url}")
     output.print_fields(
         [
-            ("interface", api_url),
-            ("reference", f"{base_url}/openapi/v2"),
+            ("interface", f"{base_url}/{settings.v3_root}"),
+            ("reference", f"{base_url}/openapi/v3"),
+            ("v2", api_url),
+            ("its reference", f"{base_url}/openapi/v2"),
             ("pages", f"{admin_url}/admin" if settings.admin else "none (admin = false)"),
             ("data directory", settings.data_dir.absolute()),
             ("database", without_password(settings.database_url_in_force)),

@@ -32,7 +32,8 @@ def add_to(app: typer.Typer) -> None:
 def status(here: Installation, *, as_json: AsJson = False) -> None:
     """Show whether the server runs, and what is in its database.
 
-    With the setting metrics_address, it also shows how many calls the server answers.
+    With the setting metrics_address, it also shows how many calls the server answers, and how many of them
+    had an unknown license key.
 
     Status 0: the server is ready. Status 1: it is not.
     """
@@ -83,6 +84,7 @@ def _read_metrics(settings: "Settings") -> _Fields:
     rate = (second.get(calls, 0.0) - first.get(calls, 0.0)) / (time.monotonic() - began)
     return {
         "calls_per_second": round(max(rate, 0.0), 1),
+        "unknown_keys_since_start": int(second.get("keywright_unknown_keys_total", 0)),
         "waiting_calls": int(second.get("keywright_waiting_calls", 0)),
         "memory": format_size(int(second.get("process_resident_memory_bytes", 0))),
     }

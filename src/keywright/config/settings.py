@@ -67,9 +67,7 @@ class Settings(BaseSettings):
     )
     read_lag_limit: Whole = Field(
         default=1000,
-        description=(
-            "How many milliseconds a replica may be behind; one further behind is not asked for a while."
-        ),
+        description="How many milliseconds a replica may be behind; one further behind is left out a while.",
     )
     workers: Whole = Field(
         default=1,
@@ -83,11 +81,7 @@ class Settings(BaseSettings):
         json_schema_extra={"allowed": "an IP address or a host name"},
         min_length=1,
     )
-    port: Whole = Field(
-        default=8000,
-        description="The port to listen on; 0 is any free one.",
-        le=65535,
-    )
+    port: Whole = Field(default=8000, description="The port to listen on; 0 is any free one.", le=65535)
     public_url: Annotated[str | None, BeforeValidator(parse_web_address)] = Field(
         default=None,
         description=(
@@ -135,6 +129,11 @@ class Settings(BaseSettings):
         description="The second part of the path of every call, before v2.",
         json_schema_extra={"allowed": "a path of letters, digits, '-', '.', '_' and '~', such as lmfwc"},
     )
+    v3_root: UrlPath = Field(
+        default="v3",
+        description="The first part of the path of every call of the v3 interface.",
+        json_schema_extra={"allowed": "a path of letters, digits, '-', '.', '_' and '~', such as v3"},
+    )
     require_api_key: bool = Field(
         default=False,
         description=(
@@ -147,9 +146,7 @@ class Settings(BaseSettings):
         description=(
             "The proxies whose X-Forwarded-For header is believed: addresses or ranges, comma-separated."
         ),
-        json_schema_extra={
-            "allowed": "addresses or ranges such as 10.0.0.1, 10.1.0.0/16, with no bits set below the mask"
-        },
+        json_schema_extra={"allowed": "addresses or ranges such as 10.0.0.1, 10.1.0.0/16"},
     )
     allowed_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(parse_origins)] = Field(
         default=(),
@@ -191,10 +188,7 @@ class Settings(BaseSettings):
     )
     body_limit: Whole = Field(
         default=1_048_576,
-        description=(
-            "The largest body of a request, in bytes; 64 KiB for callers without an API key that reads or "
-            "writes."
-        ),
+        description="The largest body of a request in bytes; 64 KiB without an API key that reads or writes.",
         ge=1024,
     )
     kept_records: Whole = Field(
@@ -275,6 +269,13 @@ class Settings(BaseSettings):
             "proxy that trusted_proxies does not name."
         ),
     )
+    trial_limit: Whole = Field(
+        default=10,
+        description=(
+            "How many trials may be started in an hour from one address (or IPv6 /64 network), counted by "
+            "each server process; 0 is no limit. Those with a read_write API key do not count."
+        ),
+    )
     relay_url: Annotated[str | None, BeforeValidator(parse_relay_url)] = Field(
         default=None,
         description=(
@@ -340,8 +341,7 @@ class Settings(BaseSettings):
         le=1000,
     )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(lower)] = Field(
-        default="info",
-        description="The lowest level that is logged.",
+        default="info", description="The lowest level that is logged."
     )
     log_format: Annotated[Literal["auto", "console", "json"], BeforeValidator(lower)] = Field(
         default="auto",

@@ -38,6 +38,10 @@ class Setting(NamedTuple):
     source: str
 
 
+#: The first words of the paths of pages and documents.
+_PATHS_OF_PAGES = frozenset({"admin", "healthz", "openapi", "problems", "readyz"})
+
+
 def list_settings(settings: Settings) -> list[Setting]:
     """List every setting, in the order of ``Settings``."""
     return [
@@ -59,6 +63,7 @@ def read_settings(options: Mapping[str, object] | None = None, config_file: Path
         raise ConfigurationError(_error_message(name, *values[name])) from None
     settings._sources.update({name: source for name, (_, source) in values.items()})
     _require_credentials(settings)
+    _require_own_root(settings)
     return settings
 
 
@@ -66,6 +71,15 @@ def _require_credentials(settings: Settings) -> None:
     for name in ("relay_consumer_key", "relay_consumer_secret"):
         if settings.relay_url is not None and getattr(settings, name) is None:
             raise ConfigurationError(f"relay_url is set, and {name} is not: set both, or neither.")
+
+
+def _require_own_root(settings: Settings) -> None:
+    """Raise ``ConfigurationError`` if calls of v3 would have the paths of something else."""
+    root, v2 = f"{settings.v3_root}/", f"{settings.api_root}/{settings.namespace}/v2/"
+    if v2.startswith(root) or root.startswith(v2) or root.partition("/")[0] in _PATHS_OF_PAGES:
+        raise ConfigurationError(
+            f"v3_root is {settings.v3_root}, which has other pages: choose another path."
+        )
 
 
 def child_environment(settings: Settings) -> dict[str, str]:

@@ -68,6 +68,9 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     context: Context
     idempotency: IdempotentCall | None = None
+    #: Called with what is to be changed, as it is now; raises ``ChangedMeanwhile`` when the caller has named
+    #: another version of it.
+    precondition: Callable[[Any], None] | None = None
 
     @property
     def parts(self) -> "Collection[Command]":

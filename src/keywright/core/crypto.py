@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 _NONCE_BYTES = 12
 _MIN_SECRET_BYTES = 16
+#: The number of characters at a key's end by which it can be found.
+KEY_END_LENGTH = 4
 
 
 class KeyRing:
@@ -54,6 +56,26 @@ class KeyRing:
             return {self.blind_index(text): text for text in texts}
         return {ring.blind_index(text): text for text in texts for ring in self.rings}
 
+    def key_end(self, key: str) -> int | None:
+        """The 64-bit blind index of a license key's last four letters and digits, in any case; None for a key
+        that has fewer. It may be equal for different texts.
+        """
+        folded = fold_key(key)
+        return (
+            self._short_index(f"\0end\0{folded[-KEY_END_LENGTH:]}") if len(folded) >= KEY_END_LENGTH else None
+        )
+
+    def key_folded(self, key: str) -> int | None:
+        """The 64-bit blind index of a license key in any case and with or without dashes; None for a key
+        without letters and digits. It may be equal for different texts.
+        """
+        folded = fold_key(key)
+        return self._short_index(f"\0folded\0{folded}") if folded else None
+
+    def _short_index(self, text: str) -> int:
+        # No license key has a NUL, so that these are no blind indexes of keys.
+        return int.from_bytes(self.blind_index(text)[:8], "big", signed=True)
+
     def sign(self, purpose: str, text: str) -> bytes:
         """32 bytes that only this installation can make for this text, with a key of this purpose's own:
         what is signed for one purpose is no signature for another. Compare with ``hmac.compare_digest``.
@@ -82,6 +104,11 @@ class KeyRing:
     def unseal_key(self, sealed: bytes, license_id: int) -> str:
         """Read a license key that was sealed for this license; raises ``ValueError``."""
         return self.unseal(sealed, license_associated_data(license_id)).decode()
+
+
+def fold_key(key: str) -> str:
+    """A license key as people may type it: upper case, letters and digits only."""
+    return "".join(filter(str.isalnum, key)).upper()
 
 
 def mask(key: str) -> str:

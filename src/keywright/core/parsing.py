@@ -89,7 +89,7 @@ def parse_text(value: object, most: int) -> str | None:
 
 
 def parse_name(text: str) -> str:
-    """The name of an API key, a generator, a user or a product: white space around it is cut off."""
+    """The name of an API key, a policy, a user or a product: white space around it is cut off."""
     name = parse_text(text.strip(), MAX_NAME_LENGTH)
     if name is None or not name.isprintable():
         raise ValueError(f"must have 1 to {MAX_NAME_LENGTH} characters, and no control characters")
@@ -128,11 +128,12 @@ def parse_metadata(value: object) -> str | None:
         return None
     if not isinstance(value, dict) or len(value) > MAX_METADATA_KEYS:
         raise ValueError(f"must be a JSON object with at most {MAX_METADATA_KEYS} keys")
-    if _depth(value) > MAX_METADATA_DEPTH:
-        raise ValueError(f"must have at most {MAX_METADATA_DEPTH} levels")
     text = msgspec.json.encode(value).decode()
     if len(text.encode()) > MAX_METADATA_BYTES or "\\u0000" in text:
         raise ValueError(f"must have at most {MAX_METADATA_BYTES // 1024} KiB, and no null characters")
+    # After the size: looking at every level of much more costs too much.
+    if _depth(value) > MAX_METADATA_DEPTH:
+        raise ValueError(f"must have at most {MAX_METADATA_DEPTH} levels")
     return text
 
 

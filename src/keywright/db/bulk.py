@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 from sqlalchemy import (
     JSON,
+    ClauseElement,
     Column,
     ColumnElement,
     Connection,
@@ -37,6 +38,7 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
 from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
@@ -55,6 +57,17 @@ def is_postgres(connection: Connection) -> bool:
     return connection.dialect.name == _POSTGRES
 
 
+def _compile_for_sqlite(
+    statement: ClauseElement, names: Sequence[str] | None = None
+) -> tuple[str, dict[str, Any]]:
+    """The statement as SQLite takes it, and its literal values: SQLAlchemy would look at every value of every
+    row. An insert or update gets values for these names.
+    """
+    keys = None if names is None else list(names)
+    compiled = statement.compile(dialect=sqlite.dialect(paramstyle="named"), column_keys=keys)
+    return str(compiled), compiled.params
+
+
 # --- lookups --------------------------------------------------------------------------------------
 
 
@@ -65,21 +78,24 @@ class Lookup:
 
     def __init__(self, query: Select[Any], *columns: Column[Any]) -> None:
         self._columns = columns
-        self._for_size = lru_cache(lambda size: query.where(_is_one_of(columns, size)))
+        self._for_size = lru_cache(lambda size: _compile_for_sqlite(query.where(_is_one_of(columns, size))))
         self._for_postgres = _join_arrays(query, columns)
 
-    def find_rows(self, connection: Connection, keys: Iterable[Any]) -> list[Any]:
-        """Return the rows, each at least once; a key of several columns is a tuple."""
+    def find_rows(self, connection: Connection, keys: Iterable[Any], **others: Any) -> list[Any]:
+        """Return the rows, each at least once; a key of several columns is a tuple. ``others`` are the
+        query's own parameters.
+        """
         combinations = list(zip(keys, strict=True) if len(self._columns) == 1 else keys)
         if connection.dialect.name == _POSTGRES:
-            return select_by_arrays(connection, self._for_postgres, combinations)
+            return select_by_arrays(connection, self._for_postgres, combinations, **others)
         found: list[Any] = []
         for chunk in _chunks(combinations, MAX_KEYS):
             size = 1 << (len(chunk) - 1).bit_length()
             padded = [*chunk, *[chunk[0]] * (size - len(chunk))]
             flat = chain.from_iterable(padded)
             parameters = dict(zip(_parameter_names(size * len(self._columns)), flat, strict=True))
-            found += connection.execute(self._for_size(size), parameters).all()
+            statement, literals = self._for_size(size)
+            found += connection.exec_driver_sql(statement, {**literals, **parameters, **others}).all()
         return found
 
 
@@ -104,13 +120,13 @@ def array_table(*columns: Column[Any]) -> TableValuedAlias:
 
 
 def select_by_arrays(
-    connection: Connection, query: Select[Any], keys: Sequence[tuple[Any, ...]]
+    connection: Connection, query: Select[Any], keys: Sequence[tuple[Any, ...]], **others: Any
 ) -> list[Any]:
-    """Return the rows of a query with an ``array_table``, on PostgreSQL."""
+    """Return the rows of a query with an ``array_table``, and ``others`` as its parameters, on PostgreSQL."""
     found: list[Any] = []
     for chunk in _chunks(keys, MAX_ROWS):
         arrays = {f"v{i}": _array_literal(values) for i, values in enumerate(zip(*chunk, strict=True))}
-        found += connection.execute(query, arrays).all()
+        found += connection.execute(query, arrays | others).all()
     return found
 
 
@@ -152,7 +168,7 @@ class BulkWrite:
     def __init__(
         self, for_row: Insert | Update | Delete, for_rows: Insert | Update | Delete, binary: Sequence[str]
     ) -> None:
-        self._for_row = for_row
+        self._for_sqlite = lru_cache(lambda names: _compile_for_sqlite(for_row, names)[0])
         self._for_rows = for_rows
         self._binary = binary
 
@@ -161,13 +177,15 @@ class BulkWrite:
         if not rows:
             return
         if connection.dialect.name != _POSTGRES:
-            connection.execute(self._for_row, rows)
+            connection.exec_driver_sql(self._for_sqlite(tuple(rows[0])), rows)
             return
         for chunk in _chunks(rows, MAX_ROWS):
             connection.execute(self._for_rows, {"rows": json_text([self._to_json(row) for row in chunk])})
 
     def _to_json(self, row: Values) -> Values:
-        return row | {name: row[name].hex() for name in self._binary} if self._binary else row
+        if not self._binary:
+            return row
+        return row | {name: None if row[name] is None else row[name].hex() for name in self._binary}
 
 
 def bulk_insert(table: Table, *, without: str = "") -> BulkWrite:

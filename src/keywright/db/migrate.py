@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from keywright.db.postgres import PostgresStorage
 
 #: The newest revision in ``migrations/versions``, as a test checks.
-HEAD = "0008"
+HEAD = "0009"
 #: The oldest revision whose code works with the schema of HEAD: that of the previous release.
-OLDEST_COMPATIBLE = "0008"
+OLDEST_COMPATIBLE = "0009"
 _SCRIPTS = "keywright.db:migrations"
 _VERSION = text("SELECT version_num FROM alembic_version")
 #: On PostgreSQL, a server that starts reads this table first, and waits until the transaction ends.
@@ -166,7 +166,7 @@ def _migrate(connection: Connection, key_ring: KeyRing, name: str) -> None:
     if state.revision is not None and state.revision <= pre_release.REVISION:
         pre_release.convert(connection, state.revision, name)
     if state.revision is None or state.revision < HEAD:
-        _upgrade(connection)
+        _upgrade(connection, key_ring)
         connection.execute(update(installation).values(oldest_compatible_revision=OLDEST_COMPATIBLE))
         state = read_state(connection, name)
     _check_revision(state, name)
@@ -201,7 +201,7 @@ def _check_secret(state: DatabaseState, key_ring: KeyRing, name: str) -> None:
         raise StoreError(message)
 
 
-def _upgrade(connection: Connection) -> None:
+def _upgrade(connection: Connection, key_ring: KeyRing) -> None:
     # Imported here: it takes a third of a second and ten megabytes, and is needed once for each release.
     from alembic import command
     from alembic.config import Config
@@ -209,6 +209,7 @@ def _upgrade(connection: Connection) -> None:
     config = Config()
     config.set_main_option("script_location", _SCRIPTS)
     config.attributes["connection"] = connection
+    config.attributes["key_ring"] = key_ring
     command.upgrade(config, "head")
 
 

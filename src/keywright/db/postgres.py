@@ -6,15 +6,18 @@ connections would only wait for each other.
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from time import perf_counter
 
 from sqlalchemy import Connection, bindparam, func, select
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import StoreConflict, Unavailable
 from keywright.db.replica import Replica
+from keywright.db.schema import ID_KINDS
 from keywright.db.session import Session
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.db.urls import without_password
+from keywright.db.watch import ReplicaState, Watch
 
 _MAX_PREFETCHED = 128
 
@@ -31,7 +34,9 @@ class PostgresStorage:
     #: Answers come over a network: an event loop waits for them in another thread.
     is_local = False
 
-    def __init__(self, url: str, key_ring: KeyRing, replica: Replica | None = None) -> None:
+    def __init__(
+        self, url: str, key_ring: KeyRing, replica: Replica | None = None, *, watch: Watch | None = None
+    ) -> None:
         self.name = without_password(url)
         self._url = url
         self._key_ring = key_ring
@@ -42,6 +47,10 @@ class PostgresStorage:
         self._writer = Session(url, key_ring=key_ring)
         self._replica = replica
         self._prefetched: dict[str, list[int]] = {}
+        self.watch = watch or Watch()
+        self._sessions = [self._snapshots, self._statements, self._writer]
+        self._sessions += [] if replica is None else replica.sessions
+        self.watch.connections.update(self._sessions)
 
     @contextmanager
     def read(self, *, is_single: bool = False) -> Iterator[ReadTransaction]:
@@ -74,6 +83,8 @@ class PostgresStorage:
         try:
             with self._writer.transaction() as connection:
                 yield WriteTransaction(connection, self._key_ring, _IdGenerator(connection, self._prefetched))
+                began = perf_counter()
+            self.watch.observe_commit(perf_counter() - began)
         except BaseException:
             # After a crash, a sequence returns the IDs of transactions that were not committed again.
             self._prefetched.clear()
@@ -86,7 +97,12 @@ class PostgresStorage:
     def clone(self) -> "PostgresStorage":
         """Return another object on the same database, for another thread; the caller closes it."""
         replica = None if self._replica is None else self._replica.clone()
-        return PostgresStorage(self._url, self._key_ring, replica)
+        return PostgresStorage(self._url, self._key_ring, replica, watch=self.watch)
+
+    @property
+    def replica_state(self) -> ReplicaState | None:
+        """The state of the replica; None without one."""
+        return None if self._replica is None else self._replica.state
 
     def interrupt(self, *, writing: bool) -> None:
         """Break the connection for writes or those for reads, from another thread; waits then fail."""
@@ -97,6 +113,7 @@ class PostgresStorage:
 
     def close(self) -> None:
         """Close the connections."""
+        self.watch.connections.difference_update(self._sessions)
         self._snapshots.close()
         self._statements.close()
         self._writer.close()
@@ -113,8 +130,10 @@ class _IdGenerator:
 
     def __init__(self, connection: Connection, prefetched: dict[str, list[int]]) -> None:
         self._connection = connection
-        self._left = {"activation": prefetched.setdefault("activation", []), "license": []}
-        self._amounts = {"activation": prefetched.setdefault("amount", [1]), "license": [1]}
+        self._left: dict[str, list[int]] = {kind: [] for kind in ID_KINDS}
+        self._left["activation"] = prefetched.setdefault("activation", [])
+        self._amounts = {kind: [1] for kind in ID_KINDS}
+        self._amounts["activation"] = prefetched.setdefault("amount", [1])
 
     def next(self, kind: str) -> int:
         left, amount = self._left[kind], self._amounts[kind]

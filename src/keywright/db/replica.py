@@ -15,6 +15,7 @@ from sqlalchemy import text
 
 from keywright.core.errors import Unavailable
 from keywright.db.session import Session
+from keywright.db.watch import ReplicaState
 
 #: The primary's write-ahead log location and timeline: every acknowledged commit is before it.
 _POSITION = text(
@@ -49,25 +50,25 @@ class Availability:
 
     def __init__(self, *, log_level: int = logging.WARNING) -> None:
         self._log_level = log_level
-        self._is_aside = False
+        self.is_aside = False
         self._not_before = 0.0
         self._pause = MIN_PAUSE
         self._times_behind = 0
 
     def may_ask(self, now: float) -> bool:
         """Whether to ask the replica for the next question."""
-        return not self._is_aside or now >= self._not_before
+        return not self.is_aside or now >= self._not_before
 
     def note_answer(self) -> None:
         """The replica has everything."""
-        if self._is_aside:
+        if self.is_aside:
             log.log(self._log_level, "the replica answers questions again")
-        self._is_aside, self._pause, self._times_behind = False, MIN_PAUSE, 0
+        self.is_aside, self._pause, self._times_behind = False, MIN_PAUSE, 0
 
     def note_behind(self, now: float, *, is_far: bool) -> None:
         """The replica is behind; ``is_far`` when by more than the limit."""
         self._times_behind += 1
-        if self._is_aside or is_far or self._times_behind >= MAX_BEHIND:
+        if self.is_aside or is_far or self._times_behind >= MAX_BEHIND:
             self._set_aside(now, "is behind")
 
     def note_failure(self, now: float) -> None:
@@ -75,9 +76,9 @@ class Availability:
         self._set_aside(now, "does not answer")
 
     def _set_aside(self, now: float, reason: str) -> None:
-        if not self._is_aside:
+        if not self.is_aside:
             log.log(self._log_level, "the replica %s; the primary answers until it can be used", reason)
-        self._is_aside, self._not_before = True, now + self._pause
+        self.is_aside, self._not_before = True, now + self._pause
         self._pause = min(2 * self._pause, MAX_PAUSE)
 
 
@@ -92,6 +93,13 @@ class Replica:
         options: dict[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         self._snapshots = Session(url, timeout=_TIMEOUT, **options)
         self._statements = Session(url, timeout=_TIMEOUT, isolation_level="AUTOCOMMIT")
+        self.sessions = [self._snapshots, self._statements]
+        self._lag_seconds: float | None = None
+
+    @property
+    def state(self) -> ReplicaState:
+        """Whether it is set aside, and how far it was behind when it was checked last."""
+        return ReplicaState(self._availability.is_aside, self._lag_seconds)
 
     def session(self, primary: Session, *, is_single: bool) -> Session | None:
         """Return a session on the replica, or None when it has not replayed up to the primary's position.
@@ -142,6 +150,7 @@ class Replica:
             # Each check is a transaction of its own: the query after it sees at least what it saw.
             with session.transaction() as connection:
                 has_replayed, lag = connection.execute(_PROGRESS, position).one()
+            self._lag_seconds = 0.0 if has_replayed else None if lag is None else float(lag) / 1000
             if has_replayed:
                 return True
         is_far = lag is None or lag > self._lag_limit

@@ -4,21 +4,29 @@ A rotation of the secret reseals the sealed columns and their blind indexes, and
 for a column of bytes that is not listed here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Column, Table
 
-from keywright.core.crypto import license_associated_data
+from keywright.core.crypto import KeyRing, license_associated_data
 from keywright.db.schema import (
     api_keys,
     idempotency_records,
     job_file_chunks,
     licenses,
     recovery_codes,
+    rotated_keys,
     second_factors,
     sessions,
+    trials,
 )
+
+
+def trial_associated_data(product_id: int) -> bytes:
+    """The associated data of the sealed fingerprint of a trial."""
+    return b"trial:%d" % product_id
 
 
 class SealedColumn(NamedTuple):
@@ -29,6 +37,8 @@ class SealedColumn(NamedTuple):
     associated_data: Callable[[Any], bytes]
     #: The column by which the plain value is found: its ``KeyRing.blind_index``.
     blind_index: Column[Any] | None = None
+    #: Other columns by which it is found, each with the function of its blind index.
+    other_indexes: Mapping[str, Callable[[KeyRing, str], int | None]] = MappingProxyType({})
     #: The number of rows that are resealed in one transaction.
     batch_size: int = 200
 
@@ -50,7 +60,22 @@ def factor_associated_data(user_id: int) -> bytes:
 
 
 SEALED_COLUMNS: Final = (
-    SealedColumn(licenses.c.sealed_key, lambda row: license_associated_data(row.id), licenses.c.key_hmac),
+    SealedColumn(
+        licenses.c.sealed_key,
+        lambda row: license_associated_data(row.id),
+        licenses.c.key_hmac,
+        {"key_end": KeyRing.key_end, "key_folded": KeyRing.key_folded},
+    ),
+    SealedColumn(
+        rotated_keys.c.sealed_key,
+        lambda row: license_associated_data(row.license_id),
+        rotated_keys.c.key_hmac,
+    ),
+    SealedColumn(
+        trials.c.sealed_fingerprint,
+        lambda row: trial_associated_data(row.product_id),
+        trials.c.fingerprint_hmac,
+    ),
     SealedColumn(idempotency_records.c.sealed_body, lambda row: bytes(row.scope)),
     SealedColumn(second_factors.c.sealed_secret, lambda row: factor_associated_data(row.user_id)),
     # A chunk may have a megabyte.
@@ -62,6 +87,7 @@ SEALED_COLUMNS: Final = (
 )
 #: Hashes that need no secret: anyone can compute them from the same value.
 PLAIN_HASHES: Final = (
+    licenses.c.order_line_hash,
     idempotency_records.c.scope,
     idempotency_records.c.request_digest,
     api_keys.c.secret_hash,

@@ -98,7 +98,8 @@ class Session:
         Raises ``ConfigurationError`` for a URL that libpq does not accept.
         """
         self._timeout = timeout
-        self._is_busy = False
+        #: Whether it has a transaction.
+        self.is_busy = False
         self._warnings: list[str] = []
         self._is_read_only = "isolation_level" in options
         self._key_ring = key_ring
@@ -120,12 +121,17 @@ class Session:
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """Begin a transaction, which is committed when the block ends without an exception."""
-        self._is_busy = True
+        self.is_busy = True
         try:
             with self._transaction() as connection:
                 yield connection
         finally:
-            self._is_busy = False
+            self.is_busy = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is connected."""
+        return self._connection is not None
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
@@ -158,7 +164,7 @@ class Session:
 
     def interrupt(self) -> None:
         """Break the connection, from another thread; the thread that uses it does not retry."""
-        if not self._is_busy:
+        if not self.is_busy:
             return
         self._is_interrupted = True
         own_socket = self._socket

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Any
 from urllib.parse import quote
 
@@ -27,6 +27,7 @@ from keywright.db.locks import PathLock
 from keywright.db.schema import sequences
 from keywright.db.secret_ids import QUERY, require_secrets
 from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.db.watch import Watch
 
 #: How long a write waits for writes of other processes, in seconds.
 LOCK_TIMEOUT = 20.0
@@ -62,6 +63,8 @@ class SqliteStorage:
 
     #: Statements return at once: to execute them in another thread would take longer.
     is_local = True
+    #: A file has no replica.
+    replica_state = None
 
     def __init__(
         self,
@@ -70,8 +73,10 @@ class SqliteStorage:
         *,
         cache_kib: int = _CACHE_KIB,
         engines: dict[str, Engine] | None = None,
+        watch: Watch | None = None,
     ) -> None:
         """``engines``, by mode, are another object's on the same file: compiled statements are shared."""
+        self.watch = watch or Watch()
         self.path = path
         self._key_ring = key_ring
         self._cache_kib = cache_kib
@@ -113,6 +118,8 @@ class SqliteStorage:
                 writer = self._get_writer(wait=wait)
                 with writer.begin():
                     yield WriteTransaction(writer, self._key_ring, _IdGenerator(writer))
+                    began = perf_counter()
+                self.watch.observe_commit(perf_counter() - began)
             except (*_REJECTIONS, OverflowError, UnicodeError) as problem:
                 raise RejectedByDatabase(str(problem)) from problem
             except exc.DBAPIError as problem:
@@ -140,7 +147,13 @@ class SqliteStorage:
 
     def clone(self) -> "SqliteStorage":
         """Return another object on the same database, for another thread; the caller closes it."""
-        return SqliteStorage(self.path, self._key_ring, cache_kib=_CLONE_CACHE_KIB, engines=self._engines)
+        return SqliteStorage(
+            self.path,
+            self._key_ring,
+            cache_kib=_CLONE_CACHE_KIB,
+            engines=self._engines,
+            watch=self.watch,
+        )
 
     def interrupt(self, *, writing: bool) -> None:
         """Do nothing: no statement waits for a server."""

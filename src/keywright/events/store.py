@@ -10,7 +10,11 @@ from keywright.db.bulk import Values, bulk_insert, bulk_upsert
 from keywright.db.rows import to_datetime, to_json, to_seconds
 from keywright.db.schema import checkpoints, events
 from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.events.feed import FeedEvent
 from keywright.events.model import Event
+
+#: The name, in ``checkpoints``, of the time (in seconds) before which events were deleted.
+DELETED_BEFORE = "events_deleted_before"
 
 
 def list_events(tx: ReadTransaction, license_id: int, *, limit: int) -> list[Event]:
@@ -65,3 +69,35 @@ _ADVANCE = bulk_upsert(checkpoints, ["name"], largest=["last_id"])
 INSERT_EVENTS = bulk_insert(events, without="id")
 #: Gives the transaction its number, which it gets with its first change otherwise. Only for PostgreSQL.
 BEGIN_TO_WRITE = select(cast(func.pg_current_xact_id(), Text))
+
+
+# --- the feed -------------------------------------------------------------------------------------
+
+
+def list_feed(
+    tx: ReadTransaction, *, after_id: int, until_id: int, license_id: int | None, limit: int
+) -> list[FeedEvent]:
+    """The next events after an id, up to another, of a license or of all; the oldest first."""
+    query = select(events.c.id, *EVENT).where(events.c.id > after_id, events.c.id <= until_id).limit(limit)
+    if license_id is None:
+        query = query.order_by(events.c.id)
+    else:
+        # PostgreSQL's index on licenses has no ids: by the plain column it would read all events in order.
+        query = query.where(events.c.license_id == license_id).order_by(events.c.id + 0)
+    return [FeedEvent(row[0], event_of(row[1:])) for row in tx.connection.execute(query)]
+
+
+def list_ids(tx: ReadTransaction, *, after_id: int, limit: int) -> list[int]:
+    """The ids of the next events after one."""
+    query = select(events.c.id).where(events.c.id > after_id).order_by(events.c.id).limit(limit)
+    return list(tx.connection.execute(query).scalars())
+
+
+def find_newest_id(tx: ReadTransaction) -> int:
+    """The largest id of an event, 0 when there is none."""
+    return int(tx.connection.execute(select(func.coalesce(func.max(events.c.id), 0))).scalar_one())
+
+
+def find_deletion_moment(tx: ReadTransaction) -> int:
+    """The time, in seconds, before which old events may have been deleted."""
+    return find_checkpoint(tx, DELETED_BEFORE)

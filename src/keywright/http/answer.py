@@ -18,13 +18,18 @@ _CHALLENGE = (b"www-authenticate", b'Basic realm="Keywright", charset="UTF-8"')
 
 
 class Answer(msgspec.Struct):
-    """A status and a JSON body, whole or in ``pieces``; ``license_id`` is for the access log."""
+    """A status and a body, whole or in ``pieces``. ``license_id`` is for the access log; ``activation_id`` is
+    the activation of the device that called; ``is_unchanged`` says that a change was not needed.
+    """
 
     status: int
     body: bytes
     headers: Headers = ()
     pieces: AsyncGenerator[bytes, None] | None = None
     license_id: int | None = None
+    content_type: tuple[bytes, bytes] = JSON
+    activation_id: int | None = None
+    is_unchanged: bool = False
 
 
 #: Makes the answer for an error, in the form of one interface.

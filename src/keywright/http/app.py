@@ -13,6 +13,7 @@ from keywright.background.clean_up import clean_up
 from keywright.background.counters import Counters, save_counters
 from keywright.background.daily_backup import back_up_daily
 from keywright.background.job_runner import JobRunner, running_jobs
+from keywright.background.last_seen import save_last_seen
 from keywright.background.loops import running
 from keywright.background.projector import project_events
 from keywright.config import Settings, logs
@@ -37,8 +38,9 @@ from keywright.http.server.run import Application
 from keywright.http.v2.interface import V2
 from keywright.http.v2.messages import write_error
 from keywright.http.v2.relay import open_relay
+from keywright.http.v3.interface import V3
 from keywright.identity.commands import RevokeApiKey
-from keywright.jobs.commands import StartJob
+from keywright.jobs.commands import StartImport, StartJob
 from keywright.registry import open_executor
 
 #: The key of the application in the state that the lifespan shares with all requests.
@@ -76,6 +78,7 @@ async def _open(
         _open_desk(settings, storage, api_key_cache, metrics) as desk,
         running(clean_up(desk, settings.keep_events_days)),
         running(save_counters(desk, counters)),
+        running(save_last_seen(desk, counters.last_seen)),
         running(project_events(desk)),
         running(back_up_daily(desk, settings)),
         running_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days) as jobs,
@@ -90,7 +93,9 @@ async def _open(
             middlewares = Middlewares(
                 settings, counters, api_key_cache, body_reader, log, count_call=count_call
             )
-            app = Pipeline(V2(settings, desk, relay), middlewares, LoggedApp(pages, log, write_error))
+            # The check of v3 is the cheaper one for calls of the other.
+            interfaces = (V3(settings, desk), V2(settings, desk, relay))
+            app = Pipeline(interfaces, middlewares, LoggedApp(pages, log, write_error))
             yield {_APP: app}
 
 
@@ -117,7 +122,7 @@ def _serving_metrics(
     address = settings.metrics_host_and_ports
     if metrics is None or address is None:
         return nullcontext()
-    metrics.watch(desk)
+    metrics.watch(desk, storage)
     return serving(metrics, storage, *address)
 
 
@@ -128,7 +133,7 @@ async def _open_runner(
     """The threads of the administration pages; they start when a page is asked for."""
 
     def wake_jobs(command: Command) -> None:
-        if isinstance(command, StartJob):
+        if isinstance(command, StartImport | StartJob):
             jobs.wake()
 
     runner = Runner(storage, desk, count_calls=lambda: counters.calls, on_change=wake_jobs)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import accumulate
+from math import nan
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import (
@@ -26,7 +27,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from keywright import __version__
-from keywright.core.errors import Unavailable
+from keywright.core.errors import Unavailable, UnknownLicense
 from keywright.db import Storage, run_read
 from keywright.engine.desk import Desk
 from keywright.jobs.store import count_unfinished_jobs
@@ -68,9 +69,13 @@ class _Calls(Collector):
         """The counts until now."""
         text = "Calls of the interface, by operation and by outcome: ok, or the code of the error."
         requests = CounterMetricFamily("keywright_requests", text, labels=("operation", "outcome"))
-        for labels, number in list(self._outcomes.items()):
+        outcomes = list(self._outcomes.items())
+        for labels, number in outcomes:
             requests.add_metric(labels, number)
         yield requests
+        text = "Calls about unknown license keys; with a relay, about those that are unknown there, too."
+        unknown = sum(number for (_, outcome), number in outcomes if outcome == UnknownLicense.code)
+        yield CounterMetricFamily("keywright_unknown_keys", text, value=unknown)
         text = "The time from a call's arrival until its answer is sent."
         seconds = HistogramMetricFamily("keywright_request_seconds", text, labels=("operation",))
         for operation, times in list(self._times.items()):
@@ -109,13 +114,21 @@ class Metrics:
             registry=self.registry,
         )
 
+        self._commit_seconds = Histogram(
+            "keywright_commit_seconds",
+            "The time of one commit: until a change is on the disk, and on the synchronous standby.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+
     def count_batch(self, lane: str, calls: int, seconds: float) -> None:
         """Count a transaction that has ended. May be called in any thread."""
         self._sizes.labels(lane).observe(calls)
         self._batch_seconds.labels(lane).observe(seconds)
 
-    def watch(self, desk: Desk) -> None:
-        """Show how many calls wait at the desk."""
+    def watch(self, desk: Desk, storage: Storage) -> None:
+        """Show how many calls wait at the desk, and how long commits take."""
+        storage.watch.observe_commit = self._commit_seconds.observe
         waiting = Gauge(
             "keywright_waiting_calls", "Calls that wait to be decided, without lists.", registry=self.registry
         )
@@ -125,12 +138,14 @@ class Metrics:
 class _DatabaseFigures(Collector):
     """Figures that are read from the database whenever they are asked for."""
 
-    def __init__(self, storage: Storage, thread: ThreadPoolExecutor) -> None:
-        self._storage = storage
+    def __init__(self, of_calls: Storage, storage: Storage, thread: ThreadPoolExecutor) -> None:
+        """``of_calls`` is the storage that answers calls; figures are read from its clone ``storage``."""
+        self._of_calls, self._storage = of_calls, storage
         self._thread = thread
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Read the figures, in the one thread that the storage belongs to."""
+        connections = self._storage.watch.count_connections()
         up = GaugeMetricFamily("keywright_database_up", "Whether the database answers.")
         try:
             jobs, behind = self._thread.submit(self._read).result()
@@ -146,6 +161,25 @@ class _DatabaseFigures(Collector):
             "Events that the search of the pages does not know yet.",
             value=behind,
         )
+        if not self._storage.is_local:
+            yield from self._collect_servers(connections)
+
+    def _collect_servers(self, connections: dict[str, int]) -> Iterator[GaugeMetricFamily]:
+        text = "Connections of this process to PostgreSQL, busy with a transaction or idle."
+        family = GaugeMetricFamily("keywright_database_connections", text, labels=("state",))
+        for state, number in connections.items():
+            family.add_metric((state,), number)
+        yield family
+        of_calls, own = self._of_calls.replica_state, self._storage.replica_state
+        if of_calls is not None:
+            text = "Whether the primary answers in place of the replica, which is behind or away."
+            yield GaugeMetricFamily("keywright_replica_aside", text, value=of_calls.is_aside)
+        if own is not None:
+            text = (
+                "How far the replica was behind when it was checked last: 0 with everything, NaN if unknown."
+            )
+            seconds = nan if own.lag_seconds is None else own.lag_seconds
+            yield GaugeMetricFamily("keywright_replica_lag_seconds", text, value=seconds)
 
     def _read(self) -> tuple[int, int]:
         return run_read(self._storage, lambda tx: (count_unfinished_jobs(tx), lag(tx).behind))
@@ -156,7 +190,7 @@ def serving(metrics: Metrics, storage: Storage, host: str, ports: Sequence[int])
     """Serve the metrics during the block at the first of these ports that is free."""
     own_storage = storage.clone()
     with ThreadPoolExecutor(1, thread_name_prefix="metrics") as thread:
-        metrics.registry.register(_DatabaseFigures(own_storage, thread))
+        metrics.registry.register(_DatabaseFigures(storage, own_storage, thread))
         server = _start(metrics.registry, host, ports)
         log.info("metrics are at %s:%d/metrics", host, server.server_port)
         try:

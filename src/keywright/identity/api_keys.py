@@ -1,8 +1,10 @@
 """API keys: issue, revoke, authenticate."""
 
 import hmac
+import re
 import secrets
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -18,6 +20,7 @@ from keywright.identity.model import ApiKey, Caller, Permissions
 from keywright.identity.store import save_new_api_key
 
 _NO_SECRET = bytes(32)
+_TOKEN = re.compile("kw_[0-9a-f]{80}")
 
 
 class Secrets(msgspec.Struct, frozen=True):
@@ -25,6 +28,11 @@ class Secrets(msgspec.Struct, frozen=True):
 
     consumer_key: str
     consumer_secret: str
+
+    @property
+    def token(self) -> str:
+        """Both in one text, which secret scanners can know."""
+        return f"kw_{self.consumer_key[3:]}{self.consumer_secret[3:]}"
 
     def hash_fields(self) -> dict[str, Any]:
         """The fields of ``IssueApiKey`` that these secrets say."""
@@ -40,16 +48,30 @@ def new_secrets() -> Secrets:
     return Secrets(f"ck_{secrets.token_hex(20)}", f"cs_{secrets.token_hex(20)}")
 
 
-def caller_of(api_key: ApiKey | None, consumer_secret: str) -> Caller:
-    """Check the secret of this API key; returns the caller. Raises ``CredentialsInvalid``.
+def split_token(token: str) -> tuple[str, str] | None:
+    """The consumer key and secret in ``Secrets.token``; None for a text that is no token."""
+    if _TOKEN.fullmatch(token) is None:
+        return None
+    return f"ck_{token[3:43]}", f"cs_{token[43:]}"
+
+
+def caller_of(api_key: ApiKey | None, consumer_secret: str, now: datetime) -> Caller:
+    """Check the secret and the expiry of this API key; returns the caller. Raises ``CredentialsInvalid``.
 
     Takes as long for an unknown key as for a wrong secret.
     """
     expected = _NO_SECRET if api_key is None else api_key.secret_hash
     is_right = hmac.compare_digest(crypto.hash_consumer_secret(consumer_secret), expected)
-    if api_key is None or not is_right:
+    if api_key is None or not is_right or is_expired(api_key, now):
         raise CredentialsInvalid
-    return Caller(api_key.id, api_key.name, api_key.permissions, api_key.product_id)
+    return Caller(
+        api_key.id, api_key.name, api_key.permissions, api_key.product_id, expires_at=api_key.expires_at
+    )
+
+
+def is_expired(api_key: ApiKey, now: datetime) -> bool:
+    """Whether the API key is no longer good."""
+    return api_key.expires_at is not None and now >= api_key.expires_at
 
 
 def may_read(permissions: Permissions) -> bool:
@@ -78,11 +100,14 @@ def issue(work: UnitOfWork, command: IssueApiKey) -> ApiKey:
         secret_hash=command.secret_hash,
         created_at=command.context.now,
         revoked_at=None,
+        expires_at=command.expires_at,
     )
     api_key = replace(api_key, id=save_new_api_key(work.tx, api_key, command.consumer_key_hash))
     details = {"api_key_id": api_key.id, "api_key": api_key.name, "permissions": api_key.permissions}
     if api_key.product_id is not None:
         details["product_id"] = api_key.product_id
+    if api_key.expires_at is not None:
+        details["expires_at"] = api_key.expires_at
     work.record_event("api_key.created", command, details)
     return api_key
 

@@ -1,5 +1,7 @@
 """Commands about users of the pages, API keys, and customers of the vendor's shop."""
 
+from datetime import datetime
+
 from keywright.core.command import Command, Query
 from keywright.identity.model import Permissions, Role
 
@@ -87,7 +89,7 @@ class RefuseSignIn(Command, frozen=True, kw_only=True):
 
 
 class IssueApiKey(Command, frozen=True, kw_only=True):
-    """Make an API key that is known by these hashes; ``access.new_secrets`` makes them."""
+    """Make an API key that is known by these hashes; ``api_keys.new_secrets`` makes them."""
 
     name: str
     permissions: Permissions
@@ -95,6 +97,7 @@ class IssueApiKey(Command, frozen=True, kw_only=True):
     secret_hash: bytes
     key_suffix: str
     product_id: int | None = None
+    expires_at: datetime | None = None
 
 
 class RevokeApiKey(Command, frozen=True, kw_only=True):

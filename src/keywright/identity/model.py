@@ -24,7 +24,9 @@ class Role(StrEnum):
 
 
 class ApiKey(msgspec.Struct, frozen=True):
-    """A secret for the API, known here by its hashes only; ``key_suffix`` is the consumer key's end."""
+    """A secret for the API, known here by its hashes only; ``key_suffix`` is the consumer key's end. It is
+    good up to, not including, ``expires_at``.
+    """
 
     id: int
     name: str
@@ -35,6 +37,7 @@ class ApiKey(msgspec.Struct, frozen=True):
     created_at: datetime
     revoked_at: datetime | None
     last_used_at: datetime | None = None
+    expires_at: datetime | None = None
 
 
 class User(msgspec.Struct, frozen=True):
@@ -73,9 +76,10 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The API key that a call came with. ``product_id`` narrows a client key to one product."""
+    """The API key that a call came with. ``product_id`` narrows it to one product."""
 
     api_key_id: int
     name: str
     permissions: Permissions
     product_id: int | None
+    expires_at: datetime | None = None

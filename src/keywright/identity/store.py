@@ -49,6 +49,12 @@ def save_new_api_key(tx: WriteTransaction, api_key: ApiKey, consumer_key_hash: s
     return tx.insert(api_keys, rows.to_columns(api_key) | {"key_hash": consumer_key_hash})
 
 
+def share_api_key(tx: WriteTransaction, api_key_id: int) -> ApiKey | None:
+    """The API key with this number, which no other transaction changes until the end."""
+    query = select(*API_KEY).where(api_keys.c.id == api_key_id)
+    return tx.first(query.with_for_update(read=True), api_key_of)
+
+
 def revoke_api_key(tx: WriteTransaction, api_key_id: int, now: datetime) -> bool:
     """Revoke; False when there is no such key in force."""
     query = update(api_keys).where(api_keys.c.id == api_key_id, api_keys.c.revoked_at.is_(None))

@@ -4,10 +4,11 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from keywright.core.command import Command, Cost
+from keywright.core.command import Command, Cost, Query
 from keywright.jobs.model import Claim
 from keywright.licensing.licenses.commands import LicenseCommand
-from keywright.provisioning.generators.commands import GenerateLicenses
+from keywright.provisioning.importers.commands import ImportLicenses
+from keywright.provisioning.policies.commands import GenerateLicenses
 
 
 class StartJob(Command, frozen=True, kw_only=True):
@@ -16,6 +17,50 @@ class StartJob(Command, frozen=True, kw_only=True):
     kind: str
     parameters: Mapping[str, Any]
     total: int | None = None
+
+
+class ApplyPolicy(Command, frozen=True, kw_only=True):
+    """Start a job that gives the licenses of a policy these members of its terms."""
+
+    policy_id: int
+    names: tuple[str, ...]
+    only_product_id: int | None = None
+
+
+class GetJob(Query, frozen=True, kw_only=True):
+    """The job with this id; with ``only_product_id``, of those for that product."""
+
+    job_id: int
+    only_product_id: int | None = None
+
+
+class StartUpload(Command, frozen=True, kw_only=True):
+    """Keep a table for an import, as a draft; earlier drafts of the same user are over. ``order`` is that of
+    an import as far as it is known.
+    """
+
+    cost = Cost.ALONE
+
+    order: Mapping[str, Any]
+
+
+class AddToUpload(Command, frozen=True, kw_only=True):
+    """Add parts to a table, by the number of their first lines; ``total`` are the licenses of a table that is
+    complete.
+    """
+
+    cost = Cost.ALONE
+
+    job_id: int
+    parts_of_table: tuple[tuple[int, bytes], ...]
+    total: int | None = None
+
+
+class StartImport(Command, frozen=True, kw_only=True):
+    """Start the import of an uploaded table."""
+
+    job_id: int
+    order: Mapping[str, Any]
 
 
 class CancelJob(Command, frozen=True, kw_only=True):
@@ -88,6 +133,22 @@ class ExportStep(JobStep, frozen=True, kw_only=True):
     chunk: bytes
     amount: int
     last_id: int
+
+
+class ImportStep(JobStep, frozen=True, kw_only=True):
+    """Bring some more licenses of a table; ``reasons`` tell why others of these lines cannot be used, and
+    ``rejects`` are those lines, to be mended. ``next_position`` is the last part of the table in this step.
+    """
+
+    brought: ImportLicenses
+    reasons: tuple[str, ...]
+    rejects: bytes
+    next_position: int
+
+    @property
+    def locks(self) -> Collection[str | int]:
+        """The licenses to bring."""
+        return self.brought.locks
 
 
 class FetchFile(Command, frozen=True, kw_only=True):

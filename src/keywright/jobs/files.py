@@ -1,4 +1,6 @@
-"""The file of an export: CSV (RFC 4180) in UTF-8 with a byte order mark, for spreadsheets."""
+"""The files of jobs: what an export has written, CSV (RFC 4180) in UTF-8 with a byte order mark, for
+spreadsheets; and the lines of an imported table that failed, each with the reason.
+"""
 
 import codecs
 from collections.abc import Iterator, Sequence
@@ -9,10 +11,11 @@ from keywright.core.errors import FileGone, UnknownJob
 from keywright.db import ReadTransaction
 from keywright.jobs import orders
 from keywright.jobs.model import Job, JobState
-from keywright.jobs.store import find_chunk, find_job, has_chunks
+from keywright.jobs.store import FAILED_LINES, find_chunk, find_job, has_chunks
 from keywright.licensing.licenses.model import License, Status
 from keywright.provisioning.exporters import rows
 from keywright.provisioning.exporters.pages import Read, license_rows
+from keywright.provisioning.importers.uploads import Format
 from keywright.search.filters import Search
 
 #: The first columns of a table of licenses.
@@ -26,8 +29,11 @@ def rows_of(tx: ReadTransaction, licenses: Sequence[License]) -> bytes:
 
 def has_file(tx: ReadTransaction, job: Job) -> bool:
     """Whether the job has a file that has not been deleted."""
-    is_made = job.kind == "export" and job.state is JobState.DONE
-    return is_made and (job.position == 0 or has_chunks(tx, job.id))
+    if job.state is not JobState.DONE:
+        return False
+    if job.kind == "import":
+        return job.refused > 0 and has_chunks(tx, job.id)
+    return job.kind == "export" and (job.position == 0 or has_chunks(tx, job.id))
 
 
 def get_job_with_file(tx: ReadTransaction, job_id: int) -> Job:
@@ -46,20 +52,27 @@ def read_file(read: Read, job_id: int) -> Iterator[bytes]:
     Raises ``UnknownJob``, ``FileGone``; the latter also when the file is deleted meanwhile.
     """
     job = read(partial(get_job_with_file, job_id=job_id))
-    return chain([codecs.BOM_UTF8 + rows.to_csv([COLUMNS])], _chunks(read, job))
+    order = orders.order_of(job)
+    if isinstance(order, orders.Import):
+        mark = [codecs.BOM_UTF8] if order.format is Format.CSV else []
+        last = orders.parameters_of(job).outcomes["last_failed"] + FAILED_LINES
+        return chain(mark, _chunks(read, job, FAILED_LINES, last))
+    return chain([codecs.BOM_UTF8 + rows.to_csv([COLUMNS])], _chunks(read, job, 0, job.position))
 
 
 def file_name(job: Job) -> str:
     """A name in ASCII, with the contents and the time of the order, and no text that a user typed."""
     order = orders.order_of(job)
+    if isinstance(order, orders.Import):
+        return f"failed-lines-{job.created_at:%Y-%m-%d-%H%M}.{order.format}"
     search = order.search if isinstance(order, orders.Export) else None
     words = ["selected"] if search is None else _words_of(search)
     return "-".join(["licenses", *words, f"{job.created_at:%Y-%m-%d-%H%M}"]) + ".csv"
 
 
-def _chunks(read: Read, job: Job) -> Iterator[bytes]:
-    number = 0
-    while number < job.position:
+def _chunks(read: Read, job: Job, number: int, last: int) -> Iterator[bytes]:
+    """The chunks after the number, up to the last."""
+    while number < last:
         found = read(partial(find_chunk, job_id=job.id, after=number))
         if found is None:
             raise FileGone

@@ -23,15 +23,17 @@ from keywright.core.errors import (
     Refusal,
     StepOver,
     TooManyJobs,
-    UnknownGenerator,
     UnknownJob,
     UnknownLicense,
+    UnknownLicenseId,
+    UnknownPolicy,
 )
 from keywright.identity.rights import Right, may
-from keywright.identity.store import share_user
+from keywright.identity.store import share_api_key, share_user
 from keywright.jobs import files, matching, orders
 from keywright.jobs import store as job_store
 from keywright.jobs.commands import (
+    ApplyPolicy,
     CancelJob,
     ChangeStep,
     ClaimJob,
@@ -50,8 +52,11 @@ from keywright.jobs.model import Job, JobState
 from keywright.licensing.activations import handlers as activation_handlers
 from keywright.licensing.licenses import handlers as license_handlers
 from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
+from keywright.licensing.terms.rules import select_terms
 from keywright.licensing.unit_of_work import LicenseWork
-from keywright.provisioning.generators import handlers as generator_handlers
+from keywright.provisioning.policies import handlers as policy_handlers
+from keywright.provisioning.policies.store import group_by_terms
+from keywright.search.filters import Search
 from keywright.search.terms_store import newest_license
 
 #: The most jobs that may wait or run.
@@ -72,7 +77,7 @@ _REASONS: dict[type[Refusal], str] = {
     NoLimit: "it has no limit",
     NothingActive: "no place is taken",
     NothingToChange: "it is like that already",
-    UnknownLicense: "it is not there any more",
+    UnknownLicenseId: "it is not there any more",
 }
 _MATCHES_NO_LONGER = "it does not match any more"
 _KEYWRIGHT = Origin("keywright", "", "")
@@ -82,13 +87,14 @@ _KEYWRIGHT = Origin("keywright", "", "")
 
 
 def start_job(work: LicenseWork, command: StartJob) -> Job:
-    """Create a job. Raises ``InvalidParameters``, ``TooManyJobs``, ``UnknownGenerator``."""
+    """Create a job. Raises ``InvalidParameters``, ``TooManyJobs``, ``UnknownPolicy``."""
     order = orders.parse_order(command)
+    context = command.context
     if isinstance(order, orders.Generate):
-        generator_handlers.get_generator(work.tx, order.generator_id)
+        policy_handlers.get_policy(work.tx, order.policy_id)
     if job_store.count_unfinished_jobs(work.tx) >= MAX_UNFINISHED:
         raise TooManyJobs
-    origin, last_id = command.context.origin, newest_license(work.tx)
+    origin, last_id = context.origin, newest_license(work.tx)
     parameters = orders.Parameters(dict(command.parameters), origin.actor, origin.ip_address, last_id)
     job = Job(
         id=0,
@@ -100,8 +106,9 @@ def start_job(work: LicenseWork, command: StartJob) -> Job:
         refused=0,
         position=0,
         messages=None,
-        created_at=command.context.now,
-        created_by=command.context.by or 0,
+        created_at=context.now,
+        # A user, never an API key.
+        created_by=0 if context.api_key_id is not None else context.by or 0,
         started_at=None,
         finished_at=None,
         claimed_by=None,
@@ -112,6 +119,20 @@ def start_job(work: LicenseWork, command: StartJob) -> Job:
     return job
 
 
+def apply_policy(work: LicenseWork, command: ApplyPolicy) -> Job:
+    """Start to apply terms of a policy. Raises ``UnknownPolicy``, ``TooManyJobs``."""
+    policy = policy_handlers.get_policy(work.tx, command.policy_id, command.only_product_id)
+    order = orders.Apply(
+        policy_id=policy.id,
+        terms=select_terms(policy.terms, command.names),
+        search=Search(policy_id=policy.id, product_id=command.only_product_id),
+    )
+    total = sum(
+        group.licenses for group in group_by_terms(work.tx, policy.id, product_id=command.only_product_id)
+    )
+    return start_job(work, orders.start_command(order, total=total, context=command.context))
+
+
 def cancel_job(work: LicenseWork, command: CancelJob) -> Job:
     """End a job where it stands. Raises ``UnknownJob``, ``JobOver``."""
     job = job_store.lock_job(work.tx, command.job_id)
@@ -119,7 +140,7 @@ def cancel_job(work: LicenseWork, command: CancelJob) -> Job:
         raise UnknownJob(command.job_id)
     if job.finished_at is not None:
         raise JobOver
-    return _end(work, command, job, JobState.CANCELED)
+    return end(work, command, job, JobState.CANCELED)
 
 
 def claim_job(work: LicenseWork, command: ClaimJob) -> Job | None:
@@ -152,7 +173,7 @@ def hold_job(work: LicenseWork, command: HoldJob) -> Job:
 def fail_job(work: LicenseWork, command: FailJob) -> Job:
     """End a job as failed. Raises ``StepOver``."""
     job = _lock_claimed(work, command)
-    return _end(
+    return end(
         work, command, replace(job, messages=_join_lines(command.reason, job.messages)), JobState.FAILED
     )
 
@@ -160,7 +181,11 @@ def fail_job(work: LicenseWork, command: FailJob) -> Job:
 def fetch_file(work: LicenseWork, command: FetchFile) -> Job:
     """The job, if its file can be read. Raises ``UnknownJob``, ``FileGone``."""
     job = files.get_job_with_file(work.tx, command.job_id)
-    work.record_event("job.file_fetched", command, {"job_id": job.id, "licenses": job.done})
+    work.record_event(
+        "job.file_fetched",
+        command,
+        {"job_id": job.id, "licenses": job.refused if job.kind == "import" else job.done},
+    )
     return job
 
 
@@ -178,24 +203,24 @@ def purge_jobs(work: LicenseWork, command: PurgeJobs) -> int:
 
 
 def generate_step(work: LicenseWork, step: GenerateStep) -> Job:
-    """Generate some more licenses; the job fails if its generator cannot continue. Raises ``StepOver``."""
-    job = _lock_step(work, step)
+    """Generate some more licenses; the job fails if its policy cannot continue. Raises ``StepOver``."""
+    job = lock_step(work, step)
     if job.finished_at is not None:
         return job
     try:
-        generator_handlers.generate(work, step.generate)
-    except UnknownGenerator:
-        return _end(work, step, replace(job, messages="The generator has been deleted."), JobState.FAILED)
+        policy_handlers.generate(work, step.generate)
+    except UnknownPolicy:
+        return end(work, step, replace(job, messages="The policy has been deleted."), JobState.FAILED)
     except InvalidParameters:
-        reason = "The generator cannot make that many new keys: almost all that it can make exist already."
-        return _end(work, step, replace(job, messages=reason), JobState.FAILED)
+        reason = "The policy cannot make that many new keys: almost all that it can make exist already."
+        return end(work, step, replace(job, messages=reason), JobState.FAILED)
     amount = step.generate.amount
-    return _save_progress(work, step, job, amount=amount, position=job.position + amount)
+    return save_progress(work, step, job, amount=amount, position=job.position + amount)
 
 
 def change_step(work: LicenseWork, step: ChangeStep) -> Job:
     """Change some more licenses; count refusals and licenses that match no more. Raises ``StepOver``."""
-    job = _lock_step(work, step)
+    job = lock_step(work, step)
     if job.finished_at is not None:
         return job
     unmatched = _find_unmatched(work, step, job)
@@ -204,17 +229,17 @@ def change_step(work: LicenseWork, step: ChangeStep) -> Job:
         reason = _MATCHES_NO_LONGER if command.license in unmatched else _try_change(work, command)
         if reason is not None:
             refusals.append(f"License {command.license}: {reason}.")
-    return _save_progress(work, step, job, amount=len(step.changes), position=step.last_id, refusals=refusals)
+    return save_progress(work, step, job, amount=len(step.changes), position=step.last_id, refusals=refusals)
 
 
 def export_step(work: LicenseWork, step: ExportStep) -> Job:
     """Store a chunk of a file. Raises ``StepOver``."""
-    job = _lock_step(work, step)
+    job = lock_step(work, step)
     if job.finished_at is not None:
         return job
     if step.last_id > job.position:
-        job_store.save_chunk(work.tx, job.id, step.last_id, step.chunk)
-    return _save_progress(work, step, job, amount=step.amount, position=step.last_id)
+        job_store.save_chunks(work.tx, job.id, [(step.last_id, step.chunk)])
+    return save_progress(work, step, job, amount=step.amount, position=step.last_id)
 
 
 def _lock_claimed(work: LicenseWork, command: JobCommand) -> Job:
@@ -224,7 +249,7 @@ def _lock_claimed(work: LicenseWork, command: JobCommand) -> Job:
     return job
 
 
-def _lock_step(work: LicenseWork, step: JobStep) -> Job:
+def lock_step(work: LicenseWork, step: JobStep) -> Job:
     """The job, locked; ended as stopped if the user who ordered it may no longer do so."""
     job = _lock_claimed(work, step)
     if job.position != step.position:
@@ -233,7 +258,7 @@ def _lock_step(work: LicenseWork, step: JobStep) -> Job:
     if reason is None:
         return job
     job = replace(job, messages=_join_lines(reason, job.messages))
-    return _end(
+    return end(
         work,
         replace(step, context=Context(step.context.now, _KEYWRIGHT)),
         job,
@@ -243,7 +268,14 @@ def _lock_step(work: LicenseWork, step: JobStep) -> Job:
 
 
 def _why_to_stop(work: LicenseWork, job: Job) -> str | None:
-    """The reason why the user who ordered the job could not order it now. A job without a user goes on."""
+    """The reason why the user, or the API key, that ordered the job could not order it now. A job of
+    neither goes on.
+    """
+    api_key_id = orders.api_key_of(job)
+    if api_key_id is not None:
+        api_key = share_api_key(work.tx, api_key_id)
+        is_revoked = api_key is None or api_key.revoked_at is not None
+        return "The API key that ordered it was revoked." if is_revoked else None
     if not job.created_by:
         return None
     # Locked: after a user has been disabled, no step can still commit.
@@ -255,9 +287,10 @@ def _why_to_stop(work: LicenseWork, job: Job) -> str | None:
     return None if may(user.role, Right.CHANGE) else f"{user.name} may not change licenses any more."
 
 
-def _save_progress(
+def save_progress(
     work: LicenseWork, step: JobStep, job: Job, *, amount: int, position: int, refusals: Sequence[str] = ()
 ) -> Job:
+    """The job after a step, saved; with the first reasons for refusals."""
     messages = job.messages
     if refusals and job.refused < _MAX_MESSAGES:
         messages = _join_lines(messages, *refusals[: _MAX_MESSAGES - job.refused])
@@ -270,12 +303,13 @@ def _save_progress(
         claimed_until=step.context.now + CLAIM,
     )
     if step.is_last:
-        return _end(work, step, replace(job, total=job.done), JobState.DONE)
+        return end(work, step, replace(job, total=job.done), JobState.DONE)
     job_store.save_job(work.tx, job)
     return job
 
 
-def _end(work: LicenseWork, command: Command, job: Job, state: JobState, **more: str) -> Job:
+def end(work: LicenseWork, command: Command, job: Job, state: JobState, **more: str) -> Job:
+    """The job in the state in which it ends, saved."""
     job = replace(job, state=state, finished_at=command.context.now, claimed_by=None, claimed_until=None)
     job_store.save_job(work.tx, job)
     details = {"job_id": job.id, "kind": job.kind, "done": job.done, "refused": job.refused}
@@ -317,6 +351,7 @@ def _try_change(work: LicenseWork, command: LicenseCommand) -> str | None:
 
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     StartJob: start_job,
+    ApplyPolicy: apply_policy,
     CancelJob: cancel_job,
     ClaimJob: claim_job,
     HoldJob: hold_job,

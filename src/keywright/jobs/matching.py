@@ -16,6 +16,7 @@ _NUMBERS = {
     "product_id": "product_id",
     "order_id": "order_id",
     "customer_id": "customer_id",
+    "policy_id": "policy_id",
 }
 
 

@@ -11,6 +11,8 @@ import msgspec
 class JobState(StrEnum):
     """The state of a job."""
 
+    #: A table was uploaded, and its import is not ordered yet. No worker sees it, and no list.
+    DRAFT = "draft"
     WAITING = "waiting"
     RUNNING = "running"
     DONE = "done"

@@ -1,4 +1,4 @@
-"""The orders that jobs carry out: generate, change and export licenses."""
+"""The orders that jobs carry out: generate, change, export and import licenses."""
 
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
@@ -7,10 +7,11 @@ import msgspec
 
 from keywright.core.command import Origin
 from keywright.core.errors import InvalidParameters
-from keywright.core.parsing import MAX_COUNT, MAX_ID
+from keywright.core.parsing import MAX_COUNT, MAX_ID, IpAddresses
 from keywright.jobs.commands import StartJob
 from keywright.jobs.model import Job
 from keywright.licensing.licenses.model import Status
+from keywright.provisioning.importers.uploads import Format
 from keywright.search.filters import Search
 
 MAX_GENERATED = 1_000_000
@@ -40,9 +41,9 @@ class What(StrEnum):
 
 
 class Generate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Make ``amount`` licenses with a generator."""
+    """Make ``amount`` licenses with a policy."""
 
-    generator_id: _Number
+    policy_id: _Number
     amount: Annotated[int, msgspec.Meta(ge=1, le=MAX_GENERATED)]
     status: _StatusNumber
     order_id: _Number | None = None
@@ -69,21 +70,58 @@ class Export(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     search: Search | None = None
 
 
-Order: TypeAlias = Generate | Change | Export
+class Import(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bring the licenses of an uploaded table: the field of each of its columns, in their order (see
+    ``uploads.fields_by_name``), and the preset whose words it has. Settings say what is kept of addresses.
+
+    Columns have no names here: a table without them may have a license key in its first line.
+    """
+
+    file_name: Annotated[str, msgspec.Meta(max_length=200)]
+    format: Format
+    fields: tuple[str, ...] = ()
+    preset: str | None = None
+    ip_addresses: IpAddresses = "full"
+    keep_addresses_days: int = 0
+
+
+class Apply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Give the licenses of a policy, which the search finds, these members of its terms, as they were when it
+    was ordered.
+    """
+
+    policy_id: _Number
+    terms: dict[str, Any]
+    search: Search
+    license_ids: None = None
+
+
+Order: TypeAlias = Generate | Change | Export | Import | Apply
 
 #: The order of each kind of job.
-KINDS: dict[str, type[Order]] = {"generate": Generate, "change": Change, "export": Export}
+KINDS: dict[str, type[Order]] = {
+    "generate": Generate,
+    "change": Change,
+    "export": Export,
+    "import": Import,
+    "apply": Apply,
+}
 _KIND_OF = {order: kind for kind, order in KINDS.items()}
 _NEEDS_AMOUNT = frozenset({What.EXTEND, What.RAISE_LIMIT, What.SET_STATUS})
 
 
 class Parameters(msgspec.Struct, frozen=True):
-    """The parameters that are stored with a job: the order, its author, and the last license at that time."""
+    """The parameters that are stored with a job: the order, its author, and the last license at that time;
+    of an import, also its outcomes so far.
+    """
 
     order: dict[str, Any]
     actor: str
     ip_address: str
     last_license_id: int
+    #: How many licenses met each verdict, how many activations each (``activation.new``), how many oddities
+    #: of each code there were (``odd.over_limit``), and the number of the last chunk of lines that failed.
+    outcomes: dict[str, int] = {}
 
 
 def start_command(order: Order, *, total: int | None = None, **command_fields: Any) -> StartJob:
@@ -100,7 +138,7 @@ def parse_order(command: StartJob) -> Order:
         order = msgspec.convert(command.parameters, KINDS[command.kind])
     except msgspec.ValidationError as problem:
         raise InvalidParameters({"parameters": str(problem)}) from None
-    if not isinstance(order, Generate):
+    if isinstance(order, Change | Export):
         _require_valid(order)
     return order
 
@@ -127,11 +165,17 @@ def origin_of(job: Job) -> Origin:
     return Origin(kept.actor, kept.ip_address, "")
 
 
+def api_key_of(job: Job) -> int | None:
+    """The number of the API key that ordered the job; None for a user."""
+    kind, _, number = parameters_of(job).actor.partition(":")
+    return int(number) if kind == "api_key" and number.isdigit() else None
+
+
 def count_licenses(order: Order, total: int | None) -> int | None:
     """The number of licenses that an order is about, None if unknown."""
     if isinstance(order, Generate):
         return order.amount
-    if order.license_ids is not None:
+    if isinstance(order, Change | Export) and order.license_ids is not None:
         return len(set(order.license_ids))
     return total
 

@@ -6,12 +6,13 @@ from typing import Any
 
 from keywright.core.command import Context
 from keywright.db import ReadTransaction
-from keywright.jobs import files, matching, orders
+from keywright.jobs import files, matching, orders, tables
 from keywright.jobs.commands import ChangeStep, ExportStep, GenerateStep, JobStep
 from keywright.jobs.model import Job
-from keywright.jobs.orders import Change, Export, Generate, What
+from keywright.jobs.orders import Apply, Change, Export, Generate, Import, What
 from keywright.licensing.activations.commands import DeactivateAll
 from keywright.licensing.licenses.commands import (
+    ApplyTerms,
     DeleteLicense,
     ExtendLicense,
     LicenseCommand,
@@ -20,13 +21,15 @@ from keywright.licensing.licenses.commands import (
 )
 from keywright.licensing.licenses.model import Status
 from keywright.licensing.licenses.store import find_licenses_by_id
-from keywright.provisioning.generators.commands import GenerateLicenses
+from keywright.provisioning.policies.commands import GenerateLicenses
 from keywright.search.license_pages import find_matching_ids
 
 #: The sizes of steps: some milliseconds of work, because other calls wait that long (see decision 019).
 KEYS_PER_STEP = 25
 LICENSES_PER_STEP = 25
 ROWS_PER_STEP = 100
+#: A part of a table has up to 25 lines.
+PARTS_PER_STEP = 4
 #: The number of matching licenses that are read ahead, and the time budget for that, in seconds.
 _LOOK_AHEAD, _BUDGET = 1_000, 0.25
 
@@ -42,6 +45,7 @@ class Plan:
         self._order = orders.order_of(job)
         self._last_license_id = orders.parameters_of(job).last_license_id
         self._origin = orders.origin_of(job)
+        self._by = job.created_by or orders.api_key_of(job)
         self._ordered_at = job.created_at
         self._claimed_by = claimed_by
         self._ahead: deque[int] = deque()
@@ -51,7 +55,7 @@ class Plan:
     def next_step(self, tx: ReadTransaction, job: Job, now: datetime) -> JobStep:
         """The next step of the job at its position."""
         fields = {
-            "context": Context(now, self._origin, job.created_by or None),
+            "context": Context(now, self._origin, self._by),
             "job_id": job.id,
             "claimed_by": self._claimed_by,
             "position": job.position,
@@ -59,15 +63,17 @@ class Plan:
         match self._order:
             case Generate():
                 return _generate_step(self._order, job, fields, self._size(KEYS_PER_STEP))
-            case Change():
+            case Change() | Apply():
                 return self._change_step(tx, self._order, fields)
             case Export():
                 return self._export_step(tx, self._order, fields)
+            case Import():
+                return tables.build_step(tx, self._order, job, fields, self._size(PARTS_PER_STEP))
 
     def _size(self, usual: int) -> int:
         return max(1, usual >> self._halvings)
 
-    def _change_step(self, tx: ReadTransaction, order: Change, fields: dict[str, Any]) -> ChangeStep:
+    def _change_step(self, tx: ReadTransaction, order: Change | Apply, fields: dict[str, Any]) -> ChangeStep:
         numbers = self._next_ids(tx, order, fields, self._size(LICENSES_PER_STEP))
         common_fields = {"context": fields["context"]}
         return ChangeStep(
@@ -84,7 +90,7 @@ class Plan:
         return ExportStep(**fields, chunk=files.rows_of(tx, licenses), amount=len(licenses))
 
     def _next_ids(
-        self, tx: ReadTransaction, order: Change | Export, fields: dict[str, Any], limit: int
+        self, tx: ReadTransaction, order: Change | Export | Apply, fields: dict[str, Any], limit: int
     ) -> list[int]:
         """The next licenses, by ascending id; the last id is added to the fields."""
         if not self._ahead and self._after is not None:
@@ -96,7 +102,7 @@ class Plan:
         fields["is_last"] = not self._ahead and self._after is None
         return numbers
 
-    def _look_ahead(self, tx: ReadTransaction, order: Change | Export, after: int) -> None:
+    def _look_ahead(self, tx: ReadTransaction, order: Change | Export | Apply, after: int) -> None:
         if order.search is None:
             self._ahead += sorted({number for number in order.license_ids or () if number > after})
             self._after = None
@@ -115,7 +121,7 @@ def _generate_step(order: Generate, job: Job, fields: dict[str, Any], size: int)
     amount = min(size, order.amount - job.done)
     generate = GenerateLicenses(
         context=fields["context"],
-        generator_id=order.generator_id,
+        policy_id=order.policy_id,
         amount=amount,
         status=order.status,
         order_id=order.order_id,
@@ -125,7 +131,13 @@ def _generate_step(order: Generate, job: Job, fields: dict[str, Any], size: int)
     return GenerateStep(**fields, generate=generate, is_last=job.done + amount >= order.amount)
 
 
-def _license_command(order: Change, fields: dict[str, Any]) -> LicenseCommand:
+def _license_command(order: Change | Apply, fields: dict[str, Any]) -> LicenseCommand:
+    if isinstance(order, Apply):
+        return ApplyTerms(**fields, terms=order.terms)
+    return _change_command(order, fields)
+
+
+def _change_command(order: Change, fields: dict[str, Any]) -> LicenseCommand:
     amount = order.amount or 0
     match order.what:
         case What.EXTEND:

@@ -3,7 +3,7 @@
 Workers find jobs through one partial index, which has only the unfinished ones.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +35,9 @@ from keywright.jobs.model import Claim, Job, JobState
 
 _JOB = [jobs.c[name] for name in Job.__struct_fields__]
 _IS_UNFINISHED = jobs.c.finished_at.is_(None)
+_IS_ORDERED = jobs.c.state != JobState.DRAFT.value
+#: Chunks with a larger number are lines of an import that failed; the others are parts of its table.
+FAILED_LINES = 2**40
 #: The next job that has chunks: a step in the index of the chunks, however many a job has.
 _WITH_PIECES = select(jobs.c.id, jobs.c.state, jobs.c.finished_at).where(
     jobs.c.id
@@ -58,6 +61,18 @@ def save_job(tx: WriteTransaction, job: Job) -> None:
     tx.connection.execute(update(jobs).where(jobs.c.id == job.id).values(values))
 
 
+def save_parameters(tx: WriteTransaction, job: Job) -> None:
+    """Update the parameters of a job."""
+    values = {"parameters": rows.to_json(job.parameters)}
+    tx.connection.execute(update(jobs).where(jobs.c.id == job.id).values(values))
+
+
+def discard_drafts(tx: WriteTransaction, user_id: int) -> None:
+    """Let the drafts of a user be old, so that they and their chunks are deleted."""
+    drafts = and_(jobs.c.state == JobState.DRAFT.value, jobs.c.created_by == user_id)
+    tx.connection.execute(update(jobs).where(drafts).values(finished_at=0))
+
+
 def find_job(tx: ReadTransaction, job_id: int) -> Job | None:
     """The job with this id."""
     return tx.first(select(*_JOB).where(jobs.c.id == job_id), _job_of)
@@ -70,7 +85,7 @@ def lock_job(tx: WriteTransaction, job_id: int) -> Job | None:
 
 def list_jobs(tx: ReadTransaction, *, before_id: int | None, limit: int) -> list[Job]:
     """The latest jobs before this id, latest first."""
-    query = select(*_JOB).order_by(jobs.c.id.desc()).limit(limit)
+    query = select(*_JOB).where(_IS_ORDERED).order_by(jobs.c.id.desc()).limit(limit)
     if before_id is not None:
         query = query.where(jobs.c.id < before_id)
     return [_job_of(row) for row in tx.connection.execute(query)]
@@ -78,7 +93,7 @@ def list_jobs(tx: ReadTransaction, *, before_id: int | None, limit: int) -> list
 
 def list_next_jobs(tx: ReadTransaction, *, after_id: int, limit: int) -> list[Job]:
     """The earliest jobs after this id, latest first."""
-    query = select(*_JOB).where(jobs.c.id > after_id).order_by(jobs.c.id).limit(limit)
+    query = select(*_JOB).where(_IS_ORDERED, jobs.c.id > after_id).order_by(jobs.c.id).limit(limit)
     return [_job_of(row) for row in tx.connection.execute(query)][::-1]
 
 
@@ -107,10 +122,18 @@ def lock_free_job(tx: WriteTransaction, over: Collection[Claim], now: datetime) 
     return tx.first(query.with_for_update(skip_locked=True), _job_of)
 
 
-def save_chunk(tx: WriteTransaction, job_id: int, number: int, plain: bytes) -> None:
-    """Store a chunk of a file, sealed, and readable as this chunk of this job only."""
-    sealed = tx.sealing.seal(plain, chunk_associated_data(job_id, number))
-    tx.connection.execute(insert(job_file_chunks).values(job_id=job_id, number=number, sealed_content=sealed))
+def save_chunks(tx: WriteTransaction, job_id: int, chunks: Iterable[tuple[int, bytes]]) -> None:
+    """Store chunks of a file by their numbers, sealed, and readable as these chunks of this job only."""
+    sealed = [
+        {
+            "job_id": job_id,
+            "number": number,
+            "sealed_content": tx.sealing.seal(plain, chunk_associated_data(job_id, number)),
+        }
+        for number, plain in chunks
+    ]
+    if sealed:
+        tx.connection.execute(insert(job_file_chunks), sealed)
 
 
 def find_chunk(tx: ReadTransaction, job_id: int, *, after: int) -> tuple[int, bytes] | None:
@@ -125,6 +148,14 @@ def find_chunk(tx: ReadTransaction, job_id: int, *, after: int) -> tuple[int, by
     if row is None:
         return None
     return row.number, tx.key_ring.unseal(row.sealed_content, chunk_associated_data(job_id, row.number))
+
+
+def delete_parts(tx: WriteTransaction, job_id: int, first: int, last: int) -> None:
+    """Delete the parts of a table that were imported, by their numbers."""
+    chunks = job_file_chunks.c
+    tx.connection.execute(
+        delete(job_file_chunks).where(chunks.job_id == job_id, chunks.number.between(first, last))
+    )
 
 
 def has_chunks(tx: ReadTransaction, job_id: int) -> bool:

@@ -13,6 +13,10 @@ from keywright.licensing.activations.commands import FindLicenses, ListLicenses,
 from keywright.licensing.activations.model import LicensePage, LicenseRecord, RecordLimits
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseFilter
+from keywright.licensing.validation.commands import ValidateLicense
+from keywright.licensing.validation.model import Validated
+from keywright.licensing.validation.queries import LoadedValidations
+from keywright.licensing.views.store import Names
 
 #: How many licenses of a list are counted, or skipped, anew for every page. Beyond them, what is known from
 #: the pages before is used, and for how long, in seconds.
@@ -91,7 +95,12 @@ class QueryContext:
     """The licenses that a batch of queries is about, loaded once for all of them."""
 
     def __init__(
-        self, tx: ReadTransaction, queries: Sequence[Query], limits: RecordLimits, pages: Pages
+        self,
+        tx: ReadTransaction,
+        queries: Sequence[Query],
+        limits: RecordLimits,
+        pages: Pages,
+        names: Names,
     ) -> None:
         """Load what the validations among these need."""
         self.tx = tx
@@ -113,6 +122,8 @@ class QueryContext:
         self.whole = records.find_records(tx, keys, limits.listed, most_read=most) if keys else {}
         #: Licenses by key and token, with the activation that has the token.
         self.named = records.find_named(tx, tokens) if tokens else {}
+        of_programs = [one for one in queries if isinstance(one, ValidateLicense)]
+        self.validations = LoadedValidations(tx, of_programs, names) if of_programs else None
 
 
 def validate(read: QueryContext, query: Validate) -> LicenseRecord | Rerouted:
@@ -128,6 +139,12 @@ def validate(read: QueryContext, query: Validate) -> LicenseRecord | Rerouted:
     if found is None or (only is not None and found.license.product_id != only):
         raise UnknownLicense(query.key)
     return LicenseRecord(found.license, rules.validate(found.activations, query.token))
+
+
+def validate_license(read: QueryContext, query: ValidateLicense) -> Validated:
+    """Everything that is to be said to a program over v3; an unknown key is no refusal."""
+    assert read.validations is not None  # noqa: S101
+    return read.validations.answer(query)
 
 
 def find_licenses(read: QueryContext, query: FindLicenses) -> tuple[LicenseRecord, ...]:

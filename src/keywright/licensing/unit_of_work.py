@@ -5,19 +5,33 @@ from datetime import datetime
 from typing import Any
 
 from keywright.core.command import Command
-from keywright.core.errors import UnknownLicense, UnknownToken
+from keywright.core.errors import UnknownLicense, UnknownLicenseId, UnknownToken
 from keywright.db.transaction import WriteTransaction
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.activations import records, rules
 from keywright.licensing.activations import store as activation_store
-from keywright.licensing.activations.commands import Deactivate, DeactivateAll, Reactivate
+from keywright.licensing.activations.commands import (
+    Deactivate,
+    DeactivateAll,
+    ProgramCommand,
+    Reactivate,
+    ReleaseActivation,
+)
+from keywright.licensing.activations.device_work import DeviceWork
 from keywright.licensing.activations.model import Activation, RecordLimits
+from keywright.licensing.leases.commands import LeaseCommand
+from keywright.licensing.leases.work import LeaseWork
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
 from keywright.licensing.licenses.model import License
+from keywright.licensing.usage.commands import RecordUsage
+from keywright.licensing.usage.work import UsageWork
+from keywright.licensing.views.store import Names
 
 #: The licenses that are given a new key, by that key.
 _Renames = dict[str | int, list[str | int]]
+#: The commands about some of the activations that exist.
+_ABOUT_SOME = (Reactivate, Deactivate, DeactivateAll)
 
 
 class LicenseWork(UnitOfWork):
@@ -26,22 +40,35 @@ class LicenseWork(UnitOfWork):
     What changed is found by comparing each license and activation, whole, with what was loaded.
     """
 
-    def __init__(self, tx: WriteTransaction, commands: Iterable[Command], limits: RecordLimits) -> None:
+    def __init__(
+        self,
+        tx: WriteTransaction,
+        commands: Iterable[Command],
+        limits: RecordLimits,
+        names: Names | None = None,
+    ) -> None:
         """Lock and load what these commands touch: one query per table."""
         super().__init__(tx)
         self.limits = limits
+        self.leases = LeaseWork(tx)
+        self.usage = UsageWork(tx)
         #: As they are now, by id; as they were loaded.
         self._licenses: dict[int, License] = {}
         self._loaded: dict[int, License] = {}
         self._ids: dict[str, int] = {}
+        #: By id and key: licenses whose key this batch gave and has replaced, before and after that.
+        self._replaced_keys: dict[tuple[int, str], tuple[License, License]] = {}
         #: By license and token; as they are now, and as the database has them.
         self._activations: dict[int, dict[str, Activation]] = {}
         self._stored: dict[tuple[int, str], Activation] = {}
         self._deleted: set[int] = set()
+        #: New licenses by the hash of their order line.
+        self.order_lines: dict[bytes, int] = {}
         #: Licenses that an import brought: with more places taken than their limit, if need be.
         self._imported: set[int] = set()
         #: Licenses all of whose places were given up, and when.
         self._emptied: dict[int, datetime] = {}
+        self.devices = DeviceWork(tx, names)
         self._load([part for one in commands for part in one.parts])
 
     def _load(self, commands: Sequence[Command]) -> None:
@@ -51,9 +78,32 @@ class LicenseWork(UnitOfWork):
         for license in license_store.lock_licenses(self.tx, names):
             self._licenses[license.id] = self._loaded[license.id] = license
             self._ids[license.key] = license.id
-        about_some = [one for one in commands if isinstance(one, Reactivate | Deactivate | DeactivateAll)]
+        about_some = [one for one in commands if isinstance(one, _ABOUT_SOME)]
         if about_some:
             self._load_activations(about_some, _find_renames(commands))
+        released = [one for one in commands if isinstance(one, ReleaseActivation)]
+        if released:
+            renames = _find_renames(commands)
+            numbers = {(id, one.activation_id) for one in released for id in self._possible_ids(one, renames)}
+            self._remember(activation_store.find_by_id(self.tx, numbers))
+        of_programs = [one for one in commands if isinstance(one, ProgramCommand)]
+        if of_programs:
+            renames = _find_renames(commands)
+            named = [(one, self._possible_ids(one, renames)) for one in of_programs]
+            self._remember(self.devices.load(named, self._licenses))
+        self._load_leases(commands)
+
+    def _load_leases(self, commands: Sequence[Command]) -> None:
+        """Load leases and usage; the activations of the devices are loaded."""
+        leasing = [one for one in commands if isinstance(one, LeaseCommand)]
+        counting = [one for one in commands if type(one) is RecordUsage]
+        if leasing or counting:
+            renames = _find_renames(commands)
+            named = [(one, self._possible_ids(one, renames)) for one in leasing]
+            self.leases.load(named, self._activations)
+            self.usage.load(
+                {(number, one.meter) for one in counting for number in self._possible_ids(one, renames)}
+            )
 
     def _load_activations(
         self, commands: Sequence[Reactivate | Deactivate | DeactivateAll], renames: _Renames
@@ -75,7 +125,7 @@ class LicenseWork(UnitOfWork):
     def _possible_ids(self, command: Command, renames: _Renames) -> Set[int]:
         """The loaded licenses that a command may be about, also after renames in the batch."""
         seen = [*command.locks]
-        for name in seen:
+        for name in seen if renames else ():
             # Goes on with the names that are added.
             seen += [old for old in renames.get(name, ()) if old not in seen]
         ids = {name if isinstance(name, int) else self._ids.get(name, 0) for name in seen}
@@ -94,7 +144,9 @@ class LicenseWork(UnitOfWork):
         license = self.find_license(name)
         only = command.only_product_id
         if license is None or (only is not None and license.product_id != only):
-            raise UnknownLicense(str(name))
+            raise UnknownLicenseId(str(name)) if isinstance(name, int) else UnknownLicense(name)
+        if command.precondition is not None:
+            command.precondition(license)
         return license
 
     def find_license(self, name: str | int) -> License | None:
@@ -133,6 +185,9 @@ class LicenseWork(UnitOfWork):
         if before is not None and before.key != license.key:
             # Renamed licenses are saved in the order of their renames: one may have the key of another.
             del self._ids[before.key], self._licenses[license.id]
+            if before is not self._loaded.get(license.id):
+                # A key that this batch has given, and replaces: what was loaded does not know of it.
+                self._replaced_keys[license.id, before.key] = (before, license)
         self._licenses[license.id] = license
         self._ids[license.key] = license.id
 
@@ -145,6 +200,8 @@ class LicenseWork(UnitOfWork):
         """Delete a license, with its activations."""
         del self._licenses[license.id], self._ids[license.key]
         self._activations.pop(license.id, None)
+        self.leases.delete_license(license.id)
+        self.usage.delete_license(license.id)
         self._deleted.add(license.id)
 
     def set_activation(self, activation: Activation) -> None:
@@ -186,16 +243,20 @@ class LicenseWork(UnitOfWork):
         deleted = [one for one in self._deleted if one in self._loaded]
         if deleted:
             activation_store.delete_licenses(tx, deleted)
-        self._save_licenses()
+        changed = self._save_licenses()
         for license_id, now in self._emptied.items():
             if license_id in self._licenses and license_id in self._loaded:
                 activation_store.deactivate_all(tx, license_id, now)
         self._save_activations()
         self._prune()
+        self.leases.save(self._licenses, changed)
+        self.usage.save()
+        self.devices.save(self._deleted)
         super().save()
         tx.ids.save()
 
-    def _save_licenses(self) -> None:
+    def _save_licenses(self) -> list[tuple[License, License]]:
+        """Returns the changed licenses, as they were loaded and as they are now."""
         new, changed = [], []
         for license_id, license in self._licenses.items():
             before = self._loaded.get(license_id)
@@ -207,6 +268,9 @@ class LicenseWork(UnitOfWork):
             license_store.save_licenses(self.tx, changed, imported=self._imported)
         if new:
             license_store.save_new_licenses(self.tx, new, imported=self._imported)
+        if replaced := [one for one in self._replaced_keys.values() if one[1].id in self._licenses]:
+            license_store.save_rotated_keys(self.tx, replaced)
+        return changed
 
     def _save_activations(self) -> None:
         new, changed = [], []
@@ -217,10 +281,11 @@ class LicenseWork(UnitOfWork):
                     new.append(one)
                 elif one is not before:
                     changed.append((before, one))
-        if new:
-            activation_store.save_new_activations(self.tx, new)
+        # In this order: a new record may have the fingerprint that another one had.
         if changed:
             activation_store.save_activations(self.tx, changed)
+        if new:
+            activation_store.save_new_activations(self.tx, new)
 
     def _prune(self) -> None:
         """Delete what is not kept of licenses that have more given up activations than before."""

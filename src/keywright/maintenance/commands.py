@@ -2,11 +2,20 @@
 
 from datetime import datetime
 
-from keywright.core.command import Command, Cost
+from keywright.core.command import Command, Cost, Query
 
 
 class EraseCustomer(Command, frozen=True, kw_only=True):
-    """Erase some of the data of the customer with this number in the vendor's shop."""
+    """Erase some of the data of the customer with this number; with ``is_step``, not the last of it."""
+
+    customer_id: int
+    is_step: bool = False
+
+
+class ExportCustomer(Query, frozen=True, kw_only=True):
+    """Everything stored about the customer with this number."""
+
+    cost = Cost.LIST
 
     customer_id: int
 

@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, func, s
 
 from keywright.core.errors import StoreError
 from keywright.db.bulk import bulk_insert, is_postgres
-from keywright.db.schema import checkpoints, installation, metadata, sequences, sessions
+from keywright.db.schema import ID_KINDS, checkpoints, installation, metadata, sequences, sessions
 from keywright.db.secret_ids import find_secret_ids
 from keywright.db.sqlite import SqliteStorage
 from keywright.maintenance.inspection import last_number
@@ -20,7 +20,6 @@ _ROWS_AT_ONCE = 1_000
 #: The rows of the first two were written when the target was made; users sign in again.
 _NOT_COPIED = (installation, sequences, sessions)
 _TABLES = [table for table in metadata.sorted_tables if table not in _NOT_COPIED]
-_KINDS = ("license", "activation")
 _SET_LAST = text("SELECT setval(:name, :last)").bindparams(bindparam("last", type_=BigInteger))
 
 
@@ -47,7 +46,7 @@ def copy(source: "Storage", target: "Storage", progress: Callable[[str, int], No
         new.execute(
             update(installation).values(secret_id=secret_ids.current, previous_secret_id=secret_ids.previous)
         )
-        for kind in _KINDS:
+        for kind in ID_KINDS:
             _set_last(new, kind, last_number(reading, kind))
         if is_postgres(new):
             _continue_sequences(new)

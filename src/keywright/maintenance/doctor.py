@@ -15,6 +15,9 @@ from keywright.db import Storage, WriteTransaction, run_read, run_write
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.licensing.activations import store as activation_store
+from keywright.licensing.leases.store import recount_leases
+from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.maintenance import inspection
 from keywright.maintenance.inspection import OTHERS, Inspected
 from keywright.search.store import list_daily_counts
@@ -57,7 +60,7 @@ def examine(storage: Storage, progress: Callable[[Examined], None]) -> Iterator[
             yield from _check_license(license)
             examined.activations += license.records
         for number in step.missing_licenses:
-            what = f"there are activations of license {number}, which does not exist"
+            what = f"there are activations or leases of license {number}, which does not exist"
             yield Finding("activation.stray", what, _RESTORE, number)
         examined.licenses += len(step.licenses)
         progress(examined)
@@ -86,7 +89,7 @@ def proxy_warnings(storage: Storage, now: datetime) -> list[str]:
 
 
 def repair(storage: Storage, finding: Finding, now: datetime, origin: Origin) -> None:
-    """Set a license's counters to the number of its activations, and record that as an event.
+    """Set a license's counters to the numbers of its activations and leases, and record that as an event.
 
     Raises ``ValueError`` for a finding that is not repairable.
     """
@@ -98,6 +101,10 @@ def repair(storage: Storage, finding: Finding, now: datetime, origin: Origin) ->
         counted = activation_store.recount(tx, license_id)
         if counted is None:
             return
+        [license] = find_licenses_by_id(tx, [license_id]).values()
+        recounted = recount_leases(tx, license_id, terms_of(license).max_leases)
+        if recounted is not None:
+            counted["leases"] = recounted
         event = Event(now, "license.recounted", license_id, None, origin.actor, origin.ip_address, counted)
         event_store.save_events(tx, [event])
 
@@ -120,6 +127,9 @@ def _check_license(license: Inspected) -> Iterator[Finding]:
             f"license {number} counts {license.deactivated_count} activations that were given up, and has "
             f"{ended}"
         )
+        yield Finding("counter.wrong", what, "Run `keywright doctor --repair`.", number, is_repairable=True)
+    if license.leases_counted != license.leases:
+        what = f"license {number} counts {license.leases_counted} leases, and has {license.leases}"
         yield Finding("counter.wrong", what, "Run `keywright doctor --repair`.", number, is_repairable=True)
     if license.places is not None and license.times_activated > license.places:
         what = f"license {number} has more active places than it may ({license.places})"

@@ -9,9 +9,10 @@ import msgspec
 from sqlalchemy import Select, and_, case, func, literal_column, select, text
 
 from keywright.core.crypto import KeyRing
-from keywright.db.schema import activations, events, licenses, sequences
+from keywright.db.schema import activations, events, lease_counters, leases, licenses, sequences
 from keywright.db.secret_ids import find_secret_ids
 from keywright.db.transaction import ReadTransaction
+from keywright.events import store as event_store
 from keywright.maintenance import old_events
 
 _LICENSES = select(
@@ -30,6 +31,10 @@ OTHERS = "license.deactivated, others"
 _IS_OF_OTHERS = and_(events.c.name == "license.deactivated", events.c.activation_id.is_(None))
 _NAME = case((_IS_OF_OTHERS, literal_column(f"'{OTHERS}'")), else_=events.c.name)
 _EVENTS = select(events.c.license_id, _NAME, func.count()).group_by(events.c.license_id, _NAME)
+_LEASE_COUNTERS = select(lease_counters.c.license_id, lease_counters.c.held)
+_LEASES = (
+    select(leases.c.license_id, func.count()).where(leases.c.ended_at.is_(None)).group_by(leases.c.license_id)
+)
 _DOUBLED = select(activations.c.id).group_by(activations.c.id).having(func.count() > 1).limit(100)
 
 
@@ -44,6 +49,9 @@ class Inspected(msgspec.Struct, frozen=True):
     #: The numbers of its activations, and of those that are active.
     records: int
     active: int
+    #: The number of its leases by their counter, and of those that have not ended.
+    leases_counted: int
+    leases: int
     #: The number of its events, by name.
     events: dict[str, int]
     #: Whether none of its events can have been deleted.
@@ -72,9 +80,13 @@ def inspect_licenses(tx: ReadTransaction, *, after_id: int, limit: int) -> Step:
     event_counts: dict[int, dict[str, int]] = defaultdict(dict)
     for license_id, name, times in connection.execute(_within(_EVENTS, events, after_id, last_id)):
         event_counts[license_id][name] = times
+    counters, held = (
+        {row[0]: row[1] for row in connection.execute(_within(query, table, after_id, last_id))}
+        for query, table in ((_LEASE_COUNTERS, lease_counters), (_LEASES, leases))
+    )
     # During a rotation, rows may be sealed with either secret.
     rings = [ring for one in find_secret_ids(connection) if (ring := tx.key_ring.find_ring(one)) is not None]
-    deleted_before = old_events.find_deletion_moment(tx)
+    deleted_before = event_store.find_deletion_moment(tx)
     inspected = [
         Inspected(
             row.id,
@@ -83,12 +95,14 @@ def inspect_licenses(tx: ReadTransaction, *, after_id: int, limit: int) -> Step:
             row.places,
             row.deactivated_count,
             *counts.get(row.id, (0, 0)),
+            counters.get(row.id, 0),
+            held.get(row.id, 0),
             event_counts[row.id],
             row.created_at >= deleted_before and old_events.are_all_kept(event_counts[row.id].items()),
         )
         for row in rows
     ]
-    missing = sorted(counts.keys() - {row.id for row in rows})
+    missing = sorted((counts.keys() | held.keys()) - {row.id for row in rows})
     return Step(inspected, missing, last_id)
 
 

@@ -25,7 +25,7 @@ from keywright.db import rows
 from keywright.db.bulk import Lookup
 from keywright.db.schema import api_keys, events
 from keywright.db.transaction import ReadTransaction, WriteTransaction
-from keywright.events.store import advance_checkpoint, find_checkpoint
+from keywright.events.store import DELETED_BEFORE, advance_checkpoint, find_checkpoint
 from keywright.identity.model import Permissions
 from keywright.search.terms_store import Checkpoints, find_checkpoints
 
@@ -33,10 +33,9 @@ from keywright.search.terms_store import Checkpoints, find_checkpoints
 #: and so many in all.
 MAX_PER_DAY, MAX_TOTAL = 1_000, 20_000
 #: The names of such events.
-OWN = ("license.activated", "license.reactivated", "license.deactivated")
-#: Names in ``checkpoints``: the time (in seconds) before which events were deleted; the last event that was
-#: searched for licenses with too many.
-_BEFORE, _LOOKED_AT = "events_deleted_before", "events_looked_at"
+OWN = ("license.activated", "license.reactivated", "license.deactivated", "license.device_replaced")
+#: The name, in ``checkpoints``, of the last event that was searched for licenses with too many.
+_LOOKED_AT = "events_looked_at"
 #: The most events of one license that are deleted at once.
 _MAX_DELETED = 5_000
 
@@ -88,11 +87,6 @@ def find_newest_moment(tx: ReadTransaction) -> datetime | None:
     return None if at is None else rows.to_datetime(at)
 
 
-def find_deletion_moment(tx: ReadTransaction) -> int:
-    """The time, in seconds, before which old events may have been deleted."""
-    return find_checkpoint(tx, _BEFORE)
-
-
 def delete_old(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
     """Delete those of the first ``limit`` events that happened before this moment; returns how many."""
     first = tx.connection.execute(_NEXT, {"after": 0, "until": _last_projected_id(tx), "most": limit}).all()
@@ -100,7 +94,7 @@ def delete_old(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
     old = [one.id for one in first if one.occurred_at < moment]
     if not old:
         return 0
-    advance_checkpoint(tx, _BEFORE, moment)
+    advance_checkpoint(tx, DELETED_BEFORE, moment)
     return tx.connection.execute(_DELETE_OLD, {"until": old[-1], "moment": moment}).rowcount
 
 

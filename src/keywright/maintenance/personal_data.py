@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from keywright.core.command import Command
+from keywright.core.errors import NotFound
 from keywright.db import ReadTransaction
 from keywright.events.model import Event
 from keywright.events.unit_of_work import UnitOfWork
@@ -13,9 +14,10 @@ from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.model import License, LicenseFilter
 from keywright.licensing.licenses.store import list_licenses
 from keywright.maintenance import personal_data_store
-from keywright.maintenance.commands import EraseCustomer, PurgeAddresses
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import names_of
+from keywright.maintenance.commands import EraseCustomer, ExportCustomer, PurgeAddresses
+from keywright.maintenance.personal_data_store import Erasure
+from keywright.provisioning.customers.model import Customer
+from keywright.provisioning.customers.store import find_customer
 
 #: How many activations, and how many events, are looked at, forgotten or erased in one transaction.
 AT_ONCE = 250
@@ -23,18 +25,19 @@ _LICENSES_AT_ONCE = 100
 
 
 class LicenseData(msgspec.Struct, frozen=True):
-    """A license with its activations and events."""
+    """A license with its activations and events, and with its rows in other tables."""
 
     license: License
     activations: list[Activation]
     events: list[Event]
+    others: dict[str, list[dict[str, Any]]]
 
 
 class CustomerData(msgspec.Struct, frozen=True):
-    """Everything stored about a customer: the name, the events about it, and the licenses."""
+    """Everything stored about a customer: the customer, the events about it, and the licenses."""
 
-    name: str | None
-    namings: list[Event]
+    customer: Customer | None
+    events: list[Event]
     licenses: list[LicenseData]
 
 
@@ -49,21 +52,31 @@ def find_customer_data(tx: ReadTransaction, customer_id: int) -> CustomerData:
                 one,
                 personal_data_store.list_activations_of(tx, one.id),
                 personal_data_store.list_events_of(tx, one.id),
+                personal_data_store.list_other_rows_of(tx, one.id),
             )
             for one in some
         ]
         after_id = some[-1].id
-    names = names_of(tx, NameKind.CUSTOMER, [customer_id])
-    return CustomerData(names.get(customer_id), personal_data_store.list_name_events(tx, customer_id), found)
+    customer = find_customer(tx, customer_id)
+    return CustomerData(customer, personal_data_store.list_customer_events(tx, customer_id), found)
 
 
-def erase_customer(work: UnitOfWork, command: EraseCustomer) -> bool:
-    """Erase some of a customer's data; return whether all is erased. Licenses, counters and events stay."""
-    if personal_data_store.erase_some(work.tx, command.customer_id, limit=AT_ONCE):
-        return False
+def export_customer(read: Any, query: ExportCustomer) -> CustomerData:
+    """Everything stored about a customer. Raises ``NotFound`` where that is nothing."""
+    found = find_customer_data(read.tx, query.customer_id)
+    if found.customer is None and not found.licenses:
+        raise NotFound(f"customer {query.customer_id}")
+    return found
+
+
+def erase_customer(work: UnitOfWork, command: EraseCustomer) -> Erasure:
+    """Erase some of a customer's data. Licenses stay without their metadata; counters and events stay."""
+    erased = personal_data_store.erase_some(work.tx, command.customer_id, limit=AT_ONCE)
+    if command.is_step or erased.total >= AT_ONCE:
+        return erased
     personal_data_store.erase_name(work.tx, command.customer_id)
     work.record_event("customer.erased", command, {"number": command.customer_id})
-    return True
+    return erased._replace(is_complete=True)
 
 
 def purge_addresses(work: UnitOfWork, command: PurgeAddresses) -> int:

@@ -1,5 +1,7 @@
-"""Find and erase personal data: addresses, user agents, labels and device data that programs sent, and names
-of customers. Its columns are ``OF_ACTIVATIONS`` and the address of events.
+"""Find and erase personal data: addresses, user agents, labels and device data that programs sent, names and
+e-mail addresses of customers, holders of leases, and metadata of licenses. Its columns are
+``OF_ACTIVATIONS``, the address of events, the e-mail address of trials, the holder of leases, and the
+metadata.
 """
 
 from collections.abc import Mapping, Sequence
@@ -7,18 +9,29 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import ColumnElement, Row, and_, or_, select, tuple_, update
 
 from keywright.db import rows
 from keywright.db.bulk import Lookup, Values, bulk_delete, bulk_update
-from keywright.db.schema import activations, events, licenses, search_terms
+from keywright.db.schema import (
+    activations,
+    customers,
+    events,
+    last_seen,
+    leases,
+    licenses,
+    meter_usage,
+    new_devices,
+    search_terms,
+    trials,
+)
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.events.model import Event
 from keywright.events.store import EVENT, advance_checkpoint, event_of, find_checkpoint
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import ACTIVATION, activation_of
 from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import save_name
 from keywright.search.terms_store import address_term, label_term, lock_projection
 
 #: An activation, by the id of its license and its token.
@@ -36,6 +49,7 @@ _PLACES = Lookup(select(*_PLACE, *_COLUMNS), *_PLACE)
 _LOCKED = Lookup(select(licenses.c.id).order_by(licenses.c.id).with_for_update(), licenses.c.id)
 _CLEAR = bulk_update(activations, ["license_id", "token"], list(_OLD))
 _ERASE = bulk_update(activations, ["license_id", "token"], list(OF_ACTIVATIONS))
+_ERASE_METADATA = bulk_update(licenses, ["id"], ["metadata"])
 _DELETE_TERMS = bulk_delete(search_terms, "term", "license_id", "activation_id")
 _CLEAR_EVENTS = bulk_update(events, ["id"], ["ip_address"])
 _SET_DETAILS = bulk_update(events, ["id"], ["details"])
@@ -44,6 +58,30 @@ _NAME_EVENTS = (
     .where(events.c.license_id == 0, events.c.name == "name.saved")
     .order_by(events.c.id)
 )
+_CUSTOMER_EVENTS = (
+    select(*EVENT)
+    .where(
+        events.c.license_id == 0, or_(events.c.name == "name.saved", events.c.name.startswith("customer."))
+    )
+    .order_by(events.c.id)
+)
+_NOT_SHOWN = ("license_id", "fingerprint_hmac", "sealed_fingerprint")
+
+
+class Erasure(NamedTuple):
+    """How many of each were erased; ``is_complete`` says that nothing is left."""
+
+    activations: int = 0
+    events: int = 0
+    licenses: int = 0
+    leases: int = 0
+    trials: int = 0
+    is_complete: bool = False
+
+    @property
+    def total(self) -> int:
+        """The number of all."""
+        return sum(self[:-1])
 
 
 class Places(NamedTuple):
@@ -125,21 +163,42 @@ def list_events_of(tx: ReadTransaction, license_id: int) -> list[Event]:
     return [event_of(row) for row in tx.connection.execute(query)]
 
 
-def list_name_events(tx: ReadTransaction, customer_id: int) -> list[Event]:
-    """The events about the customer's name, oldest first."""
-    found = map(event_of, tx.connection.execute(_NAME_EVENTS.with_only_columns(*EVENT)))
-    return [one for one in found if _is_name_event(one.details or {}, customer_id)]
+def list_other_rows_of(tx: ReadTransaction, license_id: int) -> dict[str, list[dict[str, Any]]]:
+    """What other tables say of the license, by table."""
+    return {
+        table.name: [
+            rows.with_datetimes(row)
+            for row in tx.connection.execute(
+                select(*(one for one in table.c if one.name not in _NOT_SHOWN)).where(
+                    table.c.license_id == license_id
+                )
+            )
+        ]
+        for table in (last_seen, leases, meter_usage, new_devices, trials)
+    }
+
+
+def list_customer_events(tx: ReadTransaction, customer_id: int) -> list[Event]:
+    """The events about the customer, oldest first, without addresses: those are of the vendor's people."""
+    found = map(event_of, tx.connection.execute(_CUSTOMER_EVENTS))
+    return [
+        replace(one, ip_address="")
+        for one in found
+        if _is_name_event(one.details or {}, customer_id)
+        or (one.name != "name.saved" and (one.details or {}).get("number") == customer_id)
+    ]
 
 
 def erase_name(tx: WriteTransaction, customer_id: int) -> None:
-    """Erase the customer's name, and its former names in events."""
-    save_name(tx, NameKind.CUSTOMER, customer_id, None)
+    """Erase what is known of the customer, and its former names in events."""
+    nothing = {"name": None, "email": None, "email_folded": None, "email_verified_at": None, "metadata": None}
+    tx.connection.execute(update(customers).where(customers.c.id == customer_id).values(nothing))
     name_events = [(row.id, msgspec.json.decode(row.details)) for row in tx.connection.execute(_NAME_EVENTS)]
-    nothing = rows.to_json({"kind": NameKind.CUSTOMER, "number": customer_id})
+    name_alone = rows.to_json({"kind": NameKind.CUSTOMER, "number": customer_id})
     _SET_DETAILS.execute(
         tx.connection,
         [
-            {"where_id": number, "details": nothing}
+            {"where_id": number, "details": name_alone}
             for number, details in name_events
             if _is_name_event(details, customer_id)
         ],
@@ -150,9 +209,9 @@ def _is_name_event(details: Mapping[str, Any], customer_id: int) -> bool:
     return details.get("kind") == NameKind.CUSTOMER and details.get("number") == customer_id
 
 
-def erase_some(tx: WriteTransaction, customer_id: int, *, limit: int) -> int:
-    """Erase personal data, and its search terms, in at most ``limit`` activations and as many events of the
-    customer's licenses; return the number of both.
+def erase_some(tx: WriteTransaction, customer_id: int, *, limit: int) -> Erasure:
+    """Erase personal data, and its search terms, in at most ``limit`` activations, events, licenses, leases
+    that are over, and trials of the customer, each.
     """
     own = select(licenses.c.id).where(licenses.c.customer_id == customer_id)
     telling = or_(*(_is_set(name) for name in OF_ACTIVATIONS))
@@ -163,7 +222,25 @@ def erase_some(tx: WriteTransaction, customer_id: int, *, limit: int) -> int:
     query = select(events.c.id).where(events.c.license_id.in_(own), events.c.ip_address != "").limit(limit)
     happened = list(tx.connection.execute(query).scalars())
     _CLEAR_EVENTS.execute(tx.connection, [{"where_id": number, "ip_address": ""} for number in happened])
-    return len(places) + len(happened)
+    own_leases = and_(leases.c.license_id.in_(own), leases.c.ended_at.is_not(None), leases.c.holder != "")
+    own_trials = and_(trials.c.license_id.in_(own), trials.c.email.is_not(None))
+    return Erasure(
+        activations=len(places),
+        events=len(happened),
+        licenses=_erase_metadata(tx, customer_id, limit),
+        leases=tx.connection.execute(update(leases).where(own_leases).values(holder="")).rowcount,
+        trials=tx.connection.execute(update(trials).where(own_trials).values(email=None)).rowcount,
+    )
+
+
+def _erase_metadata(tx: WriteTransaction, customer_id: int, limit: int) -> int:
+    # An import writes there all that the shop keeps about a license: which of it is personal is unknown.
+    has_metadata = and_(licenses.c.customer_id == customer_id, licenses.c.metadata.is_not(None))
+    numbers = list(tx.connection.execute(select(licenses.c.id).where(has_metadata).limit(limit)).scalars())
+    if numbers:
+        _LOCKED.find_rows(tx.connection, numbers)
+        _ERASE_METADATA.execute(tx.connection, [{"where_id": number, "metadata": None} for number in numbers])
+    return len(numbers)
 
 
 def _erase_activations(tx: WriteTransaction, places: Sequence[Place]) -> None:

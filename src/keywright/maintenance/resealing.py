@@ -76,7 +76,7 @@ def _reseal_step(tx: WriteTransaction, target: SealedColumn, after: _Key | None,
         elif ring.secret_id != tx.sealing.secret_id:
             values.append(_reseal_row(tx.sealing, target, row, plain))
     step.changed = len(values)
-    names = [column.name for column in columns[len(key) :]]
+    names = [*(column.name for column in columns[len(key) :]), *target.other_indexes]
     bulk_update(target.table, [column.name for column in key], names).execute(tx.connection, values)
     return step
 
@@ -98,4 +98,6 @@ def _reseal_row(ring: KeyRing, target: SealedColumn, row: Any, plain: bytes) -> 
     values[target.column.name] = ring.seal(plain, target.associated_data(row))
     if target.blind_index is not None:
         values[target.blind_index.name] = ring.blind_index(plain.decode())
+    for name, index in target.other_indexes.items():
+        values[name] = index(ring, plain.decode())
     return values

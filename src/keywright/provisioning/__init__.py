@@ -1,1 +1,1 @@
-"""Bring licenses into being: generators, and the catalog of products and customers."""
+"""Bring licenses into being: policies, and the catalog of products and customers."""

@@ -24,17 +24,22 @@ Conditions = tuple[ColumnElement[bool], ...]
 
 
 class Order(StrEnum):
-    """The order of a list: newest first, oldest first, or soonest expiry first and never last."""
+    """The order of a list: by id, newest first or oldest first; soonest expiry first and never last; or by
+    creation, oldest first, which for imported licenses is not the order of ids.
+    """
 
     NEWEST = "newest"
     OLDEST = "oldest"
     EXPIRES = "expires"
+    CREATED = "created"
 
 
 class Search(msgspec.Struct, frozen=True):
     """The conditions that licenses have to meet; None and False are no condition.
 
-    ``term`` is a term of the table of search terms or, with ``is_prefix``, the beginning of some.
+    ``expires`` and ``created`` are between two moments, without them; None is no bound. ``order_ref`` is the
+    id of an order that is no number. ``term`` is a term of the table of search terms or, with ``is_prefix``,
+    the beginning of some.
     """
 
     status: int | None = None
@@ -48,6 +53,10 @@ class Search(msgspec.Struct, frozen=True):
     term: str | None = None
     is_prefix: bool = False
     order: Order = Order.NEWEST
+    policy_id: int | None = None
+    order_ref: str | None = None
+    expires: tuple[datetime | None, datetime | None] | None = None
+    created: tuple[datetime | None, datetime | None] | None = None
 
 
 class Track(NamedTuple):
@@ -59,6 +68,7 @@ class Track(NamedTuple):
 
 BY_ID = Track(("id",))
 BY_EXPIRY = Track(("expires_at", "id"))
+BY_CREATION = Track(("created_at", "id"))
 ENDLESS = Track(("id",), only_endless=True)
 
 
@@ -83,8 +93,15 @@ def sources_of(search: Search, now: datetime) -> list[Source]:
         "customer_id": search.customer_id,
         "product_id": search.product_id,
         "status": search.status,
+        "policy_id": search.policy_id,
     }
     found = [with_value(name, value) for name, value in columns.items() if value is not None]
+    if search.order_ref is not None:
+        found.append(_with_order_ref(search.order_ref))
+    if search.expires is not None:
+        found.append(_between("expires_at", *search.expires))
+    if search.created is not None:
+        found.append(_between("created_at", *search.created))
     if search.term is not None:
         found.append(with_term(search.term, is_prefix=search.is_prefix))
     if search.is_full:
@@ -128,6 +145,25 @@ def expiring(after: datetime, until: datetime) -> Source:
         return (row.expires_at >= first, row.expires_at <= last)
 
     return Source(licenses.c.id, filter_row(licenses.c), BY_EXPIRY.columns, filter_row)
+
+
+def _with_order_ref(text: str) -> Source:
+    """Licenses of the order with this id, which is no number."""
+    if not is_storable(text):
+        return with_value("id", -1)
+    where = (licenses.c.order_ref == text,)
+    return Source(licenses.c.id, where, BY_ID.columns, lambda row: (row.order_ref == text,))
+
+
+def _between(name: str, after: datetime | None, before: datetime | None) -> Source:
+    """Licenses with a time after the first moment and before the second."""
+    first, last = (None if one is None else rows.to_seconds(one) for one in (after, before))
+
+    def filter_row(row: Any) -> Conditions:
+        bounds = [] if first is None else [row[name] > first]
+        return (*bounds, *([] if last is None else [row[name] < last]))
+
+    return Source(licenses.c.id, filter_row(licenses.c), (name, "id"), filter_row)
 
 
 def _no_filter(_row: Any) -> Conditions:

@@ -21,6 +21,8 @@ from keywright.search.terms_store import END, Checkpoints
 MAX_EVENTS = 500
 #: The name of validations in the daily counts; they are not events.
 VALIDATED = "license.validated"
+#: The events after which an activation may have other terms.
+_WITH_TERMS = ("license.activated", "license.reactivated", "license.device_replaced")
 #: The time for which refusals at a license's limit are kept.
 _REFUSALS_KEPT = timedelta(days=30)
 #: The amounts of the past that take as long as one event: events that are only counted, licenses, and
@@ -123,7 +125,7 @@ def _project(tx: WriteTransaction, events: list[Any]) -> None:
     imported = {event.license_id for event in events if event.name == "license.imported"}
     activated: dict[int, list[int]] = defaultdict(list)
     for event in events:
-        if event.name == "license.activated" and event.activation_id is not None:
+        if event.name in _WITH_TERMS and event.activation_id is not None:
             activated[event.license_id].append(event.activation_id)
     states = terms_store.list_states(tx, touched)
     terms_store.delete_terms_of_licenses(tx, touched - states.keys())

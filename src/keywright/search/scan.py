@@ -8,6 +8,7 @@ from typing import NamedTuple
 from keywright.db import ReadTransaction
 from keywright.search import scan_store
 from keywright.search.filters import (
+    BY_CREATION,
     BY_EXPIRY,
     BY_ID,
     ENDLESS,
@@ -25,7 +26,7 @@ MAX_COUNTED = 10_000
 #: The number of candidates in a step.
 _SHORTEST_STEP, _LONGEST_STEP = 250, 5_000
 #: The number of entries of an index that are skipped at once.
-_MAX_SKIPPED, _MAX_SKIPPED_BY_EXPIRY = 300_000, 100_000
+_MAX_SKIPPED, _MAX_SKIPPED_BY_TIME = 300_000, 100_000
 
 
 class Found(NamedTuple):
@@ -97,7 +98,8 @@ class Scan:
         """Whether all candidates are read and sorted: they are few, and their index has another order."""
         if self._fewest > MAX_COUNTED:
             return False
-        return self._search.order == Order.EXPIRES or self._sources[0].order != BY_ID.columns
+        is_by_time = self._search.order in (Order.EXPIRES, Order.CREATED)
+        return is_by_time or self._sources[0].order != BY_ID.columns
 
     def _count(self, rows: int) -> int:
         """The number of matches among so many rows of the smallest index."""
@@ -111,13 +113,15 @@ class Scan:
         self, start: Position | None, *, is_backward: bool
     ) -> list[tuple[Track, Position | None]]:
         """The tracks to scan in turn, each with the position to start after, or None."""
+        if self._search.order == Order.CREATED:
+            return [(BY_CREATION, start)]
         if self._search.order != Order.EXPIRES:
             return [(BY_ID, start)]
         tracks = [ENDLESS, BY_EXPIRY] if is_backward else [BY_EXPIRY, ENDLESS]
         if start is not None:
             tracks = tracks[tracks.index(ENDLESS if start[0] == NEVER else BY_EXPIRY) :]
         starts = [(track, None if i else start) for i, track in enumerate(tracks)]
-        includes_endless = self._search.expiring_within_days is None
+        includes_endless = self._search.expiring_within_days is None and self._search.expires is None
         return [one for one in starts if includes_endless or one[0] != ENDLESS]
 
     def _find_along(
@@ -156,8 +160,8 @@ class Scan:
 
     def _skip(self, track: Track, place: Position, *, is_descending: bool) -> Position | None:
         """The position after which there may be another match; None if there can be none."""
-        if track == BY_EXPIRY:
-            return self._skip_by_expiry(place, is_descending=is_descending)
+        if len(track.columns) > 1:
+            return self._skip_by_time(track, place, is_descending=is_descending)
         for source in list(self._elsewhere):
             next_place = scan_store.skip_by_id(
                 self._tx, source, place, is_descending=is_descending, most=_MAX_SKIPPED
@@ -170,12 +174,12 @@ class Scan:
             place = next_place
         return place
 
-    def _skip_by_expiry(self, place: Position, *, is_descending: bool) -> Position | None:
+    def _skip_by_time(self, track: Track, place: Position, *, is_descending: bool) -> Position | None:
         numbers = scan_store.find_id_range(self._tx, self._sources)
         if numbers is None:
             return None
-        return scan_store.skip_by_expiry(
-            self._tx, numbers, place, is_descending=is_descending, most=_MAX_SKIPPED_BY_EXPIRY
+        return scan_store.skip_by_time(
+            self._tx, track, numbers, place, is_descending=is_descending, most=_MAX_SKIPPED_BY_TIME
         )
 
 

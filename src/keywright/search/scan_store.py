@@ -5,7 +5,7 @@ order of the list, some thousand at a time, and filtered by the other sources. S
 that, however rare the matches are. The statements return ids and positions.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, Subquery, exists, func, literal, not_, select, text, tuple_
@@ -14,8 +14,10 @@ from keywright.db import rows
 from keywright.db.schema import licenses, search_terms
 from keywright.db.transaction import ReadTransaction
 from keywright.search.filters import (
+    BY_CREATION,
     BY_EXPIRY,
     BY_ID,
+    ENDLESS,
     EVERYTHING,
     NEVER,
     WITH_EXPIRY,
@@ -30,7 +32,8 @@ from keywright.search.filters import (
 _CANDIDATE = [
     licenses.c[name]
     for name in (
-        "id status product_id order_id customer_id expires_at times_activated times_activated_max"
+        "id status product_id order_id customer_id expires_at times_activated times_activated_max "
+        "created_at policy_id order_ref"
     ).split()
 ]
 #: Candidates must come from the chosen index: plan with the actual values, and join by nested loops.
@@ -39,7 +42,8 @@ _PLANNER_OPTIONS = text(
     "set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)"
 )
 
-#: A license's position in a list: its expiry (``NEVER`` for none; 0 where the order ignores it), and its id.
+#: A license's position in a list: its expiry (``NEVER`` for none) or its creation, in seconds, or 0 where the
+#: order is that of ids; and its id.
 Position = tuple[int, int]
 
 
@@ -102,11 +106,9 @@ def gather(
 ) -> list[Position]:
     """The first licenses after a position that match all sources, one of which has at most ``most`` rows."""
     some = _candidates(driver, (), (), limit=most)
-    key = [_expiry(some), some.c.id] if order is Order.EXPIRES else [some.c.id]
+    key = [some.c.id] if order in _BY_ID else [_VALUES[order](some), some.c.id]
     beyond = [] if after is None else [_is_beyond(key, after, is_descending=is_descending)]
-    query = _select_positions(some, is_by_expiry=order is Order.EXPIRES).where(
-        *_filters(some, driver, sources), *beyond
-    )
+    query = select(_VALUES[order](some), some.c.id).where(*_filters(some, driver, sources), *beyond)
     return _positions(tx, query.order_by(*_order_by(key, is_descending=is_descending)).limit(limit))
 
 
@@ -131,8 +133,8 @@ def next_step(
 ) -> Step | None:
     """The next range to scan: some ``size`` licenses of the source that has the fewest; None at the end."""
     drivers = [one for one in sources if one.order == track.columns]
-    if track == BY_EXPIRY:
-        driver = drivers[0] if drivers else WITH_EXPIRY
+    if len(track.columns) > 1:
+        driver = drivers[0] if drivers else _EVERY[track]
         query = _positions_after(driver, track, after, is_descending=is_descending)
         row = tx.connection.execute(query.offset(size - 1).limit(1)).first()
         until = None if row is None else (int(row[0]), int(row[1]))
@@ -178,7 +180,7 @@ def scan(
         span.append(not_(_is_beyond(columns, step.until, is_descending=step.is_descending)))
     order = _order_by(columns, is_descending=step.is_descending)
     some = _candidates(step.driver, span, order, limit=size)
-    query = _select_positions(some, is_by_expiry=step.track != BY_ID)
+    query = select(_VALUES[_ORDER_OF[step.track]](some), some.c.id)
     query = query.where(*_filters(some, step.driver, sources))
     if step.track.only_endless:
         query = query.where(some.c.expires_at.is_(None))
@@ -222,13 +224,19 @@ def find_id_range(tx: ReadTransaction, sources: Iterable[Source]) -> tuple[int, 
     return (first, last) if first <= last else None
 
 
-def skip_by_expiry(
-    tx: ReadTransaction, numbers: tuple[int, int], after: Position, *, is_descending: bool, most: int
+def skip_by_time(
+    tx: ReadTransaction,
+    track: Track,
+    numbers: tuple[int, int],
+    after: Position,
+    *,
+    is_descending: bool,
+    most: int,
 ) -> Position | None:
-    """The farthest position in the order of expiry, at most ``most`` licenses away, such that no license
-    between ``after`` and it has an id in this range; None at the end.
+    """The farthest position in the order of expiry or creation, at most ``most`` licenses away, such that no
+    license between ``after`` and it has an id in this range; None at the end.
     """
-    following = _positions_after(WITH_EXPIRY, BY_EXPIRY, after, is_descending=is_descending)
+    following = _positions_after(_EVERY[track], track, after, is_descending=is_descending)
     some = following.limit(most).subquery()
     key = _order_by(some.c, is_descending=is_descending)
     query = select(some).where(some.c.id.between(*numbers)).order_by(*key).limit(1)
@@ -289,8 +297,22 @@ def _expiry(some: Subquery) -> Any:
     return func.coalesce(some.c.expires_at, NEVER)
 
 
-def _select_positions(some: Subquery, *, is_by_expiry: bool) -> Select[Any]:
-    return select(_expiry(some) if is_by_expiry else literal(0), some.c.id)
+_BY_ID = (Order.NEWEST, Order.OLDEST)
+#: The value in the positions of an order, and the order of each track.
+_VALUES: dict[Order, Callable[[Subquery], Any]] = {
+    Order.EXPIRES: _expiry,
+    Order.CREATED: lambda some: some.c.created_at,
+    Order.NEWEST: lambda _: literal(0),
+    Order.OLDEST: lambda _: literal(0),
+}
+_ORDER_OF = {
+    BY_ID: Order.OLDEST,
+    BY_EXPIRY: Order.EXPIRES,
+    ENDLESS: Order.EXPIRES,
+    BY_CREATION: Order.CREATED,
+}
+#: All licenses of a track that is not in the order of ids.
+_EVERY = {BY_EXPIRY: WITH_EXPIRY, BY_CREATION: EVERYTHING}
 
 
 def _positions(tx: ReadTransaction, query: Select[Any]) -> list[Position]:

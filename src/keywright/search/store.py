@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from keywright.db import rows
+from keywright.db.bulk import Lookup
 from keywright.db.schema import daily_counts, events, licenses, limit_refusals, search_terms
 from keywright.db.transaction import ReadTransaction
 from keywright.events.model import Event
@@ -123,6 +124,14 @@ def find_existing_ids(tx: ReadTransaction, numbers: Collection[int]) -> set[int]
     """Those of these ids that a license has."""
     found = tx.connection.execute(select(licenses.c.id).where(licenses.c.id.in_(numbers)))
     return {int(number) for number in found.scalars()}
+
+
+def list_products_of(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, int | None]:
+    """The products of those of these licenses that exist."""
+    return {row.id: row.product_id for row in _PRODUCTS_OF.find_rows(tx.connection, license_ids)}
+
+
+_PRODUCTS_OF = Lookup(select(licenses.c.id, licenses.c.product_id), licenses.c.id)
 
 
 def find_first_event_id(tx: ReadTransaction, moment: datetime) -> int:

@@ -80,6 +80,7 @@ _ACTIVATIONS = select(
     activations.c.token,
     activations.c.label,
     activations.c.ip_address,
+    activations.c.fingerprint,
 )
 # By license and id: no index has the id, a license may have very many activations, and one scan is enough.
 _ACTIVATIONS_BY_ID = _ACTIVATIONS.where(
@@ -165,6 +166,11 @@ def token_term(token: str) -> str:
 def label_term(label: str) -> str:
     """The term of a label, in lower case; the term of a label's prefix is a prefix of it."""
     return f"l{label.lower()}"[:_MAX_TERM_LENGTH]
+
+
+def device_term(fingerprint: str) -> str:
+    """The term of a device's fingerprint."""
+    return f"d{fingerprint}"
 
 
 def address_term(ip_address: str) -> str:
@@ -282,7 +288,7 @@ def list_next_states(tx: ReadTransaction, *, after_id: int, limit: int) -> list[
 
 
 def list_activations_by_id(tx: ReadTransaction, numbers: Mapping[int, Collection[int]]) -> list[Row[Any]]:
-    """The activations with these ids, by license: license_id, id, token, label, ip_address."""
+    """The activations with these ids, by license: license_id, id, token, label, ip_address, fingerprint."""
     found: list[Row[Any]] = []
     named = sorted(numbers)
     for start in range(0, len(named), _MAX_NAMED):
@@ -293,7 +299,7 @@ def list_activations_by_id(tx: ReadTransaction, numbers: Mapping[int, Collection
 
 
 def list_activations_of(tx: ReadTransaction, license_ids: Collection[int]) -> Iterator[Sequence[Any]]:
-    """All activations of these licenses, some at a time: license_id, id, token, label, ip_address."""
+    """All activations of these licenses, some at a time, as ``list_activations_by_id`` has them."""
     if license_ids:
         found = tx.connection.execute(_ACTIVATIONS_OF, {"licenses": sorted(license_ids)})
         yield from found.partitions()
@@ -318,7 +324,7 @@ def token_position(token: str) -> int:
 
 
 def save_activation_terms(tx: WriteTransaction, places: Iterable[Row[Any]]) -> None:
-    """Insert the terms for the tokens, labels and addresses of these activations."""
+    """Insert the terms for the tokens, labels, addresses and devices of these activations."""
     _save_terms(tx, [(term, one.license_id, one.id) for one in places for term in _terms_of(one)])
 
 
@@ -370,6 +376,8 @@ def _terms_of(place: Row[Any]) -> Iterator[str]:
         yield label_term(place.label)
     if place.ip_address:
         yield address_term(place.ip_address)
+    if place.fingerprint:
+        yield device_term(place.fingerprint)
 
 
 def _state_terms(state: Row[Any]) -> tuple[tuple[str, bool], tuple[str, bool]]:

@@ -9,11 +9,13 @@ refusal is one class in one of these files; v2, the pages, the terminal and the 
 # The order in which the documents list them.
 from keywright.core.errors.root import *
 from keywright.core.errors.licensing import *
+from keywright.core.errors.terms import *
 from keywright.core.errors.provisioning import *
 from keywright.core.errors.commands import *
 from keywright.core.errors.identity import *
 from keywright.core.errors.jobs import *
 from keywright.core.errors.calls import *
+from keywright.core.errors.requests import *
 from keywright.core.errors.faults import *
 
 #: Every class of the tree, in the order of definition.

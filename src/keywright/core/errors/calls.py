@@ -13,6 +13,7 @@ class AccessDenied(KeywrightError):
     """The caller is not known, or may not do this."""
 
     code = "access.denied"
+    problem = "not_permitted"
     status = 403
     sentence = "You may not do this."
 
@@ -21,6 +22,7 @@ class CredentialsMissing(AccessDenied):
     """The call needs an API key, and has none or half of one."""
 
     code = "access.credentials_missing"
+    problem = "credentials_missing"
     sentence = "Name and password are needed."
     v2 = V2(401, _AUTHENTICATION, "Consumer key or secret is missing.")
 
@@ -29,6 +31,7 @@ class CredentialsInvalid(AccessDenied):
     """No API key in force has this consumer key and consumer secret."""
 
     code = "access.credentials_invalid"
+    problem = "credentials_invalid"
     sentence = "The name or the password is wrong."
     v2 = V2(401, _AUTHENTICATION, "Consumer key or secret is invalid.")
 
@@ -37,6 +40,8 @@ class NoReadPermission(AccessDenied):
     """The API key may not do this."""
 
     code = "access.no_read_permission"
+    problem = "not_permitted"
+    problem_detail = "The API key may not read."
     heading = _NOT_ALLOWED
     sentence = "You may not look at this."
     v2 = V2(401, _AUTHENTICATION, "The API key provided does not have read permissions.")
@@ -46,6 +51,8 @@ class NoWritePermission(AccessDenied):
     """The API key may not change anything."""
 
     code = "access.no_write_permission"
+    problem = "not_permitted"
+    problem_detail = "The API key may not change anything."
     heading = _NOT_ALLOWED
     sentence = "You may look at this, not change it."
     v2 = V2(401, _AUTHENTICATION, "The API key provided does not have write permissions.")
@@ -58,6 +65,8 @@ class RateLimited(AccessDenied):
     """
 
     code = "access.rate_limited"
+    problem = "too_many_requests"
+    problem_detail = "Too many failed requests. Wait {seconds}."
     status = 429
     sentence = "Too many attempts failed. Please wait {seconds}."
     v2 = V2(429, "rate_limited", "Too many failed requests. Please try again later.")
@@ -77,6 +86,8 @@ class TooManyChanges(RateLimited):
     """Too many activations of this license, or from this address, have succeeded."""
 
     code = "access.too_many_changes"
+    problem = "too_many_requests"
+    problem_detail = "Too many activations in a short time. Wait {seconds}."
     v2 = V2(429, "rate_limited", "Too many activations in a short time. Please try again later.")
 
 
@@ -84,6 +95,7 @@ class BadRequest(KeywrightError):
     """The request does not name something that can be done."""
 
     code = "request.bad"
+    problem = "malformed_body"
     status = 400
     sentence = "What was sent cannot be understood."
 
@@ -96,6 +108,7 @@ class NoSuchAddress(BadRequest):
     """Nothing exists at this address; a `/` in a key must be written `%2F`."""
 
     code = "request.no_such_address"
+    problem = "not_found"
     status = 404
     heading = "There is no such page"
     sentence = "The address may be old, or have a typing error."
@@ -109,6 +122,8 @@ class MethodNotAllowed(BadRequest):
     """
 
     code = "request.method_not_allowed"
+    problem = "method_not_allowed"
+    problem_detail = "The address has {methods} only."
     status = 405
     sentence = "The page exists, but not for what was sent."
     v2 = V2(405, *_NO_ROUTE)
@@ -118,11 +133,17 @@ class MethodNotAllowed(BadRequest):
         super().__init__(allowed)
         self.allowed = allowed
 
+    def facts(self) -> dict[str, Any]:
+        """``methods`` are the allowed ones in a row."""
+        return super().facts() | {"methods": ", ".join(self.allowed)}
+
 
 class PrefetchRefused(BadRequest):
     """The call is a browser's prefetch, which must not change anything."""
 
     code = "request.prefetch_refused"
+    problem = "not_permitted"
+    problem_detail = "A prefetch must not change anything."
     status = 403
     sentence = "A prefetch must not change anything."
     v2 = V2(403, "rest_forbidden", "A prefetch must not change anything. Send an ordinary request.")
@@ -140,6 +161,8 @@ class BodyIncomplete(BadBody):
     """The caller disconnected before the whole body had come."""
 
     code = "request.body_incomplete"
+    problem = "malformed_body"
+    problem_detail = "The body did not arrive completely."
     sentence = "What was sent did not arrive completely. Please send it again."
     v2 = V2(400, "bad_request", "The request body did not arrive completely.")
 
@@ -164,6 +187,7 @@ class BodyTooLarge(BadBody):
     """The body is over the limit: 1 MiB, a setting; 64 KiB without an API key that may read or write."""
 
     code = "request.body_too_large"
+    problem = "body_too_large"
     status = 413
     sentence = "What was sent is too large."
     v2 = V2(413, "rest_body_too_large", "The request body is too large.")
@@ -173,6 +197,8 @@ class AddressTooLong(BadRequest):
     """Path and query are over 8 KiB."""
 
     code = "request.address_too_long"
+    problem = "invalid_parameter"
+    problem_detail = "Path and query are longer than 8 KiB."
     status = 414
     sentence = "The address is too long."
     v2 = V2(414, "rest_uri_too_long", "The address is too long.")
@@ -182,6 +208,8 @@ class EncodedBody(BadBody):
     """The body is compressed."""
 
     code = "request.encoded_body"
+    problem = "unsupported_media_type"
+    problem_detail = "The body must not be compressed."
     status = 415
     sentence = "Compressed forms are not accepted."
     v2 = V2(
@@ -204,6 +232,8 @@ class RequestTooSlow(BadRequest):
     """The request's headers or its body did not arrive within 10 seconds."""
 
     code = "request.too_slow"
+    problem = "malformed_body"
+    problem_detail = "The body took more than 10 seconds to arrive."
     status = 408
     sentence = "What was sent took too long to arrive. Please send it again."
     v2 = V2(408, "rest_request_timeout", "The request took too long to arrive.")

@@ -13,6 +13,8 @@ class InvalidParameters(Refusal):
     """
 
     code = "parameter.invalid"
+    problem = "invalid"
+    problem_detail = "Wrong in the body: {reasons_by_name}."
     status = 422
     sentence = "Please correct these: {reasons_in_words}."
     hint = "{reasons_by_name}."
@@ -49,6 +51,7 @@ class IdempotencyKeyReused(Refusal):
     """The idempotency key was used before, with other parameters."""
 
     code = "idempotency.key_reused"
+    problem = "idempotency_key_reused"
     sentence = "This was sent before, with other values."
     v2 = V2(
         422,
@@ -61,6 +64,7 @@ class IdempotencyKeyBusy(Refusal):
     """The first call with this idempotency key is still running."""
 
     code = "idempotency.key_busy"
+    problem = "idempotency_key_in_use"
     heading = "Please try again in a moment"
     sentence = "This was sent before, and is being done."
     v2 = V2(

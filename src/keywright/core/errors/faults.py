@@ -35,6 +35,7 @@ class Unavailable(Fault):
     """
 
     code = "fault.unavailable"
+    problem = "database_unavailable"
     status = 503
     sentence = "The database does not answer right now. Nothing was changed; try again in a moment."
     hint = "the database failed ({detail}). Look whether it runs and can be written, then try again."
@@ -46,6 +47,7 @@ class QueueFull(Unavailable):
     """More calls are waiting than the server accepts."""
 
     code = "fault.queue_full"
+    problem = "busy"
     sentence = "Too many requests are waiting. Nothing was changed; try again in a moment."
     v2 = V2(503, _UNAVAILABLE, "Too many requests are waiting. Please try again.")
 
@@ -54,6 +56,7 @@ class WaitedTooLong(Unavailable):
     """The call could not be decided within `answer_within_seconds`; nothing was changed."""
 
     code = "fault.waited_too_long"
+    problem = "busy"
 
 
 class OldSystemUnavailable(Unavailable):
@@ -62,6 +65,8 @@ class OldSystemUnavailable(Unavailable):
     """
 
     code = "fault.old_system_unavailable"
+    problem = "busy"
+    problem_detail = "The shop that is asked for unknown licenses does not answer."
     sentence = "The system that is asked for unknown licenses does not answer. Try again in a moment."
     hint = "the system that relay_url names does not answer. Try again."
 
@@ -70,6 +75,7 @@ class ShuttingDown(Unavailable):
     """The server is stopping; it finishes the calls that it has accepted."""
 
     code = "fault.shutting_down"
+    problem = "shutting_down"
     sentence = "The server is about to stop. Nothing was changed; try again later."
 
 
@@ -95,6 +101,7 @@ class StoreBusy(Unavailable):
     """Another process is writing to the database."""
 
     code = "fault.store_busy"
+    problem = "busy"
     hint = "another program has been writing to the database for too long. Try again."
 
 
@@ -105,6 +112,7 @@ class StoreConflict(Unavailable):
     """
 
     code = "fault.store_conflict"
+    problem = "busy"
 
 
 class LockTimeout(StoreConflict):
@@ -119,6 +127,7 @@ class FateUnknown(Unavailable):
     """
 
     code = "fault.fate_unknown"
+    problem = "fate_unknown"
     heading = "It is not known whether this was done"
     sentence = (
         "The connection to the database broke at the last moment. Check whether it was done, then try again."

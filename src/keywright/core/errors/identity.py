@@ -7,6 +7,8 @@ class UserExists(Refusal):
     """There is a user of this name already."""
 
     code = "user.exists"
+    problem = "already_exists"
+    problem_detail = "There is a user of this name."
     sentence = "There is a user of this name already."
     hint = "there is a user of this name already. Choose another name."
     v2 = None
@@ -16,6 +18,8 @@ class UnknownUser(Refusal):
     """There is no user with this name or number, or none who may sign in."""
 
     code = "user.unknown"
+    problem = "not_found"
+    problem_detail = "There is no such user."
     status = 404
     sentence = "There is no such user."
     hint = "there is no user of this name. `keywright user list` shows those there are."
@@ -47,6 +51,8 @@ class UnknownApiKey(Refusal):
     """There is no API key with this id that is still in force."""
 
     code = "api_key.unknown"
+    problem = "not_found"
+    problem_detail = "There is no such API key in force."
     status = 404
     sentence = "There is no such API key in force."
     hint = "no API key with this number is in force. `keywright apikey list` shows those there are."

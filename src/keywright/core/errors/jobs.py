@@ -7,6 +7,8 @@ class UnknownJob(Refusal):
     """There is no job with this id."""
 
     code = "job.unknown"
+    problem = "not_found"
+    problem_detail = "There is no job {job_id}."
     status = 404
     sentence = "There is no such job."
     v2 = None
@@ -29,6 +31,8 @@ class TooManyJobs(Refusal):
     """The most jobs that may wait are waiting."""
 
     code = "job.too_many"
+    problem = "busy"
+    problem_detail = "Too many jobs are waiting."
     sentence = "Too many jobs are waiting. Let some of them end first."
     v2 = None
 

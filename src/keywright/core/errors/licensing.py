@@ -1,7 +1,7 @@
 """Refusals about licenses and their activations."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from keywright.core.errors.root import (
     V2,
@@ -13,6 +13,7 @@ from keywright.core.errors.root import (
     ValueRefusal,
     v2_data_error,
 )
+from keywright.core.examples import EXAMPLE_KEY
 from keywright.core.parsing import write_time
 
 
@@ -20,10 +21,22 @@ class UnknownLicense(LicenseRefusal):
     """No license has this key, or the caller may not see it."""
 
     code = "license.unknown"
+    problem = "unknown_license"
     status = 404
     sentence = "There is no such license. It may have been deleted."
     hint = "there is no license with the key {key}. `keywright license list` shows those there are."
-    v2 = v2_data_error("License Key: {key} could not be found.")
+    v2: ClassVar[V2 | None] = v2_data_error("License Key: {key} could not be found.")
+
+
+class UnknownLicenseId(UnknownLicense):
+    """No license has this number, or the caller may not see it."""
+
+    code = "license.unknown_id"
+    problem = "not_found"
+    problem_detail = "There is no license {key}."
+    hint = "there is no license {key}. `keywright license list` shows those there are."
+    v2 = None
+    example = ("17",)
 
 
 class LicenseExpired(PlaceRefusal):
@@ -33,12 +46,16 @@ class LicenseExpired(PlaceRefusal):
     """
 
     code = "license.expired"
+    problem = "expired"
+    problem_detail = "The license expired on {expires_at} (UTC)."
     sentence = "The license expired on {expires_at} (UTC). Extend it first."
     hint = (
         "the license expired at {expires_at} (UTC). "
         "Give it more time with `keywright license update KEY --expires-at TIME`."
     )
-    v2 = V2(404, "lmfwc_rest_license_expired", "The license Key expired on {expires_at} (UTC).")
+    v2: ClassVar[V2 | None] = V2(
+        404, "lmfwc_rest_license_expired", "The license Key expired on {expires_at} (UTC)."
+    )
     example = (datetime(2020, 1, 1, tzinfo=UTC),)
 
     def __init__(self, expires_at: datetime) -> None:
@@ -54,6 +71,7 @@ class LicenseInactive(LicenseRefusal, PlaceRefusal):
     """The license's status is inactive."""
 
     code = "license.inactive"
+    problem = "inactive"
     sentence = "The license is inactive. Make it active first."
     hint = "the license {key} is inactive. Change that with `keywright license update KEY --status active`."
     v2 = V2(404, "lmfwc_rest_license_inactive", "License Key: {key} is inactive.")
@@ -63,21 +81,41 @@ class LicenseDisabled(LicenseRefusal, PlaceRefusal):
     """The license's status is disabled."""
 
     code = "license.disabled"
+    problem = "disabled"
     sentence = "The license is disabled. Enable it first."
     hint = "the license {key} is disabled. Change that with `keywright license update KEY --status active`."
     v2 = V2(404, "lmfwc_rest_license_inactive", "License Key: {key} is disabled.")
 
 
 class LimitReached(LicenseRefusal, PlaceRefusal):
-    """Every place of the license is taken."""
+    """Every place of the license is taken.
+
+    ``limit`` is how many it has, ``activations`` how many are taken.
+    """
 
     code = "license.limit_reached"
+    problem = "limit_reached"
+    problem_detail = "Every place of the license is taken: {activations}, and the limit is {limit}."
     sentence = "Every place of the license is taken. Deactivate one, or raise the limit."
     hint = (
         "every place of the license {key} is taken. Deactivate one, or raise its limit with "
         "`keywright license update KEY --max N`."
     )
     v2 = v2_data_error("License Key: {key} reached maximum activation count.")
+    example = (EXAMPLE_KEY, 3, 3)
+
+    def __init__(self, key: str, limit: int | None = None, activations: int | None = None) -> None:
+        super().__init__(key)
+        self.args = (key, limit, activations)
+        self.limit = limit
+        self.activations = activations
+        #: The devices that hold the places, for callers that may see them.
+        self.devices: list[dict[str, Any]] | None = None
+
+    def problem_members(self) -> dict[str, Any]:
+        """The figures, and the devices where they are known."""
+        figures = {"limit": self.limit, "activations": self.activations}
+        return figures if self.devices is None else figures | {"devices": self.devices}
 
 
 class NothingActive(LicenseRefusal):
@@ -102,10 +140,22 @@ class LicenseKeyTaken(ValueRefusal):
     """Another license has this key."""
 
     code = "license.key_taken"
+    problem = "already_exists"
+    problem_detail = "Another license has this key."
     status = 409
     sentence = "Another license has this key already."
     hint = "another license has this key already. Choose another key."
     v2 = v2_data_error("This license key already exists.")
+
+
+class OrderLineTaken(Refusal):
+    """Another license is of this order line."""
+
+    code = "license.order_line_taken"
+    problem = "already_exists"
+    problem_detail = "Another license is of this order line and index."
+    sentence = "Another license is of this order line already."
+    v2 = None
 
 
 class InvalidStatus(ValueRefusal):
@@ -150,6 +200,7 @@ class NeverExpires(LicenseRefusal):
     """The license has no expiry that could be put off."""
 
     code = "license.never_expires"
+    problem = "never_expires"
     sentence = "The license never expires, so there is nothing to put off."
     v2 = None
 
@@ -158,6 +209,8 @@ class ExpiresLater(LicenseRefusal):
     """The license is good for longer than that already."""
 
     code = "license.expires_later"
+    problem = "invalid"
+    problem_detail = "The license expires later than that already; a renewal must put the expiry off."
     sentence = "The license is good for longer than that already."
     v2 = None
 
@@ -174,6 +227,7 @@ class UnknownToken(TokenRefusal):
     """This license has no activation with this token."""
 
     code = "activation.unknown"
+    problem = "unknown_device"
     status = 404
     sentence = "The license has no such activation."
     hint = "the license has no activation with the token {token}. `keywright license show KEY` lists them."
@@ -193,6 +247,7 @@ class TokenNotActive(TokenRefusal):
     """This license has no activation with this token, or it is deactivated."""
 
     code = "activation.not_active"
+    problem = "unknown_device"
     sentence = "This place was given up already."
     hint = (
         "the license has no active place with the token {token}. "

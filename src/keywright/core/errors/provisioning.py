@@ -1,68 +1,76 @@
-"""Refusals about generators."""
+"""Refusals about policies and imports."""
+
+from typing import Any
 
 from keywright.core.errors.root import V2, FieldRefusal, Refusal, v2_data_error
 
 
-class UnknownGenerator(Refusal):
-    """No generator has this number."""
+class UnknownPolicy(Refusal):
+    """No policy has this number."""
 
-    code = "generator.unknown"
+    code = "policy.unknown"
+    problem = "not_found"
+    problem_detail = "There is no policy {policy_id}."
     status = 404
-    sentence = "There is no such generator. It may have been deleted."
-    hint = "there is no generator {generator_id}. `keywright generator list` shows those there are."
-    v2 = v2_data_error("Generator with ID: {generator_id} could not be found.")
+    sentence = "There is no such policy. It may have been deleted."
+    hint = "there is no policy {policy_id}. `keywright policy list` shows those there are."
+    v2 = v2_data_error("Generator with ID: {policy_id} could not be found.")
     example = (7,)
 
-    def __init__(self, generator_id: int | str) -> None:
-        super().__init__(generator_id)
-        self.generator_id = generator_id
+    def __init__(self, policy_id: int | str) -> None:
+        super().__init__(policy_id)
+        self.policy_id = policy_id
 
 
-class NoGenerators(Refusal):
-    """There are no generators."""
+class NoPolicies(Refusal):
+    """There are no policies."""
 
-    code = "generator.none"
+    code = "policy.none"
     status = 404
-    sentence = "There are no generators yet."
-    hint = "there are no generators. Make one with `keywright generator create`."
+    sentence = "There are no policies yet."
+    hint = "there are no policies. Make one with `keywright policy create`."
     v2 = v2_data_error("No Generators available")
 
 
-class GeneratorFieldMissing(FieldRefusal):
-    """A new generator needs this field."""
+class PolicyFieldMissing(FieldRefusal):
+    """A new policy needs this field."""
 
-    code = "generator.field_missing"
-    sentence = "A generator needs its {field_in_words}."
-    hint = "a generator needs a {field}."
+    code = "policy.field_missing"
+    sentence = "A policy needs its {field_in_words}."
+    hint = "a policy needs a {field}."
     v2 = v2_data_error("The Generator {field_in_words} is missing from the request.")
     example = ("name",)
 
 
-class GeneratorFieldInvalid(FieldRefusal):
+class PolicyFieldInvalid(FieldRefusal):
     """The text is empty or too long."""
 
-    code = "generator.field_invalid"
-    sentence = "The generator's {field_in_words} cannot have this value."
-    hint = "the generator's {field} cannot be used."
+    code = "policy.field_invalid"
+    sentence = "The policy's {field_in_words} cannot have this value."
+    hint = "the policy's {field} cannot be used."
     v2 = v2_data_error("Generator {field} is invalid.")
 
 
-class GeneratorFieldNotInteger(GeneratorFieldInvalid):
+class PolicyFieldNotInteger(PolicyFieldInvalid):
     """The value is not an integer, or out of range."""
 
-    code = "generator.field_not_integer"
-    sentence = "The generator's {field_in_words} must be a whole number."
+    code = "policy.field_not_integer"
+    sentence = "The policy's {field_in_words} must be a whole number."
     v2 = v2_data_error("Generator {field} must be an absolute integer.")
     example = ("chunks",)
 
 
-class GeneratorTooWeak(Refusal):
-    """The generator's keys could be guessed: they have under 64 bits of entropy.
+class PolicyTooWeak(Refusal):
+    """The policy's keys could be guessed: they have under 64 bits of entropy.
 
     The caller may allow such keys.
     """
 
-    code = "generator.too_weak"
+    code = "policy.too_weak"
+    problem = "invalid"
+    problem_detail = (
+        "Its keys could be guessed: they have {bits:.0f} bits of randomness, and need at least 64."
+    )
     status = 422
     sentence = "These keys could be guessed: they have {bits:.0f} bits, and need at least 64."
     hint = (
@@ -76,6 +84,44 @@ class GeneratorTooWeak(Refusal):
         super().__init__(bits)
         self.bits = bits
 
+    def problem_members(self) -> dict[str, Any]:
+        """``errors`` names the key format."""
+        detail = "must make keys with at least 64 bits of randomness"
+        return {"errors": [{"pointer": "/key", "code": "invalid_value", "detail": detail}]}
+
+
+class PolicyArchived(Refusal):
+    """The policy is archived: no license is made from it."""
+
+    code = "policy.archived"
+    problem = "policy_archived"
+    sentence = "The policy is archived and makes no more licenses."
+    hint = "the policy {policy_id} is archived and makes no more licenses."
+    v2 = v2_data_error("Generator with ID: {policy_id} could not be found.")
+    example = (7,)
+
+    def __init__(self, policy_id: int) -> None:
+        super().__init__(policy_id)
+        self.policy_id = policy_id
+
+
+class TrialNotOffered(Refusal):
+    """The product has no policy for trials, or the named one is none."""
+
+    code = "trial.not_offered"
+    problem = "trial_not_offered"
+    sentence = "There is no trial of this product."
+    v2 = None
+
+
+class TrialUsed(Refusal):
+    """The device has had its trial of the product, and its license was deleted."""
+
+    code = "trial.used"
+    problem = "trial_used"
+    sentence = "The device has had its trial of this product."
+    v2 = None
+
 
 class SourceUnusable(Refusal):
     """The file cannot be imported; the text says why, and in which line."""
@@ -87,6 +133,6 @@ class SourceUnusable(Refusal):
     v2 = None
     example = ("dump.sql, line 1: this is no database dump. Nothing was imported.",)
 
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

@@ -13,6 +13,16 @@ class V2(NamedTuple):
     sentence: str
 
 
+class FieldError(NamedTuple):
+    """A wrong value. ``pointer`` is a JSON Pointer into the body, or the name of a query parameter or header;
+    ``code`` is ``missing``, ``unknown_member``, ``wrong_type``, ``out_of_range``, ``invalid_value`` …
+    """
+
+    pointer: str
+    code: str
+    detail: str
+
+
 class KeywrightError(Exception):
     """Everything that Keywright raises on purpose.
 
@@ -33,12 +43,23 @@ class KeywrightError(Exception):
     hint: ClassVar[str] = ""
     #: The answer of v2; None for an error that no call of v2 meets.
     v2: ClassVar[V2 | None] = None
+    #: The problem code of v3 (``problems.PROBLEMS``), and its sentence; "" stands for the code's own.
+    problem: ClassVar[str] = "internal_error"
+    problem_detail: ClassVar[str] = ""
     #: The arguments that make an example of this error.
     example: ClassVar[tuple[Any, ...]] = ()
+
+    def __str__(self) -> str:
+        """The first argument, which the others belong to."""
+        return str(self.args[0]) if self.args else ""
 
     def facts(self) -> dict[str, Any]:
         """The values that sentences may name: the error's attributes, ``code`` and ``detail``, its text."""
         return {"code": self.code, "detail": str(self) or self.code, **vars(self)}
+
+    def problem_members(self) -> dict[str, Any]:
+        """More members of the problem details of v3, such as ``limit``; JSON values, None is left out."""
+        return {}
 
     def say(self, sentence: str) -> str:
         """The sentence with the facts of this error."""
@@ -56,7 +77,7 @@ class Refusal(KeywrightError):
 class LicenseRefusal(Refusal):
     """A refusal about one license key."""
 
-    example = (EXAMPLE_KEY,)
+    example: ClassVar[tuple[Any, ...]] = (EXAMPLE_KEY,)
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -80,12 +101,15 @@ class PlaceRefusal(Refusal):
 class ValueRefusal(Refusal):
     """A field of a license cannot have this value."""
 
+    problem = "invalid"
     status = 422
 
 
 class FieldRefusal(Refusal):
     """A refusal about one field, by its name."""
 
+    problem = "invalid"
+    problem_detail = "The member {field} is missing or cannot have this value."
     status = 422
     example = ("charset",)
 

@@ -16,12 +16,14 @@ from keywright.config import Settings
 from keywright.core.errors import MethodNotAllowed, NoSuchAddress
 from keywright.http.admin.sections.account import Account
 from keywright.http.admin.sections.api_keys import ApiKeys
+from keywright.http.admin.sections.customers import Customers
 from keywright.http.admin.sections.events import Events
-from keywright.http.admin.sections.generators import Generators
 from keywright.http.admin.sections.jobs import Jobs
 from keywright.http.admin.sections.licenses.section import Licenses
-from keywright.http.admin.sections.names import Names
+from keywright.http.admin.sections.old_addresses import OldAddresses
 from keywright.http.admin.sections.overview import Overview, Start
+from keywright.http.admin.sections.policies import Policies
+from keywright.http.admin.sections.products import Products
 from keywright.http.admin.sections.second_factor import SecondFactors, redirect_to_enrollment
 from keywright.http.admin.sections.sign_in import SignIn, redirect_to_sign_in
 from keywright.http.admin.sections.system import System
@@ -46,15 +48,17 @@ SECTIONS: tuple[type[Section], ...] = (
     SignIn,
     Overview,
     Licenses,
-    Generators,
+    Policies,
+    Products,
+    Customers,
     ApiKeys,
-    Names,
     Jobs,
     Events,
     Users,
     System,
     Account,
     SecondFactors,
+    OldAddresses,
 )
 
 _HERE = Path(__file__).parent

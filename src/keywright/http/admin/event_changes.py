@@ -4,9 +4,13 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import msgspec
+
 from keywright.core.parsing import parse_time
 from keywright.events.model import Event
 from keywright.licensing.licenses.model import Status
+from keywright.licensing.terms.model import Allowance, Meter
+from keywright.licensing.terms.words import describe_allowance, describe_meter
 
 #: A value in words, or a time, which pages show in the reader's time zone.
 Shown = str | datetime
@@ -27,7 +31,7 @@ _FIELDS: dict[str, tuple[str, str]] = {
     "product_id": ("Product", "none"),
     "customer_id": ("Customer", "none"),
     "expires_at": ("Expires", "never"),
-    "valid_for_days": ("Days from the first activation", "none"),
+    "valid_for_days": ("Valid for days", "none"),
     "status": ("Status", "none"),
     "times_activated": ("Active places", "none"),
     "times_activated_max": ("Limit", "no limit"),
@@ -39,6 +43,14 @@ _FIELDS: dict[str, tuple[str, str]] = {
     "separator": ("Separator", "nothing"),
     "prefix": ("Prefix", "nothing"),
     "suffix": ("Suffix", "nothing"),
+    "code": ("Code", "none"),
+    "url": ("Address", "none"),
+    "max_activations": ("Limit", "no limit"),
+    "max_leases": ("Leases", "none"),
+    "starts": ("Days counted from", "none"),
+    "new_devices": ("New devices", "any number"),
+    "portal_releases": ("Releases by the customer", "any number"),
+    "archived_at": ("Archived", "no"),
     "role": ("Role", "none"),
     "is_disabled": ("Disabled", "no"),
 }
@@ -80,7 +92,29 @@ def _time(text: Any) -> Shown:
         return str(text)
 
 
+def _words(value: Any) -> str:
+    """An enumeration's value, or codes."""
+    return (", ".join(map(str, value)) or "none") if isinstance(value, list) else str(value).replace("_", " ")
+
+
+def _allowance(value: Any) -> str:
+    return describe_allowance(msgspec.convert(value, Allowance))
+
+
+def _meters(value: Any) -> str:
+    meters = msgspec.convert(value, dict[str, Meter])
+    return ", ".join(f"{name}: {describe_meter(one)}" for name, one in meters.items()) or "none"
+
+
 _TEXTS: dict[str, Callable[[Any], Shown]] = {
+    "archived_at": _time,
+    "starts": _words,
+    "after_expiry": _words,
+    "entitlements": _words,
+    "meters": _meters,
+    "new_devices": _allowance,
+    "portal_releases": _allowance,
+    "trial": lambda value: "yes" if value else "no",
     "status": _status_text,
     "expires_at": _time,
     "is_disabled": lambda value: "yes" if value else "no",

@@ -30,20 +30,28 @@ EVENTS: dict[str, dict[str, str]] = {
         "license.deleted": "License {key} deleted",
         "license.activated": "License activated",
         "license.reactivated": "License reactivated",
+        "license.device_replaced": "Place moved to another device",
         "license.deactivated": "License deactivated",
         "license.key_shown": "License key shown",
+        "license.lease_ended": "Lease ended by the vendor",
         "license.recounted": "Activation count of the license repaired",
     },
-    "Generators": {
-        "generator.created": "Generator {generator} created",
-        "generator.updated": "Generator {generator} changed",
-        "generator.deleted": "Generator {generator} deleted",
+    "Policies": {
+        "policy.created": "Policy {policy} created",
+        "policy.updated": "Policy {policy} changed",
+        "policy.deleted": "Policy {policy} deleted",
     },
     "API keys": {
         "api_key.created": "API key {api_key} created: {permissions}",
         "api_key.revoked": "API key {api_key} revoked",
     },
-    "Names": {
+    "Products and customers": {
+        "product.created": "Product {product} created",
+        "product.updated": "Product {product} changed",
+        "product.deleted": "Product {product} deleted",
+        "customer.created": "Customer {number} created",
+        "customer.updated": "Customer {number} changed",
+        "customer.deleted": "Customer {number} deleted",
         "name.saved": "{kind} {number} named",
         "customer.erased": "Personal data of customer {number} erased",
     },
@@ -89,7 +97,13 @@ _DEFAULTS = {
     "reason": "",
     "file": "",
 }
-_JOBS = {"generate": "generating licenses", "change": "changing licenses", "export": "exporting licenses"}
+_JOBS = {
+    "generate": "generating licenses",
+    "change": "changing licenses",
+    "export": "exporting licenses",
+    "import": "importing licenses",
+    "apply": "applying terms of a policy",
+}
 _PERMISSIONS = {
     "read": "may read",
     "write": "may write",

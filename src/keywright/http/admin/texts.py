@@ -3,8 +3,8 @@
 from datetime import datetime
 
 from keywright.identity.model import Role
-from keywright.licensing.licenses.model import License, Status
-from keywright.licensing.licenses.rules import is_expired
+from keywright.licensing.licenses.model import License, State, Status
+from keywright.licensing.licenses.rules import state
 
 #: What each role may do, in a sentence.
 ROLE_TEXTS: dict[Role, str] = {
@@ -15,7 +15,6 @@ ROLE_TEXTS: dict[Role, str] = {
 
 
 def license_state(license: License, now: datetime) -> str:
-    """The state of a license in one word: its status, or ``expired`` where that says more."""
-    status = Status(license.status)
-    is_usable = status not in (Status.DISABLED, Status.INACTIVE)
-    return "expired" if is_usable and is_expired(license, now) else status.name.lower()
+    """The state of a license in one word: its status, or ``expired`` or ``grace`` where that says more."""
+    now_is = state(license, now)
+    return now_is.value if now_is in (State.EXPIRED, State.GRACE) else Status(license.status).name.lower()

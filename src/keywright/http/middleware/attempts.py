@@ -52,7 +52,7 @@ class Attempts:
     """
 
     def __init__(self, per_minute: int, *, max_known: int = _MAX_KNOWN) -> None:
-        self._limit = RateLimit(per_minute)
+        self.limit = RateLimit(per_minute)
         self._max_known = max_known
         self._known: OrderedDict[bytes, Attempt] = OrderedDict()
         #: Keys that are being looked up for the first time.
@@ -65,13 +65,13 @@ class Attempts:
         Raises ``RateLimited``; but while an earlier call looks up the same key, not before that has shown
         whether it is right.
         """
-        if not self._limit.is_on:
+        if not self.limit.is_on:
             return None
         name = digest(f"{sources[0]}\0{key}")
         if (known := self._find_known(name)) is not None:
             return known
         try:
-            self._limit.take(monotonic(), *sources)
+            self.limit.take(monotonic(), *sources)
         except RateLimited:
             await self._wait_for_first(name)
             if (known := self._find_known(name)) is None:
@@ -101,7 +101,7 @@ class Attempts:
     def _settle(self, attempt: Attempt, *, is_right: bool | None) -> None:
         """Keep the tokens of a wrong key, and give the others back."""
         if is_right is not False:
-            self._limit.give_back(monotonic(), *attempt.sources)
+            self.limit.give_back(monotonic(), *attempt.sources)
         if is_right:
             self._remember(attempt)
         first = self._running.pop(attempt.digest, None)

@@ -6,13 +6,14 @@ from keywright.core.errors import (
     CredentialsInvalid,
     CredentialsMissing,
     NoReadPermission,
+    NoSuchAddress,
     NoWritePermission,
     PrefetchRefused,
 )
 from keywright.http.middleware.api_key_cache import ApiKeyCache
 from keywright.http.middleware.attempts import Attempts
 from keywright.http.middleware.call import Call
-from keywright.http.middleware.credentials import NAMES, read_credentials
+from keywright.http.middleware.credentials import NAMES, read_credentials, read_header
 from keywright.http.middleware.routing import Action, Right
 from keywright.http.server.peers import source_of
 from keywright.identity import api_keys
@@ -31,7 +32,7 @@ class Authentication:
     ) -> None:
         """The limit and ``require_api_key`` are settings."""
         self._cache = cache
-        self._attempts = Attempts(bad_credentials_limit)
+        self.attempts = Attempts(bad_credentials_limit)
         self._counters = counters
         self._require_api_key = require_api_key
 
@@ -40,13 +41,15 @@ class Authentication:
         ``CredentialsInvalid``, or ``RateLimited`` after too many wrong credentials.
         """
         authorization = call.list_headers(b"authorization")
-        if authorization or not call.query.keys().isdisjoint(NAMES):
+        if authorization or (call.query and not call.query.keys().isdisjoint(NAMES)):
             caller = await self._find_caller(call, authorization)
             if caller is not None:
                 call.set_caller(caller)
                 self._counters.used_api_keys[caller.api_key_id] = call.now
                 return
         address = call.address
+        if address is None and call.interface.has_own_credentials:
+            raise NoSuchAddress
         if address is None or not address.is_open or (address.is_core and self._require_api_key):
             raise CredentialsMissing
 
@@ -54,10 +57,13 @@ class Authentication:
         """The caller with the credentials of the call; None where there are none."""
         sent = [str(call.query[name]) for name in NAMES if name in call.query]
         sent += (one.decode("latin-1") for one in authorization)
-        attempt = await self._attempts.begin("\0".join(sent), source_of(call.client_address))
+        attempt = await self.attempts.begin("\0".join(sent), source_of(call.client_address))
         is_right = None
         try:
-            credentials = read_credentials(call.query, authorization)
+            if call.interface.has_own_credentials:
+                credentials = read_header(authorization)
+            else:
+                credentials = read_credentials(call.query, authorization)
             if credentials is None:
                 return None
             caller = await self._check(call, *credentials)
@@ -66,14 +72,14 @@ class Authentication:
             is_right = False
             raise
         finally:
-            self._attempts.end(attempt, is_right=is_right)
+            self.attempts.end(attempt, is_right=is_right)
         return caller
 
     async def _check(self, call: Call, consumer_key: str, consumer_secret: str) -> Caller:
         consumer_key_hash = crypto.hash_consumer_key(consumer_key)
         query = FindApiKey(consumer_key_hash=consumer_key_hash)
         api_key = await self._cache.find(consumer_key_hash, lambda: call.desk.query(query, call))
-        return api_keys.caller_of(api_key, consumer_secret)
+        return api_keys.caller_of(api_key, consumer_secret, call.now)
 
 
 def check_right(call: Call, action: Action) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
-from starlette.types import Receive
+from starlette.types import Message, Receive
 
 from keywright.core.errors import BodyIncomplete, BodyTooLarge, EncodedBody, QueueFull, RequestTooSlow
 from keywright.http.middleware.thread_pool import ThreadPool
@@ -41,10 +41,11 @@ class BodyReader:
         parse: Callable[[bytes], Result],
         *,
         is_trusted: bool,
+        timeout: float = BODY_TIMEOUT,
     ) -> Result:
         """The result of ``parse`` for a body of at most ``limit`` bytes. ``is_trusted`` says that the caller
-        has an API key that may read or write, or is signed in. Raises what ``read_body`` and ``parse`` raise,
-        and ``QueueFull`` when there are too many bodies.
+        has an API key that may read or write, or is signed in. ``timeout`` is in seconds. Raises what
+        ``read_body`` and ``parse`` raise, and ``QueueFull`` when there are too many bodies.
         """
         max_bytes, reserved = MAX_BYTES, 0
         if not is_trusted:
@@ -63,7 +64,7 @@ class BodyReader:
             self._bytes += size
 
         try:
-            body = await read_body(headers, receive, limit, hold)
+            body = await read_body(headers, receive, limit, hold, timeout=timeout)
             if len(body) > LARGE:
                 return await self._pool.run(partial(parse, body), reserved=reserved)
             return parse(body)
@@ -75,8 +76,45 @@ class BodyReader:
         self._pool.executor.shutdown(wait=False, cancel_futures=True)
 
 
+def take_small_body(
+    headers: Mapping[bytes, bytes], receive: Receive, limit: int
+) -> tuple[bytes | None, Receive]:
+    """The whole body, if it is small and has come already, as most have: to count it and to watch the clock
+    would take longer than to read it. Otherwise None, and what receives the body.
+    """
+    announced = headers.get(b"content-length", b"")
+    if not announced.isdigit() or int(announced) > min(limit, LARGE) or b"content-encoding" in headers:
+        return None, receive
+    waiting = receive().__await__()
+    try:
+        next(waiting)
+    except StopIteration as ready:
+        message: Message = ready.value
+        if message["type"] == "http.request" and not message.get("more_body", False):
+            return message.get("body", b""), receive
+        return None, _receive_again(message, receive)
+    # Nothing was taken: the next call of ``receive`` waits anew.
+    waiting.close()
+    return None, receive
+
+
+def _receive_again(message: Message, receive: Receive) -> Receive:
+    """Receives this message first."""
+    messages = [message]
+
+    async def receive_next() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return receive_next
+
+
 async def read_body(
-    headers: Mapping[bytes, bytes], receive: Receive, limit: int, hold: Callable[[int], None]
+    headers: Mapping[bytes, bytes],
+    receive: Receive,
+    limit: int,
+    hold: Callable[[int], None],
+    *,
+    timeout: float = BODY_TIMEOUT,
 ) -> bytes:
     """The whole body. ``hold`` gets the size of each piece before the piece is kept.
 
@@ -90,7 +128,7 @@ async def read_body(
         raise BodyTooLarge
     body = bytearray()
     try:
-        async with asyncio.timeout(BODY_TIMEOUT):
+        async with asyncio.timeout(timeout):
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":

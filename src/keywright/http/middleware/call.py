@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
+from functools import lru_cache
+from time import time
 from typing import Any, Protocol
 
 from starlette.types import Receive, Scope
@@ -13,11 +15,13 @@ from keywright.engine.desk import Desk
 from keywright.engine.idempotency import IdempotencyRecord
 from keywright.http.answer import Answer, Headers
 from keywright.http.middleware.attempts import Attempt
+from keywright.http.middleware.cors import CorsNames
 from keywright.http.middleware.idempotency import add_idempotency_key
 from keywright.http.middleware.rate_limits import RateLimit
 from keywright.http.middleware.routing import Action, Address
 from keywright.http.server.protocol import TRANSPORT, has_body
 from keywright.identity.model import Caller, Permissions
+from keywright.licensing.activations.commands import Validate
 from keywright.licensing.activations.model import LicenseRecord
 
 REPLAYED: Headers = ((b"idempotency-replayed", b"true"),)
@@ -34,6 +38,26 @@ class Interface(Protocol):
         """The desk that decides its calls."""
 
     @property
+    def body_limit(self) -> int:
+        """The largest body, in bytes."""
+
+    @property
+    def has_own_credentials(self) -> bool:
+        """Whether API keys come in headers only, also as bearer tokens, and addresses are no secret."""
+
+    @property
+    def has_keys_in_body(self) -> bool:
+        """Whether a client call has its license key in the body."""
+
+    @property
+    def tells_limits(self) -> bool:
+        """Whether answers have the headers ``RateLimit`` and ``RateLimit-Policy``."""
+
+    @property
+    def cors_names(self) -> CorsNames:
+        """The headers that programs in browsers may send and see."""
+
+    @property
     def malformed(self) -> Collection[type[KeywrightError]]:
         """The errors that say that a request could not be read."""
 
@@ -43,8 +67,8 @@ class Interface(Protocol):
     def parse_query(self, query: bytes) -> dict[str, Any]:
         """The parameters of a query."""
 
-    def parse_body(self, call: "Call", body: bytes) -> dict[str, Any]:
-        """The parameters of a body."""
+    def parse_body(self, call: "Call", body: bytes) -> Any:
+        """The parameters of a body, as ``prepare`` takes them from ``sent``."""
 
     def prepare(self, call: "Call", action: Any) -> Action:
         """Check the parameters of a call that was read; returns the action that is meant."""
@@ -59,10 +83,11 @@ class Interface(Protocol):
 class Charge:
     """The tokens that a call has taken; each is given back unless what it is for has happened."""
 
-    __slots__ = ("attempt", "for_malformed", "for_success")
+    __slots__ = ("attempt", "for_kept_answer", "for_malformed", "for_success")
 
     def __init__(self) -> None:
         self.attempt: Attempt | None = None
+        self.for_kept_answer: tuple[Token, ...] = ()
         self.for_malformed: tuple[Token, ...] = ()
         self.for_success: tuple[Token, ...] = ()
 
@@ -90,7 +115,9 @@ class Call:
         "is_behind_unknown_proxy",
         "is_change",
         "is_key_text",
+        "is_key_unknown",
         "is_replayed",
+        "is_unchanged",
         "kept_address",
         "key",
         "method",
@@ -120,6 +147,8 @@ class Call:
         self.key = key
         #: Whether the key in the path is text; no license has a key that is not.
         self.is_key_text = True
+        #: Whether a successful answer says that no license has the key.
+        self.is_key_unknown = False
         self.method: str = scope["method"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.has_body = b"content-length" in self.headers or b"transfer-encoding" in self.headers
@@ -132,7 +161,7 @@ class Call:
         self.operation = "" if self.action is None else self.action.operation
         #: The parameters in the query, in the body, and in both: the body wins.
         self.query: dict[str, Any] = {}
-        self.sent: dict[str, Any] = {}
+        self.sent: Any = {}
         self.parameters: dict[str, Any] = {}
         self.client_address = ""
         #: The part of the client's address that events and activations keep.
@@ -154,6 +183,8 @@ class Call:
         self.is_begun = False
         #: Whether the answer is that of an earlier call.
         self.is_replayed = False
+        #: Whether nothing needed to be changed: such a call counts for no limit on changes.
+        self.is_unchanged = False
         self._now: datetime | None = None
         self._transport = scope.get(TRANSPORT)
 
@@ -161,7 +192,7 @@ class Call:
     def now(self) -> datetime:
         """The time of the call, in whole seconds; the clock is read once."""
         if self._now is None:
-            self._now = datetime.now(UTC).replace(microsecond=0)
+            self._now = _to_moment(int(time()))
         return self._now
 
     @property
@@ -200,12 +231,18 @@ class Call:
         if type(outcome) is IdempotencyRecord:
             self.is_replayed = True
             return Answer(outcome.status, outcome.body, REPLAYED)
-        return Answer(200, write(outcome), license_id=_license_id(outcome))
+        answer = Answer(200, write(outcome), license_id=_license_id(outcome))
+        if answer.license_id is not None and len(outcome.activations) == 1:
+            answer.activation_id = outcome.activations[0].id
+        return answer
 
     async def ask(self, query: Query, write: Callable[[Any], bytes]) -> Answer:
         """Submit the query; ``write`` makes the body of the answer from its outcome."""
         outcome = await self.desk.query(query, self)
-        return Answer(200, write(outcome), license_id=_license_id(outcome))
+        answer = Answer(200, write(outcome), license_id=_license_id(outcome))
+        if type(query) is Validate and query.token is not None:
+            answer.activation_id = outcome.activations[0].id
+        return answer
 
     def _answer_writer(self, write: Callable[[Any], bytes]) -> Callable[[Any], tuple[int, bytes]]:
         def write_answer(outcome: Any) -> tuple[int, bytes]:
@@ -215,6 +252,12 @@ class Call:
             return 200, write(outcome)
 
         return write_answer
+
+
+@lru_cache(maxsize=4)
+def _to_moment(seconds: int) -> datetime:
+    """The same object for all calls of a second."""
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 def _license_id(outcome: Any) -> int | None:

@@ -1,4 +1,4 @@
-"""The rate limits of calls: unknown license keys, malformed requests, activations.
+"""The rate limits of calls: unknown license keys, malformed requests, activations, trials.
 
 A call takes tokens before it is answered, and gets those back that it did not use up: so calls at the same
 moment cannot pass a limit. Each server process counts for itself.
@@ -17,35 +17,53 @@ from keywright.identity.model import Permissions
 #: How many activations and reactivations may succeed at once: of a license, and from an address.
 LICENSE_BURST = 1_000
 ADDRESS_BURST = 5_000
+#: How many calls with an idempotency key may succeed at once, and how many more in a minute, of a license and
+#: from an address: each leaves its answer in the database for a day.
+KEPT_BURST, _KEPT_LIMIT = 5_000, 600
+_HOUR = 3_600
 
 
 class CallLimits:
     """The rate limits of all sources, for all interfaces."""
 
     def __init__(self, settings: Settings) -> None:
-        self._keys = Attempts(settings.unknown_key_limit)
-        self._malformed = RateLimit(settings.bad_request_limit)
-        self._license_changes = RateLimit(
+        self.keys = Attempts(settings.unknown_key_limit)
+        self.malformed = RateLimit(settings.bad_request_limit)
+        self.license_changes = RateLimit(
             settings.license_change_limit, burst=LICENSE_BURST, error=TooManyChanges
         )
-        self._address_changes = RateLimit(
+        self.address_changes = RateLimit(
             settings.address_change_limit, burst=ADDRESS_BURST, error=TooManyChanges
         )
+        self.kept_answers = RateLimit(_KEPT_LIMIT, burst=KEPT_BURST, error=TooManyChanges)
+        self.trials = RateLimit(settings.trial_limit, period=_HOUR)
 
     async def begin(self, call: Call, *, takes_place: bool) -> None:
         """Take the tokens of a core call. Raises ``RateLimited``; call ``end`` after that, too."""
         sources = _sources(call)
         call.charge = charge = Charge()
-        charge.attempt = attempt = await self._keys.begin(call.key, *sources)
-        # A query has been read already: errors in it are counted in ``end``.
-        if call.has_body and not call.has_secret_key:
-            charge.for_malformed = _take(self._malformed, _malformed_source(call, attempt))
+        # A trial has no license key.
+        attempt = await self.keys.begin(call.key, *sources) if call.key else None
+        charge.attempt = attempt
+        # Errors in what has been read already, such as a query, are counted in ``end``.
+        if call.has_body and not call.has_secret_key and not call.interface.has_keys_in_body:
+            charge.for_malformed = _take(self.malformed, _malformed_source(call, attempt))
         if takes_place and not _is_shop(call):
-            if self._license_changes.is_on:
-                charge.for_success = _take(self._license_changes, digest(call.key))
+            if self.license_changes.is_on:
+                charge.for_success = _take(self.license_changes, digest(call.key))
             # Behind a proxy that is not trusted, all callers share one address.
             if not call.is_behind_unknown_proxy:
-                charge.for_success += _take(self._address_changes, sources[0])
+                charge.for_success += _take(self.address_changes, sources[0])
+        if call.operation == "start_trial" and not _is_shop(call) and not call.is_behind_unknown_proxy:
+            charge.for_success = _take(self.trials, sources[0])
+        if b"idempotency-key" in call.headers and not takes_place and not _is_shop(call):
+            self._take_for_kept_answer(call, charge, sources[0])
+
+    def _take_for_kept_answer(self, call: Call, charge: Charge, address: str) -> None:
+        if call.key:
+            charge.for_kept_answer = _take(self.kept_answers, digest(call.key))
+        if not call.is_behind_unknown_proxy:
+            charge.for_kept_answer += _take(self.kept_answers, address)
 
     def end(self, call: Call, error: KeywrightError | None) -> KeywrightError | None:
         """Give back the tokens that the call did not use up. Returns the error to answer with:
@@ -55,11 +73,15 @@ class CallLimits:
         is_malformed = type(error) in call.interface.malformed
         has_paid = False
         if charge is not None:
-            is_success = error is None and not call.is_replayed
-            is_looked_up = is_success or type(error) is UnknownLicense
-            self._keys.end(charge.attempt, is_right=is_success if is_looked_up else None)
+            is_success = error is None and not call.is_replayed and not call.is_key_unknown
+            is_looked_up = is_success or call.is_key_unknown or type(error) is UnknownLicense
+            self.keys.end(charge.attempt, is_right=is_success if is_looked_up else None)
             has_paid = bool(charge.for_malformed)
-            if not is_success:
+            is_kept = is_success and call.is_change
+            if not is_kept:
+                _give_back(charge.for_kept_answer)
+            # An activation that changed nothing leaves its answer, too, if it has an idempotency key.
+            if not is_success or (call.is_unchanged and not (is_kept and _is_kept_activation(call))):
                 _give_back(charge.for_success)
             if not is_malformed:
                 _give_back(charge.for_malformed)
@@ -70,7 +92,7 @@ class CallLimits:
     def _count_malformed(self, call: Call, attempt: Attempt | None) -> RateLimited | None:
         """Take the token for a malformed request, which did not pay before it was read."""
         try:
-            self._malformed.take(monotonic(), _malformed_source(call, attempt))
+            self.malformed.take(monotonic(), _malformed_source(call, attempt))
         except RateLimited as limited:
             return limited
         return None
@@ -104,6 +126,10 @@ def _sources(call: Call) -> tuple[str, ...]:
     """
     source = source_of(call.client_address)
     return (source, call.actor) if call.has_secret_key else (source,)
+
+
+def _is_kept_activation(call: Call) -> bool:
+    return call.operation == "activate" and b"idempotency-key" in call.headers
 
 
 def _is_shop(call: Call) -> bool:

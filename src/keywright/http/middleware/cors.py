@@ -3,38 +3,48 @@ standard).
 """
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 from keywright.http.answer import Headers
 from keywright.http.middleware.routing import Address
 
-_ANY_ORIGIN: Headers = (
-    (b"access-control-allow-origin", b"*"),
-    (b"access-control-expose-headers", b"Idempotency-Replayed, Retry-After"),
-)
-_EXPOSED = (
-    b"access-control-expose-headers",
-    b"Idempotency-Replayed, Retry-After, Link, X-WP-Total, X-WP-TotalPages",
-)
-_PREFLIGHT_HEADERS = b"Authorization, Content-Type, Idempotency-Key"
 _MAX_AGE = b"86400"
+
+
+class CorsNames(NamedTuple):
+    """The headers of an interface: those that programs may send, and those of answers that they may see, at
+    open addresses and at the others.
+    """
+
+    sent: bytes
+    seen_openly: bytes
+    seen: bytes
+    #: Whether open addresses allow every origin in answers to requests that name none, too.
+    is_always_told: bool = True
 
 
 class Cors:
     """Allows every origin at open addresses, and the origins of the settings at the others."""
 
-    def __init__(self, allowed_origins: Collection[str]) -> None:
+    def __init__(self, allowed_origins: Collection[str], names: CorsNames) -> None:
         self._origins = frozenset(origin.encode() for origin in allowed_origins)
+        self._sent = names.sent
+        self._is_always_told = names.is_always_told
+        self._any_origin: Headers = (
+            (b"access-control-allow-origin", b"*"),
+            (b"access-control-expose-headers", names.seen_openly),
+        )
+        self._exposed = (b"access-control-expose-headers", names.seen)
 
     def headers(self, address: Address[Any] | None, origin: bytes) -> Headers:
         """The headers of an answer; ``origin`` is empty where the request names none."""
         if address is not None and address.is_open:
-            return _ANY_ORIGIN
+            return self._any_origin if origin or self._is_always_told else ()
         if not self._origins:
             return ()
         if origin not in self._origins:
             return ((b"vary", b"Origin"),)
-        return ((b"vary", b"Origin"), (b"access-control-allow-origin", origin), _EXPOSED)
+        return ((b"vary", b"Origin"), (b"access-control-allow-origin", origin), self._exposed)
 
     def preflight_headers(self, address: Address[Any], origin: bytes) -> Headers:
         """More headers of the answer to OPTIONS."""
@@ -44,6 +54,6 @@ class Cors:
         return (
             (b"allow", allow),
             (b"access-control-allow-methods", allow),
-            (b"access-control-allow-headers", _PREFLIGHT_HEADERS),
+            (b"access-control-allow-headers", self._sent),
             (b"access-control-max-age", _MAX_AGE),
         )

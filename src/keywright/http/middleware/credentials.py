@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keywright.core.errors import CredentialsInvalid, CredentialsMissing, InvalidParameters
+from keywright.identity.api_keys import split_token
 
 NAMES = ("consumer_key", "consumer_secret")
 
@@ -30,6 +31,21 @@ def read_credentials(query: Mapping[str, Any], authorization: Sequence[bytes]) -
     if from_header is None and (key or secret):
         raise CredentialsMissing
     return from_header
+
+
+def read_header(authorization: Sequence[bytes]) -> tuple[str, str] | None:
+    """The consumer key and secret of the header alone, HTTP Basic or a bearer token (RFC 6750); None for
+    another scheme. Raises ``CredentialsMissing`` or ``CredentialsInvalid``.
+    """
+    if len(authorization) != 1:
+        raise CredentialsInvalid
+    scheme, _, token = authorization[0].partition(b" ")
+    if scheme.lower() != b"bearer":
+        return _parse_basic(authorization[0])
+    secrets = split_token(token.strip().decode("latin-1"))
+    if secrets is None:
+        raise CredentialsInvalid
+    return secrets
 
 
 def _parse_basic(authorization: bytes) -> tuple[str, str] | None:

@@ -42,7 +42,9 @@ def add_idempotency_key(
 
 def _digest(command: Command) -> bytes:
     """A hash of what the command asks for, without the caller, the time and the idempotency key."""
-    fields = msgspec.structs.asdict(command)
-    for name in Command.__struct_fields__:
-        del fields[name]
+    fields = {
+        name: value
+        for name, value in msgspec.structs.asdict(command).items()
+        if name not in Command.__struct_fields__ and value is not msgspec.UNSET
+    }
     return hashlib.sha256(_encode_sorted([type(command).__name__, fields])).digest()

@@ -3,9 +3,9 @@ more.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from time import perf_counter
+from time import perf_counter, time
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -16,12 +16,13 @@ from keywright.http.answer import Answer
 from keywright.http.middleware.access_log import AccessLog
 from keywright.http.middleware.api_key_cache import ApiKeyCache
 from keywright.http.middleware.authentication import Authentication, check_right
-from keywright.http.middleware.body import BodyReader
+from keywright.http.middleware.body import BodyReader, take_small_body
 from keywright.http.middleware.call import Call, Interface
 from keywright.http.middleware.call_limits import CallLimits
 from keywright.http.middleware.client_address import ClientAddresses
 from keywright.http.middleware.cors import Cors
 from keywright.http.middleware.errors import to_keywright_error
+from keywright.http.middleware.limit_headers import LimitHeaders
 from keywright.http.middleware.routing import Right
 from keywright.http.middleware.sending import RefusalDelay, send_answer
 
@@ -49,7 +50,6 @@ class Middlewares:
     ) -> None:
         self.counters = counters
         self.body_reader = body_reader
-        self.body_limit = settings.body_limit
         self.access_log = access_log
         self.count_call = count_call
         self.client_addresses = ClientAddresses(settings.trusted_proxies, settings.ip_addresses, counters)
@@ -60,23 +60,28 @@ class Middlewares:
             require_api_key=settings.require_api_key,
         )
         self.limits = CallLimits(settings)
-        self.cors = Cors(settings.allowed_origins)
+        self.limit_headers = LimitHeaders(self.limits, self.authentication)
+        self.allowed_origins = settings.allowed_origins
         self.refusal_delay = RefusalDelay()
 
 
 class Pipeline:
-    """The ASGI application of an interface; requests to other addresses go to ``otherwise``."""
+    """The ASGI application of the interfaces; requests that are to none of them go to ``otherwise``."""
 
-    def __init__(self, interface: Interface, middlewares: Middlewares, otherwise: ASGIApp) -> None:
-        self._interface = interface
+    def __init__(self, interfaces: Sequence[Interface], middlewares: Middlewares, otherwise: ASGIApp) -> None:
+        self._interfaces = interfaces
         self._middlewares = middlewares
         self._otherwise = otherwise
+        self._cors = {one: Cors(middlewares.allowed_origins, one.cors_names) for one in interfaces}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         started = perf_counter()
-        call = self._interface.open_call(scope, receive)
-        if call is None:
+        for interface in self._interfaces:
+            call = interface.open_call(scope, receive)
+            if call is not None:
+                break
+        else:
             await self._otherwise(scope, receive, send)
             return
         self._middlewares.counters.calls += 1
@@ -102,8 +107,11 @@ class Pipeline:
                 self._middlewares.counters.count_refusal(call.key)
             error = limits.end(call, error) or error
             call.error_code = error.code
-            answer = self._interface.write_error(error, call)
-        answer.headers += self._middlewares.cors.headers(call.address, call.headers.get(b"origin", b""))
+            answer = call.interface.write_error(error, call)
+        if call.interface.tells_limits:
+            answer.headers += self._middlewares.limit_headers.headers(call)
+        cors = self._cors[call.interface]
+        answer.headers += cors.headers(call.address, call.headers.get(b"origin", b""))
         return answer
 
     async def _decide(self, call: Call) -> Answer:
@@ -120,13 +128,21 @@ class Pipeline:
             raise NoSuchAddress
         action = call.address.find_action(call.method)
         check_right(call, action)
-        if action.right is Right.CORE:
+        is_read_first = call.interface.has_keys_in_body
+        if action.right is Right.CORE and not is_read_first:
             await steps.limits.begin(call, takes_place=action.operation == "activate")
-        if call.has_body:
+        if call.has_body and not _take_body(call):
             await self._read_body(call)
-        action = self._interface.prepare(call, action)
+        action = call.interface.prepare(call, action)
+        if action.right is Right.CORE and is_read_first:
+            await steps.limits.begin(call, takes_place=action.operation == "activate")
         answer: Answer = await action.answer(call)
-        steps.counters.validations += action.operation == "validate"
+        is_validation = action.operation == "validate" and not call.is_key_unknown
+        steps.counters.validations += is_validation
+        if action.right is Right.CORE and answer.license_id is not None:
+            steps.counters.last_seen.see(
+                answer.license_id, answer.activation_id, time(), is_validation=is_validation
+            )
         return answer
 
     def _read_query(self, call: Call) -> None:
@@ -134,15 +150,16 @@ class Pipeline:
         if len(call.scope["raw_path"]) + len(query) > MAX_ADDRESS:
             raise AddressTooLong
         if query:
-            call.query = self._interface.parse_query(query)
+            call.query = call.interface.parse_query(query)
 
     async def _read_body(self, call: Call) -> None:
         # The caller is known by now: others may send less.
+        interface = call.interface
         call.sent = await self._middlewares.body_reader.read(
             call.headers,
             call.receive,
-            self._middlewares.body_limit,
-            partial(self._interface.parse_body, call),
+            interface.body_limit,
+            partial(interface.parse_body, call),
             is_trusted=call.has_secret_key,
         )
 
@@ -150,5 +167,14 @@ class Pipeline:
         if call.address is None:
             raise NoSuchAddress
         call.operation = "options"
-        headers = self._middlewares.cors.preflight_headers(call.address, call.headers.get(b"origin", b""))
-        return Answer(200, self._interface.write_methods(call.address.methods), headers)
+        cors = self._cors[call.interface]
+        headers = cors.preflight_headers(call.address, call.headers.get(b"origin", b""))
+        return Answer(200, call.interface.write_methods(call.address.methods), headers)
+
+
+def _take_body(call: Call) -> bool:
+    """Read a small body that has come already; returns whether it had."""
+    body, call.receive = take_small_body(call.headers, call.receive, call.interface.body_limit)
+    if body is not None:
+        call.sent = call.interface.parse_body(call, body)
+    return body is not None

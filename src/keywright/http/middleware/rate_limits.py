@@ -2,6 +2,7 @@
 
 import math
 from collections import OrderedDict
+from collections.abc import Container
 from itertools import islice
 
 from keywright.core.errors import RateLimited
@@ -15,7 +16,8 @@ _ROUNDING = 0.01
 
 
 class RateLimit:
-    """A bucket of ``burst`` tokens for each source, refilled at ``per_minute``, counted in this process.
+    """A bucket of ``burst`` tokens for each source, refilled at ``per_minute``, or per another ``period`` in
+    seconds; counted in this process.
 
     Take a token before the work, and give it back afterwards if the work turns out not to count: so calls at
     the same moment cannot pass the limit. With a ``per_minute`` of 0 there is no limit. ``now`` is in
@@ -27,18 +29,21 @@ class RateLimit:
         per_minute: int,
         *,
         burst: int | None = None,
+        period: int = 60,
         error: type[RateLimited] = RateLimited,
         max_sources: int = MAX_SOURCES,
     ) -> None:
-        """Without ``burst``, the bucket holds the tokens of a minute; ``error`` says that it is empty."""
+        """Without ``burst``, the bucket holds the tokens of a period; ``error`` says that it is empty."""
         self.is_on = per_minute > 0
         #: The time to refill one token, and to refill an empty bucket, in seconds.
-        self._interval = 60 / per_minute if self.is_on else 0.0
+        self._interval = period / per_minute if self.is_on else 0.0
         self._window = self._interval * (per_minute if burst is None else burst)
         self._error = error
         self._max_sources = max_sources
         #: When the bucket of each source will be full; the bucket of a source that is not here is full now.
         self._full_at: OrderedDict[str | bytes, float] = OrderedDict()
+        #: The sources that are remembered; the bucket of another one is full.
+        self.sources: Container[str | bytes] = self._full_at
 
     def take(self, now: float, *sources: str | bytes) -> None:
         """Take a token from the bucket of each source; or raise ``RateLimited`` and take none."""
@@ -61,6 +66,27 @@ class RateLimit:
                 self._full_at[source] = full_at
             else:
                 self._full_at.pop(source, None)
+
+    @property
+    def burst(self) -> int:
+        """The tokens of a full bucket."""
+        return round(self._window / self._interval)
+
+    @property
+    def window(self) -> int:
+        """The seconds that an empty bucket takes to fill."""
+        return math.ceil(self._window)
+
+    def find_state(self, now: float, source: str | bytes) -> tuple[int, int] | None:
+        """The tokens that are left in a source's bucket, and the seconds until it is full; None for a full
+        one.
+        """
+        full_at = self._full_at.get(source)
+        if full_at is None or full_at <= now:
+            return None
+        return max(0, int((self._window + now - full_at) / self._interval + _ROUNDING)), math.ceil(
+            full_at - now
+        )
 
     def __len__(self) -> int:
         """The number of sources remembered."""

@@ -12,6 +12,8 @@ class Right(Enum):
 
     #: Nothing; an API key that is sent must be right.
     NONE = "none"
+    #: An API key, whatever its permissions.
+    API_KEY = "api_key"
     #: Nothing but the license key; an API key that is sent must be right, and must not be write-only.
     CORE = "core"
     READ = "read"

@@ -6,11 +6,12 @@ from contextlib import aclosing, suppress
 
 from starlette.types import Receive, Send
 
-from keywright.http.answer import COMMON_HEADERS, JSON, Answer
+from keywright.http.answer import COMMON_HEADERS, Answer
 from keywright.http.middleware.call import Call
 
 #: How long the answer to a caller that is over a limit is delayed, in seconds, and the most that are delayed.
 DELAY, MAX_DELAYED = 0.25, 256
+_NO_CONTENT = 204
 
 
 class RefusalDelay:
@@ -35,7 +36,13 @@ class RefusalDelay:
 
 async def send_answer(call: Call, send: Send, answer: Answer) -> None:
     """Send the answer, whole or piece by piece."""
-    headers = [JSON, *COMMON_HEADERS, *answer.headers]
+    if answer.status == _NO_CONTENT:
+        await send(
+            {"type": "http.response.start", "status": 204, "headers": [*COMMON_HEADERS, *answer.headers]}
+        )
+        await send({"type": "http.response.body", "body": b""})
+        return
+    headers = [answer.content_type, *COMMON_HEADERS, *answer.headers]
     if answer.pieces is not None:
         if call.scope["http_version"] != "1.0":
             await send({"type": "http.response.start", "status": answer.status, "headers": headers})

@@ -62,7 +62,7 @@ SUCCESSES: dict[str, dict[str, Any]] = {
     "delete_license": {"deleted": []},
     "list_generators": {"generators": [_GENERATOR]},
     "create_generator": {"created": _GENERATOR},
-    "get_generator": {"generator": _GENERATOR},
+    "get_generator": {"policy": _GENERATOR},
     "update_generator": {"changed": _example(v2.Generator, times_activated_max="5", updated_by="1")},
     "delete_generator": {"deleted": []},
     "generate": {"generated": [_example(v2.License, **_GENERATED)]},

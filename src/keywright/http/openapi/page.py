@@ -40,18 +40,28 @@ def render_reference(document: _Part, base: str) -> str:
 
 
 @cache
-def security_policy() -> str:
-    """The Content-Security-Policy of a page: its own style, and nothing else from anywhere."""
-    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
+def security_policy(*, has_script: bool = False) -> str:
+    """The Content-Security-Policy of a page: its own style and script, and nothing else from anywhere."""
+    script = f" script-src 'sha256-{_digest(read_script())}';" if has_script else ""
     return (
-        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; "
+        f"default-src 'none'; style-src 'sha256-{_digest(_style())}';{script} img-src data:; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
 
 
 @cache
+def read_script() -> str:
+    """The script of a page with tabs and copy buttons."""
+    return (_TEMPLATES / "page.js").read_text(encoding="utf-8")
+
+
+@cache
 def _style() -> str:
     return (_TEMPLATES / "page.css").read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 @cache
@@ -114,9 +124,12 @@ def _type(schema: _Part) -> str:
         return " or ".join(map(_type, schema["anyOf"]))
     if "$ref" in schema:
         return str(schema["$ref"].rpartition("/")[2]).lower()
-    if schema["type"] == "array":
+    if "enum" in schema and "type" not in schema:
+        return ", ".join(map(str, schema["enum"]))
+    kind = schema.get("type", "any value")
+    if kind == "array":
         return f"array of {_type(schema['items'])}s"
-    return str(schema["type"]).replace("string", "text")
+    return str(kind).replace("string", "text")
 
 
 def _reasons(operations: Iterable[_Part], *statuses: str) -> list[tuple[str, _Part]]:

@@ -17,8 +17,13 @@ from starlette.types import Scope
 
 from keywright import __version__
 from keywright.config import Settings
+from keywright.core.errors.problems import PROBLEMS
+from keywright.http.v3.media_types import is_admitted
+from keywright.http.v3.problems import describe_problem
 
 _JSON = "application/json; charset=UTF-8"
+#: What every reader gets alike may be kept for a while.
+_CACHED = "public, max-age=300"
 _HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 #: In the kept page, the placeholder for the server's URL as the reader knows it.
 _BASE = b"http://KEYWRIGHT"
@@ -35,6 +40,10 @@ class Documents:
             Route("/", self._landing),
             Route("/openapi/v2", self._reference),
             Route("/openapi/v2.json", self._document),
+            Route("/openapi/v3", self._reference_v3),
+            Route("/openapi/v3.json", self._document_v3),
+            Route("/problems", _answer_problems),
+            Route("/problems/{code}", _answer_problem),
         ]
 
     async def _landing(self, request: Request) -> Response:
@@ -46,15 +55,30 @@ class Documents:
 
     async def _reference(self, request: Request) -> Response:
         """Answer with the API reference."""
-        host = request.headers.get("host", "")
-        base = f"{request.url.scheme}://{host}" if _HOST.fullmatch(host) else "http://127.0.0.1:8000"
-        base = self._settings.public_url or base
         page = await asyncio.to_thread(_reference, self._settings)
-        return _html(page.replace(_BASE, base.encode()))
+        return _html(page.replace(_BASE, self._find_base(request)))
 
     async def _document(self, _request: Request) -> Response:
         """Answer with the OpenAPI 3.1 document."""
         return Response(await asyncio.to_thread(_document, self._settings), media_type=_JSON)
+
+    async def _reference_v3(self, request: Request) -> Response:
+        """Answer with the reference of v3."""
+        page = await asyncio.to_thread(_reference_v3, self._settings)
+        return _html(page.replace(_BASE, self._find_base(request)), has_script=True)
+
+    async def _document_v3(self, _request: Request) -> Response:
+        """Answer with the OpenAPI 3.1 document of v3."""
+        document = await asyncio.to_thread(_document_v3, self._settings)
+        # Clients in browsers may be made from it.
+        headers = {"Cache-Control": _CACHED, "Access-Control-Allow-Origin": "*"}
+        return Response(document, media_type=_JSON, headers=headers)
+
+    def _find_base(self, request: Request) -> bytes:
+        """The server's URL as the reader knows it."""
+        host = request.headers.get("host", "")
+        base = f"{request.url.scheme}://{host}" if _HOST.fullmatch(host) else "http://127.0.0.1:8000"
+        return (self._settings.public_url or base).encode()
 
 
 @lru_cache(maxsize=2)
@@ -80,8 +104,58 @@ def _document(settings: Settings) -> bytes:
     return json.dumps(build(settings), ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _html(page: bytes) -> Response:
+@lru_cache(maxsize=1)
+def _reference_v3(settings: Settings) -> bytes:
+    from keywright.http.openapi import v3_page
+
+    return v3_page.render_reference(settings, _BASE.decode()).encode()
+
+
+@lru_cache(maxsize=1)
+def _document_v3(settings: Settings) -> bytes:
+    from keywright.http.openapi.v3_document import build
+
+    return json.dumps(build(settings), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+async def _answer_problems(request: Request) -> Response:
+    """Answer with the list of problem codes."""
+    if _wants_json(request):
+        return _json({code: describe_problem(code) for code in PROBLEMS})
+    from keywright.http.openapi.v3_page import render_problems
+
+    return _html((await asyncio.to_thread(render_problems)).encode(), cache=_CACHED)
+
+
+async def _answer_problem(request: Request) -> Response:
+    """Answer with the page about a problem code."""
+    code = request.path_params["code"]
+    if code not in PROBLEMS:
+        raise HTTPException(404)
+    if _wants_json(request):
+        return _json(describe_problem(code))
+    from keywright.http.openapi.v3_page import render_problem
+
+    return _html((await asyncio.to_thread(render_problem, code)).encode(), cache=_CACHED)
+
+
+def _wants_json(request: Request) -> bool:
+    accept = request.headers.get("accept", "*/*").encode()
+    return is_admitted(accept, "application/json") and not is_admitted(accept, "text/html")
+
+
+def _json(value: object) -> Response:
+    return Response(
+        json.dumps(value, ensure_ascii=False), media_type=_JSON, headers={"Cache-Control": _CACHED}
+    )
+
+
+def _html(page: bytes, *, has_script: bool = False, cache: str = "no-store") -> Response:
     from keywright.http.openapi.page import security_policy
 
-    headers = {"Content-Security-Policy": security_policy(), "Referrer-Policy": "no-referrer"}
+    headers = {
+        "Content-Security-Policy": security_policy(has_script=has_script),
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": cache,
+    }
     return HTMLResponse(page, headers=headers)

@@ -46,3 +46,21 @@ def as_text(schema: Schema) -> Schema:
     if "enum" in first:
         return about | {"type": "string", "enum": [str(one) for one in first["enum"]]}
     return first | about
+
+
+def inline_enums(part: dict[str, Schema]) -> dict[str, Schema]:
+    """The records without those that only list values: these stand where they are used."""
+    lists = {_SCHEMAS + name: one["enum"] for name, one in part.items() if "enum" in one}
+
+    def inline(schema: Any) -> Any:
+        match schema:
+            case {"$ref": str(name)} if name in lists:
+                others = {key: one for key, one in schema.items() if key != "$ref"}
+                return {**others, "type": "string", "enum": lists[name]}
+            case dict():
+                return {key: inline(one) for key, one in schema.items()}
+            case list():
+                return list(map(inline, schema))
+        return schema
+
+    return {name: inline(one) for name, one in part.items() if _SCHEMAS + name not in lists}

@@ -1,25 +1,33 @@
 """The query and the form of a request for a page."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
 from keywright.core.errors import MalformedForm
 from keywright.core.parsing import is_storable
-from keywright.http.middleware.body import BodyReader
+from keywright.http.middleware.body import BODY_TIMEOUT, BodyReader
+from keywright.http.pages.multipart import MULTIPART, UploadedFile, parse_multipart
 
 #: The most fields of a query or a form; a page of a list has far fewer checkboxes.
 _MAX_FIELDS = 1000
 _FORM = "application/x-www-form-urlencoded"
+#: How long a form with a file may take to arrive, in seconds: 8 MiB over 1.2 Mbit/s.
+_UPLOAD_TIMEOUT = 60
 
 
 class Form(Mapping[str, str]):
     """Fields by name. ``form["x"]`` is the first value, trimmed; ``form.get("x", "")`` allows it to be
-    missing; ``form.all("x")`` is every value, for checkboxes; ``form.raw("x")`` is untrimmed, for passwords.
+    missing; ``form.all("x")`` is every value, for checkboxes; ``form.raw("x")`` is untrimmed, for passwords;
+    ``form.file("x")`` is an uploaded file.
     """
 
-    def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self, pairs: Iterable[tuple[str, str]] = (), files: Mapping[str, UploadedFile] | None = None
+    ) -> None:
+        self._files = files or {}
         self._values: dict[str, list[str]] = {}
         for name, value in pairs:
             self._values.setdefault(name, []).append(value)
@@ -41,27 +49,44 @@ class Form(Mapping[str, str]):
         """The first value untrimmed, or an empty string."""
         return self._values.get(name, [""])[0]
 
+    def file(self, name: str) -> UploadedFile | None:
+        """The file of this name, if one was chosen."""
+        return self._files.get(name)
+
 
 def parse_query(request: Request) -> Form:
     """The query of the address. Raises ``MalformedForm``."""
     return Form(_parse(request.scope["query_string"]))
 
 
-async def read_form(request: Request, body_reader: BodyReader, limit: int, *, is_anonymous: bool) -> Form:
-    """The form in a body of at most ``limit`` bytes.
+async def read_form(
+    request: Request, body_reader: BodyReader, limit: int, *, is_anonymous: bool, has_files: bool = False
+) -> Form:
+    """The form in a body of at most ``limit`` bytes; with ``has_files``, it may have files.
 
     Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete``, ``RequestTooSlow``, ``QueueFull`` or
     ``MalformedForm``.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-    def parse(body: bytes) -> list[tuple[str, str]]:
-        if body and kind != _FORM:
-            raise MalformedForm
-        return _parse(body)
-
+    content_type = request.headers.get("content-type", "")
+    kind = content_type.partition(";")[0].strip().lower()
+    is_multipart = has_files and kind == MULTIPART
+    parse = partial(_parse_files, content_type) if is_multipart else partial(_parse_body, kind)
     headers = dict(request.scope["headers"])
-    return Form(await body_reader.read(headers, request.receive, limit, parse, is_trusted=not is_anonymous))
+    timeout = _UPLOAD_TIMEOUT if is_multipart else BODY_TIMEOUT
+    return await body_reader.read(
+        headers, request.receive, limit, parse, is_trusted=not is_anonymous, timeout=timeout
+    )
+
+
+def _parse_body(kind: str, body: bytes) -> Form:
+    if body and kind != _FORM:
+        raise MalformedForm
+    return Form(_parse(body))
+
+
+def _parse_files(content_type: str, body: bytes) -> Form:
+    fields, files = parse_multipart(content_type, body)
+    return Form(_require_storable(fields), files)
 
 
 def _parse(encoded: bytes) -> list[tuple[str, str]]:
@@ -71,6 +96,10 @@ def _parse(encoded: bytes) -> list[tuple[str, str]]:
         )
     except ValueError:
         raise MalformedForm from None
+    return _require_storable(pairs)
+
+
+def _require_storable(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     if not all(is_storable(name) and is_storable(value) for name, value in pairs):
         raise MalformedForm
     # Browsers send CR LF for each line end.

@@ -22,6 +22,8 @@ from keywright.http.pages.site import MenuItem, Site
 
 #: The longest form on a page for ``PUBLIC``, in bytes: a password may be long.
 _MAX_PUBLIC_FORM = 16 * 1024
+#: What a form with a file may have besides the file, in bytes.
+_MAX_AROUND_FILE = 16 * 1024
 
 _FOREIGN_FORM = Message(
     403,
@@ -45,6 +47,7 @@ log = logging.getLogger(__name__)
 class Page(NamedTuple):
     """A page of a section: its path below the section's, and the right that it needs. ``checks_passwords`` if
     a browser without a user can make the server check a password: such forms wait in a queue of their own.
+    ``max_upload`` is the size of the largest file in its form, in bytes; with 0, the form has no files.
     """
 
     method: Method
@@ -52,6 +55,7 @@ class Page(NamedTuple):
     http_methods: tuple[str, ...]
     right: PageRight
     checks_passwords: bool
+    max_upload: int = 0
 
 
 def page(
@@ -60,6 +64,7 @@ def page(
     methods: Sequence[str] = ("GET",),
     right: PageRight | None = None,
     checks_passwords: bool = False,
+    max_upload: int = 0,
 ) -> Callable[[Method], Method]:
     """Make a method of a ``Section`` the page at this path below the section's own.
 
@@ -71,7 +76,7 @@ def page(
             needed = right or section.right
             if needed is None:
                 raise TypeError(f"{section.__name__}.{method.__name__} is a page without a right")
-            return Page(method, path, tuple(methods), needed, checks_passwords)
+            return Page(method, path, tuple(methods), needed, checks_passwords, max_upload)
 
         setattr(method, _BUILD_PAGE, build)
         return method
@@ -177,8 +182,12 @@ async def _read_form(site: Site, page: Page, http: Request) -> Form:
     limit = site.settings.body_limit
     if page.right == PUBLIC:
         limit = min(limit, _MAX_PUBLIC_FORM)
+    elif page.max_upload:
+        limit = page.max_upload + _MAX_AROUND_FILE
     is_anonymous = http.state.browser.signed_in is None
-    return await forms.read_form(http, site.body_reader, limit, is_anonymous=is_anonymous)
+    return await forms.read_form(
+        http, site.body_reader, limit, is_anonymous=is_anonymous, has_files=page.max_upload > 0
+    )
 
 
 def _run(section: Section, page: Page, request: PageRequest) -> Response:

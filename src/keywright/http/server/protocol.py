@@ -322,6 +322,12 @@ def is_gone(scope: Scope) -> bool:
     return transport is not None and transport.is_closing()
 
 
+def is_leaving(scope: Scope) -> bool:
+    """Whether the server of this request is about to stop."""
+    transport = scope.get(TRANSPORT)
+    return transport is not None and bool(transport.get_protocol().app_state.get(IS_LEAVING))
+
+
 async def _answer(
     app: ASGI3Application, cycle: RequestResponseCycle, scope: Any, receive: Any, send: Any
 ) -> None:

@@ -13,19 +13,21 @@ from keywright.http.middleware.call import Call
 from keywright.http.v2 import parameters, wire
 from keywright.http.v2.schemas import MAX_GENERATED, MAX_TEXT_LENGTH
 from keywright.licensing.licenses.model import Status, parse_status
-from keywright.provisioning.generators.commands import (
-    CreateGenerator,
-    DeleteGenerator,
+from keywright.provisioning.policies.commands import (
+    CreatePolicy,
+    DeletePolicy,
     GenerateLicenses,
-    GetGenerator,
-    ListGenerators,
-    UpdateGenerator,
+    GetPolicy,
+    ListPolicies,
+    UpdatePolicy,
 )
 
 _REQUIRED = ("name", "charset", "chunks", "chunk_length")
 _TEXTS = ("separator", "prefix", "suffix")
 #: The name on the wire is the field's name, but for one.
-_FIELDS = {"expires_in": "expires_in_days", "user_id": "customer_id"}
+_FIELDS = {"user_id": "customer_id"}
+#: The fields that are terms of a policy.
+_TERMS = {"times_activated_max": "max_activations", "expires_in": "valid_for_days"}
 
 
 async def list_generators(call: Call) -> Answer:
@@ -33,9 +35,9 @@ async def list_generators(call: Call) -> Answer:
 
     All generators, oldest first.
     """
-    answer = await call.desk.query(ListGenerators(), call)
+    answer = await call.desk.query(ListPolicies(only_product_id=call.only_product_id), call)
     if not answer:
-        raise e.NoGenerators
+        raise e.NoPolicies
     return Answer(200, wire.generators(answer))
 
 
@@ -44,7 +46,8 @@ async def get_generator(call: Call) -> Answer:
 
     One generator.
     """
-    return await call.ask(GetGenerator(generator_id=_number(call)), wire.generator)
+    query = GetPolicy(policy_id=_number(call), only_product_id=call.only_product_id)
+    return await call.ask(query, wire.generator)
 
 
 async def create_generator(call: Call) -> Answer:
@@ -56,8 +59,16 @@ async def create_generator(call: Call) -> Answer:
     asked = call.parameters
     for name in _REQUIRED:
         if asked.get(name) in (None, ""):
-            raise e.GeneratorFieldMissing(name)
-    command = CreateGenerator(context=call.context, is_weak_allowed=True, **_values(asked))
+            raise e.PolicyFieldMissing(name)
+    values = _values(asked)
+    terms = _terms(values)
+    command = CreatePolicy(
+        context=call.context,
+        is_weak_allowed=True,
+        only_product_id=call.only_product_id,
+        terms=terms,
+        **values,
+    )
     return await call.change(command, wire.generator)
 
 
@@ -70,10 +81,12 @@ async def update_generator(call: Call) -> Answer:
     changes = _values(call.parameters)
     if not changes:
         raise e.NothingToChange
-    command = UpdateGenerator(
+    command = UpdatePolicy(
         context=call.context,
-        generator_id=number,
+        policy_id=number,
+        terms=_terms(changes),
         changes=changes,
+        only_product_id=call.only_product_id,
         is_weak_allowed=True,
     )
     return await call.change(command, wire.generator)
@@ -84,7 +97,9 @@ async def delete_generator(call: Call) -> Answer:
 
     The licenses that it created stay.
     """
-    command = DeleteGenerator(context=call.context, generator_id=_number(call))
+    command = DeletePolicy(
+        context=call.context, policy_id=_number(call), only_product_id=call.only_product_id
+    )
     return await call.change(command, wire.nothing)
 
 
@@ -97,9 +112,11 @@ async def generate(call: Call) -> Answer:
     given = parameters.read(call.parameters, _GENERATE_PARSERS)
     if "amount" not in given:
         raise e.InvalidParameters({"amount": _AMOUNT_REASON})
+    parameters.require_own_product(call, given)
     command = GenerateLicenses(
         context=call.context,
-        generator_id=number,
+        policy_id=number,
+        only_product_id=call.only_product_id,
         **{"status": Status.ACTIVE} | _by_field(given),
     )
     return await call.change(command, wire.licenses_alone)
@@ -130,7 +147,7 @@ def _number(call: Call) -> int:
     if call.key.isascii() and call.key.isdigit() and len(call.key) < 19:
         number = int(call.key)
     if number is None:
-        raise e.UnknownGenerator(call.key)
+        raise e.UnknownPolicy(call.key)
     return number
 
 
@@ -146,7 +163,15 @@ def _values(asked: Mapping[str, Any]) -> dict[str, Any]:
     if "times_activated_max" in asked:
         values["times_activated_max"] = _limit(asked["times_activated_max"])
     values |= parameters.read(asked, _OPTIONAL_PARSERS)
-    return _by_field(values)
+    return values
+
+
+def _terms(values: dict[str, Any]) -> dict[str, Any]:
+    """Take the terms out of the given fields. Over v2, days are counted from the first activation."""
+    terms = {name: values.pop(field) for field, name in _TERMS.items() if field in values}
+    if terms.get("valid_for_days") is not None:
+        terms["starts"] = "first_activation"
+    return terms
 
 
 def _by_field(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,7 +190,7 @@ def _require_text(name: str, value: object) -> str:
     except ValueError:
         text = None
     if text is None or not text.strip():
-        raise e.GeneratorFieldInvalid(name)
+        raise e.PolicyFieldInvalid(name)
     return text
 
 
@@ -175,7 +200,7 @@ def _absolute(name: str, value: object) -> int:
     except ValueError:
         number = None
     if not number:
-        raise e.GeneratorFieldNotInteger(name)
+        raise e.PolicyFieldNotInteger(name)
     return number
 
 
@@ -183,4 +208,4 @@ def _limit(value: object) -> int | None:
     try:
         return parsing.parse_limit(value)
     except ValueError:
-        raise e.GeneratorFieldNotInteger("times_activated_max") from None
+        raise e.PolicyFieldNotInteger("times_activated_max") from None

@@ -11,6 +11,7 @@ from keywright.engine.desk import Desk
 from keywright.http.answer import Answer
 from keywright.http.middleware.authentication import check_right
 from keywright.http.middleware.call import Call
+from keywright.http.middleware.cors import CorsNames
 from keywright.http.middleware.routing import Right
 from keywright.http.v2 import messages, parameters, wire
 from keywright.http.v2.paths import decode_words, join_key, parse_rest_route, parse_setting, to_text
@@ -26,9 +27,18 @@ class V2:
     """The v2 interface, at the path that the settings name."""
 
     malformed = messages.MALFORMED
+    has_own_credentials = False
+    has_keys_in_body = False
+    tells_limits = False
+    cors_names = CorsNames(
+        b"Authorization, Content-Type, Idempotency-Key",
+        b"Idempotency-Replayed, Retry-After",
+        b"Idempotency-Replayed, Retry-After, Link, X-WP-Total, X-WP-TotalPages",
+    )
 
     def __init__(self, settings: Settings, desk: Desk, relay: Relay | None = None) -> None:
         self.desk = desk
+        self.body_limit = settings.body_limit
         self._below_rest_route = [*parse_setting(settings.namespace), "v2"]
         self._root = parse_setting(settings.api_root)
         self._prefix = [*self._root, *self._below_rest_route]

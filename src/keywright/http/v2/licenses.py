@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+from msgspec.structs import replace
+
 from keywright.core import errors as e
 from keywright.core import parsing
 from keywright.http.answer import Answer
@@ -104,7 +106,8 @@ async def get_license(call: Call) -> Answer:
 
     One license with its activations.
     """
-    return await call.ask(Validate(key=call.key), wire.license_with_activations)
+    query = Validate(key=call.key, only_product_id=call.only_product_id)
+    return await call.ask(query, wire.license_with_activations)
 
 
 async def list_licenses(call: Call) -> Answer:
@@ -115,6 +118,10 @@ async def list_licenses(call: Call) -> Answer:
     """
     asked = call.parameters
     where = _filter(asked)
+    if call.only_product_id is not None:
+        if where.product_id not in (None, call.only_product_id):
+            raise e.NoLicenses
+        where = replace(where, product_id=call.only_product_id)
     if "page" in asked or "per_page" in asked:
         return await _page(call, where)
     first: tuple[LicenseRecord, ...] = await call.desk.query(_piece(where, 0), call)
@@ -130,7 +137,8 @@ async def create_license(call: Call) -> Answer:
     """
     asked = call.parameters
     key = _license_key(asked)
-    changes = {"status": Status.ACTIVE} | _changes(asked)
+    changes = {"status": Status.ACTIVE, "product_id": call.only_product_id} | _changes(asked)
+    parameters.require_own_product(call, changes)
     command = CreateLicense(context=call.context, key=key, **changes)
     return await call.change(command, wire.license_alone)
 
@@ -154,6 +162,7 @@ async def update_license(call: Call) -> Answer:
         changes["key"] = _license_key(asked)
     if "expires_at" in asked:
         changes.setdefault("valid_for_days", None)
+    parameters.require_own_product(call, changes)
     return await call.change(UpdateLicense(**_fields(call), changes=changes), wire.license_alone)
 
 

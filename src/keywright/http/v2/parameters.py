@@ -11,6 +11,7 @@ from starlette.datastructures import Headers
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from keywright.core.errors import BodyNotAnObject, InvalidParameters, MalformedForm, MalformedJson
+from keywright.http.middleware.call import Call
 
 Parameters = dict[str, Any]
 Result = TypeVar("Result")
@@ -202,3 +203,10 @@ def _is_deeper(body: bytes, levels: int) -> bool:
         if len(left) in (0, before):
             break
     return bool(left)
+
+
+def require_own_product(call: Call, values: Mapping[str, Any]) -> None:
+    """Raise ``InvalidParameters`` where an API key for one product names another for a license, or none."""
+    only = call.only_product_id
+    if only is not None and values.get("product_id", only) != only:
+        raise InvalidParameters({"product_id": f"must be {only}: the API key is for this product"})

@@ -137,7 +137,7 @@ _LIST_GENERATORS = Action(
     generators.list_generators,
     changes=False,
     gives=list[schemas.Generator],
-    refusals=(e.NoGenerators,),
+    refusals=(e.NoPolicies,),
 )
 _CREATE_GENERATOR = Action(
     "create_generator",
@@ -145,7 +145,7 @@ _CREATE_GENERATOR = Action(
     generators.create_generator,
     takes=schemas.NewGenerator,
     gives=schemas.Generator,
-    refusals=(e.GeneratorFieldMissing, e.GeneratorFieldInvalid),
+    refusals=(e.PolicyFieldMissing, e.PolicyFieldInvalid),
     example={
         "name": "Plugin, one year",
         "charset": "BCDFGHJKMPQRTVWXY2346789",
@@ -163,7 +163,7 @@ _GET_GENERATOR = Action(
     generators.get_generator,
     changes=False,
     gives=schemas.Generator,
-    refusals=(e.UnknownGenerator,),
+    refusals=(e.UnknownPolicy,),
 )
 _UPDATE_GENERATOR = Action(
     "update_generator",
@@ -171,16 +171,16 @@ _UPDATE_GENERATOR = Action(
     generators.update_generator,
     takes=schemas.GeneratorParameters,
     gives=schemas.Generator,
-    refusals=(e.UnknownGenerator, e.NothingToChange, e.GeneratorFieldInvalid),
-    sayings={e.UnknownGenerator: "The generator could not be updated."},
+    refusals=(e.UnknownPolicy, e.NothingToChange, e.PolicyFieldInvalid),
+    sayings={e.UnknownPolicy: "The generator could not be updated."},
     example={"times_activated_max": 5},
 )
 _DELETE_GENERATOR = Action(
     "delete_generator",
     Right.WRITE,
     generators.delete_generator,
-    refusals=(e.UnknownGenerator,),
-    sayings={e.UnknownGenerator: "The generator key could not be found or deleted."},
+    refusals=(e.UnknownPolicy,),
+    sayings={e.UnknownPolicy: "The generator key could not be found or deleted."},
 )
 _GENERATE = Action(
     "generate",
@@ -188,7 +188,7 @@ _GENERATE = Action(
     generators.generate,
     takes=schemas.GenerationParameters,
     gives=list[schemas.License],
-    refusals=(e.UnknownGenerator, e.InvalidStatus),
+    refusals=(e.UnknownPolicy, e.PolicyArchived, e.InvalidStatus),
     example={"amount": 1, "order_id": 1042, "product_id": 7, "user_id": 311},
 )
 

@@ -4,10 +4,10 @@ Licenses and generators are written in camelCase, activations in snake_case; mom
 ``YYYY-MM-DD HH:MM:SS`` in UTC. Functions without an underscore write whole bodies, with their envelope.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,7 +16,7 @@ from keywright.http.v2 import schemas
 from keywright.licensing.activations.model import Activation, LicenseRecord
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import remaining_activations
-from keywright.provisioning.generators.model import Generator
+from keywright.provisioning.policies.model import Policy
 
 _Record = TypeVar("_Record")
 
@@ -83,12 +83,12 @@ def some_licenses(records: Sequence[LicenseRecord]) -> bytes:
     return b",".join(encode([_with_activations(one) for one in some])[1:-1] for some in few)
 
 
-def generator(one: Generator) -> bytes:
+def generator(one: Policy) -> bytes:
     """The answer about one generator."""
     return success(_generator(one))
 
 
-def generators(many: Sequence[Generator]) -> bytes:
+def generators(many: Sequence[Policy]) -> bytes:
     """The answer to list generators."""
     return success([_generator(one) for one in many])
 
@@ -157,25 +157,32 @@ def _activation(one: Activation) -> schemas.Activation:
         one.source,
         one.ip_address,
         one.user_agent,
-        one.meta_data,
+        _texts(one.meta_data),
         _text(one.created_at),
         _optional_text(one.updated_at),
         _optional_text(one.deactivated_at),
     )
 
 
-def _generator(one: Generator) -> schemas.Generator:
+def _texts(meta_data: Mapping[str, Any] | None) -> Mapping[str, str] | None:
+    """The metadata of a device, whose values may be any JSON: all but texts are written as JSON."""
+    if meta_data is None:
+        return None
+    return {name: one if isinstance(one, str) else encode(one).decode() for name, one in meta_data.items()}
+
+
+def _generator(one: Policy) -> schemas.Generator:
     return schemas.Generator(
         one.id,
         one.name,
         one.charset,
         one.chunks,
         one.chunk_length,
-        _digits(one.times_activated_max),
+        _digits(one.terms.max_activations),
         one.separator,
         one.prefix,
         one.suffix,
-        _digits(one.expires_in_days),
+        _digits(one.terms.valid_for_days),
         _text(one.created_at),
         _digits(one.created_by),
         _text(one.updated_at),

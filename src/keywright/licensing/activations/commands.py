@@ -1,8 +1,10 @@
 """Take, take back, give up and report places on a license."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
 
-from keywright.core.command import Cost, Query
+from keywright.core.command import Command, Cost, Query
+from keywright.licensing.activations.model import Activation, Device
 from keywright.licensing.licenses.commands import LicenseCommand
 from keywright.licensing.licenses.model import LicenseFilter
 
@@ -28,6 +30,58 @@ class Deactivate(LicenseCommand, frozen=True, kw_only=True):
 
 class DeactivateAll(LicenseCommand, frozen=True, kw_only=True):
     """Give up every place."""
+
+
+class ReleaseAll(DeactivateAll, frozen=True, kw_only=True):
+    """Give up every place, if any is taken."""
+
+
+class ReleaseActivation(LicenseCommand, frozen=True, kw_only=True):
+    """Give up the place of the activation with this id, if it has one."""
+
+    activation_id: int
+    #: Like ``precondition``, which is about the license.
+    activation_precondition: Callable[[Activation], None] | None = None
+
+
+class ProgramCommand(LicenseCommand, frozen=True, kw_only=True):
+    """A request of a program over v3: it names the license by its key; perhaps its device, by a fingerprint
+    or a token; its product, by number or code; and when it was built.
+    """
+
+    device: Device = Device()
+    token: str | None = None
+    product: int | str | None = None
+    built_at: datetime | None = None
+
+    @property
+    def is_device_named(self) -> bool:
+        """Whether it names a device."""
+        return self.device.fingerprint is not None or self.token is not None
+
+
+class ActivateDevice(ProgramCommand, frozen=True, kw_only=True):
+    """Give the device its place, which it may have already; ``replaces`` is the fingerprint that it had
+    before. With ``lists_devices``, a refusal at the limit names those that hold the places.
+    """
+
+    replaces: str | None = None
+    lists_devices: bool = False
+
+
+class DeactivateDevice(ProgramCommand, frozen=True, kw_only=True):
+    """Give up the place of the device."""
+
+
+class SaveLastSeen(Command, frozen=True, kw_only=True):
+    """Store when these were seen, in seconds since 1970, by license and activation; activation 0 is a
+    validation of the license.
+    """
+
+    cost = Cost.ALONE
+    is_internal = True
+
+    seen: Mapping[tuple[int, int], int]
 
 
 class Validate(Query, frozen=True, kw_only=True):

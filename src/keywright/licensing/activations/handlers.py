@@ -9,9 +9,16 @@ from typing import Any
 
 from keywright.core import crypto
 from keywright.core.command import Command
-from keywright.core.errors import TokenNotActive, UnknownToken
+from keywright.core.errors import NotFound, TokenNotActive, UnknownToken
 from keywright.licensing.activations import rules as activation_rules
-from keywright.licensing.activations.commands import Activate, Deactivate, DeactivateAll, Reactivate
+from keywright.licensing.activations.commands import (
+    Activate,
+    Deactivate,
+    DeactivateAll,
+    Reactivate,
+    ReleaseActivation,
+    ReleaseAll,
+)
 from keywright.licensing.activations.model import Activation, ActivationSource, LicenseRecord
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
@@ -71,6 +78,28 @@ def deactivate_all(work: LicenseWork, command: DeactivateAll) -> LicenseRecord:
     return LicenseRecord(license, tuple(listed))
 
 
+def release_all(work: LicenseWork, command: ReleaseAll) -> int:
+    """Give up every place; returns how many were taken."""
+    taken = work.get_license(command).times_activated
+    if taken:
+        deactivate_all(work, command)
+    return taken
+
+
+def release(work: LicenseWork, command: ReleaseActivation) -> None:
+    """Give up one place; one that was given up before stays as it is. Raises ``NotFound``."""
+    license, number = work.get_license(command), command.activation_id
+    known = work.known_activations(license).values()
+    activation = next((one for one in known if one.id == number), None)
+    if activation is None:
+        raise NotFound(f"activation {number}")
+    if command.activation_precondition is not None:
+        command.activation_precondition(activation)
+    if activation.deactivated_at is None:
+        license, activation = activation_rules.deactivate(license, activation, command.context.now)
+        _save(work, command, "license.deactivated", license, activation)
+
+
 def _save(
     work: LicenseWork, command: Command, event: str, license: License, activation: Activation
 ) -> LicenseRecord:
@@ -85,4 +114,6 @@ HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     Reactivate: reactivate,
     Deactivate: deactivate,
     DeactivateAll: deactivate_all,
+    ReleaseAll: release_all,
+    ReleaseActivation: release,
 }

@@ -5,6 +5,7 @@ the counters in their rows say; each of the others by itself, and not all of it.
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import text
@@ -16,9 +17,12 @@ from keywright.licensing.activations import rules
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import Activation, LicenseRecord
 from keywright.licensing.activations.store import (
+    ACTIVATION,
     FEW_RECORDS,
+    LAST_SEEN_WITH,
     RECORDS,
     RECORDS_NAMED,
+    RECORDS_OF_DEVICES,
     SOME_ACTIVE,
     SOME_RECORDS,
     activation_of,
@@ -31,6 +35,7 @@ from keywright.licensing.licenses.store import LICENSE, license_of
 MAX_IN_LISTS = 100
 _BYTES_IN_LISTS = rules.MAX_LISTED_BYTES // 10
 _SIZE = len(LICENSE)
+_END_OF_FIRST = _SIZE + len(ACTIVATION)
 #: After every moment.
 _END = 2**63 - 1
 
@@ -40,6 +45,9 @@ _OLDEST = """
     WHERE license_id = :license_id AND deactivated_at <= :until ORDER BY deactivated_at, id LIMIT :amount
 """
 _NOTE = text(f"INSERT OR IGNORE INTO pruned_activations SELECT license_id, id {_OLDEST}")
+_UNSEE = text(
+    f"DELETE FROM last_seen WHERE license_id = :license_id AND activation_id IN (SELECT id {_OLDEST})"  # noqa: S608
+)
 _PRUNE = text(f"DELETE FROM activations WHERE license_id = :license_id AND token IN (SELECT token {_OLDEST})")  # noqa: S608
 _COUNT = text("UPDATE licenses SET deactivated_count = deactivated_count - :pruned WHERE id = :license_id")
 #: The same for many licenses at once.
@@ -58,6 +66,9 @@ WITH surplus AS (
     RETURNING activations.license_id
 ), noted AS (
     INSERT INTO pruned_activations SELECT license_id, id FROM surplus ON CONFLICT DO NOTHING
+), unseen AS (
+    DELETE FROM last_seen USING surplus
+    WHERE last_seen.license_id = surplus.license_id AND last_seen.activation_id = surplus.id
 )
 UPDATE licenses SET deactivated_count = deactivated_count - counted.amount
 FROM (SELECT license_id, count(*) AS amount FROM pruned GROUP BY license_id) AS counted
@@ -117,6 +128,28 @@ def find_named(
     }
 
 
+def find_devices(
+    tx: ReadTransaction, named: Collection[tuple[str, str | None, str | None]]
+) -> tuple[dict[str, License], dict[int, list[Activation]]]:
+    """The licenses of these keys, by key; and, by license, those of their records that have the fingerprint
+    or the token named with the key. What is said of a license is of one moment.
+    """
+    if tx.is_postgres:
+        return _find_devices(tx, named)
+    licenses = license_store.find_licenses(tx, {key for key, _, _ in named})
+    devices, tokens = set[tuple[int, str]](), set[tuple[int, str]]()
+    for key, fingerprint, token in named:
+        license = licenses.get(key)
+        if license is not None and fingerprint is not None:
+            devices.add((license.id, fingerprint))
+        if license is not None and token is not None:
+            tokens.add((license.id, token))
+    records = activation_store.find_by_fingerprint(tx, devices) if devices else []
+    if tokens:
+        records += activation_store.find_activations(tx, tokens)
+    return licenses, _by_license(records)
+
+
 def find_some(tx: ReadTransaction, license: License, most: int, most_bytes: int) -> LicenseRecord | None:
     """A license with the activations that an answer lists; None when it was deleted meanwhile."""
     active, deactivated = most, most
@@ -165,6 +198,12 @@ def list_some_active(
     return found | activation_store.list_active(tx, few)
 
 
+def find_last_seen(tx: ReadTransaction, activations: Iterable[Activation]) -> dict[int, datetime]:
+    """When these were seen last, by id, as far as it is known."""
+    wanted = [(one.license_id, one.id) for one in activations]
+    return {row[0]: rows.to_datetime(row[1]) for row in LAST_SEEN_WITH.find_rows(tx.connection, wanted)}
+
+
 def _has_few(license: License) -> bool:
     return license.times_activated + license.deactivated_count <= FEW_RECORDS
 
@@ -184,6 +223,35 @@ def _by_key(
     for some in records.values():
         some.sort(key=rules.by_age)
     return licenses, records
+
+
+def _by_license(records: Iterable[Activation]) -> dict[int, list[Activation]]:
+    found: dict[int, list[Activation]] = {}
+    for one in records:
+        found.setdefault(one.license_id, []).append(one)
+    return found
+
+
+def _find_devices(
+    tx: ReadTransaction, named: Collection[tuple[str, str | None, str | None]]
+) -> tuple[dict[str, License], dict[int, list[Activation]]]:
+    key_of = tx.key_ring.blind_indexes(key for key, _, _ in named)
+    # No fingerprint and no token is empty.
+    wanted = [
+        (index, fingerprint or "", token or "")
+        for key, fingerprint, token in named
+        for index in tx.key_ring.blind_indexes([key])
+    ]
+    licenses: dict[str, License] = {}
+    records = []
+    for row in select_by_arrays(tx.connection, RECORDS_OF_DEVICES, wanted):
+        key = key_of[row[0]]
+        if key not in licenses:
+            licenses[key] = license_of(row[:_SIZE], key)
+        for part in (row[_SIZE:_END_OF_FIRST], row[_END_OF_FIRST:]):
+            if part[0] is not None:
+                records.append(activation_of(part))
+    return licenses, _by_license(records)
 
 
 def _find_named(
@@ -223,6 +291,7 @@ def _delete_oldest(tx: WriteTransaction, surplus: list[Values]) -> None:
         return
     for one in surplus:
         tx.connection.execute(_NOTE, one)
+        tx.connection.execute(_UNSEE, one)
         pruned = tx.connection.execute(_PRUNE, one).rowcount
         if pruned:
             tx.connection.execute(_COUNT, {"license_id": one["license_id"], "pruned": pruned})

@@ -28,7 +28,7 @@ def activate(license: License, now: datetime) -> License:
     """Take a new place; the caller adds the activation record."""
     license_rules.require_usable(license, now)
     license_rules.require_free_place(license)
-    return _with_place_taken(license, now)
+    return with_place_taken(license, now)
 
 
 def reactivate(license: License, activation: Activation, now: datetime) -> tuple[License, Activation]:
@@ -37,11 +37,7 @@ def reactivate(license: License, activation: Activation, now: datetime) -> tuple
     if activation.deactivated_at is None:
         raise AlreadyActivated(activation.token)
     license_rules.require_free_place(license)
-    kept = max(0, license.deactivated_count - 1)
-    return (
-        replace(_with_place_taken(license, now), deactivated_count=kept),
-        replace(activation, deactivated_at=None, updated_at=now),
-    )
+    return take_back(license, activation, now)
 
 
 def deactivate(license: License, activation: Activation, now: datetime) -> tuple[License, Activation]:
@@ -102,10 +98,18 @@ def limit_listed(records: Iterable[Activation], most: int, most_bytes: int) -> l
     return sorted(chosen, key=by_age)
 
 
-def _with_place_taken(license: License, now: datetime) -> License:
-    expires_at = license.expires_at
-    if expires_at is None and license.valid_for_days is not None:
-        expires_at = license_rules.expiry_after(now, license.valid_for_days)
+def take_back(license: License, activation: Activation, now: datetime) -> tuple[License, Activation]:
+    """Count the place of a record that was given up again; the caller knows that it is free."""
+    kept = max(0, license.deactivated_count - 1)
+    return (
+        replace(with_place_taken(license, now), deactivated_count=kept),
+        replace(activation, deactivated_at=None, updated_at=now),
+    )
+
+
+def with_place_taken(license: License, now: datetime) -> License:
+    """Count one place more; the caller knows that it is free."""
+    expires_at = license_rules.expiry_of_activated(license, now)
     taken = license.times_activated + 1
     return replace(license, times_activated=taken, expires_at=expires_at, updated_at=now)
 
@@ -132,6 +136,7 @@ def _by_interest(activation: Activation) -> tuple[bool, datetime, int]:
 def _size(activation: Activation) -> int:
     """About how many bytes the record takes in an answer."""
     texts = [activation.user_agent, activation.label or ""]
-    for pair in (activation.meta_data or {}).items():
-        texts += pair
+    for name, value in (activation.meta_data or {}).items():
+        # Those of devices over v3 may be any JSON.
+        texts += name, str(value)
     return _RECORD_BYTES + sum(len(text.encode()) for text in texts)

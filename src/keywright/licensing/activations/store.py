@@ -1,19 +1,29 @@
 """Activations in the database: functions over a transaction."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import and_, bindparam, func, literal_column, select, true, union_all, update
+from sqlalchemy import and_, bindparam, delete, func, literal_column, select, true, union_all, update
 
-from keywright.db.bulk import Lookup, Values, array_table, bulk_delete, bulk_insert, bulk_update
+from keywright.db.bulk import Lookup, Values, array_table, bulk_delete, bulk_insert, bulk_update, bulk_upsert
 from keywright.db.rows import to_datetime, to_json, to_optional_seconds, to_seconds
-from keywright.db.schema import activations, licenses
+from keywright.db.schema import (
+    activations,
+    last_seen,
+    lease_counters,
+    leases,
+    licenses,
+    meter_usage,
+    new_devices,
+    rotated_keys,
+    trials,
+)
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.activations import rules
-from keywright.licensing.activations.model import Activation
+from keywright.licensing.activations.model import Activation, SeenDevice
 from keywright.licensing.licenses.store import DELETE_LICENSES, LICENSE
 
 
@@ -36,6 +46,16 @@ def find_activations(tx: ReadTransaction, tokens: Iterable[tuple[int, str]]) -> 
         for row in ACTIVATIONS_WITH.find_rows(tx.connection, possible)
     }
     return list(found.values())
+
+
+def find_by_id(tx: ReadTransaction, numbers: Iterable[tuple[int, int]]) -> list[Activation]:
+    """The records with these ids, each only within its license; all records of the licenses are looked at."""
+    return [activation_of(row) for row in ACTIVATIONS_BY_ID.find_rows(tx.connection, numbers)]
+
+
+def find_by_fingerprint(tx: ReadTransaction, devices: Iterable[tuple[int, str]]) -> list[Activation]:
+    """The records of these devices, each only within its license."""
+    return [activation_of(row) for row in FINGERPRINTS_WITH.find_rows(tx.connection, devices)]
 
 
 def _by_license(
@@ -69,9 +89,46 @@ def recount(tx: WriteTransaction, license_id: int) -> dict[str, list[int]] | Non
 
 
 def delete_licenses(tx: WriteTransaction, license_ids: Collection[int]) -> None:
-    """Delete these licenses and their activations; their events stay."""
-    DELETE_ACTIVATIONS.execute(tx.connection, [{"where_license_id": number} for number in license_ids])
+    """Delete these licenses with their activations, leases and usage, and the e-mail addresses of their
+    trials; their events and trials stay.
+    """
+    for change in DELETE_BELONGINGS:
+        change.execute(tx.connection, [{"where_license_id": number} for number in license_ids])
+    forgotten = [{"where_license_id": number, "email": None} for number in license_ids]
+    FORGET_EMAILS.execute(tx.connection, forgotten)
     DELETE_LICENSES.execute(tx.connection, [{"where_id": number} for number in license_ids])
+
+
+def list_new_devices(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, list[SeenDevice]]:
+    """The devices that were new to these licenses, by license."""
+    found: dict[int, list[SeenDevice]] = {}
+    for license_id, seen_at, fingerprint in NEW_DEVICES_OF.find_rows(tx.connection, license_ids):
+        found.setdefault(license_id, []).append(SeenDevice(to_datetime(seen_at), fingerprint))
+    return found
+
+
+def save_new_devices(
+    tx: WriteTransaction, new: Iterable[tuple[int, SeenDevice]], old_until: Mapping[int, datetime]
+) -> None:
+    """Insert devices that were new to licenses, and delete those of a license until the given time."""
+    rows = [
+        {"license_id": license_id, "seen_at": to_seconds(one.seen_at), "fingerprint": one.fingerprint}
+        for license_id, one in new
+    ]
+    INSERT_NEW_DEVICES.execute(tx.connection, rows)
+    old = [{"where_id": number, "until": to_seconds(until)} for number, until in old_until.items()]
+    tx.connection.execute(DELETE_OLD_DEVICES, old)
+
+
+def save_last_seen(tx: WriteTransaction, seen: Mapping[tuple[int, int], int]) -> None:
+    """Insert, or update what was seen earlier; of licenses that were deleted meanwhile, nothing."""
+    present = {row[0] for row in PRESENT.find_rows(tx.connection, {license_id for license_id, _ in seen})}
+    values = [
+        {"license_id": license_id, "activation_id": number, "seen_at": seen_at}
+        for (license_id, number), seen_at in seen.items()
+        if license_id in present
+    ]
+    SAVE_LAST_SEEN.execute(tx.connection, values)
 
 
 def save_new_activations(tx: WriteTransaction, new: Sequence[Activation]) -> None:
@@ -108,7 +165,7 @@ ACTIVATION = [activations.c[name] for name in Activation.__struct_fields__]
 
 def activation_of(row: Sequence[Any]) -> Activation:
     """The activation of a row of ``ACTIVATION``."""
-    (id, token, license_id, label, source, address, agent, meta, created, updated, ended) = row
+    (id, token, license_id, label, source, address, agent, meta, created, updated, ended, *device) = row
     return Activation(
         id,
         token,
@@ -121,6 +178,7 @@ def activation_of(row: Sequence[Any]) -> Activation:
         to_datetime(created),
         None if updated is None else to_datetime(updated),
         None if ended is None else to_datetime(ended),
+        *device,
     )
 
 
@@ -138,6 +196,9 @@ def activation_values(activation: Activation) -> Values:
         "created_at": to_seconds(activation.created_at),
         "updated_at": to_optional_seconds(activation.updated_at),
         "deactivated_at": to_optional_seconds(activation.deactivated_at),
+        "fingerprint": activation.fingerprint,
+        "platform": activation.platform,
+        "app_version": activation.app_version,
     }
 
 
@@ -149,6 +210,8 @@ FEW_RECORDS = 100
 ACTIVATIONS_OF = Lookup(ACTIVATIONS, activations.c.license_id)
 ACTIVE_OF = Lookup(ACTIVATIONS.where(IS_ACTIVE), activations.c.license_id)
 ACTIVATIONS_WITH = Lookup(ACTIVATIONS, activations.c.license_id, activations.c.token)
+ACTIVATIONS_BY_ID = Lookup(ACTIVATIONS, activations.c.license_id, activations.c.id)
+FINGERPRINTS_WITH = Lookup(ACTIVATIONS, activations.c.license_id, activations.c.fingerprint)
 
 _RECORD = select(*LICENSE, *(one.label(f"of_{one.name}") for one in ACTIVATION))
 _IS_ITS = activations.c.license_id == licenses.c.id
@@ -192,6 +255,31 @@ RECORDS_NAMED = _RECORD.select_from(
         activations, and_(_IS_ITS, activations.c.token == _NAMED.c.token)
     )
 )
+_KEYS_OF_DEVICES = array_table(licenses.c.key_hmac, activations.c.fingerprint, activations.c.token)
+_BY_FINGERPRINT, _BY_TOKEN = activations.alias("by_fingerprint"), activations.alias("by_token")
+#: Licenses with the record that has a fingerprint, and with the one that has a token; each may be nothing.
+#: Only for PostgreSQL.
+RECORDS_OF_DEVICES = select(
+    *LICENSE,
+    *(
+        some.c[one.name].label(f"{some.name}_{one.name}")
+        for some in (_BY_FINGERPRINT, _BY_TOKEN)
+        for one in ACTIVATION
+    ),
+).select_from(
+    _KEYS_OF_DEVICES.join(licenses, licenses.c.key_hmac == _KEYS_OF_DEVICES.c.key_hmac)
+    .outerjoin(
+        _BY_FINGERPRINT,
+        and_(
+            _BY_FINGERPRINT.c.license_id == licenses.c.id,
+            _BY_FINGERPRINT.c.fingerprint == _KEYS_OF_DEVICES.c.fingerprint,
+        ),
+    )
+    .outerjoin(
+        _BY_TOKEN,
+        and_(_BY_TOKEN.c.license_id == licenses.c.id, _BY_TOKEN.c.token == _KEYS_OF_DEVICES.c.token),
+    )
+)
 INSERT_ACTIVATIONS = bulk_insert(activations)
 UPDATE_ACTIVATIONS = bulk_update(activations, ["license_id", "token"], ["updated_at", "deactivated_at"])
 REWRITE_ACTIVATIONS = bulk_update(activations, ["license_id", "token"], [one.name for one in activations.c])
@@ -201,8 +289,22 @@ DEACTIVATE_ACTIVATIONS = (
     .where(_AT_LICENSE, IS_ACTIVE)
     .values(deactivated_at=bindparam("moment"), updated_at=bindparam("moment"))
 )
-DELETE_ACTIVATIONS = bulk_delete(activations, "license_id")
+DELETE_BELONGINGS = [
+    bulk_delete(table, "license_id")
+    for table in (activations, leases, lease_counters, meter_usage, new_devices, last_seen, rotated_keys)
+]
 
+FORGET_EMAILS = bulk_update(trials, ["license_id"], ["email"])
+LAST_SEEN_WITH = Lookup(
+    select(last_seen.c.activation_id, last_seen.c.seen_at), last_seen.c.license_id, last_seen.c.activation_id
+)
+PRESENT = Lookup(select(licenses.c.id), licenses.c.id)
+SAVE_LAST_SEEN = bulk_upsert(last_seen, ["license_id", "activation_id"], largest=["seen_at"])
+NEW_DEVICES_OF = Lookup(select(new_devices), new_devices.c.license_id)
+INSERT_NEW_DEVICES = bulk_upsert(new_devices, ["license_id", "seen_at", "fingerprint"])
+DELETE_OLD_DEVICES = delete(new_devices).where(
+    new_devices.c.license_id == bindparam("where_id"), new_devices.c.seen_at <= bindparam("until")
+)
 
 COUNTERS_LOCKED = (
     select(licenses.c.times_activated, licenses.c.times_activated_max, licenses.c.deactivated_count)

@@ -4,6 +4,8 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
 from keywright.core.command import Command
 
 
@@ -46,15 +48,26 @@ class CreateLicense(NewLicenseCommand, frozen=True, kw_only=True):
 
 
 class UpdateLicense(LicenseCommand, frozen=True, kw_only=True):
-    """Change the given fields, by the names they have in ``License``."""
+    """Change the given fields, by the names they have in ``License``; ``terms``, ``order`` (with the fields
+    of ``Order``) and ``metadata`` are JSON merge patches.
+    """
 
-    changes: Mapping[str, Any]
+    changes: Mapping[str, Any] = {}
+    terms: Mapping[str, Any] = {}
+    order: Mapping[str, Any] = {}
+    metadata: Mapping[str, Any] | UnsetType | None = UNSET
 
     @property
     def locks(self) -> Collection[str | int]:
         """The license, and the one that may have the new key already."""
         new_key = self.changes.get("key")
         return (self.license,) if new_key is None else (self.license, new_key)
+
+
+class ApplyTerms(LicenseCommand, frozen=True, kw_only=True):
+    """Give these members of the license's terms these values, as JSON; all others stay."""
+
+    terms: Mapping[str, Any]
 
 
 class DeleteLicense(LicenseCommand, frozen=True, kw_only=True):
@@ -66,10 +79,14 @@ class ShowKey(LicenseCommand, frozen=True, kw_only=True):
 
 
 class ExtendLicense(LicenseCommand, frozen=True, kw_only=True):
-    """Move the expiry this many days after the present one, or after ``now``."""
+    """Move the expiry this many days after the present one, after ``now``, or after the later of both; or to
+    the moment ``until``.
+    """
 
-    days: int
+    days: int = 0
     is_from_now: bool = False
+    is_from_later: bool = False
+    until: datetime | None = None
 
 
 class RaiseLimit(LicenseCommand, frozen=True, kw_only=True):

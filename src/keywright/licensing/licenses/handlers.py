@@ -1,18 +1,29 @@
 """Decide the commands about licenses; see ``activations.handlers``."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any
 
+import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from keywright.core import crypto
 from keywright.core.command import Command
-from keywright.core.errors import ExpiresLater, InvalidParameters, LicenseKeyTaken, NeverExpires, NoLimit
+from keywright.core.errors import (
+    ExpiresLater,
+    InvalidParameters,
+    LicenseKeyTaken,
+    NeverExpires,
+    NoLimit,
+    NothingToChange,
+    OrderLineTaken,
+)
+from keywright.core.metadata import merge_metadata
 from keywright.core.parsing import MAX_COUNT
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import rules
 from keywright.licensing.licenses.commands import (
+    ApplyTerms,
     CreateLicense,
     DeleteLicense,
     ExtendLicense,
@@ -22,7 +33,17 @@ from keywright.licensing.licenses.commands import (
     ShowKey,
     UpdateLicense,
 )
-from keywright.licensing.licenses.model import License, LicenseSource
+from keywright.licensing.licenses.model import (
+    License,
+    LicenseSource,
+    Order,
+    order_fields,
+    order_line_hash,
+    order_of,
+)
+from keywright.licensing.licenses.store import find_by_order_lines
+from keywright.licensing.terms.model import Terms
+from keywright.licensing.terms.rules import copy_terms, merge_terms, to_text
 from keywright.licensing.unit_of_work import LicenseWork
 
 
@@ -55,27 +76,27 @@ def new_license(
     key: str,
     source: LicenseSource,
     *,
-    expires_at: datetime | None = None,
-    valid_for_days: int | None = None,
-    times_activated_max: int | None = None,
+    order_id: int | None = None,
+    **fields: Any,
 ) -> License:
-    """Add a license to the unit of work, with what the command says of it."""
+    """Add a license to the unit of work, with what the command says of it, and other ``fields``. ``order_id``
+    takes the place of the command's.
+    """
+    context = command.context
     license = License(
         id=work.tx.ids.next("license"),
         key=key,
-        order_id=command.order_id,
+        order_id=command.order_id if order_id is None else order_id,
         product_id=command.product_id,
         customer_id=command.customer_id,
-        expires_at=expires_at,
-        valid_for_days=valid_for_days,
         source=source,
         status=command.status,
         times_activated=0,
-        times_activated_max=times_activated_max,
-        created_at=command.context.now,
-        created_by=command.context.api_key_id,
-        updated_at=command.context.now,
+        created_at=context.now,
+        created_by=context.api_key_id,
+        updated_at=context.now,
         updated_by=None,
+        **{"expires_at": None, "valid_for_days": None, "times_activated_max": None} | fields,
     )
     work.set_license(license)
     work.record_license_event("license.created", license, command)
@@ -83,18 +104,70 @@ def new_license(
 
 
 def update(work: LicenseWork, command: UpdateLicense) -> LicenseRecord:
-    """Change the given fields of a license."""
+    """Change the given fields of a license. Raises ``LicenseKeyTaken``, ``InvalidTerms``, ``OrderLineTaken``,
+    or ``InvalidParameters`` for metadata that would be too large.
+    """
     license = work.get_license(command)
     new_key = command.changes.get("key", license.key)
     if new_key != license.key and work.has_license(new_key):
         raise LicenseKeyTaken
+    changes = dict(command.changes)
+    if command.terms:
+        changes |= fields_of(merge_terms(rules.terms_of(license), command.terms))
+    if command.order:
+        changes |= order_fields(_change_order(work, license, command.order))
+    if command.metadata is not UNSET:
+        changes["metadata"] = merge_metadata(license.metadata, command.metadata)
+    return apply_changes(work, command, license, changes)
+
+
+def apply_terms(work: LicenseWork, command: ApplyTerms) -> LicenseRecord:
+    """Change members of a license's terms. Raises ``NothingToChange`` where it has them already."""
+    license = work.get_license(command)
+    before = rules.terms_of(license)
+    terms = copy_terms(before, command.terms)
+    if terms == before:
+        raise NothingToChange
+    changes = fields_of(terms) | {"expires_at": rules.expiry_of_applied(license, terms)}
+    return apply_changes(work, command, license, changes)
+
+
+def apply_changes(
+    work: LicenseWork, command: LicenseCommand, license: License, changes: Mapping[str, Any]
+) -> LicenseRecord:
+    """Change these fields of a license, and record that."""
+    if "order_id" in changes:
+        # It takes the place of what was known of another order.
+        changes = {"order_details": None, **changes}
     changed = replace(
-        license, **command.changes, updated_at=command.context.now, updated_by=command.context.api_key_id
+        license, **changes, updated_at=command.context.now, updated_by=command.context.api_key_id
     )
     work.set_license(changed)
-    details = _differences(license, changed, command.changes)
+    details = _differences(license, changed, changes)
     work.record_license_event("license.updated", changed, command, details=details)
     return LicenseRecord(changed)
+
+
+def _change_order(work: LicenseWork, license: License, patch: Mapping[str, Any]) -> Order:
+    """The license's order after a merge patch."""
+    order = replace(order_of(license), **{name: one for name, one in patch.items() if one is not None})
+    usual = {name: getattr(Order(), name) for name, one in patch.items() if one is None}
+    order = replace(order, **usual)
+    line = order_line_hash(order)
+    if line is not None:
+        other = find_by_order_lines(work.tx, [line]).get(line)
+        if other is not None and other.id != license.id:
+            raise OrderLineTaken
+    return order
+
+
+def fields_of(terms: Terms) -> dict[str, Any]:
+    """The fields of ``License`` that say these terms."""
+    return {
+        "times_activated_max": terms.max_activations,
+        "valid_for_days": terms.valid_for_days,
+        "terms": to_text(terms),
+    }
 
 
 def delete(work: LicenseWork, command: DeleteLicense) -> None:
@@ -102,16 +175,33 @@ def delete(work: LicenseWork, command: DeleteLicense) -> None:
     license = work.get_license(command)
     work.delete_license(license)
     details = {"key": crypto.mask(license.key), "times_activated": license.times_activated}
+    if license.product_id is not None:
+        # Events are shown to API keys for one product, when the license is gone, too.
+        details["product_id"] = license.product_id
     work.record_license_event("license.deleted", license, command, details=details)
 
 
 def _differences(before: License, after: License, names: Mapping[str, Any]) -> dict[str, Any]:
-    """The changed fields, as [before, after]; keys masked."""
+    """The changed fields, as [before, after]: keys masked, terms one by one; of metadata, only that it
+    changed.
+    """
     pairs = {name: [getattr(before, name), getattr(after, name)] for name in sorted(names)}
-    changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    changed: dict[str, Any] = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     if "key" in changed:
         changed["key"] = [crypto.mask(key) for key in changed["key"]]
+    if "metadata" in changed:
+        changed["metadata"] = "changed"
+    if changed.pop("terms", None) is not None:
+        changed |= _different_terms(rules.terms_of(before), rules.terms_of(after))
+    changed.pop("order_details", None)
     return changed
+
+
+def _different_terms(before: Terms, after: Terms) -> dict[str, Any]:
+    """The terms that differ, as [before, after], but for those that are fields of ``License``."""
+    old, new = msgspec.to_builtins(before), msgspec.to_builtins(after)
+    pairs = {name: [old[name], new[name]] for name in old.keys() - {"max_activations", "valid_for_days"}}
+    return {name: pair for name, pair in sorted(pairs.items()) if pair[0] != pair[1]}
 
 
 def extend(work: LicenseWork, command: ExtendLicense) -> LicenseRecord:
@@ -119,8 +209,10 @@ def extend(work: LicenseWork, command: ExtendLicense) -> LicenseRecord:
     license = work.get_license(command)
     if license.expires_at is None:
         raise NeverExpires(license.key)
-    begin = command.context.now if command.is_from_now else license.expires_at
-    expires_at = rules.expiry_after(begin, command.days)
+    now, begin = command.context.now, license.expires_at
+    if command.is_from_now or (command.is_from_later and now > begin):
+        begin = now
+    expires_at = command.until or rules.expiry_after(begin, command.days)
     if expires_at <= license.expires_at:
         raise ExpiresLater(license.key)
     return update(work, _update(command, expires_at=expires_at))
@@ -149,6 +241,7 @@ def _update(command: LicenseCommand, **changes: Any) -> UpdateLicense:
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     CreateLicense: create,
     UpdateLicense: update,
+    ApplyTerms: apply_terms,
     DeleteLicense: delete,
     ExtendLicense: extend,
     RaiseLimit: raise_limit,

@@ -4,13 +4,18 @@ Times are aware datetimes in UTC, in whole seconds. Numbers that come from the v
 products, users) are kept as they came and never looked up.
 """
 
+import hashlib
 import re
 from datetime import datetime
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 import msgspec
 
 from keywright.core.errors import InvalidStatus
+from keywright.core.parsing import MAX_ID
+
+#: A number as it is written everywhere: no two texts are the same number.
+_NUMBER = re.compile("0|[1-9][0-9]{0,18}")
 
 
 class Status(IntEnum):
@@ -21,6 +26,16 @@ class Status(IntEnum):
     ACTIVE = 3
     INACTIVE = 4
     DISABLED = 5
+
+
+class State(StrEnum):
+    """Whether a license can be used now: derived from its status, its expiry and its terms."""
+
+    VALID = "valid"
+    GRACE = "grace"
+    EXPIRED = "expired"
+    INACTIVE = "inactive"
+    DISABLED = "disabled"
 
 
 class LicenseSource(IntEnum):
@@ -36,7 +51,9 @@ class License(msgspec.Struct, frozen=True, gc=False):
     """The right to run a program in ``times_activated_max`` places; None is no limit.
 
     ``times_activated`` counts its active records, ``deactivated_count`` those that were given up and are
-    still kept. ``metadata`` is the text of a JSON object.
+    still kept. ``metadata``, ``terms`` and ``order_details`` are the texts of JSON objects: ``terms`` has
+    those that are not the default and have no field (see ``terms.rules.parse_terms``), ``order_details`` is
+    set for orders that are more than a number (see ``order_of``).
     """
 
     id: int
@@ -56,6 +73,26 @@ class License(msgspec.Struct, frozen=True, gc=False):
     updated_by: int | None
     deactivated_count: int = 0
     metadata: str | None = None
+    policy_id: int | None = None
+    terms: str | None = None
+    order_details: str | None = None
+
+
+class Order(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The order line that a license was sold with; ``source`` is the shop, ``index`` counts the line's
+    licenses from 0. No two licenses are of the same line and index.
+    """
+
+    source: str = ""
+    id: str | None = None
+    line: str | None = None
+    index: int = 0
+
+    @property
+    def number(self) -> int | None:
+        """Its ID, where that is a number, as v2 shows it."""
+        text = self.id or ""
+        return int(text) if _NUMBER.fullmatch(text) and int(text) <= MAX_ID else None
 
 
 class LicenseFilter(msgspec.Struct, frozen=True):
@@ -65,6 +102,31 @@ class LicenseFilter(msgspec.Struct, frozen=True):
     product_id: int | None = None
     order_id: int | None = None
     customer_id: int | None = None
+
+
+_decode_order = msgspec.json.Decoder(Order).decode
+
+
+def order_of(license: License) -> Order:
+    """The order of a license."""
+    if license.order_details is not None:
+        return _decode_order(license.order_details)
+    return Order(id=None if license.order_id is None else str(license.order_id))
+
+
+def order_fields(order: Order) -> dict[str, int | str | None]:
+    """The fields of ``License`` that say this order."""
+    number = order.number
+    is_number_alone = order == Order(id=order.id) and (order.id is None or number is not None)
+    details = None if is_number_alone else msgspec.json.encode(order).decode()
+    return {"order_id": number, "order_details": details}
+
+
+def order_line_hash(order: Order) -> bytes | None:
+    """The hash that no two licenses have; None for an order without a line."""
+    if order.line is None:
+        return None
+    return hashlib.sha256(msgspec.json.encode([order.source, order.id, order.line, order.index])).digest()
 
 
 def parse_status(value: object) -> Status:

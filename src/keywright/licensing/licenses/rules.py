@@ -2,11 +2,23 @@
 
 from datetime import UTC, datetime, timedelta
 
-from keywright.core.errors import LicenseDisabled, LicenseExpired, LicenseInactive, LimitReached
-from keywright.licensing.licenses.model import License, Status
+from keywright.core.errors import (
+    LicenseDisabled,
+    LicenseExpired,
+    LicenseInactive,
+    LimitReached,
+    ProductMismatch,
+    VersionNotCovered,
+)
+from keywright.licensing.licenses.model import License, State, Status
+from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts, Terms
+from keywright.licensing.terms.rules import parse_terms
 
 #: The last moment that the wire format's four-digit year can write.
 END_OF_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+
+#: The number of no product: stands for a code that no product has.
+NO_PRODUCT = -1
 
 
 def is_expired(license: License, now: datetime) -> bool:
@@ -14,21 +26,107 @@ def is_expired(license: License, now: datetime) -> bool:
     return license.expires_at is not None and now >= license.expires_at
 
 
+def terms_of(license: License) -> Terms:
+    """The license's terms; cheap, as they are cached by their text."""
+    return parse_terms(license.terms, license.times_activated_max, license.valid_for_days)
+
+
+def grace_until(license: License) -> datetime | None:
+    """The expiry and the days of grace after it; None for a license that never expires."""
+    expires_at = license.expires_at
+    return None if expires_at is None else expiry_after(expires_at, terms_of(license).grace_days)
+
+
+def is_covered(license: License, built_at: datetime | None) -> bool:
+    """Whether this build was made before the license expired."""
+    return license.expires_at is None or (built_at is not None and built_at < license.expires_at)
+
+
+def valid_until(license: License, terms: Terms, built_at: datetime | None = None) -> datetime | None:
+    """The moment from which the terms refuse the license to this build; None for never.
+
+    Days of grace count where the terms refuse expired licenses; with ``older_versions``, the other builds are
+    refused from the expiry.
+    """
+    expires_at = license.expires_at
+    if expires_at is None or terms.after_expiry is AfterExpiry.ALLOW:
+        return None
+    if terms.after_expiry is AfterExpiry.OLDER_VERSIONS:
+        return None if is_covered(license, built_at) else expires_at
+    return expiry_after(expires_at, terms.grace_days)
+
+
+def state(license: License, now: datetime) -> State:
+    """The state of the license; the status comes before the expiry."""
+    if license.status == Status.DISABLED:
+        return State.DISABLED
+    if license.status == Status.INACTIVE:
+        return State.INACTIVE
+    if not is_expired(license, now):
+        return State.VALID
+    terms = terms_of(license)
+    until = valid_until(license, terms)
+    if until is None:
+        return State.VALID
+    return State.GRACE if now < until else State.EXPIRED
+
+
 def require_usable(license: License, now: datetime) -> None:
-    """Raise ``LicenseExpired``, ``LicenseInactive`` or ``LicenseDisabled``, looked at in this order."""
-    if license.expires_at is not None and now >= license.expires_at:
-        raise LicenseExpired(license.expires_at)
+    """Raise ``LicenseExpired``, ``LicenseInactive`` or ``LicenseDisabled``, looked at in this order, and
+    ``LicenseInactive`` where the terms want a device: for v2, which knows no devices and no builds.
+    """
+    expires_at = license.expires_at
+    if expires_at is not None and now >= expires_at:
+        until = valid_until(license, terms_of(license))
+        if until is not None and now >= until:
+            raise LicenseExpired(expires_at)
     if license.status == Status.INACTIVE:
         raise LicenseInactive(license.key)
     if license.status == Status.DISABLED:
         raise LicenseDisabled(license.key)
+    # Most licenses of v2 have none; this is called for every activation.
+    if license.terms is not None:
+        require_no_device(license)
+
+
+def require_no_device(license: License) -> None:
+    """Raise ``LicenseInactive`` where the terms want a device: for activations over v2."""
+    if terms_of(license).device is DeviceRule.REQUIRED:
+        raise LicenseInactive(license.key)
+
+
+def require_activatable(license: License, terms: Terms, now: datetime, built_at: datetime | None) -> None:
+    """Raise ``LicenseDisabled``, ``LicenseInactive``, ``LicenseExpired``, or ``VersionNotCovered`` where the
+    terms cover builds that are older than this one.
+    """
+    if license.status == Status.DISABLED:
+        raise LicenseDisabled(license.key)
+    if license.status == Status.INACTIVE:
+        raise LicenseInactive(license.key)
+    until = valid_until(license, terms, built_at)
+    if license.expires_at is not None and until is not None and now >= until:
+        covers_others = terms.after_expiry is AfterExpiry.OLDER_VERSIONS
+        raise (VersionNotCovered if covers_others else LicenseExpired)(license.expires_at)
+
+
+def is_other_product(license: License, product_id: int | None) -> bool:
+    """Whether a program named its product, and the license is not for it; None was not named, and
+    ``NO_PRODUCT`` is a code that no product has.
+    """
+    return product_id is not None and product_id != license.product_id
+
+
+def require_product(license: License, product_id: int | None) -> None:
+    """Raise ``ProductMismatch`` where ``is_other_product``."""
+    if is_other_product(license, product_id):
+        raise ProductMismatch
 
 
 def require_free_place(license: License) -> None:
     """Raise ``LimitReached`` when every place is taken."""
     limit = license.times_activated_max
     if limit is not None and license.times_activated >= limit:
-        raise LimitReached(license.key)
+        raise LimitReached(license.key, limit, license.times_activated)
 
 
 def is_over_limit(license: License) -> bool:
@@ -46,3 +144,25 @@ def remaining_activations(license: License) -> int | None:
 def expiry_after(now: datetime, days: int) -> datetime:
     """``now`` plus that many days, or the end of time where that is nearer."""
     return END_OF_TIME if days > (END_OF_TIME - now).days else now + timedelta(days=days)
+
+
+def expiry_of_new(terms: Terms, now: datetime) -> datetime | None:
+    """The expiry of a license that is made now; None for never, and for days from its first activation."""
+    if terms.valid_for_days is None or terms.starts is Starts.FIRST_ACTIVATION:
+        return None
+    return expiry_after(now, terms.valid_for_days)
+
+
+def expiry_of_applied(license: License, terms: Terms) -> datetime | None:
+    """The license's expiry with other terms: one that it has stays. Days from the creation give one to a
+    license that has none.
+    """
+    return license.expires_at or expiry_of_new(terms, license.created_at)
+
+
+def expiry_of_activated(license: License, now: datetime) -> datetime | None:
+    """The license's expiry once a place is taken now: the first one starts its days, if its terms say so."""
+    days = license.valid_for_days
+    if license.expires_at is not None or days is None:
+        return license.expires_at
+    return expiry_after(now, days) if terms_of(license).starts is Starts.FIRST_ACTIVATION else None

@@ -6,12 +6,16 @@ from typing import Any
 from msgspec.structs import replace
 from sqlalchemy import ColumnElement, Row, Text, cast, column, func, literal_column, not_, select, table
 
+from keywright.core.crypto import fold_key
 from keywright.core.errors import StoreConflict
-from keywright.db.bulk import BulkWrite, Lookup, Values, bulk_delete, bulk_insert, bulk_update
+from keywright.db.bulk import BulkWrite, Lookup, Values, bulk_delete, bulk_insert, bulk_update, bulk_upsert
 from keywright.db.rows import to_datetime, to_optional_seconds, to_seconds
-from keywright.db.schema import licenses
+from keywright.db.schema import licenses, rotated_keys
 from keywright.db.transaction import ReadTransaction, WriteTransaction
-from keywright.licensing.licenses.model import License, LicenseFilter
+from keywright.licensing.licenses.model import License, LicenseFilter, order_line_hash, order_of
+
+#: The most licenses whose keys are unsealed to compare them.
+MAX_CANDIDATES = 2_000
 
 
 def find_licenses(tx: ReadTransaction, keys: Iterable[str]) -> dict[str, License]:
@@ -23,10 +27,48 @@ def find_licenses(tx: ReadTransaction, keys: Iterable[str]) -> dict[str, License
     }
 
 
+def find_rotated(tx: ReadTransaction, keys: Iterable[str]) -> dict[str, License]:
+    """The licenses that had these keys before, by the old key, which stands in them."""
+    key_of = tx.key_ring.blind_indexes(keys)
+    return {
+        key_of[row[-1]]: license_of(row[:-1], key_of[row[-1]])
+        for row in LICENSES_ROTATED.find_rows(tx.connection, key_of)
+    }
+
+
 def find_licenses_by_id(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, License]:
     """The licenses with these ids, by id, in the order of these ids."""
     found = {row.id: _unseal(tx, row) for row in _LICENSES_BY_ID.find_rows(tx.connection, license_ids)}
     return {number: found[number] for number in license_ids if number in found}
+
+
+def find_by_folded_key(tx: ReadTransaction, text: str) -> list[License]:
+    """The licenses whose key is this one in any case, with or without dashes; the oldest first."""
+    indexes = [index for ring in tx.key_ring.rings if (index := ring.key_folded(text)) is not None]
+    found = _find_by_index(tx, licenses.c.key_folded.in_(indexes), limit=MAX_CANDIDATES)
+    return [one for one in found if fold_key(one.key) == fold_key(text)]
+
+
+def find_by_key_end(tx: ReadTransaction, text: str) -> list[License] | None:
+    """The licenses whose key ends so, in any case, without dashes; the oldest first. None where more than
+    ``MAX_CANDIDATES`` have the same last characters.
+    """
+    indexes = [index for ring in tx.key_ring.rings if (index := ring.key_end(text)) is not None]
+    found = _find_by_index(tx, licenses.c.key_end.in_(indexes), limit=MAX_CANDIDATES + 1)
+    if len(found) > MAX_CANDIDATES:
+        return None
+    return [one for one in found if fold_key(one.key).endswith(fold_key(text))]
+
+
+def _find_by_index(tx: ReadTransaction, is_candidate: ColumnElement[bool], *, limit: int) -> list[License]:
+    query = select(*_SEALED).where(is_candidate).order_by(licenses.c.id).limit(limit)
+    return [_unseal(tx, row) for row in tx.connection.execute(query)]
+
+
+def find_by_order_lines(tx: ReadTransaction, lines: Iterable[bytes]) -> dict[bytes, License]:
+    """The licenses of these order lines, by ``order_line_hash``."""
+    found = _LICENSES_BY_ORDER_LINE.find_rows(tx.connection, lines)
+    return {row[-1]: license_of(row[:-2], tx.key_ring.unseal_key(row[-2], row.id)) for row in found}
 
 
 def list_licenses(
@@ -144,7 +186,22 @@ def _rewrite(
         for before, after in changed
     ]
     UPDATE_LICENSES.execute(tx.connection, values)
+    save_rotated_keys(tx, [(before, after) for before, after in changed if before.key != after.key])
     _refuse_other_fingerprints(tx, [after for _, after in changed])
+
+
+def save_rotated_keys(tx: WriteTransaction, changed: Sequence[tuple[License, License]]) -> None:
+    """Keep the keys that these licenses had before."""
+    values = [
+        {
+            "license_id": after.id,
+            "key_hmac": tx.sealing.blind_index(before.key),
+            "sealed_key": tx.sealing.seal_key(before.key, after.id),
+            "rotated_at": to_seconds(after.updated_at),
+        }
+        for before, after in changed
+    ]
+    INSERT_ROTATED.execute(tx.connection, values)
 
 
 def _refuse_other_fingerprints(tx: WriteTransaction, written: Sequence[License]) -> None:
@@ -173,6 +230,8 @@ def _license_values(tx: WriteTransaction, license: License, before: License | No
         "places": places(license, before),
         "key_hmac": tx.sealing.blind_index(license.key),
         "sealed_key": tx.sealing.seal_key(license.key, license.id),
+        "key_end": tx.sealing.key_end(license.key),
+        "key_folded": tx.sealing.key_folded(license.key),
     }
 
 
@@ -182,7 +241,7 @@ LICENSE = [
     for name in (
         "key_hmac id order_id product_id customer_id expires_at valid_for_days source status "
         "times_activated times_activated_max created_at created_by updated_at updated_by deactivated_count "
-        "metadata"
+        "metadata policy_id terms order_details"
     ).split()
 ]
 _SEALED = [*LICENSE, licenses.c.sealed_key]
@@ -191,7 +250,7 @@ _SEALED = [*LICENSE, licenses.c.sealed_key]
 def license_of(row: Sequence[Any], key: str) -> License:
     """The license of a row of ``LICENSE``, whose key is known already."""
     (_, id, order, product, user, expires_at, days, source, status, taken, limit, *rest) = row
-    created_at, created_by, updated_at, updated_by, deactivated_count, metadata = rest
+    created_at, created_by, updated_at, updated_by, *others = rest
     return License(
         id,
         key,
@@ -208,8 +267,7 @@ def license_of(row: Sequence[Any], key: str) -> License:
         created_by,
         to_datetime(updated_at),
         updated_by,
-        deactivated_count,
-        metadata,
+        *others,
     )
 
 
@@ -231,6 +289,20 @@ def license_values(license: License) -> Values:
         "updated_by": license.updated_by,
         "deactivated_count": license.deactivated_count,
         "metadata": license.metadata,
+        "policy_id": license.policy_id,
+        "terms": license.terms,
+        "order_details": license.order_details,
+    } | _order_columns(license)
+
+
+def _order_columns(license: License) -> Values:
+    """The columns by which an order that is more than a number is found."""
+    if license.order_details is None:
+        return {"order_ref": None, "order_line_hash": None}
+    order = order_of(license)
+    return {
+        "order_ref": order.id if order.number is None else None,
+        "order_line_hash": order_line_hash(order),
     }
 
 
@@ -259,10 +331,17 @@ def places(after: License, before: License | None) -> int | None:
 
 
 LICENSES_WITH = Lookup(select(*LICENSE), licenses.c.key_hmac)
+LICENSES_ROTATED = Lookup(
+    select(*LICENSE, rotated_keys.c.key_hmac).join(rotated_keys, rotated_keys.c.license_id == licenses.c.id),
+    rotated_keys.c.key_hmac,
+)
 #: In id order, so that two batches cannot lock crosswise.
 LICENSES_LOCKED = Lookup(select(*LICENSE).order_by(licenses.c.id).with_for_update(), licenses.c.key_hmac)
 LICENSES_LOCKED_BY_ID = Lookup(select(*_SEALED).order_by(licenses.c.id).with_for_update(), licenses.c.id)
 _LICENSES_BY_ID = Lookup(select(*_SEALED), licenses.c.id)
+_LICENSES_BY_ORDER_LINE = Lookup(select(*_SEALED, licenses.c.order_line_hash), licenses.c.order_line_hash)
+#: A key may be taken into use again, and replaced again.
+INSERT_ROTATED = bulk_upsert(rotated_keys, ["license_id", "key_hmac"], largest=["rotated_at"])
 
 _LOCKER: ColumnElement[Any] = literal_column("licenses.xmax")
 _HELD, _WANTED = (

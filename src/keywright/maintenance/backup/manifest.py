@@ -15,14 +15,14 @@ from keywright.db.schema import (
     activations,
     api_keys,
     events,
-    generators,
     installation,
     licenses,
     metadata,
+    policies,
     users,
 )
 
-_COUNTED = (licenses, activations, events, generators, api_keys, users)
+_COUNTED = (licenses, activations, events, policies, api_keys, users)
 _NEWEST_EVENT = select(events.c.occurred_at).order_by(events.c.id.desc()).limit(1)
 
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -34,7 +34,7 @@ class Contents(msgspec.Struct, frozen=True):
     licenses: int
     activations: int
     events: int
-    generators: int
+    policies: int
     api_keys: int
     users: int
     newest_event_at: Moment | None

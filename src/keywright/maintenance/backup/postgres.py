@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import RejectedByDatabase, StoreError
 from keywright.db.migrate import LOCK_OUT_SERVERS
-from keywright.db.schema import metadata
+from keywright.db.schema import ID_KINDS, metadata
 from keywright.db.session import COUNT_SESSIONS, Session
 from keywright.db.urls import without_password
 from keywright.maintenance.backup.archive import CHUNK, Backup, Progress
@@ -43,7 +43,7 @@ FROM (VALUES ('statement_timeout', '0'), ('idle_in_transaction_session_timeout',
              ('lock_timeout', '10s'), ('enable_seqscan', 'on')) AS wanted (name, value)
 """
 _SEQUENCES = [
-    *("license_id_seq", "activation_id_seq"),
+    *(f"{kind}_id_seq" for kind in ID_KINDS),
     *(f"{table.name}_id_seq" for table in metadata.sorted_tables if table.autoincrement_column is not None),
 ]
 _EXISTING = text(

@@ -15,7 +15,7 @@ def save_name(work: UnitOfWork, command: SaveName) -> None:
     before = names_of(work.tx, command.kind, [command.number]).get(command.number)
     if before == command.name:
         return
-    catalog_store.save_name(work.tx, command.kind, command.number, command.name)
+    catalog_store.save_name(work.tx, command.kind, command.number, command.name, command.context.now)
     details = {"kind": command.kind, "number": command.number, "name": [before, command.name]}
     work.record_event("name.saved", command, details)
 

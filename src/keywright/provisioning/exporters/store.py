@@ -3,13 +3,12 @@
 from sqlalchemy import func, literal, select, tuple_, union
 
 from keywright.db.bulk import Lookup
-from keywright.db.schema import activations, catalog_names, events, licenses
+from keywright.db.schema import activations, customers, events, licenses
 from keywright.db.transaction import ReadTransaction
 from keywright.events.model import Event
 from keywright.events.store import EVENT, event_of
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import ACTIVATION, activation_of
-from keywright.provisioning.catalog.model import NameKind
 
 _LICENSES_OF = Lookup(
     select(licenses.c.customer_id, func.count())
@@ -34,13 +33,11 @@ def list_events(tx: ReadTransaction, after: int, limit: int) -> list[tuple[int, 
 
 
 def list_customers(tx: ReadTransaction, after: int, limit: int) -> list[int]:
-    """At most ``limit`` numbers of customers after one: those that have a name or a license."""
-    named = select(catalog_names.c.number).where(
-        catalog_names.c.kind == NameKind.CUSTOMER.value, catalog_names.c.number > after
-    )
+    """At most ``limit`` numbers of customers after one: those that are known or have a license."""
+    known = select(customers.c.id).where(customers.c.id > after)
     holding = select(licenses.c.customer_id).distinct().where(licenses.c.customer_id > after)
     parts = (
-        select(named.order_by(catalog_names.c.number).limit(limit).subquery()),
+        select(known.order_by(customers.c.id).limit(limit).subquery()),
         select(holding.order_by(licenses.c.customer_id).limit(limit).subquery()),
     )
     found = union(*parts).subquery()

@@ -82,6 +82,16 @@ def assign_fields(
     return fields
 
 
+def guess_fields(names: Sequence[str], preset: Preset | None = None) -> list[str | None]:
+    """The field of each column, for a person to check: where two could be the same field, the first is it."""
+    try:
+        return assign_fields(names, {}, preset)
+    except ValueError:
+        known = {} if preset is None else {name.lower(): field for name, field in preset.columns.items()}
+        fields = [_guess(name) if preset is None else known.get(name.strip().lower()) for name in names]
+        return [None if field in fields[:place] else field for place, field in enumerate(fields)]
+
+
 def parse_map(text: str) -> dict[str, str]:
     """The fields of columns: ``Serial=key,Ends=expires_at``. Raises ``ValueError``."""
     pairs = [part.rpartition("=") for part in text.split(",")]

@@ -10,13 +10,13 @@ from keywright.identity.api_keys import issue
 from keywright.identity.commands import IssueApiKey
 from keywright.identity.model import Permissions
 from keywright.licensing.licenses.model import License
+from keywright.licensing.terms.model import Terms
+from keywright.licensing.terms.rules import merge_terms
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.catalog import handlers as catalog
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
-from keywright.provisioning.generators import store as generator_store
-from keywright.provisioning.generators.model import Generator
 from keywright.provisioning.importers import store
 from keywright.provisioning.importers.commands import (
     Import,
@@ -35,6 +35,9 @@ from keywright.provisioning.importers.model import (
     Verdict,
 )
 from keywright.provisioning.importers.rules import Merged, merge
+from keywright.provisioning.policies import store as policy_store
+from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.policies.rules import terms_from_first_activation
 
 #: The event of a license that was brought, or changed by what was brought.
 IMPORTED = "license.imported"
@@ -116,17 +119,18 @@ def _outcomes(new: ImportedLicense, merged: Merged) -> list[Outcome]:
 
 def import_generators(work: LicenseWork, command: ImportGenerators) -> Imported:
     """Bring generators. One with the same id and recipe is the same; of its other fields, the newer win."""
-    stored = {one.id: one for one in generator_store.list_generators(work.tx)}
+    stored = {one.id: one for one in policy_store.list_policies(work.tx)}
     verdicts = [_import_generator(work, command, one, stored) for one in command.generators]
     return Imported(tuple(Outcome("generator", one) for one in verdicts))
 
 
 def _import_generator(
-    work: LicenseWork, command: Import, new: ImportedGenerator, stored: dict[int, Generator]
+    work: LicenseWork, command: Import, new: ImportedGenerator, stored: dict[int, Policy]
 ) -> Verdict:
     fields = asdict(new)
     del fields["place"]
-    one = Generator(**fields | {"id": new.id or 0})
+    terms = terms_from_first_activation(fields.pop("times_activated_max"), fields.pop("expires_in_days"))
+    one = Policy(**fields | {"id": new.id or 0, "terms": merge_terms(Terms(), terms)})
     here = stored.get(one.id)
     if here == one or any(replace(other, id=one.id) == one for other in stored.values()):
         return Verdict.SAME
@@ -134,14 +138,14 @@ def _import_generator(
         if one.updated_at <= here.updated_at:
             return Verdict.NEWER_HERE
         if not command.is_dry_run:
-            generator_store.save_generator(work.tx, one)
+            policy_store.save_policy(work.tx, one)
         stored[one.id] = one
         return Verdict.NEWER_THERE
     if not command.is_dry_run:
-        number = store.save_generator(work.tx, one if here is None else replace(one, id=0))
+        number = store.save_policy(work.tx, one if here is None else replace(one, id=0))
         stored[number] = replace(one, id=number)
-        details = {"generator_id": number, "generator": one.name}
-        work.record_event("generator.created", command, details)
+        details = {"policy_id": number, "policy": one.name}
+        work.record_event("policy.created", command, details)
     return Verdict.NEW
 
 

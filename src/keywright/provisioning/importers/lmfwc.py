@@ -14,7 +14,6 @@ from keywright.identity.model import Permissions
 from keywright.licensing.licenses.keys import normalize_key
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.generators.rules import MIN_ENTROPY_BITS, entropy_bits
 from keywright.provisioning.importers.defuse import Secrets
 from keywright.provisioning.importers.model import (
     ImportedActivation,
@@ -24,6 +23,7 @@ from keywright.provisioning.importers.model import (
     Notice,
 )
 from keywright.provisioning.importers.spool import Spooled, Values
+from keywright.provisioning.policies.rules import MIN_ENTROPY_BITS, entropy_bits
 
 #: Ids over this are not kept: programs that read JSON as JavaScript does cannot tell them apart.
 MAX_KEPT_ID = 2**53 - 1

@@ -1,4 +1,4 @@
-"""The dump of a shop with *License Manager for WooCommerce* or *Digital License Manager*, as a source of
+"""The tables of a shop with *License Manager for WooCommerce* or *Digital License Manager*, as a source of
 records. The second began as a copy of the first; its ``includes/Database/Schema.php`` names its tables.
 """
 
@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import NamedTuple
 
 from keywright.core import parsing
@@ -21,9 +20,9 @@ from keywright.provisioning.importers.model import (
     Outcome,
     Verdict,
 )
-from keywright.provisioning.importers.mysqldump import Row, read_rows
+from keywright.provisioning.importers.mysqldump import Row, RowSource
 from keywright.provisioning.importers.report import Report
-from keywright.provisioning.importers.spool import Values
+from keywright.provisioning.importers.spool import Values, place_of
 from keywright.provisioning.importers.spooled_source import AT_ONCE, GENERATORS, SpooledSource, id_of
 
 _LICENSES, _ACTIVATIONS, _META = "licenses", "activations", "meta"
@@ -72,11 +71,11 @@ DLM = Family(
 
 
 class Dump(SpooledSource):
-    """The records in a dump: ``load`` first, which reads the whole file."""
+    """The records in a dump, or in the database itself: ``load`` first, which reads all of it."""
 
     def __init__(
         self,
-        path: Path,
+        tables: RowSource,
         family: Family,
         secrets: Secrets,
         report: Report,
@@ -86,7 +85,7 @@ class Dump(SpooledSource):
         keep_address: Callable[[str, datetime], str] = lambda address, _: address,
     ) -> None:
         super().__init__(family.name, secrets, report, now=now, keep_address=keep_address)
-        self._path, self._family, self._prefix = path, family, prefix
+        self._source, self._family, self._prefix = tables, family, prefix
         self._secrets = secrets
         self._table_name = re.compile(rf"(.*?)({'|'.join((*family.tables, *_SHOP))})")
         self._is_prefix_given = prefix is not None
@@ -105,10 +104,10 @@ class Dump(SpooledSource):
     # --- reading ----------------------------------------------------------------------------------
 
     def load(self, progress: Callable[[int], None] = lambda _: None) -> None:
-        """Read the file and try the secrets; ``progress`` gets the number of rows so far. Raises
+        """Read the tables and try the secrets; ``progress`` gets the number of rows so far. Raises
         ``SourceUnusable`` when anything is wrong with either.
         """
-        for number, row in enumerate(read_rows(self._path, self._is_wanted)):
+        for number, row in enumerate(self._source.rows(self._is_wanted)):
             kind = self._split(row.table)[1]
             self._tables[kind] += 1
             self._rows[kind](row)
@@ -116,9 +115,9 @@ class Dump(SpooledSource):
                 progress(number)
         if not self._tables[_LICENSES]:
             raise SourceUnusable(
-                f"{self._path.name} has no licenses of {self._family.title}: no rows of a table "
-                f"{self.name}_licenses. Dump the shop's whole database, or its tables with {self.name} in "
-                "their names."
+                f"{self._source.name} has no licenses of {self._family.title}: no rows of a table "
+                f"{self.name}_licenses. What is needed is the shop's whole database, or its tables with "
+                f"{self.name} in their names."
             )
         self._spool.finish()
         self._try_secrets()
@@ -136,8 +135,8 @@ class Dump(SpooledSource):
             self._prefix = prefix
         if prefix != self._prefix and not self._is_prefix_given:
             raise SourceUnusable(
-                f"{self._path.name} has the licenses of several shops: name one, as --prefix {self._prefix} "
-                f"or --prefix {prefix}."
+                f"{self._source.name} has the licenses of several shops: name one, as --prefix "
+                f"{self._prefix} or --prefix {prefix}."
             )
         return prefix == self._prefix
 
@@ -151,7 +150,7 @@ class Dump(SpooledSource):
     def _add_license(self, row: Row) -> None:
         number = id_of(row.values, "id")
         if number is None:
-            self._report.note(Notice("number_odd", f"line {row.line}", "id of a license"))
+            self._report.note(Notice("number_odd", place_of(row.line, "a license"), "its id"))
             self._report.count(Outcome("license", Verdict.LEFT_OUT))
         else:
             values = {self._family.columns.get(name, name): value for name, value in row.values.items()}
@@ -195,13 +194,13 @@ class Dump(SpooledSource):
             lmfwc.try_secrets(self._secrets, row.values)
             for _, row in self._spool.licenses(after=0, limit=_TRIED)
         ]
-        where = f"They lie in wp-content/uploads/{self.name}-files/ of the shop that the dump is of."
+        where = f"They lie in wp-content/uploads/{self.name}-files/ of the shop."
         if tried and not any(is_unsealed for is_unsealed, _ in tried):
             raise SourceUnusable(
-                f"defuse.txt is not that of this dump: no license key can be unsealed. {where}"
+                f"defuse.txt is not that of this shop: no license key can be unsealed. {where}"
             )
         if tried and not any(is_found for _, is_found in tried):
-            raise SourceUnusable(f"secret.txt is not that of this dump: no license key has its hash. {where}")
+            raise SourceUnusable(f"secret.txt is not that of this shop: no license key has its hash. {where}")
 
     def _note_strays(self) -> None:
         if not self._tables[_ACTIVATIONS]:
@@ -210,13 +209,13 @@ class Dump(SpooledSource):
             )
         self._note_joined()
         for line, number in self._spool.strays():
-            self._report.note(Notice("license_missing", f"line {line}, license {number}"))
+            self._report.note(Notice("license_missing", place_of(line, f"license {number}")))
             self._report.count(Outcome("activation", Verdict.LEFT_OUT))
 
     # --- records ----------------------------------------------------------------------------------
 
     def api_keys(self) -> Iterator[ImportedApiKey]:
-        """The API keys that can be used; where the dump has the users of WordPress, those of its users."""
+        """The API keys that can be used; where the users of WordPress came, too, those of its users."""
         has_users = bool(self._tables[_USERS])
         for row in self._spool.others(_API_KEYS):
             one = self._plugin.api_key(row)

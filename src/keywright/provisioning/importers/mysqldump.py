@@ -12,7 +12,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TextIO, cast
+from typing import BinaryIO, NamedTuple, Protocol, TextIO, cast
 
 from keywright.core.errors import SourceUnusable
 
@@ -75,25 +75,41 @@ Value = str | None
 
 
 class Row(NamedTuple):
-    """A row of a table, by column; ``line`` is where it begins in the file."""
+    """A row of a table, by column; ``line`` is where it begins in the file, 0 without a file."""
 
     table: str
     line: int
     values: dict[str, Value]
 
 
-def read_rows(path: Path, is_wanted: Callable[[str], bool]) -> Iterator[Row]:
-    """Yield the rows of the tables whose names are wanted. Texts that are not UTF-8 have U+FFFD in them.
+class RowSource(Protocol):
+    """The tables of a shop, by ``name`` in messages."""
 
-    The path - is standard input. Raises ``SourceUnusable`` for a file that is no dump, is damaged, or ends
-    before the dump does, and ``OSError`` for one that cannot be read.
-    """
-    is_input = str(path) == "-"
-    name = "standard input" if is_input else path.name
-    with sys.stdin.buffer if is_input else path.open("rb") as file:
-        binary = _decompress(cast(io.BufferedReader, file), name)
-        with io.TextIOWrapper(binary, encoding="utf-8-sig", errors="replace", newline="") as text:
-            yield from _Dump(text, name).rows(is_wanted)
+    name: str
+
+    def rows(self, is_wanted: Callable[[str], bool]) -> Iterator[Row]:
+        """Yield the rows of the tables whose names are wanted. Texts that are not UTF-8 have U+FFFD in them.
+        Raises ``SourceUnusable``.
+        """
+
+
+class DumpFile:
+    """A file that mysqldump wrote; the path - is standard input."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._is_input = path, str(path) == "-"
+        self.name = "standard input" if self._is_input else path.name
+
+    def rows(self, is_wanted: Callable[[str], bool]) -> Iterator[Row]:
+        """Yield the rows of the tables whose names are wanted. Texts that are not UTF-8 have U+FFFD in them.
+
+        Raises ``SourceUnusable`` for a file that is no dump, is damaged, or ends before the dump does, and
+        ``OSError`` for one that cannot be read.
+        """
+        with sys.stdin.buffer if self._is_input else self._path.open("rb") as file:
+            binary = _decompress(cast(io.BufferedReader, file), self.name)
+            with io.TextIOWrapper(binary, encoding="utf-8-sig", errors="replace", newline="") as text:
+                yield from _Dump(text, self.name).rows(is_wanted)
 
 
 def _decompress(file: io.BufferedReader, name: str) -> BinaryIO:

@@ -38,11 +38,12 @@ ODDITIES: dict[str, tuple[str, str]] = {
     "api_key_unusable": ("API keys that no program can use", "left out"),
     "api_key_owner": ("API keys whose WordPress user does not exist", "left out"),
     "list_refused": ("Lists that the shop refuses", "nothing to bring of them"),
-    "table_missing": ("Tables that are not in the file", "nothing to bring of them"),
+    "table_missing": ("Tables that are missing", "nothing to bring of them"),
 }
 #: How many places of each oddity are listed.
 _MAX_LISTED = 20
-_VERDICTS = {
+#: The words for each verdict.
+VERDICTS = {
     Verdict.NEW: "new",
     Verdict.SAME: "the same",
     Verdict.NEWER_THERE: "newer there, taken over",
@@ -118,7 +119,7 @@ class Report:
 
     def _verdicts(self, kind: str) -> str:
         amounts = ((verdict, self._outcomes[kind, verdict]) for verdict in Verdict)
-        return ", ".join(f"{amount:,} {_VERDICTS[verdict]}" for verdict, amount in amounts if amount)
+        return ", ".join(f"{amount:,} {VERDICTS[verdict]}" for verdict, amount in amounts if amount)
 
 
 def _plural(kind: str) -> str:

@@ -57,7 +57,12 @@ class Spooled(NamedTuple):
     @property
     def place(self) -> str:
         """The beginning of a text that says where the row stands."""
-        return f"line {self.line}, " if self.line else ""
+        return place_of(self.line, "")
+
+
+def place_of(line: int, what: str) -> str:
+    """A text that says where a row stands; in a database, there are no lines."""
+    return f"line {line}, {what}" if line else what
 
 
 class Spool:

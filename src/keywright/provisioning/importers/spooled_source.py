@@ -13,7 +13,7 @@ from keywright.provisioning.importers.model import (
     Verdict,
 )
 from keywright.provisioning.importers.report import Report
-from keywright.provisioning.importers.spool import Spool, Spooled, Values
+from keywright.provisioning.importers.spool import Spool, Values, place_of
 
 GENERATORS = "generators"
 #: How many rows are read at once.
@@ -44,8 +44,9 @@ class SpooledSource:
 
     def _note_joined(self) -> None:
         for line, number, first in self._spool.joined():
-            place = f"{Spooled(line, {}).place}license {number}"
-            self._report.note(Notice("key_duplicate", place, f"as license {first}"))
+            self._report.note(
+                Notice("key_duplicate", place_of(line, f"license {number}"), f"as license {first}")
+            )
             self._report.count(Outcome("license", Verdict.LEFT_OUT))
 
     @property

@@ -1,15 +1,14 @@
 """Statements of imports."""
 
 from collections.abc import Collection, Iterator
-from typing import Any
 
 from sqlalchemy import bindparam, func, select, text
 
 from keywright.db.bulk import Lookup, bulk_upsert
-from keywright.db.rows import to_columns
-from keywright.db.schema import activations, api_keys, checkpoints, events, generators, licenses
+from keywright.db.schema import activations, api_keys, checkpoints, events, licenses, policies
 from keywright.db.transaction import ReadTransaction, WriteTransaction
-from keywright.provisioning.generators.model import Generator
+from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.policies.store import policy_values, save_new_policy
 
 #: Names in ``checkpoints``: imports may give activations the ids after the first, up to the second.
 _AFTER, _UNTIL = "imported_ids_after", "imported_ids_until"
@@ -25,8 +24,8 @@ _ACTIVATION_IDS = select(activations.c.id).where(
     activations.c.id > bindparam("after"), activations.c.id <= bindparam("until")
 )
 #: PostgreSQL's own sequence follows only the ids that it gave itself.
-_SKIP_GENERATORS = text(
-    "SELECT setval('generators_id_seq', greatest(:last, (SELECT last_value FROM generators_id_seq)))"
+_SKIP_POLICIES = text(
+    "SELECT setval('policies_id_seq', greatest(:last, (SELECT last_value FROM policies_id_seq)))"
 )
 
 
@@ -70,12 +69,11 @@ def has_api_key(tx: ReadTransaction, consumer_key_hash: str) -> bool:
     return tx.connection.execute(query).first() is not None
 
 
-def save_generator(tx: WriteTransaction, generator: Generator) -> int:
-    """Insert a generator with its id, or with a new one for id 0; returns the id."""
-    values: dict[str, Any] = to_columns(generator)
-    if not generator.id:
-        return tx.insert(generators, values)
-    tx.insert(generators, values | {"id": generator.id})
+def save_policy(tx: WriteTransaction, policy: Policy) -> int:
+    """Insert a policy with its id, or with a new one for id 0; returns the id."""
+    if not policy.id:
+        return save_new_policy(tx, policy)
+    tx.insert(policies, policy_values(policy) | {"id": policy.id})
     if tx.is_postgres:
-        tx.connection.execute(_SKIP_GENERATORS, {"last": generator.id})
-    return generator.id
+        tx.connection.execute(_SKIP_POLICIES, {"last": policy.id})
+    return policy.id

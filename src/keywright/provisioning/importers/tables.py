@@ -3,8 +3,6 @@
 A line that cannot be used is written to a file of its own with the reason, and is left out.
 """
 
-import csv
-import io
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +15,7 @@ import msgspec
 from keywright.core.errors import SourceUnusable
 from keywright.core.spreadsheets import unescape_formulas
 from keywright.provisioning.importers.columns import ERROR, MAX_ID, WORDS, Preset, Words, assign_fields
+from keywright.provisioning.importers.csv_rows import CsvRows, is_error
 from keywright.provisioning.importers.model import (
     ImportedApiKey,
     ImportedGenerator,
@@ -29,8 +28,8 @@ from keywright.provisioning.importers.model import (
 from keywright.provisioning.importers.report import Report
 from keywright.provisioning.importers.rows import Defaults, Rows
 
-#: The longest line, in characters or bytes. A license in JSON may have very many activations.
-_MAX_CSV_LINE, _MAX_JSON_LINE = 2**20, 2**26
+#: The longest line of JSON, in bytes: a license may have very many activations.
+_MAX_JSON_LINE = 2**26
 _BOM = b"\xef\xbb\xbf"
 #: The columns with which a file of Keywright's own begins: only there do apostrophes stand before formulas.
 _OWN_COLUMNS = ["id", "license_key", "status"]
@@ -40,22 +39,27 @@ _MAX_SHAPES = 64
 
 class About(NamedTuple):
     """The facts about a table besides its lines: its name, the fields of columns that were given, the
-    preset, and what its rows do not say.
+    preset, and what its rows do not say. ``first_line`` is that of the first row of a part of a table.
     """
 
     name: str
     given: Mapping[str, str]
     preset: Preset | None
     defaults: Defaults
+    first_line: int | None = None
 
     @property
     def words(self) -> Words:
         """The words in its columns that stand for other values."""
         return WORDS if self.preset is None else {**WORDS, **self.preset.words}
 
-    def refuse(self, reason: str) -> SourceUnusable:
-        """The refusal of the whole table."""
-        return SourceUnusable(f"{self.name}: {reason}. Nothing was imported.")
+
+class Unusable(NamedTuple):
+    """A line that cannot be used, and why; ``write`` writes it, and is told whether it is the first."""
+
+    line: int
+    reason: str
+    write: Callable[[TextIO, bool], None]
 
 
 class Rejects:
@@ -68,14 +72,14 @@ class Rejects:
         self._report = report
         self._file: TextIO | None = None
 
-    def add(self, line: int, reason: str, write: Callable[[TextIO, bool], None]) -> None:
-        """Add a line; ``write`` writes it, and is told whether it is the first."""
+    def add(self, one: Unusable) -> None:
+        """Add a line."""
         self.amount += 1
         self._report.count(Outcome("license", Verdict.LEFT_OUT))
-        self._report.note(Notice("line_unusable", f"line {line}", reason))
+        self._report.note(Notice("line_unusable", f"line {one.line}", one.reason))
         if self.path is not None:
             is_first, self._file = self._file is None, self._file or _open_private(self.path)
-            write(self._file, is_first)
+            one.write(self._file, is_first)
 
     def close(self) -> None:
         """Close the file."""
@@ -98,8 +102,16 @@ class Table:
         self._about, self._rejects = about, rejects
 
     @abstractmethod
+    def records(self) -> Iterator[ImportedLicense | Unusable]:
+        """The licenses, and the lines that cannot be used, in their order."""
+
     def licenses(self) -> Iterator[ImportedLicense]:
-        """The licenses of the lines that can be used, in their order."""
+        """The licenses of the lines that can be used, in their order; the others are rejected."""
+        for one in self.records():
+            if isinstance(one, Unusable):
+                self._rejects.add(one)
+            else:
+                yield one
 
     @property
     def unused(self) -> list[str]:
@@ -127,121 +139,43 @@ class CsvTable(Table):
     def __init__(self, stream: BinaryIO, about: About, rejects: Rejects) -> None:
         """Read the first line. Raises ``SourceUnusable``."""
         super().__init__(about, rejects)
-        # No text is lost: bytes that are no UTF-8 come out again as they were.
-        text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
-        self._lines = _Lines(text, about)
-        first = next(self._lines, "")
-        if "\0" in first or any("\ud800" <= one <= "\udfff" for one in first):
-            raise about.refuse("this is no text in UTF-8; save it as CSV in UTF-8")
-        self._separator = max(",;\t", key=first.count)
-        self._columns = self._read_columns(first)
-        names = ["" if _is_error(name) else name for name in self._columns]
-        self._error = next((place for place, name in enumerate(self._columns) if _is_error(name)), None)
+        self._csv = CsvRows(stream, about.name)
         try:
-            self._fields = assign_fields(names, about.given, about.preset)
+            self._fields = assign_fields(self._csv.names, about.given, about.preset)
         except ValueError as problem:
-            raise about.refuse(str(problem)) from None
+            raise self._csv.refuse(str(problem)) from None
         if "key" not in self._fields:
-            raise about.refuse(
+            raise self._csv.refuse(
                 "no column is the license key. Its first line has to name the columns; which of them is the "
                 "license key can be said with --map COLUMN=key"
             )
-
-    def _read_columns(self, first: str) -> list[str]:
-        """The names of the columns; the first line of the file is read again as a row."""
-        self._lines.unread(first)
-        self._reader = csv.reader(self._lines, delimiter=self._separator, strict=True)
-        try:
-            return next(self._reader, [])
-        except csv.Error as problem:
-            raise self._about.refuse(f"the first line is no CSV: {problem}") from None
+        if about.first_line is not None:
+            self._csv.number_from(about.first_line)
 
     @property
     def unused(self) -> list[str]:
         """The columns that are not used."""
-        pairs = zip(self._columns, self._fields, strict=True)
-        return [name for name, field in pairs if field is None and not _is_error(name)]
+        pairs = zip(self._csv.columns, self._fields, strict=True)
+        return [name for name, field in pairs if field is None and not is_error(name)]
 
-    def licenses(self) -> Iterator[ImportedLicense]:
-        """The licenses of the lines that can be used, in their order."""
-        rows, width = Rows(self._fields, self._about.defaults, self._about.words), len(self._columns)
-        is_own = [name.strip().lower() for name in self._columns[:3]] == _OWN_COLUMNS
-        for line, row, problem in self._rows():
+    def records(self) -> Iterator[ImportedLicense | Unusable]:
+        """The licenses, and the lines that cannot be used, in their order."""
+        rows, width = Rows(self._fields, self._about.defaults, self._about.words), len(self._csv.columns)
+        is_own = [name.strip().lower() for name in self._csv.columns[:3]] == _OWN_COLUMNS
+        for line, row, problem in self._csv:
             try:
                 if problem is not None or len(row) != width:
                     raise ValueError(problem or f"it has {len(row)} cells instead of {width}")
                 cells = [unescape_formulas(cell) for cell in row] if is_own else row
                 yield rows.license(cells, f"line {line}")
             except ValueError as reason:
-                self._reject(line, row, str(reason))
+                yield self._unusable(line, row, str(reason))
 
-    def _rows(self) -> Iterator[tuple[int, list[str], str | None]]:
-        """The number of each row's first line, its cells, and what is wrong if it is no CSV. Such a row has
-        its text and more empty cells than there are columns.
-        """
-        width, has_error = len(self._columns), _is_error(self._columns[-1])
-        while True:
-            self._lines.begin()
-            line = self._lines.number + 1
-            try:
-                row = next(self._reader)
-            except StopIteration:
-                return
-            except csv.Error as problem:
-                yield line, ["".join(self._lines.begun), *[""] * width], f"it is no CSV: {problem}"
-                continue
-            if has_error and len(row) == width - 1:
-                row.append("")
-            if row:
-                yield line, row, None
-
-    def _reject(self, line: int, row: list[str], reason: str) -> None:
-        """Write the row as it is, with the reason. One with another number of cells keeps that, so that it
-        is refused again until it is mended.
-        """
-
+    def _unusable(self, line: int, row: list[str], reason: str) -> Unusable:
         def write(file: TextIO, is_first: bool) -> None:
-            writer = csv.writer(file, delimiter=self._separator, lineterminator="\r\n")
-            for cells, last in ([(self._columns, ERROR)] if is_first else []) + [(row, reason)]:
-                writer.writerow([*(one for place, one in enumerate(cells) if place != self._error), last])
+            self._csv.write(file, row, reason, is_first=is_first)
 
-        self._rejects.add(line, reason, write)
-
-
-def _is_error(name: str) -> bool:
-    return name.strip().lower() == ERROR
-
-
-class _Lines:
-    """The lines of a text. Those since ``begin`` are kept."""
-
-    def __init__(self, text: TextIO, about: About) -> None:
-        self._text, self._about = text, about
-        self._unread: list[str] = []
-        self.number = 0
-        self.begun: list[str] = []
-
-    def __iter__(self) -> "_Lines":
-        return self
-
-    def __next__(self) -> str:
-        line = self._unread.pop() if self._unread else self._text.readline(_MAX_CSV_LINE)
-        if not line:
-            raise StopIteration
-        self.number += 1
-        if len(line) >= _MAX_CSV_LINE:
-            raise SourceUnusable(f"{self._about.name}, line {self.number}: the line is too long for CSV.")
-        self.begun.append(line)
-        return line
-
-    def begin(self) -> None:
-        """Forget the lines that were kept."""
-        self.begun.clear()
-
-    def unread(self, line: str) -> None:
-        """Let this line be the next one again."""
-        self.number -= 1
-        self._unread.append(line)
+        return Unusable(line, reason, write)
 
 
 class JsonLines(Table):
@@ -254,42 +188,45 @@ class JsonLines(Table):
         self._stream = stream
         self._rows_of = lru_cache(_MAX_SHAPES)(self._make_rows)
 
-    def licenses(self) -> Iterator[ImportedLicense]:
-        """The licenses of the lines that can be used, in their order."""
-        number = 0
+    def records(self) -> Iterator[ImportedLicense | Unusable]:
+        """The licenses, and the lines that cannot be used, in their order."""
+        number = (self._about.first_line or 1) - 1
         while line := self._stream.readline(_MAX_JSON_LINE):
             number += 1
             if len(line) >= _MAX_JSON_LINE:
                 raise SourceUnusable(f"{self._about.name}, line {number}: the line is too long.")
             line = line.removeprefix(_BOM) if number == 1 else line
             if line.strip():
-                yield from self._license(number, line)
+                yield self._record(number, line)
 
-    def _license(self, number: int, line: bytes) -> Iterator[ImportedLicense]:
+    def _record(self, number: int, line: bytes) -> ImportedLicense | Unusable:
         values: Any = None
         try:
-            values = _decode(line)
+            values = decode_object(line)
             rows = self._rows_of(tuple(values))
-            yield rows.license([*values.values()], f"line {number}")
+            return rows.license([*values.values()], f"line {number}")
         except ValueError as problem:
-            self._reject(number, line, values, str(problem))
+            return refuse_object(number, line, values, str(problem))
 
     def _make_rows(self, names: Sequence[str]) -> Rows:
         given = {name: field for name, field in self._about.given.items() if name in names}
         used = ["" if name == ERROR else name for name in names]
         return Rows(assign_fields(used, given, self._about.preset), self._about.defaults, self._about.words)
 
-    def _reject(self, number: int, line: bytes, values: Any, reason: str) -> None:
-        kept = values if isinstance(values, dict) else {"line": line.decode(errors="replace").strip()}
 
-        def write(file: TextIO, is_first: bool) -> None:
-            del is_first
-            file.write(msgspec.json.encode(kept | {ERROR: reason}).decode() + "\n")
+def refuse_object(number: int, line: bytes, values: Any, reason: str) -> Unusable:
+    """A line of JSON that cannot be used. ``values`` is what it holds, if that is known."""
+    kept = values if isinstance(values, dict) else {"line": line.decode(errors="replace").strip()}
 
-        self._rejects.add(number, reason, write)
+    def write(file: TextIO, is_first: bool) -> None:
+        del is_first
+        file.write(msgspec.json.encode(kept | {ERROR: reason}).decode() + "\n")
+
+    return Unusable(number, reason, write)
 
 
-def _decode(line: bytes) -> dict[str, Any]:
+def decode_object(line: bytes) -> dict[str, Any]:
+    """The JSON object in a line. Raises ``ValueError``."""
     try:
         value = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -305,7 +242,7 @@ def largest_activation_id(stream: BinaryIO) -> int:
     while line := stream.readline(_MAX_JSON_LINE):
         if b'"activation' in line:
             try:
-                values = _decode(line.removeprefix(_BOM))
+                values = decode_object(line.removeprefix(_BOM))
             except ValueError:
                 continue
             listed = values.get("activations") or values.get("activationData") or ()

@@ -25,10 +25,10 @@ from keywright.provisioning.catalog.store import names_of
 PERMISSIONS: dict[Permissions, tuple[str, str]] = {
     Permissions.READ_WRITE: (
         "Read and change",
-        "Read and change licenses and generators: this is what a shop needs.",
+        "Read and change licenses and policies: this is what a shop needs.",
     ),
-    Permissions.READ: ("Read", "Read licenses and generators, and change nothing."),
-    Permissions.WRITE: ("Change", "Change licenses and generators, and read none."),
+    Permissions.READ: ("Read", "Read licenses and policies, and change nothing."),
+    Permissions.WRITE: ("Change", "Change licenses and policies, and read none."),
     Permissions.CLIENT: (
         "Customers' programs",
         "Activate, deactivate and validate only: this key may be part of a program that you ship.",
@@ -54,7 +54,8 @@ class ApiKeys(Section):
     def list_all(self, request: PageRequest) -> Response:
         """All API keys: active ones first, then the newest."""
         api_keys = request.ask(list_api_keys)
-        api_keys.sort(key=lambda one: (one.revoked_at is not None, -one.id))
+        now = request.now
+        api_keys.sort(key=lambda one: (one.revoked_at is not None or access.is_expired(one, now), -one.id))
         numbers = {one.product_id for one in api_keys if one.product_id is not None}
         products = request.ask(lambda tx: names_of(tx, NameKind.PRODUCT, numbers))
         return request.render(
@@ -69,10 +70,18 @@ class ApiKeys(Section):
             name = inputs.require("name", parsing.parse_name, "")
             permissions = inputs.require("permissions", parse_choice(Permissions), Permissions.READ)
             product_id = inputs.read("product_id", parsing.parse_integer)
-            if product_id is not None and permissions is not Permissions.CLIENT:
-                inputs.errors["product_id"] = "Only an API key for customers' programs has a product."
+            expires_at = inputs.read("expires_at", parsing.parse_time)
             if not inputs.errors:
-                return _issue(request, name, permissions, product_id)
+                secrets = access.new_secrets()
+                issue = IssueApiKey(
+                    context=request.context,
+                    name=name,
+                    permissions=permissions,
+                    product_id=product_id,
+                    expires_at=expires_at,
+                    **secrets.hash_fields(),
+                )
+                return _show_secrets(request, request.change(issue), secrets)
         return request.render(
             "api_keys/new.html",
             errors=inputs.errors,
@@ -98,16 +107,7 @@ class ApiKeys(Section):
         )
 
 
-def _issue(request: PageRequest, name: str, permissions: Permissions, product_id: int | None) -> Response:
-    secrets = access.new_secrets()
-    issue = IssueApiKey(
-        context=request.context,
-        name=name,
-        permissions=permissions,
-        product_id=product_id,
-        **secrets.hash_fields(),
-    )
-    api_key: ApiKey = request.change(issue)
+def _show_secrets(request: PageRequest, api_key: ApiKey, secrets: access.Secrets) -> Response:
     # The secrets are in this answer only: no redirect, no cookie, no log.
     return request.render(
         "api_keys/issued.html",

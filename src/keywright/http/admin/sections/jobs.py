@@ -1,5 +1,6 @@
 """Jobs: their progress, and the files that they make."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -20,15 +21,18 @@ from keywright.jobs import orders
 from keywright.jobs import store as job_store
 from keywright.jobs.commands import CancelJob, FetchFile
 from keywright.jobs.model import Job, JobState
-from keywright.jobs.orders import Change, Export, Generate, Order, What
+from keywright.jobs.orders import Apply, Change, Export, Generate, Import, Order, What
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
-from keywright.provisioning.generators import store as generator_store
+from keywright.provisioning.importers.model import Verdict
+from keywright.provisioning.importers.report import ODDITIES, VERDICTS
+from keywright.provisioning.policies import store as policy_store
 from keywright.search.filters import Search
 
 _PAGE_SIZE = 25
 _TONES = {
+    JobState.DRAFT: "soft",
     JobState.WAITING: "soft",
     JobState.RUNNING: "plain",
     JobState.DONE: "good",
@@ -51,6 +55,8 @@ class JobView(NamedTuple):
     has_file: bool
     #: The address of the list of licenses that it has made; empty if it has made none.
     licenses_url: str
+    #: What an import has done so far, in words.
+    outcomes: list[str]
 
     @property
     def has_ended(self) -> bool:
@@ -110,7 +116,9 @@ class Jobs(Section):
         number = require_id(request.path_params["id"])
         job: Job = request.change(FetchFile(context=request.context, job_id=number))
         # The file is read while it is sent.
-        return request.download(job_files.file_name(job), job_files.read_file(request.ask, job.id))
+        name = job_files.file_name(job)
+        media_type = "text/csv; charset=utf-8" if name.endswith(".csv") else "application/jsonl"
+        return request.download(name, job_files.read_file(request.ask, job.id), media_type=media_type)
 
 
 def _read_list(tx: ReadTransaction, before: int | None, after: int | None) -> JobList:
@@ -136,7 +144,7 @@ def _get(request: PageRequest) -> JobView:
 
     def question(tx: ReadTransaction) -> JobView:
         job = job_store.find_job(tx, number)
-        if job is None:
+        if job is None or job.state is JobState.DRAFT:
             raise UnknownJob(number)
         return _to_view(tx, job)
 
@@ -154,7 +162,24 @@ def _to_view(tx: ReadTransaction, job: Job) -> JobView:
         tone="warn" if job.state is JobState.DONE and 0 < job.done == job.refused else _TONES[job.state],
         has_file=job_files.has_file(tx, job),
         licenses_url=_licenses_url(order) if isinstance(order, Generate) and job.done else "",
+        outcomes=_describe_outcomes(orders.parameters_of(job).outcomes),
     )
+
+
+def _describe_outcomes(outcomes: Mapping[str, int]) -> list[str]:
+    words = [f"{outcomes[one]:,} {VERDICTS[one]}" for one in Verdict if outcomes.get(one)]
+    activations = [
+        f"{outcomes[f'activation.{one}']:,} {VERDICTS[one]}"
+        for one in Verdict
+        if outcomes.get(f"activation.{one}")
+    ]
+    odd = [
+        f"{what}: {outcomes[f'odd.{code}']:,} ({done})."
+        for code, (what, done) in ODDITIES.items()
+        if outcomes.get(f"odd.{code}")
+    ]
+    lists = [("Licenses", words), ("Activations", activations)]
+    return [f"{title}: {', '.join(listed)}." for title, listed in lists if listed] + odd
 
 
 def _licenses_url(order: Generate) -> str:
@@ -165,13 +190,17 @@ def _licenses_url(order: Generate) -> str:
 def _title(tx: ReadTransaction, order: Order) -> str:
     match order:
         case Generate():
-            generator = generator_store.find_generator(tx, order.generator_id)
-            recipe = f"generator {order.generator_id}" if generator is None else generator.name
+            policy = policy_store.find_policy(tx, order.policy_id)
+            recipe = f"policy {order.policy_id}" if policy is None else policy.name
             return f"Make {format_count(order.amount, 'license')} with {recipe}"
         case Change():
             return _change_title(order)
         case Export():
             return "Export to a file"
+        case Import():
+            return f"Import {order.file_name}"
+        case Apply():
+            return f"Apply terms of policy {order.policy_id}: {', '.join(order.terms)}"
 
 
 def _change_title(order: Change) -> str:
@@ -196,6 +225,8 @@ def _scope_text(tx: ReadTransaction, order: Order) -> str:
     if isinstance(order, Generate):
         words = _describe_numbers(tx, order)
         return f"For {', '.join(words)}" if words else ""
+    if isinstance(order, Import):
+        return ""
     if order.license_ids is not None:
         return format_count(len(set(order.license_ids)), "selected license")
     words = [] if order.search is None else _describe_search(tx, order.search)
@@ -207,6 +238,8 @@ def _describe_search(tx: ReadTransaction, search: Search) -> list[str]:
     words += _describe_numbers(tx, search)
     if search.expiring_within_days is not None:
         words.append(f"expiring within {format_count(search.expiring_within_days, 'day')}")
+    if search.policy_id is not None:
+        words.append(f"policy {search.policy_id}")
     words += ["full"] * search.is_full + ["never activated"] * search.is_unused
     words += ["found by a search"] * (search.term is not None or search.license_id is not None)
     return words

@@ -13,7 +13,7 @@ from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.identity.store import list_api_keys
 from keywright.licensing.licenses.model import Status
-from keywright.provisioning.generators import store as generator_store
+from keywright.provisioning.policies import store as policy_store
 from keywright.search import projector, statistics
 from keywright.search import store as search_store
 from keywright.search.projector import Lag
@@ -22,7 +22,7 @@ from keywright.search.projector import Lag
 class FirstSteps(NamedTuple):
     """The first steps that were taken in a new installation."""
 
-    has_generator: bool
+    has_policy: bool
     has_api_key: bool
 
 
@@ -98,4 +98,4 @@ def _read(tx: ReadTransaction, request: PageRequest, figures: statistics.RecentF
 
 def _first_steps(tx: ReadTransaction) -> FirstSteps:
     has_api_key = any(one.revoked_at is None for one in list_api_keys(tx))
-    return FirstSteps(bool(generator_store.list_generators(tx)), has_api_key)
+    return FirstSteps(bool(policy_store.list_policies(tx)), has_api_key)

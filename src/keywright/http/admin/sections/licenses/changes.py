@@ -19,6 +19,7 @@ from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.licensing.activations.commands import Deactivate, DeactivateAll
 from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.leases.commands import EndLease
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, ExtendLicense, UpdateLicense
 from keywright.licensing.licenses.model import License, Status
@@ -125,6 +126,14 @@ class Changes:
             back=f"/licenses/{details.license.id}",
             hidden=[("places", places)],
         )
+
+    @page("/{id:number}/end-lease", methods=("POST",), right=Right.CHANGE)
+    def end_lease(self, request: PageRequest) -> Response:
+        """End a lease for its holder."""
+        number = get_license(request).id
+        lease_id = request.form.get("lease_id", "")
+        request.change(EndLease(context=request.context, license=number, lease_id=lease_id))
+        return request.redirect(f"/licenses/{number}", "The lease is ended.")
 
     @page("/{id:number}/deactivate", methods=("POST",), right=Right.CHANGE)
     def deactivate(self, request: PageRequest) -> Response:

@@ -14,13 +14,19 @@ from keywright.http.admin.sections.licenses.bulk import OPERATIONS, Bulk
 from keywright.http.admin.sections.licenses.changes import Changes
 from keywright.http.admin.sections.licenses.filter import EXPIRY_DAYS, Filter, Names
 from keywright.http.admin.sections.licenses.forms import get_license, read_details
+from keywright.http.admin.sections.licenses.imports import Imports
 from keywright.http.admin.site import AdminSite
 from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
+from keywright.licensing.leases.store import list_leases
 from keywright.licensing.licenses.commands import ShowKey
 from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.management.store import list_managed
+from keywright.licensing.terms.words import describe_meter, describe_terms
+from keywright.provisioning.policies import store as policy_store
 from keywright.search import event_pages, license_pages, projector, query_parser
 from keywright.search.filters import Search
 from keywright.search.license_details import LicenseDetails
@@ -32,6 +38,8 @@ from keywright.search.statistics import RecentFigures
 _PAGE_SIZE = 50
 #: How many licenses are shown for each interpretation of a search text.
 _MAX_MATCHES = 5
+#: The most leases of a license that are shown.
+_MAX_LEASES = 200
 
 
 class LicenseList(NamedTuple):
@@ -53,7 +61,7 @@ class Matches(NamedTuple):
     texts: Mapping[str, str]
 
 
-class Licenses(Bulk, Changes, Section):
+class Licenses(Bulk, Changes, Imports, Section):
     """The licenses, and everything that can be done with them."""
 
     label = "Licenses"
@@ -97,8 +105,7 @@ class Licenses(Bulk, Changes, Section):
     @page("/{id:number}")
     def show(self, request: PageRequest) -> Response:
         """A license with its activations."""
-        details, names = request.ask(lambda tx: _get_details(tx, request.path_params["id"]))
-        return request.render("licenses/show.html", license=details.license, details=details, names=names)
+        return request.render("licenses/show.html", **request.ask(lambda tx: _read_license(tx, request)))
 
     @page("/{id:number}/key", methods=("POST",), right=Right.CHANGE)
     def show_key(self, request: PageRequest) -> Response:
@@ -113,6 +120,26 @@ class Licenses(Bulk, Changes, Section):
     def history(self, request: PageRequest) -> Response:
         """The events of a license, newest first."""
         return request.render("licenses/history.html", **request.ask(lambda tx: _read_history(tx, request)))
+
+
+def _read_license(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
+    details, names = _get_details(tx, request.path_params["id"])
+    license = details.license
+    terms = terms_of(license)
+    policy = None if license.policy_id is None else policy_store.find_policy(tx, license.policy_id)
+    offers_leases = terms.max_leases is not None
+    leases = list_leases(tx, license.id, before=None, limit=_MAX_LEASES) if offers_leases else []
+    return {
+        "license": license,
+        "details": details,
+        "names": names,
+        "policy": policy,
+        "terms": terms,
+        "terms_in_words": describe_terms(terms),
+        "managed": list_managed(tx, [license], request.now)[0],
+        "leases": [one for one in leases if one.ended_at is None and one.expires_at > request.now],
+        "meters": {name: describe_meter(meter) for name, meter in terms.meters.items()},
+    }
 
 
 def _read_history(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:

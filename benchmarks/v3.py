@@ -1,0 +1,109 @@
+"""What a call of v3 costs beside one of v2, and what terms cost: rates that are measured in turns on one
+server, and divided by each other.
+"""
+
+import http.client
+import json
+import statistics
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from benchmarks import servers, wrk
+from benchmarks.installations import Filled, copied
+
+_CONNECTIONS = 64
+#: The least pairs; medians count.
+_MIN_PAIRS = 5
+_LICENSES, _LEASES = 50, 20
+_PLAIN: Mapping[str, Any] = {"max_activations": 3}
+_FULL: Mapping[str, Any] = {
+    **_PLAIN,
+    "max_leases": _LEASES,
+    "entitlements": [f"feature-{number}" for number in range(50)],
+    "meters": {f"meter-{n}": {"limit": 1000, "per": "year", "overage": "refuse"} for n in range(5)},
+}
+
+
+class V3Ratio(msgspec.Struct, frozen=True):
+    """Medians of two rates, and of their ratios, first ÷ second, of pairs of runs in turns."""
+
+    name: str
+    rates: tuple[float, float]
+    ratio: float
+    failed: int
+
+
+class _Case(NamedTuple):
+    """A case of wrk, and what it is about."""
+
+    name: str
+    filled: Filled
+
+
+def measure(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None]) -> list[V3Ratio]:
+    """Measure each pair on one copy of the installation."""
+    with copied(filled) as copy, servers.running(copy) as server:
+        for prefix, terms in (("PLAIN", _PLAIN), ("FULL", _FULL)):
+            _make_licenses(server, copy, prefix, terms)
+        plain, full = (
+            _Case("v3_validate_some", copy._replace(constant_key=prefix, places=_LICENSES))
+            for prefix in ("PLAIN", "FULL")
+        )
+        pairs = {
+            "validate over v3 ÷ v2": (_Case("v3_validate", copy), _Case("validate", copy)),
+            "activate over v3 ÷ v2": (_Case("v3_activate", copy), _Case("activate", copy)),
+            "validate with 50 entitlements, 5 meters, 20 leases ÷ plain": (full, plain),
+        }
+        return [
+            _compare(server, name, pair, seconds=seconds, pairs=max(rounds, _MIN_PAIRS), say=say)
+            for name, pair in pairs.items()
+        ]
+
+
+def _compare(
+    server: servers.Server,
+    name: str,
+    pair: tuple[_Case, _Case],
+    *,
+    seconds: int,
+    pairs: int,
+    say: Callable[[str], None],
+) -> V3Ratio:
+    rates: tuple[list[float], list[float]] = ([], [])
+    failed = 0
+    for number in range(pairs):
+        # The second comes first in every other pair.
+        for place in (0, 1) if number % 2 else (1, 0):
+            load = wrk.drive(server, pair[place].filled, pair[place].name, _CONNECTIONS, seconds)
+            rates[place].append(load.per_second)
+            failed += load.failed
+    ratio = statistics.median(one / other for one, other in zip(*rates, strict=True))
+    say(f"{name}: {ratio:.2f}")
+    medians = statistics.median(rates[0]), statistics.median(rates[1])
+    return V3Ratio(name, medians, ratio, failed)
+
+
+def _make_licenses(server: servers.Server, filled: Filled, prefix: str, terms: Mapping[str, Any]) -> None:
+    """Licenses of these terms, with all that their meters and leases can have stored."""
+    token = f"kw_{filled.consumer_key[3:]}{filled.consumer_secret[3:]}"
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc)
+
+    def post(path: str, body: Mapping[str, Any]) -> None:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        connection.request("POST", f"/v3/{path}", json.dumps(body), headers)
+        response = connection.getresponse()
+        answer = response.read()
+        if response.status not in (200, 201):
+            raise RuntimeError(f"{path}: {answer.decode()}")
+
+    for number in range(1, _LICENSES + 1):
+        key = f"{prefix}-{number}"
+        post("licenses", {"key": key, "terms": terms})
+        for meter in terms.get("meters", ()):
+            post("usage", {"license_key": key, "meter": meter})
+        for holder in range(terms.get("max_leases", 0)):
+            post("leases", {"license_key": key, "holder": f"user-{holder}"})
+    connection.close()

@@ -1,0 +1,69 @@
+"""Remember when licenses were validated and activations were seen, and save it every few minutes: it costs a
+call no commit.
+"""
+
+import asyncio
+from itertools import islice
+
+from keywright.background.loops import ORIGIN, read_clock
+from keywright.core.command import Context
+from keywright.core.errors import KeywrightError
+from keywright.engine.desk import Desk
+from keywright.licensing.activations.commands import SaveLastSeen
+
+#: The time between two saves, in seconds.
+_SAVE_INTERVAL = 300.0
+#: The most licenses and activations that are remembered between two saves; of those that come later, the
+#: next interval may remember some.
+MAX_REMEMBERED = 100_000
+#: The most rows in one transaction.
+_MAX_ROWS = 1_000
+
+
+class LastSeen:
+    """When what exists was seen since the last save; nothing that a caller invents takes space here."""
+
+    __slots__ = ("_seen",)
+
+    def __init__(self) -> None:
+        #: In seconds since 1970, by license and activation; activation 0 is a validation of the license.
+        self._seen: dict[tuple[int, int], int] = {}
+
+    def see(self, license_id: int, activation_id: int | None, now: float, *, is_validation: bool) -> None:
+        """Remember an activation, and the license if it was validated. This is part of every call of a
+        program, and must cost next to nothing.
+        """
+        seen, seconds = self._seen, int(now)
+        if len(seen) < MAX_REMEMBERED or (license_id, activation_id or 0) in seen:
+            if is_validation:
+                seen[license_id, 0] = seconds
+            if activation_id is not None:
+                seen[license_id, activation_id] = seconds
+
+    def take(self) -> list[SaveLastSeen]:
+        """The commands that save all, and start again with nothing."""
+        seen, self._seen = iter(self._seen.items()), {}
+        context = Context(read_clock(), ORIGIN)
+        commands = []
+        while some := dict(islice(seen, _MAX_ROWS)):
+            commands.append(SaveLastSeen(context=context, seen=some))
+        return commands
+
+
+async def save_last_seen(desk: Desk, last_seen: LastSeen) -> None:
+    """Save every few minutes, and once more when this is cancelled."""
+    try:
+        while True:
+            await asyncio.sleep(_SAVE_INTERVAL)
+            await _save(desk, last_seen)
+    finally:
+        await _save(desk, last_seen)
+
+
+async def _save(desk: Desk, last_seen: LastSeen) -> None:
+    for command in last_seen.take():
+        try:
+            await desk.execute(command)
+        except KeywrightError:
+            # Each is seen again before long; nothing is worth a second attempt.
+            continue

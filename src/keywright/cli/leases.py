@@ -1,0 +1,80 @@
+"""``keywright lease …`` and ``keywright usage …``"""
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from keywright.cli import output
+from keywright.cli.installation import Installation
+from keywright.cli.options import AsJson, Key, command, with_installation
+from keywright.core.paging import ItemPage
+from keywright.licensing.leases.commands import EndLease, ListLeases
+from keywright.licensing.leases.model import Lease
+from keywright.licensing.leases.rules import is_over
+from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.management.commands import GetLicense
+from keywright.licensing.management.model import ManagedLicense
+from keywright.licensing.usage.rules import resets_at
+
+app = typer.Typer(name="lease", no_args_is_help=True, help="Show and end leases of floating licenses.")
+usage_app = typer.Typer(
+    name="usage", no_args_is_help=True, help="Show how much of its meters a license used."
+)
+
+_MAX_LEASES = 10_000
+
+_LeaseId = Annotated[
+    str, typer.Argument(metavar="LEASE", help="The lease, as `keywright lease list` shows it.")
+]
+
+
+@command(app, "keywright lease list KEY", name="list")
+@with_installation
+def list_leases(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
+    """List the leases of a license, the newest first; also the last of those that ended."""
+    license = here.get_license(key).license
+    page: ItemPage[Lease] = here.ask(ListLeases(license_id=license.id, limit=_MAX_LEASES))
+    if as_json:
+        output.print_json_array(output.lease_json(one, here.now) for one in page.items)
+        return
+    columns = ("lease", "holder", "taken at", "ends at", "state")
+    output.print_table(columns, [_lease_row(one, here) for one in page.items])
+
+
+@command(app, "keywright lease release KEY 0f1e2d3c4b5a69788796a5b4c3d2e1f0")
+@with_installation
+def release(here: Installation, key: Key, lease_id: _LeaseId) -> None:
+    """End a lease for its holder: it is free at once."""
+    here.change(EndLease(context=here.context, license=key, lease_id=lease_id))
+    output.print_line("The lease is ended.")
+
+
+@command(usage_app, "keywright usage show KEY")
+@with_installation
+def show(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
+    """Show how much of each meter a license used in the present period."""
+    license = here.get_license(key).license
+    managed: ManagedLicense = here.ask(GetLicense(license_id=license.id, now=here.now))
+    usage = {
+        name: {"used": managed.usage[name]}
+        | msgspec.to_builtins(meter)
+        | {"resets_at": msgspec.to_builtins(resets_at(meter.per, here.now))}
+        for name, meter in terms_of(license).meters.items()
+    }
+    if as_json:
+        output.print_json(usage)
+        return
+    columns = ("meter", "used", "limit", "per", "more", "starts again at")
+    output.print_table(columns, [_usage_row(name, one) for name, one in usage.items()])
+
+
+def _lease_row(one: Lease, here: Installation) -> tuple[object, ...]:
+    state = "ended" if is_over(one, here.now) else "held"
+    times = output.format_time(one.created_at), output.format_time(one.expires_at)
+    return (one.lease_id, one.holder, *times, state)
+
+
+def _usage_row(name: str, one: dict[str, Any]) -> tuple[object, ...]:
+    more = "allowed" if one["overage"] == "allow" else "refused"
+    return (name, one["used"], one["limit"], one["per"], more, one["resets_at"])

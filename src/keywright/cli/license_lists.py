@@ -1,0 +1,225 @@
+"""``keywright license list`` and ``keywright license find``"""
+
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from enum import StrEnum
+from itertools import islice
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from keywright.cli import licenses, output
+from keywright.cli.installation import Installation
+from keywright.cli.options import (
+    AsJson,
+    CustomerId,
+    OrderId,
+    ProductId,
+    StatusOption,
+    command,
+    with_installation,
+)
+from keywright.core import crypto
+from keywright.licensing.activations.commands import FindLicenses, ListLicenses
+from keywright.licensing.activations.model import LicensePage, LicenseRecord
+from keywright.licensing.licenses.model import License, LicenseFilter
+from keywright.licensing.management.model import ManagedLicense
+
+#: ``keywright license``, with these commands, too.
+app = licenses.app
+
+_ROWS_OF_A_TABLE = 50
+_PIECE = 500
+#: How much of a key's end is searched for.
+_LEAST_END, _MOST_END = 4, 8
+_OF_SHOP = ("product", "order", "customer")
+
+_PolicyId = Annotated[int | None, typer.Option(metavar="ID", min=1, help="Only those made from this policy.")]
+_Expired = Annotated[bool, typer.Option("--expired", help="Only those whose expiry is past.")]
+
+
+class _Sort(StrEnum):
+    """The orders of a list; with a dash, the last first."""
+
+    ID = "id"
+    LATEST_ID = "-id"
+    CREATED = "created_at"
+    LATEST_CREATED = "-created_at"
+    EXPIRES = "expires_at"
+    LATEST_EXPIRES = "-expires_at"
+
+
+_SortOption = Annotated[
+    _Sort,
+    typer.Option(
+        "--sort", metavar="BY", help="id, created_at or expires_at; with - before it, the last come first."
+    ),
+]
+
+_Limit = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help=f"How many to show. Without it: {_ROWS_OF_A_TABLE}; as JSON, all of them.",
+    ),
+]
+_ShowKeys = Annotated[bool, typer.Option("--show-keys", help="Show whole license keys in the table, too.")]
+
+
+@command(
+    app,
+    "keywright license list --status disabled",
+    "keywright license list --expired --sort -expires_at",
+    "keywright license list --json > licenses.json",
+    name="list",
+)
+@with_installation
+def list_licenses(
+    here: Installation,
+    *,
+    status: StatusOption = None,
+    product_id: ProductId = None,
+    order_id: OrderId = None,
+    customer_id: CustomerId = None,
+    policy_id: _PolicyId = None,
+    is_expired: _Expired = False,
+    sort: _SortOption = _Sort.ID,
+    limit: _Limit = None,
+    show_keys: _ShowKeys = False,
+    as_json: AsJson = False,
+) -> None:
+    """List licenses. The table shows the ends of their keys only; JSON has whole keys."""
+    if policy_id is not None or is_expired or sort is not _Sort.ID:
+        of_shop = LicenseFilter(status, product_id, order_id, customer_id)
+        found = _search(here, of_shop, policy_id, sort, is_expired=is_expired)
+        _print_found(here, found, limit, show_keys=show_keys, as_json=as_json)
+        return
+    where = LicenseFilter(status, product_id, order_id, customer_id)
+    if as_json:
+        records = _all(here, where, limit)
+        output.print_json_array(map(output.record_json, records))
+        return
+    query = ListLicenses(where=where, page=1, per_page=limit or _ROWS_OF_A_TABLE)
+    page: LicensePage = here.ask(query)
+    _print_table(here, [one.license for one in page.records], show_keys=show_keys)
+    more = " (--limit shows more)" if len(page.records) < page.total else ""
+    output.print_line(f"{len(page.records):,} of {page.total:,} licenses{more}")
+
+
+@command(app, "keywright license find YCJ5G", "keywright license find ada@example.com --json")
+@with_installation
+def find(
+    here: Installation,
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT",
+            help="A license key or its end, an e-mail address, a token, a fingerprint, a label, an order …",
+        ),
+    ],
+    *,
+    limit: _Limit = None,
+    show_keys: _ShowKeys = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find licenses by what a customer tells of theirs.
+
+    That is a key in any case, with or without dashes; its last 4 to 8 characters; the customer's e-mail
+    address, number or name; an order; the token, fingerprint, label or IP address of a device. Devices are
+    found some seconds after they came. The newest come first.
+    """
+    found = _find(here, text, limit or _ROWS_OF_A_TABLE)
+    if as_json:
+        output.print_json_array(output.managed_license_json(one, here.now) for one in found)
+        return
+    if not found:
+        output.print_line("No license is found.")
+        return
+    _print_table(here, [one.license for one in found], show_keys=show_keys)
+
+
+def _find(here: Installation, text: str, limit: int) -> tuple[ManagedLicense, ...]:
+    """The licenses for the likeliest meaning of the text that has any."""
+    from keywright.search.licenses import ManagedPage, SearchManaged
+
+    ways: list[dict[str, Any]] = [{"key": text}, {"email": text} if "@" in text else {"text": text}]
+    if _LEAST_END <= len(crypto.fold_key(text)) <= _MOST_END:
+        ways.insert(1, {"key_end": text})
+    ways.append({"fingerprint": text})
+    for way in ways:
+        page: ManagedPage = here.ask(SearchManaged(now=here.now, limit=limit, **way))
+        if page.licenses:
+            return page.licenses
+    return ()
+
+
+def _search(
+    here: Installation, where: LicenseFilter, policy_id: int | None, sort: _Sort, *, is_expired: bool
+) -> Iterator[License]:
+    """The licenses that match, read page by page."""
+    # Imported here: it needs SQLAlchemy, for which --help should not wait.
+    from keywright.search.filters import Order, Search
+    from keywright.search.licenses import ListManaged, ManagedPage
+
+    orders = {"id": Order.OLDEST, "created_at": Order.CREATED, "expires_at": Order.EXPIRES}
+    search = Search(
+        **msgspec.structs.asdict(where),
+        policy_id=policy_id,
+        expires=(None, here.now + timedelta(seconds=1)) if is_expired else None,
+        order=orders[sort.removeprefix("-")],
+    )
+    page: ManagedPage | None = None
+    while page is None or page.after is not None:
+        query = ListManaged(
+            search=search,
+            now=here.now,
+            limit=_PIECE,
+            after=None if page is None else page.after,
+            is_backward=sort.startswith("-"),
+        )
+        page = here.ask(query)
+        yield from (one.license for one in page.licenses)
+
+
+def _print_found(
+    here: Installation, found: Iterator[License], limit: int | None, *, show_keys: bool, as_json: bool
+) -> None:
+    if as_json:
+        shown = islice(found, limit)
+        output.print_json_array(output.record_json(here.get_license(one.key)) for one in shown)
+        return
+    wanted = limit or _ROWS_OF_A_TABLE
+    licenses = list(islice(found, wanted + 1))
+    _print_table(here, licenses[:wanted], show_keys=show_keys)
+    if len(licenses) > wanted:
+        output.print_line(f"The first {wanted:,}; --limit shows more.")
+
+
+def _print_table(here: Installation, licenses: list[License], *, show_keys: bool) -> None:
+    # The numbers of the shop, where a license has one.
+    of_shop = [name for name in _OF_SHOP if any(getattr(one, f"{name}_id") is not None for one in licenses)]
+    columns = ("id", "license key", "status", "activations", "expires at", *of_shop)
+    output.print_table(columns, [_license_row(here, one, of_shop, show_keys=show_keys) for one in licenses])
+
+
+def _all(here: Installation, where: LicenseFilter, limit: int | None) -> Iterator[LicenseRecord]:
+    """The matching licenses, read piece by piece: any number of them needs the memory of one piece."""
+    after, left = 0, sys.maxsize if limit is None else limit
+    while left:
+        query = FindLicenses(where=where, after_id=after, limit=min(_PIECE, left))
+        piece: tuple[LicenseRecord, ...] = here.ask(query)
+        if not piece:
+            return
+        yield from piece
+        after, left = piece[-1].license.id, left - len(piece)
+
+
+def _license_row(
+    here: Installation, one: License, of_shop: list[str], *, show_keys: bool
+) -> tuple[object, ...]:
+    key = one.key if show_keys else crypto.mask(one.key)
+    state = (output.status_name(one), output.places(one), output.expiry(one, here.now))
+    return (one.id, key, *state, *(getattr(one, f"{name}_id") for name in of_shop))

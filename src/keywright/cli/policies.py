@@ -1,0 +1,383 @@
+"""``keywright policy …``, and ``keywright generator …`` with the names of v2"""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from keywright.cli import output
+from keywright.cli.installation import Installation
+from keywright.cli.options import (
+    AsJson,
+    Change,
+    CustomerId,
+    NewStatus,
+    OrderId,
+    ProductId,
+    WrongUsage,
+    changing,
+    command,
+    with_installation,
+    with_installation_made,
+)
+from keywright.cli.terms import TermsGiven, with_terms
+from keywright.core import parsing
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses.keys import UNAMBIGUOUS
+from keywright.licensing.licenses.model import Status
+from keywright.licensing.terms.words import describe_terms
+from keywright.provisioning.policies.commands import (
+    CreatePolicy,
+    DeletePolicy,
+    GenerateLicenses,
+    GetPolicy,
+    ListPolicies,
+    UpdatePolicy,
+)
+from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.policies.rules import terms_from_first_activation
+
+app = typer.Typer(
+    name="policy", no_args_is_help=True, help="Make recipes for licenses, and licenses from them."
+)
+#: The old name; its JSON is that of the v2 interface.
+generator_app = typer.Typer(
+    name="generator", no_args_is_help=True, help="The old name of `keywright policy`, with the JSON of v2."
+)
+
+_MAX_AMOUNT = 10_000
+_MAX_TEXT = 255
+
+Id = Annotated[int, typer.Argument(metavar="ID", min=1, help="The policy's number.")]
+
+
+def _text(text: str) -> str | None:
+    found = parsing.parse_text(text, _MAX_TEXT)
+    if found is not None and not found.isprintable():
+        raise ValueError("must not contain control characters")
+    return found
+
+
+def _charset(text: str) -> str:
+    if not _text(text) or " " in text:
+        raise ValueError("must have at least one character, and no spaces")
+    return text
+
+
+def _end(text: str) -> str | None:
+    # A key is trimmed wherever it comes in: one with a space at its end would never be found.
+    if text != text.strip():
+        raise ValueError("must not begin or end with a space")
+    return _text(text)
+
+
+_Name = Annotated[str, typer.Option(metavar="NAME", parser=parsing.parse_name, help="The policy's name.")]
+_Charset = Annotated[
+    str, typer.Option(metavar="TEXT", parser=_charset, help="The characters that keys are drawn from.")
+]
+_Chunks = Annotated[int, typer.Option(metavar="N", min=1, max=_MAX_TEXT, help="The number of groups.")]
+_ChunkLength = Annotated[
+    int, typer.Option(metavar="N", min=1, max=_MAX_TEXT, help="The number of characters in a group.")
+]
+_Separator = Annotated[
+    str | None, typer.Option(metavar="TEXT", parser=_text, help="The text between groups.")
+]
+_Prefix = Annotated[str | None, typer.Option(metavar="TEXT", parser=_end, help="The beginning of every key.")]
+_Suffix = Annotated[str | None, typer.Option(metavar="TEXT", parser=_end, help="The end of every key.")]
+_Force = Annotated[
+    bool, typer.Option("--force", help="Allow keys that could be guessed: under 64 random bits.")
+]
+_NewName = Annotated[
+    str | None, typer.Option(metavar="NAME", parser=parsing.parse_name, help="The policy's name.")
+]
+_NewProduct = Annotated[
+    Change | None,
+    typer.Option(
+        "--product-id",
+        metavar="ID",
+        parser=changing(parsing.parse_integer),
+        help="The product that its licenses are for, or none.",
+    ),
+]
+_OldMax = Annotated[
+    int | None,
+    typer.Option(
+        "--max",
+        metavar="N",
+        parser=parsing.parse_limit,
+        help="The number of places of its licenses. Without it: no limit.",
+    ),
+]
+_OldExpiresIn = Annotated[
+    int | None,
+    typer.Option(
+        metavar="DAYS",
+        parser=parsing.parse_days,
+        help="How many days its licenses are good for, from their first activation.",
+    ),
+]
+
+
+@command(
+    app,
+    "keywright policy create --name Standard --max-activations 3",
+    "keywright policy create --name Yearly --valid-for-days 365 --grace-days 14 --entitlement pro",
+    "keywright policy create --name Trial --prefix TRIAL- --expires-in 30 --device required --trial",
+)
+@with_installation_made
+@with_terms
+def create(
+    here: Installation,
+    *,
+    name: _Name,
+    charset: _Charset = UNAMBIGUOUS,
+    chunks: _Chunks = 6,
+    chunk_length: _ChunkLength = 5,
+    separator: _Separator = "-",
+    prefix: _Prefix = None,
+    suffix: _Suffix = None,
+    product_id: ProductId = None,
+    is_weak_allowed: _Force = False,
+    as_json: AsJson = False,
+    terms: TermsGiven,
+) -> None:
+    """Make a policy: a recipe for licenses, with the format of their keys and the terms that they get.
+
+    By default, its keys have 150 random bits, such as RT7KA-2M3WX-… with six groups.
+    """
+    recipe = _Recipe(name, charset, chunks, chunk_length, separator, prefix, suffix, product_id)
+    with terms.naming_options():
+        policy = _create(here, recipe, terms.patch, is_weak_allowed=is_weak_allowed)
+    _print_made(policy, "policy", output.policy_json, as_json=as_json)
+
+
+@command(
+    generator_app,
+    "keywright generator create --name Standard --max 3",
+    "keywright generator create --name Trial --prefix TRIAL- --expires-in 30",
+    name="create",
+)
+@with_installation_made
+def create_generator(
+    here: Installation,
+    *,
+    name: _Name,
+    charset: _Charset = UNAMBIGUOUS,
+    chunks: _Chunks = 6,
+    chunk_length: _ChunkLength = 5,
+    separator: _Separator = "-",
+    prefix: _Prefix = None,
+    suffix: _Suffix = None,
+    times_activated_max: _OldMax = None,
+    expires_in: _OldExpiresIn = None,
+    is_weak_allowed: _Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a policy with the terms that v2 knows. `keywright policy create` knows all of them."""
+    recipe = _Recipe(name, charset, chunks, chunk_length, separator, prefix, suffix, None)
+    terms = terms_from_first_activation(times_activated_max, expires_in)
+    policy = _create(here, recipe, terms, is_weak_allowed=is_weak_allowed)
+    _print_made(policy, "generator", output.generator_json, as_json=as_json)
+
+
+@command(app, "keywright policy list", name="list")
+@with_installation
+def list_policies(here: Installation, as_json: AsJson = False) -> None:
+    """List the policies, oldest first."""
+    _print_list(here, output.policy_json, as_json=as_json)
+
+
+@command(generator_app, "keywright generator list --json", name="list")
+@with_installation
+def list_generators(here: Installation, as_json: AsJson = False) -> None:
+    """List the policies, oldest first."""
+    _print_list(here, output.generator_json, as_json=as_json)
+
+
+@command(app, "keywright policy show 1", "keywright policy show 1 --json > policy.json")
+@with_installation
+def show(here: Installation, policy_id: Id, as_json: AsJson = False) -> None:
+    """Show a policy: the format of its keys, and the terms that its licenses get."""
+    policy: Policy = here.ask(GetPolicy(policy_id=policy_id))
+    if as_json:
+        output.print_json(output.policy_json(policy))
+        return
+    output.print_heading(f"Policy {policy.id}")
+    output.print_fields(
+        [
+            ("name", policy.name),
+            ("product", policy.product_id),
+            ("keys", _shape(policy)),
+            ("characters", policy.charset),
+            ("archived at", output.format_time(policy.archived_at)),
+            ("created at", output.format_time(policy.created_at)),
+            ("updated at", output.format_time(policy.updated_at)),
+        ]
+    )
+    output.print_heading("Terms")
+    for part in describe_terms(policy.terms):
+        output.print_line(f"  {output.printable(part)}")
+
+
+@command(
+    app,
+    "keywright policy update 1 --max-activations 5",
+    "keywright policy update 1 --grace-days none --meter exports=100/month",
+)
+@with_installation
+@with_terms
+def update(
+    here: Installation,
+    policy_id: Id,
+    *,
+    name: _NewName = None,
+    product_id: _NewProduct = None,
+    as_json: AsJson = False,
+    terms: TermsGiven,
+) -> None:
+    """Change what the options name, and nothing else; licenses that it made stay as they are.
+
+    The word none sets a term to its default: --max-activations none removes the limit.
+    """
+    changes: dict[str, Any] = {} if name is None else {"name": name}
+    if product_id is not None:
+        changes["product_id"] = product_id.value
+    if not changes and not terms.patch:
+        raise WrongUsage("Nothing to change: name at least one option, such as --max-activations")
+    change = UpdatePolicy(
+        # Its keys are as strong as they were.
+        context=here.context,
+        policy_id=policy_id,
+        changes=changes,
+        terms=terms.patch,
+        is_weak_allowed=True,
+    )
+    with terms.naming_options():
+        policy: Policy = here.change(change)
+    if as_json:
+        output.print_json(output.policy_json(policy))
+        return
+    output.print_line(f"Policy {policy.id} is changed. Licenses that it made stay as they are.")
+
+
+@command(app, "keywright policy archive 1")
+@with_installation
+def archive(here: Installation, policy_id: Id, as_json: AsJson = False) -> None:
+    """Archive a policy: it makes no more licenses, and those there are stay."""
+    _set_archived(here, policy_id, is_archived=True, as_json=as_json)
+
+
+@command(app, "keywright policy unarchive 1")
+@with_installation
+def unarchive(here: Installation, policy_id: Id, as_json: AsJson = False) -> None:
+    """Let an archived policy make licenses again."""
+    _set_archived(here, policy_id, is_archived=False, as_json=as_json)
+
+
+@command(
+    app,
+    "keywright policy generate 1 --amount 100 > keys.txt",
+    "keywright policy generate 1 --amount 5 --status sold --order-id 1017 --json",
+)
+@command(generator_app, "keywright generator generate 1 --amount 100 > keys.txt")
+@with_installation
+def generate(
+    here: Installation,
+    policy_id: Id,
+    *,
+    amount: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, max=_MAX_AMOUNT, help="The number of licenses, at most 10,000."),
+    ],
+    status: NewStatus = Status.ACTIVE,
+    product_id: ProductId = None,
+    order_id: OrderId = None,
+    customer_id: CustomerId = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make licenses with a policy, all or none, and print their keys, one a line."""
+    records: tuple[LicenseRecord, ...] = here.change(
+        GenerateLicenses(
+            context=here.context,
+            policy_id=policy_id,
+            amount=amount,
+            status=status,
+            order_id=order_id,
+            product_id=product_id,
+            customer_id=customer_id,
+        )
+    )
+    if as_json:
+        output.print_json_array(output.license_json(one.license) for one in records)
+        return
+    for one in records:
+        print(one.license.key)
+
+
+@command(app, "keywright policy delete 1")
+@command(generator_app, "keywright generator delete 1")
+@with_installation
+def delete(here: Installation, policy_id: Id) -> None:
+    """Delete a policy; the licenses that it made stay."""
+    here.change(DeletePolicy(context=here.context, policy_id=policy_id))
+    output.print_line(f"Policy {policy_id} is deleted. The licenses that it made stay.")
+
+
+class _Recipe(NamedTuple):
+    name: str
+    charset: str
+    chunks: int
+    chunk_length: int
+    separator: str | None
+    prefix: str | None
+    suffix: str | None
+    product_id: int | None
+
+
+def _create(
+    here: Installation, recipe: _Recipe, terms: Mapping[str, Any], *, is_weak_allowed: bool
+) -> Policy:
+    new = CreatePolicy(context=here.context, terms=terms, is_weak_allowed=is_weak_allowed, **recipe._asdict())
+    policy: Policy = here.change(new)
+    return policy
+
+
+def _set_archived(here: Installation, policy_id: int, *, is_archived: bool, as_json: bool) -> None:
+    # Its keys are as strong as they were.
+    change = UpdatePolicy(
+        context=here.context, policy_id=policy_id, is_archived=is_archived, is_weak_allowed=True
+    )
+    policy: Policy = here.change(change)
+    if as_json:
+        output.print_json(output.policy_json(policy))
+        return
+    output.print_line(f"Policy {policy_id} is {'archived' if is_archived else 'in use again'}.")
+
+
+def _print_made(
+    policy: Policy, noun: str, to_json: Callable[[Policy], output.Json], *, as_json: bool
+) -> None:
+    if as_json:
+        output.print_json(to_json(policy))
+        return
+    output.print_line(f"Policy {policy.id} is made. Ten licenses with it:")
+    output.print_line(f"  keywright {noun} generate {policy.id} --amount 10")
+
+
+def _print_list(here: Installation, to_json: Callable[[Policy], output.Json], *, as_json: bool) -> None:
+    policies: tuple[Policy, ...] = here.ask(ListPolicies())
+    if as_json:
+        output.print_json_array(map(to_json, policies))
+        return
+    columns = ("id", "name", "product", "keys", "terms", "archived at")
+    output.print_table(columns, [_row(one) for one in policies])
+
+
+def _row(one: Policy) -> tuple[object, ...]:
+    terms = ", ".join(describe_terms(one.terms))
+    return (one.id, one.name, one.product_id, _shape(one), terms, output.format_time(one.archived_at))
+
+
+def _shape(one: Policy) -> str:
+    chunk = "X" * one.chunk_length
+    return f"{one.prefix or ''}{(one.separator or '').join([chunk] * one.chunks)}{one.suffix or ''}"

@@ -1,0 +1,187 @@
+"""The options for terms, which several commands have."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from keywright.cli.options import Change, WrongUsage, changing, declare_options
+from keywright.core import parsing
+from keywright.core.errors import InvalidTerms
+from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts
+from keywright.licensing.terms.texts import parse_allowance, parse_meter
+
+_PANEL = "Terms: what its licenses allow"
+_NONE = "none"
+
+
+def _is_none(text: str) -> bool:
+    return text.strip().lower() == _NONE
+
+
+def _parse_meter(text: str) -> tuple[str, dict[str, Any] | None]:
+    name, _, value = text.partition("=")
+    if _is_none(name):
+        return _NONE, None
+    return (name.strip(), None) if _is_none(value) else parse_meter(text)
+
+
+def _option(*names: str, metavar: str, parse: Callable[[str], Any], help: str) -> Any:
+    option = typer.Option(*names, metavar=metavar, parser=changing(parse), help=help, rich_help_panel=_PANEL)
+    return Annotated[Change | None, option]
+
+
+def _plain(*names: str, help: str, metavar: str | None = None, parse: Any = None) -> Any:
+    return typer.Option(*names, metavar=metavar, parser=parse, help=help, rich_help_panel=_PANEL)
+
+
+#: The options by the names of the terms, in the order of the help.
+_OPTIONS: Mapping[str, Any] = {
+    "max_activations": _option(
+        *("--max-activations", "--max"),
+        metavar="N",
+        parse=parsing.parse_limit,
+        help="The number of places at a time; none: no limit.",
+    ),
+    "valid_for_days": _option(
+        metavar="DAYS", parse=parsing.parse_days, help="How many days they are good for; none: for ever."
+    ),
+    "expires_in": _option(
+        metavar="DAYS",
+        parse=parsing.parse_days,
+        help="The same, from the first activation: --valid-for-days with --starts first_activation.",
+    ),
+    "starts": Annotated[
+        Starts | None, _plain(metavar="WHEN", help="Count the days from the creation or first_activation.")
+    ],
+    "grace_days": _option(
+        metavar="DAYS", parse=parsing.parse_integer, help="Days after the expiry on which they stay valid."
+    ),
+    "after_expiry": Annotated[
+        AfterExpiry | None,
+        _plain(
+            metavar="RULE",
+            help="refuse, allow (they stay valid), or older_versions (valid for builds from before it).",
+        ),
+    ],
+    "device": Annotated[
+        DeviceRule | None,
+        _plain(metavar="RULE", help="Whether activating needs a fingerprint: optional or required."),
+    ],
+    "max_leases": _option(
+        metavar="N",
+        parse=parsing.parse_integer,
+        help="Floating licenses: how many hold a lease at a time; none: no leases.",
+    ),
+    "lease_seconds": _option(
+        metavar="N", parse=parsing.parse_integer, help="The life of a lease that is not renewed."
+    ),
+    "offline_days": _option(
+        metavar="DAYS", parse=parsing.parse_integer, help="The longest life of a signed answer; 0: not kept."
+    ),
+    "next_check_seconds": _option(
+        metavar="N", parse=parsing.parse_integer, help="When a program asks again."
+    ),
+    "portal_releases": _option(
+        metavar="COUNT/DAYS",
+        parse=parse_allowance,
+        help="How often customers may free a device themselves, such as 3/30; none: as they like.",
+    ),
+    "new_devices": _option(
+        metavar="COUNT/DAYS",
+        parse=parse_allowance,
+        help="How many devices never seen before may be activated, such as 5/30; none: any number.",
+    ),
+    "entitlements": Annotated[
+        list[str] | None,
+        _plain("--entitlement", metavar="CODE", help="A feature; repeat it for more. none: no features."),
+    ],
+    "meters": Annotated[
+        list[Any] | None,
+        _plain(
+            "--meter",
+            metavar="NAME=LIMIT/PERIOD",
+            parse=_parse_meter,
+            help="Something counted per day, month, year or license; :allow at the end lets more be used. "
+            "NAME=none removes it. Repeat it for more.",
+        ),
+    ],
+    "trial": Annotated[
+        bool | None, _plain("--trial/--no-trial", help="Trials: one per device and product, ever.")
+    ],
+    "terms_file": Annotated[
+        Path | None,
+        _plain("--terms", metavar="FILE", help="A JSON object of terms; the options come on top of it."),
+    ],
+}
+#: The option to name where it is not the term's name.
+_NAMES = {"entitlements": "--entitlement", "meters": "--meter"}
+
+
+class TermsGiven(msgspec.Struct, frozen=True):
+    """The terms that were given, as a JSON merge patch; those of ``from_file`` are in the file alone."""
+
+    patch: Mapping[str, Any]
+    from_file: frozenset[str]
+
+    @contextmanager
+    def naming_options(self) -> Iterator[None]:
+        """Turn ``InvalidTerms`` into wrong usage that names the option or the file."""
+        try:
+            yield
+        except InvalidTerms as problem:
+            faults = (f"{self._place(one.pointer)} {one.detail}" for one in problem.errors)
+            raise WrongUsage("; ".join(faults)) from None
+
+    def _place(self, pointer: str) -> str:
+        _, _, name, *inner = pointer.split("/")
+        if name in self.from_file:
+            return f"--terms: {'/'.join([name, *inner])}"
+        option = _NAMES.get(name, f"--{name.replace('_', '-')}")
+        return " ".join([option, *inner])
+
+
+def with_terms(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options for terms, and what they say as the argument ``terms``."""
+
+    @wraps(command)
+    def run(*positional: Any, **given: Any) -> None:
+        options = {name: given.pop(name) for name in _OPTIONS}
+        command(*positional, terms=_read(options), **given)
+
+    own = [one for one in inspect.signature(command).parameters.values() if one.name != "terms"]
+    return declare_options(run, own, _OPTIONS)
+
+
+def _read(options: dict[str, Any]) -> TermsGiven:
+    file = options.pop("terms_file")
+    stored = {} if file is None else _read_file(file)
+    patch: dict[str, Any] = {
+        name: _value(value) for name, value in options.items() if value not in (None, [])
+    }
+    if "expires_in" in patch:
+        if {"valid_for_days", "starts"} & patch.keys():
+            raise WrongUsage("Give either --expires-in, or --valid-for-days and --starts")
+        patch |= {"valid_for_days": patch.pop("expires_in"), "starts": Starts.FIRST_ACTIVATION.value}
+    if "entitlements" in patch and any(map(_is_none, patch["entitlements"])):
+        patch["entitlements"] = None
+    if "meters" in patch:
+        meters = dict(patch["meters"])
+        patch["meters"] = None if _NONE in meters else meters
+    return TermsGiven(stored | patch, frozenset(stored.keys() - patch.keys()))
+
+
+def _value(option: Any) -> Any:
+    return option.value if isinstance(option, Change) else option
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
+    except msgspec.MsgspecError as problem:
+        raise WrongUsage(f"--terms: {file.name} is not a JSON object: {problem}") from None

@@ -1,0 +1,185 @@
+"""Errors of a request to v3: of its form, its parameters and the members of its body."""
+
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from keywright.core.errors.calls import BadRequest
+from keywright.core.errors.root import FieldError, Refusal
+
+
+class InvalidFields(BadRequest):
+    """Values of the request are wrong; ``errors`` are all of them."""
+
+    code = "request.fields"
+    sentence = "What was sent has wrong values."
+    v2 = None
+    example: ClassVar[tuple[Any, ...]] = ((FieldError("/name", "missing", "is missing"),),)
+    #: Whether the pointers are into the body; else they are names of parameters.
+    is_body: ClassVar[bool] = False
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__(tuple(errors))
+        self.errors = tuple(errors)
+
+    def facts(self) -> dict[str, Any]:
+        """``first`` is the first error in words, ``number`` says how many there are."""
+        first = self.errors[0]
+        more = f", and {len(self.errors) - 1} more" if len(self.errors) > 1 else ""
+        return super().facts() | {"first": f"{first.pointer or 'the body'} {first.detail}{more}"}
+
+
+class InvalidBody(InvalidFields):
+    """Members of the body are missing, unknown or wrong."""
+
+    code = "request.invalid_body"
+    status = 422
+    problem = "invalid"
+    problem_detail = "Wrong in the body: {first}."
+    is_body = True
+
+
+class InvalidQuery(InvalidFields):
+    """Query parameters or headers have wrong values."""
+
+    code = "request.invalid_query"
+    problem = "invalid_parameter"
+    problem_detail = "Wrong in the request: {first}."
+    example: ClassVar[tuple[Any, ...]] = (
+        (FieldError("limit", "out_of_range", "must be an integer from 1 to 200"),),
+    )
+
+
+class CursorTooOld(Refusal):
+    """Events after the cursor are no longer kept. ``kept_since`` is a time, in seconds."""
+
+    code = "request.cursor_too_old"
+    status = 400
+    sentence = "Events after this place are no longer kept."
+    problem = "invalid_parameter"
+    problem_detail = "The cursor is older than the events that are kept, which begin at {since}."
+    v2 = None
+    example: ClassVar[tuple[Any, ...]] = (1_700_000_000,)
+
+    def __init__(self, kept_since: int) -> None:
+        super().__init__(kept_since)
+        self.kept_since = kept_since
+
+    def facts(self) -> dict[str, Any]:
+        """``since`` is the time in words."""
+        since = datetime.fromtimestamp(self.kept_since, UTC)
+        return super().facts() | {"since": f"{since:%Y-%m-%dT%H:%M:%SZ}"}
+
+    def problem_members(self) -> dict[str, Any]:
+        """``errors`` names the parameter."""
+        detail = "is older than the events that are kept; begin again without it"
+        return {"errors": [{"parameter": "cursor", "code": "too_old", "detail": detail}]}
+
+
+class UnknownParameters(InvalidFields):
+    """The route has no such query parameters."""
+
+    code = "request.unknown_parameters"
+    problem = "unknown_parameter"
+    problem_detail = "Wrong in the query: {first}."
+    example: ClassVar[tuple[Any, ...]] = ((FieldError("limt", "unknown_parameter", "is unknown"),),)
+
+
+class BodyUnreadable(BadRequest):
+    """The body is missing or is not JSON."""
+
+    code = "request.body_unreadable"
+    sentence = "What was sent cannot be read."
+    problem = "malformed_body"
+    v2 = None
+
+
+class NotAcceptable(BadRequest):
+    """The answer has none of the media types that the caller admits. ``types`` are its own."""
+
+    code = "request.not_acceptable"
+    status = 406
+    sentence = "This cannot be answered in that form."
+    problem = "not_acceptable"
+    problem_detail = "The answer can be {types_in_words} only."
+    v2 = None
+    example: ClassVar[tuple[Any, ...]] = (("application/json",),)
+
+    def __init__(self, types: Collection[str]) -> None:
+        super().__init__(tuple(types))
+        self.types = tuple(types)
+
+    def facts(self) -> dict[str, Any]:
+        """``types_in_words`` are the media types in a row."""
+        return super().facts() | {"types_in_words": " or ".join(self.types)}
+
+
+class UnsupportedMediaType(NotAcceptable):
+    """The body has none of the media types that the route takes, or is not in UTF-8."""
+
+    code = "request.unsupported_media_type"
+    status = 415
+    sentence = "This form of what was sent is not accepted."
+    problem = "unsupported_media_type"
+    problem_detail = "The body must be {types_in_words} in UTF-8."
+
+
+class NotFound(Refusal):
+    """Nothing has this id, or the caller may not see it. ``thing`` is its noun and id."""
+
+    code = "request.not_found"
+    status = 404
+    sentence = "There is no {thing}. It may have been deleted."
+    problem = "not_found"
+    problem_detail = "There is no {thing}."
+    v2 = None
+    example: ClassVar[tuple[Any, ...]] = ("policy 17",)
+
+    def __init__(self, thing: str) -> None:
+        super().__init__(thing)
+        self.thing = thing
+
+
+class ChangedMeanwhile(Refusal):
+    """The thing is not in the version that the caller named; nothing was changed."""
+
+    code = "request.changed_meanwhile"
+    status = 412
+    sentence = "This was changed meanwhile. Look at it again first."
+    problem = "changed_meanwhile"
+    v2 = None
+
+
+class AlreadyExists(Refusal):
+    """Another thing of this kind has the same value of a field that must be unique."""
+
+    code = "request.already_exists"
+    sentence = "There is a {thing} with this {field} already."
+    problem = "already_exists"
+    problem_detail = "There is a {thing} with this {field} already."
+    v2 = None
+    example: ClassVar[tuple[Any, ...]] = ("customer", "email")
+
+    def __init__(self, thing: str, field: str) -> None:
+        super().__init__(thing, field)
+        self.thing, self.field = thing, field
+
+    def problem_members(self) -> dict[str, Any]:
+        """``errors`` names the field."""
+        detail = f"is that of another {self.thing}"
+        return {"errors": [{"pointer": f"/{self.field}", "code": "already_exists", "detail": detail}]}
+
+
+class StillInUse(Refusal):
+    """Other things name this one, so that it cannot be deleted or given another code."""
+
+    code = "request.still_in_use"
+    sentence = "The {thing} is still in use: {users} name it."
+    problem = "still_in_use"
+    problem_detail = "The {thing} is still in use: {users} name it."
+    v2 = None
+    example: ClassVar[tuple[Any, ...]] = ("policy 17", "licenses")
+
+    def __init__(self, thing: str, users: str) -> None:
+        super().__init__(thing, users)
+        self.thing, self.users = thing, users

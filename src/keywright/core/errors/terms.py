@@ -1,0 +1,199 @@
+"""Refusals by the terms of a license: of devices, leases and usage; and of terms that cannot be."""
+
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from keywright.core.errors.licensing import LicenseExpired
+from keywright.core.errors.root import FieldError, Refusal
+from keywright.core.parsing import format_count, write_time
+
+
+class InvalidTerms(Refusal):
+    """Terms are unknown or have values that they cannot have; nothing was changed.
+
+    ``errors`` are all the faults.
+    """
+
+    code = "terms.invalid"
+    status = 422
+    problem = "invalid"
+    problem_detail = "Wrong in the terms: {errors_in_words}."
+    sentence = "Please correct these: {errors_in_words}."
+    hint = "{errors_in_words}."
+    v2 = None
+    example: ClassVar[tuple[Any, ...]] = (
+        (FieldError("/terms/grace_days", "out_of_range", "must be an integer from 0 to 36,500"),),
+    )
+
+    def __init__(self, errors: tuple[FieldError, ...]) -> None:
+        super().__init__(errors)
+        self.errors = errors
+
+    def facts(self) -> dict[str, Any]:
+        """The faults as one text."""
+        words = "; ".join(f"{one.pointer.removeprefix('/terms/')} {one.detail}" for one in self.errors)
+        return super().facts() | {"errors_in_words": words}
+
+
+class VersionNotCovered(LicenseExpired):
+    """The license has expired, and covers only builds made before; this one is newer, or does not say."""
+
+    code = "license.version_not_covered"
+    problem = "expired"
+    problem_detail = (
+        "The license expired on {expires_at} (UTC), and this build is newer or does not say when it was made."
+    )
+    sentence = "The license expired on {expires_at} (UTC) and covers only builds made before."
+    v2 = None
+
+
+class ProductMismatch(Refusal):
+    """The program named its product, and the license is for another one, or for none."""
+
+    code = "license.product_mismatch"
+    problem = "product_mismatch"
+    sentence = "The license is for another product."
+    v2 = None
+
+
+class KeyRotated(Refusal):
+    """The license key was replaced by a new one."""
+
+    code = "license.key_rotated"
+    problem = "key_rotated"
+    sentence = "The license has a new key."
+    v2 = None
+
+
+class FingerprintRequired(Refusal):
+    """The license's terms want a device, and none was named."""
+
+    code = "activation.fingerprint_required"
+    problem = "fingerprint_required"
+    sentence = "The license can be used only with a fingerprint of the device."
+    v2 = None
+
+
+class UnknownDevice(Refusal):
+    """The device has never had a place on the license."""
+
+    code = "activation.unknown_device"
+    status = 404
+    problem = "unknown_device"
+    sentence = "The license has no activation of this device."
+    v2 = None
+
+
+class NotActivated(Refusal):
+    """The device holds no place on the license."""
+
+    code = "activation.not_activated"
+    problem = "not_activated"
+    sentence = "The device holds no place on the license. Activate it first."
+    v2 = None
+
+
+class RefusalForNow(Refusal):
+    """A refusal that time lifts; ``retry_after_seconds`` says when, at the latest."""
+
+    retry_after_seconds: int = 1
+
+    def problem_members(self) -> dict[str, Any]:
+        """When to try again."""
+        return {"retry_after_seconds": self.retry_after_seconds}
+
+
+class TooManyNewDevices(RefusalForNow):
+    """As many devices that the license had never seen were activated as its terms allow.
+
+    They are ``count`` in ``per_days``; ``retry_after_seconds`` later, another one may come.
+    """
+
+    code = "activation.too_many_new_devices"
+    problem = "too_many_new_devices"
+    sentence = "Only {count:,} new devices may be activated in {days}. Try again later, or use one of those."
+    problem_detail = "Only {count:,} new devices may be activated in {days}, and that many were."
+    v2 = None
+    example = (3, 30, 3600)
+
+    def __init__(self, count: int, per_days: int, retry_after_seconds: int) -> None:
+        super().__init__(count, per_days, retry_after_seconds)
+        self.count = count
+        self.per_days = per_days
+        self.retry_after_seconds = retry_after_seconds
+
+    def facts(self) -> dict[str, Any]:
+        """``days`` is a number with its noun."""
+        return super().facts() | {"days": format_count(self.per_days, "day")}
+
+
+class LeasesNotOffered(Refusal):
+    """The license is not a floating one."""
+
+    code = "lease.not_offered"
+    problem = "leases_not_offered"
+    sentence = "The license offers no leases."
+    v2 = None
+
+
+class NoFreeLease(RefusalForNow):
+    """All ``limit`` leases are held; the next one ends in ``retry_after_seconds`` at the latest."""
+
+    code = "lease.none_free"
+    problem = "no_free_lease"
+    sentence = "All {leases} of the license are held. Try again later."
+    problem_detail = "All {leases} of the license are held; the next one ends in {seconds} at the latest."
+    v2 = None
+    example = (5, 600)
+
+    def __init__(self, limit: int, retry_after_seconds: int) -> None:
+        super().__init__(limit, retry_after_seconds)
+        self.limit = limit
+        self.retry_after_seconds = retry_after_seconds
+
+    def facts(self) -> dict[str, Any]:
+        """``leases`` and ``seconds`` are numbers with their nouns."""
+        nouns = {
+            "leases": format_count(self.limit, "lease"),
+            "seconds": format_count(self.retry_after_seconds, "second"),
+        }
+        return super().facts() | nouns
+
+
+class UnknownLease(Refusal):
+    """The license has no lease with this id: it was released, or it ended long ago."""
+
+    code = "lease.unknown"
+    status = 404
+    problem = "not_found"
+    problem_detail = "The license has no such lease."
+    sentence = "The license has no such lease."
+    v2 = None
+
+
+class UsageExceeded(Refusal):
+    """The amount would exceed the meter's ``limit``, of which ``used`` are used; nothing was counted.
+
+    The meter starts again at ``resets_at``; None is never.
+    """
+
+    code = "usage.exceeded"
+    problem = "usage_exceeded"
+    sentence = (
+        "Of the meter {meter}, {used:,} of {limit:,} are used; this would exceed it. Nothing was counted."
+    )
+    problem_detail = sentence
+    v2 = None
+    example = ("exports", 100, 99, datetime(2026, 12, 1, tzinfo=UTC))
+
+    def __init__(self, meter: str, limit: int, used: int, resets_at: datetime | None) -> None:
+        super().__init__(meter, limit, used, resets_at)
+        self.meter = meter
+        self.limit = limit
+        self.used = used
+        self.resets_at = resets_at
+
+    def problem_members(self) -> dict[str, Any]:
+        """The figures."""
+        resets_at = None if self.resets_at is None else write_time(self.resets_at).replace(" ", "T") + "Z"
+        return {"meter": self.meter, "limit": self.limit, "used": self.used, "resets_at": resets_at}

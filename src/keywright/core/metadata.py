@@ -1,0 +1,38 @@
+"""Metadata: a JSON object that vendors keep beside a product, a customer or a license."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from keywright.core.errors import InvalidParameters
+from keywright.core.parsing import parse_metadata
+
+
+def read_metadata(text: str | None) -> dict[str, Any]:
+    """The metadata in a column; empty for None."""
+    return {} if text is None else msgspec.json.decode(text, type=dict[str, Any])
+
+
+def merge_metadata(text: str | None, patch: Mapping[str, Any] | None) -> str | None:
+    """Metadata changed by a JSON merge patch (RFC 7396); None removes all of it.
+
+    Raises ``InvalidParameters`` where the outcome is too large.
+    """
+    merged = None if patch is None else _merge(read_metadata(text), patch)
+    try:
+        return parse_metadata(merged)
+    except ValueError as reason:
+        raise InvalidParameters({"metadata": str(reason)}) from None
+
+
+def _merge(target: object, patch: Any) -> Any:
+    if not isinstance(patch, Mapping):
+        return patch
+    merged = dict(target) if isinstance(target, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = _merge(merged.get(name), value)
+    return merged

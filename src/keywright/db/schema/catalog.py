@@ -1,0 +1,79 @@
+"""The tables of policies, products, customers and trials."""
+
+from sqlalchemy import BigInteger, Column, Index, LargeBinary, PrimaryKeyConstraint, String, Table, Text, text
+
+from keywright.db.schema.base import Id, metadata, partial_index
+
+#: The trials that devices have had: one for each product, ever.
+trials = Table(
+    "trials",
+    metadata,
+    Column("product_id", BigInteger, nullable=False),
+    Column("fingerprint_hmac", LargeBinary(32), nullable=False),
+    Column("sealed_fingerprint", LargeBinary, nullable=False),
+    Column("license_id", BigInteger, nullable=False),
+    Column("email", String(320)),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("product_id", "fingerprint_hmac"),
+    Index(None, "license_id"),
+    sqlite_with_rowid=False,
+)
+
+policies = Table(
+    "policies",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("name", String(255), nullable=False),
+    Column("charset", String(255), nullable=False),
+    Column("chunks", BigInteger, nullable=False),
+    Column("chunk_length", BigInteger, nullable=False),
+    Column("separator", String(255)),
+    Column("prefix", String(255)),
+    Column("suffix", String(255)),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", BigInteger),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("updated_by", BigInteger),
+    Column("product_id", BigInteger),
+    # A JSON object: the terms that are not the default.
+    Column("terms", Text, nullable=False, server_default=text("'{}'")),
+    Column("archived_at", BigInteger),
+    Index(None, "product_id", "created_at", "id"),
+    partial_index("ix_policies_archived", "created_at", "id", where="archived_at IS NOT NULL"),
+    partial_index("ix_policies_in_use", "created_at", "id", where="archived_at IS NULL"),
+    Index(None, "created_at", "id"),
+    sqlite_autoincrement=True,
+)
+
+#: A vendor's products. Numbers that licenses name need no row here.
+products = Table(
+    "products",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=False),
+    Column("code", String(64), unique=True),
+    Column("name", String(200), nullable=False),
+    Column("url", String(2000)),
+    Column("features", Text, nullable=False, server_default=text("'[]'")),
+    Column("metadata", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Index(None, "name"),
+    Index(None, "created_at", "id"),
+)
+
+#: Customers. Numbers that licenses name need no row here. An address is found in lower case.
+customers = Table(
+    "customers",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=False),
+    Column("email", String(320)),
+    Column("email_folded", String(320), unique=True),
+    Column("email_verified_at", BigInteger),
+    Column("name", String(200)),
+    Column("metadata", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    # Lists of those of one name, and of all, are in the order of their creation.
+    Index(None, "name", "created_at", "id"),
+    Index(None, "created_at", "id"),
+)

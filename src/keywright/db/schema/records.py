@@ -1,0 +1,162 @@
+"""The tables of events, their projections, jobs and the installation."""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    Sequence,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+)
+
+from keywright.db.schema.base import Id, metadata, partial_index
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("occurred_at", BigInteger, nullable=False),
+    Column("name", String(40), nullable=False),
+    # No foreign key: events outlive their license. 0: not about a license.
+    Column("license_id", BigInteger, nullable=False),
+    Column("activation_id", BigInteger),
+    Column("actor", String(80), nullable=False),
+    Column("ip_address", String(45), nullable=False),
+    Column("details", Text),
+    Index(None, "license_id"),
+    sqlite_autoincrement=True,
+)
+
+idempotency_records = Table(
+    "idempotency_records",
+    metadata,
+    Column("scope", LargeBinary(32), nullable=False),
+    Column("request_digest", LargeBinary(32), nullable=False),
+    Column("status", SmallInteger, nullable=False),
+    Column("sealed_body", LargeBinary, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("scope"),
+    Index(None, "created_at"),
+    sqlite_with_rowid=False,
+)
+
+# Projections of the events, updated some seconds after them, so that an activation need not write them.
+
+#: The terms by which a license is found: ``t`` and a token, ``l`` and a label in lower case, ``i`` and an IP
+#: address, ``d`` and a device's fingerprint, with the activation's ID; ``full`` and ``unused``, with 0.
+#: Compared byte by byte.
+search_terms = Table(
+    "search_terms",
+    metadata,
+    Column("term", String(300).with_variant(String(300, collation="C"), "postgresql"), nullable=False),
+    Column("license_id", BigInteger, nullable=False),
+    Column("activation_id", BigInteger, nullable=False),
+    PrimaryKeyConstraint("term", "license_id", "activation_id"),
+    Index(None, "license_id", "activation_id"),
+    sqlite_with_rowid=False,
+)
+
+#: The number of events of a name on a day (counted from 1970-01-01 UTC).
+daily_counts = Table(
+    "daily_counts",
+    metadata,
+    Column("day", Integer, nullable=False),
+    Column("name", String(40), nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    PrimaryKeyConstraint("day", "name"),
+    sqlite_with_rowid=False,
+)
+
+#: Activations refused because the license had no free place.
+limit_refusals = Table(
+    "limit_refusals",
+    metadata,
+    Column("license_id", BigInteger, autoincrement=False, nullable=False),
+    Column("refusals", BigInteger, nullable=False),
+    Column("last_refused_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("license_id"),
+    Index(None, "last_refused_at"),
+    sqlite_with_rowid=False,
+)
+
+#: The last row of a table that a process has read, by the name of the process.
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    Column("name", String(40), nullable=False),
+    Column("last_id", BigInteger, nullable=False),
+    PrimaryKeyConstraint("name"),
+)
+
+#: Jobs: long work, done in steps.
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("kind", String(30), nullable=False),
+    Column("state", String(10), nullable=False),
+    Column("parameters", Text, nullable=False),
+    Column("total", BigInteger),
+    Column("done", BigInteger, nullable=False),
+    Column("refused", BigInteger, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("messages", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", BigInteger, nullable=False),
+    Column("started_at", BigInteger),
+    Column("finished_at", BigInteger),
+    # The server process that works on it, and until when.
+    Column("claimed_by", String(40)),
+    Column("claimed_until", BigInteger),
+    # Only of unfinished jobs: every server process looks for work every second.
+    partial_index("ix_jobs_unfinished", "id", where="finished_at IS NULL"),
+    sqlite_autoincrement=True,
+)
+
+#: The file that a job has made, in chunks; sealed, because it holds license keys.
+job_file_chunks = Table(
+    "job_file_chunks",
+    metadata,
+    Column("job_id", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("sealed_content", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("job_id", "number"),
+)
+
+#: The last ID of licenses, activations, products and customers, for SQLite: no ID is used twice.
+sequences = Table(
+    "sequences",
+    metadata,
+    Column("name", String(40), nullable=False),
+    Column("last_id", BigInteger, nullable=False),
+    PrimaryKeyConstraint("name"),
+)
+
+#: One row about the database.
+installation = Table(
+    "installation",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=False),
+    Column("secret_id", String(16), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    # The oldest revision whose code works with this database; NULL: only the newest.
+    Column("oldest_compatible_revision", String(32)),
+    # While the secret is rotated: the secret with which some rows are still sealed.
+    Column("previous_secret_id", String(16)),
+)
+
+#: The first number of a product or a customer that has none from the vendor's shop.
+FIRST_OWN_ID = 1_000_000_000
+
+# The same for PostgreSQL, which has concurrent writers.
+license_id_seq = Sequence("license_id_seq", metadata=metadata)
+activation_id_seq = Sequence("activation_id_seq", metadata=metadata)
+product_id_seq = Sequence("product_id_seq", start=FIRST_OWN_ID, metadata=metadata)
+customer_id_seq = Sequence("customer_id_seq", start=FIRST_OWN_ID, metadata=metadata)
+#: The kinds of IDs that a sequence gives.
+ID_KINDS = ("license", "activation", "product", "customer")

@@ -1,0 +1,146 @@
+"""Customers: who bought licenses."""
+
+from typing import Any
+
+from starlette.responses import Response
+
+from keywright.core import parsing
+from keywright.core.errors import AlreadyExists, NoSuchAddress
+from keywright.core.paging import ItemPage, Paging
+from keywright.db import ReadTransaction
+from keywright.http.admin.paging import ListPage, read_page
+from keywright.http.pages.error_messages import message_for
+from keywright.http.pages.inputs import Inputs, require_id
+from keywright.http.pages.once import Redirect, change_once
+from keywright.http.pages.page import Section, page
+from keywright.http.pages.request import PageRequest
+from keywright.identity.rights import Right
+from keywright.provisioning.customers import store as customer_store
+from keywright.provisioning.customers.commands import (
+    CreateCustomer,
+    DeleteCustomer,
+    ListCustomers,
+    UpdateCustomer,
+)
+from keywright.provisioning.customers.model import Customer
+from keywright.provisioning.customers.rules import parse_email
+
+_FIELDS = ("name", "email")
+_MAX_FOUND = 50
+
+
+class Customers(Section):
+    """The customers. Every user may see them; users who may change licenses may change them."""
+
+    label = "Customers"
+    path = "/customers"
+    icon = "tag"
+    right = Right.LOOK
+
+    @page("", methods=("GET", "POST"))
+    def list_all(self, request: PageRequest) -> Response:
+        """The customers, by their numbers; or those that a form asks for: addresses stay out of URLs."""
+        text = request.form.get("q", "")
+        if request.is_post and text:
+            found = request.ask(lambda tx: _find_all(tx, text))
+            shown = ListPage(found, True, None, None, True)
+        else:
+            shown = read_page(request, _list)
+        return request.render("customers/list.html", shown=shown, q=text)
+
+    @page("/new", methods=("GET", "POST"), right=Right.CHANGE)
+    def create(self, request: PageRequest) -> Response:
+        """Create a customer."""
+        inputs = Inputs(request.form)
+        if request.is_post:
+            number = inputs.read("number", parsing.parse_integer)
+            values = _read_values(inputs)
+            if not inputs.errors:
+                new = CreateCustomer(context=request.context, id=number, **values)
+                return _submit(request, new, "The customer is created.", inputs, None)
+        return _render_form(request, inputs, None)
+
+    @page("/{id:number}", methods=("GET", "POST"), right=Right.CHANGE)
+    def edit(self, request: PageRequest) -> Response:
+        """Change a customer."""
+        customer, inputs = _get(request), Inputs(request.form)
+        if request.is_post:
+            values = _read_values(inputs)
+            if not inputs.errors:
+                change = UpdateCustomer(context=request.context, customer_id=customer.id, changes=values)
+                return _submit(request, change, f"The customer {customer.id} is saved.", inputs, customer)
+        return _render_form(request, inputs, customer)
+
+    @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.CHANGE)
+    def delete(self, request: PageRequest) -> Response:
+        """Delete a customer who has no licenses."""
+        customer = _get(request)
+        if request.is_post:
+            request.change(DeleteCustomer(context=request.context, customer_id=customer.id))
+            return request.redirect("/customers", f"The customer {customer.id} is deleted.")
+        return request.confirm(
+            f"Delete the customer {customer.name or customer.email or customer.id}?",
+            [
+                "Only a customer without licenses can be deleted.",
+                f"To erase the data of one who has some, use keywright customer erase {customer.id}.",
+            ],
+            button="Delete",
+            back="/customers",
+        )
+
+
+def _list(tx: ReadTransaction, paging: Paging) -> ItemPage[Customer]:
+    return customer_store.list_customers(tx, ListCustomers(paging=paging))
+
+
+def _find_all(tx: ReadTransaction, text: str) -> list[Customer]:
+    """The customers with this e-mail address, name or number."""
+    paging = Paging(sort="id", limit=_MAX_FOUND)
+    is_email = "@" in text
+    query = ListCustomers(paging=paging, email=text if is_email else None, name=None if is_email else text)
+    found = list(customer_store.list_customers(tx, query).items)
+    if text.isdecimal() and int(text) <= parsing.MAX_ID:
+        by_number = customer_store.find_customer(tx, int(text))
+        found += [by_number] if by_number is not None else []
+    return found[:_MAX_FOUND]
+
+
+def _get(request: PageRequest) -> Customer:
+    """The customer in the address. Raises ``NoSuchAddress``."""
+    number = require_id(request.path_params["id"])
+    customer = request.ask(lambda tx: customer_store.find_customer(tx, number))
+    if customer is None:
+        raise NoSuchAddress
+    return customer
+
+
+def _read_values(inputs: Inputs) -> dict[str, Any]:
+    values = {
+        "name": inputs.read("name", parsing.parse_name),
+        "email": inputs.read("email", parse_email),
+    }
+    if not inputs.errors and not any(values.values()):
+        inputs.errors["name"] = "A customer needs a name or an e-mail address."
+    return values
+
+
+def _submit(
+    request: PageRequest,
+    command: CreateCustomer | UpdateCustomer,
+    message: str,
+    inputs: Inputs,
+    customer: Customer | None,
+) -> Response:
+    """Do the command; where it collides with another customer, show the form again."""
+    try:
+        return change_once(request, command, lambda _: Redirect("/customers", message))
+    except AlreadyExists as error:
+        inputs.errors["number" if error.field == "id" else error.field] = message_for(error).sentence
+    return _render_form(request, inputs, customer)
+
+
+def _render_form(request: PageRequest, inputs: Inputs, customer: Customer | None) -> Response:
+    values: dict[str, Any] = {name: getattr(customer, name, None) for name in _FIELDS}
+    if request.is_post:
+        values = {name: request.form.raw(name) for name in _FIELDS}
+    return request.render("customers/edit.html", customer=customer, values=values, errors=inputs.errors)

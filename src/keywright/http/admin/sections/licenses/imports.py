@@ -1,0 +1,219 @@
+"""Import a table: upload it, choose the field of each column, look at its first rows. A job imports it."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from starlette.responses import Response
+
+from keywright.config import Settings
+from keywright.core.errors import MalformedForm, SourceUnusable, UnknownJob
+from keywright.db import ReadTransaction
+from keywright.http.pages.inputs import require_id
+from keywright.http.pages.multipart import UploadedFile
+from keywright.http.pages.page import page
+from keywright.http.pages.request import PageRequest
+from keywright.identity.rights import Right
+from keywright.jobs import orders, tables
+from keywright.jobs import store as job_store
+from keywright.jobs.commands import AddToUpload, StartImport, StartUpload
+from keywright.jobs.model import Job, JobState
+from keywright.jobs.orders import Import
+from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.licenses.store import find_licenses
+from keywright.provisioning.importers import uploads
+from keywright.provisioning.importers.columns import METADATA, PARSERS, guess_fields
+from keywright.provisioning.importers.model import ImportedLicense
+from keywright.provisioning.importers.presets import PRESETS
+from keywright.provisioning.importers.tables import Unusable
+from keywright.provisioning.importers.uploads import AS_METADATA, MAX_UPLOAD, Format, TableParts
+
+#: The presets, and the names of their shops.
+_SHOPS: Final = {
+    "keygen": "Keygen",
+    "lemonsqueezy": "Lemon Squeezy",
+    "edd": "Easy Digital Downloads",
+    "gumroad": "Gumroad",
+}
+#: The names of fields on the pages, where they differ from those of the wire.
+_LABELS: Final = {
+    "key": "license key",
+    "expires_at": "expires",
+    "valid_for_days": "valid for",
+    "times_activated_max": "limit",
+    "product_id": "product number",
+    "order_id": "order number",
+    "customer_id": "customer number",
+}
+#: How many rows are shown, and how many columns can have a field.
+_SHOWN_ROWS, _MAX_COLUMNS = 20, 200
+#: How many bytes of a table one command stores: some milliseconds.
+_COMMAND_BYTES = 64 * 1024
+_MAX_NAME = 200
+_NO_FILE = "Choose a file."
+_NO_KEY = "Choose the column that has the license key."
+
+
+class Draft(NamedTuple):
+    """An uploaded table: its job, its order with the fields of the form, the names of its columns, its first
+    rows with these fields, what is wrong with them, and the licenses that exist, by their keys.
+    """
+
+    job: Job
+    order: Import
+    columns: list[str]
+    rows: list[ImportedLicense | Unusable]
+    error: str
+    existing: Mapping[str, License] = {}
+
+
+class Imports:
+    """Pages that import a table."""
+
+    @page("/import", methods=("GET", "POST"), right=Right.CHANGE, max_upload=MAX_UPLOAD)
+    def upload(self, request: PageRequest) -> Response:
+        """Upload a table."""
+        file, errors = request.form.file("table"), {}
+        if request.is_post and (file is None or not file.content):
+            errors["table"] = _NO_FILE
+        elif file is not None:
+            try:
+                return request.redirect(f"/licenses/import/{_save_upload(request, file).id}")
+            except SourceUnusable as refusal:
+                errors["table"] = refusal.reason
+        return request.render("licenses/import.html", errors=errors, max_megabytes=MAX_UPLOAD // 2**20)
+
+    @page("/import/{id:number}", methods=("GET", "POST"), right=Right.CHANGE)
+    def choose_columns(self, request: PageRequest) -> Response:
+        """Say which field each column is, and start the import."""
+        number = require_id(request.path_params["id"])
+        job = request.ask(lambda tx: _get_upload(tx, request, number))
+        if job.state is not JobState.DRAFT:
+            # The form was sent twice.
+            return request.redirect(f"/jobs/{number}")
+        draft = request.ask(lambda tx: _read_draft(tx, request, job))
+        if request.form.get("do", "") == "start" and not draft.error:
+            started = msgspec.to_builtins(draft.order)
+            # It may have been started a moment ago, by the same form.
+            with suppress(UnknownJob):
+                request.change(StartImport(context=request.context, job_id=number, order=started))
+            return request.redirect(f"/jobs/{number}")
+        return _render_draft(request, draft)
+
+
+def _save_upload(request: PageRequest, file: UploadedFile) -> Job:
+    """Keep the table as a draft. Raises ``SourceUnusable``."""
+    name = file.name[:_MAX_NAME] or "table"
+    table = uploads.split_table(file.content, name)
+    order = _with_settings(Import(file_name=name, format=table.format), request.site.settings)
+    job: Job = request.change(StartUpload(context=request.context, order=msgspec.to_builtins(order)))
+    for chunks in _group(table):
+        request.change(AddToUpload(context=request.context, job_id=job.id, parts_of_table=chunks))
+    complete = AddToUpload(context=request.context, job_id=job.id, parts_of_table=(), total=table.amount)
+    request.change(complete)
+    return job
+
+
+def _with_settings(order: Import, settings: Settings) -> Import:
+    return msgspec.structs.replace(
+        order, ip_addresses=settings.ip_addresses, keep_addresses_days=settings.keep_addresses_days
+    )
+
+
+def _group(table: TableParts) -> Iterator[tuple[tuple[int, bytes], ...]]:
+    """The chunks of a table, as many as one command stores."""
+    chunks = [(tables.HEADER, table.header)] if table.format is Format.CSV else []
+    size = 0
+    for part in table.parts:
+        if size + len(part.text) > _COMMAND_BYTES:
+            yield tuple(chunks)
+            chunks, size = [], 0
+        chunks.append((part.first_line, part.text))
+        size += len(part.text)
+    yield tuple(chunks)
+
+
+def _get_upload(tx: ReadTransaction, request: PageRequest, number: int) -> Job:
+    """The user's own table. Raises ``UnknownJob``."""
+    job = job_store.find_job(tx, number)
+    if job is None or job.kind != "import" or job.created_by != request.user.id:
+        raise UnknownJob(number)
+    if job.state is JobState.DRAFT and (job.total is None or not job_store.has_chunks(tx, number)):
+        raise UnknownJob(number)
+    return job
+
+
+def _read_draft(tx: ReadTransaction, request: PageRequest, job: Job) -> Draft:
+    order = orders.order_of(job)
+    if not isinstance(order, Import):
+        raise UnknownJob(job.id)
+    columns = tables.list_columns(tx, job, order)[:_MAX_COLUMNS]
+    preset = request.form.get("preset", "") or None
+    if preset is not None and preset not in PRESETS:
+        raise MalformedForm
+    fields = _read_fields(request, columns, preset)
+    order = msgspec.structs.replace(order, fields=fields, preset=preset)
+    error = _find_error(fields)
+    part = tables.find_part(tx, job, order, after=0)
+    if error or part is None:
+        return Draft(job, order, columns, [], error)
+    options = tables.read_options(tx, job, order)
+    try:
+        rows = list(uploads.read_part(options, part.first_line, part.text, _SHOWN_ROWS))
+    except SourceUnusable as refusal:
+        return Draft(job, order, columns, [], refusal.reason)
+    keys = [one.key for one in rows if isinstance(one, ImportedLicense)]
+    return Draft(job, order, columns, rows, "", find_licenses(tx, keys))
+
+
+def _read_fields(request: PageRequest, columns: list[str], preset: str | None) -> tuple[str, ...]:
+    """The field of each column: as the form says, or as the names of the columns tell."""
+    if request.form.get("do", "") in ("show", "start"):
+        fields = [request.form.get(f"column-{place}", "") for place in range(len(columns))]
+        if not {*fields} <= {value for value, _ in _field_options(fields)}:
+            raise MalformedForm
+        return tuple(fields)
+    guessed = guess_fields(columns, uploads.preset_of(preset))
+    return tuple(_to_option(field, name) for field, name in zip(guessed, columns, strict=True))
+
+
+def _to_option(field: str | None, column: str) -> str:
+    is_own = field is not None and field.removeprefix(METADATA) == column.strip()[len(METADATA) :]
+    return AS_METADATA if field is not None and field.startswith(METADATA) and is_own else field or ""
+
+
+def _field_options(fields: tuple[str, ...] | list[str]) -> list[tuple[str, str]]:
+    """The choices for a column; what a preset keeps under another name is one of them."""
+    names = [(field, _label(field)) for field in PARSERS]
+    others = [("activations", "activations"), ("metadata", "metadata (JSON)")]
+    kept = sorted({one for one in fields if one.startswith(METADATA) and len(one) <= _MAX_NAME})
+    named = [(one, f"metadata: {one.removeprefix(METADATA)}") for one in kept]
+    return [("", "not used"), *names, *others, (AS_METADATA, "metadata, by its name"), *named]
+
+
+def _find_error(fields: tuple[str, ...]) -> str:
+    if "key" not in fields:
+        return _NO_KEY
+    twice = [one for one in fields if one and one != AS_METADATA and fields.count(one) > 1]
+    return f"Two columns cannot both be “{_label(twice[0])}”." if twice else ""
+
+
+def _label(field: str) -> str:
+    return _LABELS.get(field, field.replace("_", " "))
+
+
+def _render_draft(request: PageRequest, draft: Draft) -> Response:
+    choices = list(zip(draft.columns, draft.order.fields, strict=True))
+    shown: dict[str, Any] = {
+        "job": draft.job,
+        "order": draft.order,
+        "choices": choices,
+        "rows": draft.rows,
+        "existing": draft.existing,
+        "statuses": {status.value: status.name.lower() for status in Status},
+        "shops": [("", "None"), *_SHOPS.items()],
+        "options": _field_options(draft.order.fields),
+    }
+    errors = {"columns": draft.error} if draft.error and request.is_post else {}
+    return request.render("licenses/import_columns.html", errors=errors, problem=draft.error, **shown)

@@ -1,0 +1,321 @@
+"""Policies: recipes for licenses, with example keys and terms.
+
+Every user may see them. Users who may change licenses may generate licenses; only administrators may change a
+policy, because a weak one makes keys that can be guessed.
+"""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from starlette.responses import Response
+
+from keywright.core import parsing
+from keywright.core.errors import InvalidParameters, PolicyArchived, PolicyTooWeak
+from keywright.core.parsing import format_count
+from keywright.http.admin.name_suggestions import suggest_names
+from keywright.http.admin.terms_form import CHOICES, read_terms, terms_patch, write_terms
+from keywright.http.pages.error_messages import message_for
+from keywright.http.pages.inputs import Inputs, parse_positive, require_id
+from keywright.http.pages.once import Redirect, change_once
+from keywright.http.pages.page import Section, page
+from keywright.http.pages.request import PageRequest
+from keywright.identity.rights import Right
+from keywright.jobs import orders
+from keywright.jobs.orders import MAX_GENERATED, Generate
+from keywright.licensing.licenses import keys
+from keywright.licensing.licenses.model import Status, parse_status
+from keywright.licensing.terms.model import Terms
+from keywright.licensing.terms.words import describe_terms
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import names_of
+from keywright.provisioning.policies import handlers as generating
+from keywright.provisioning.policies import rules
+from keywright.provisioning.policies import store as policy_store
+from keywright.provisioning.policies.commands import CreatePolicy, DeletePolicy, UpdatePolicy
+from keywright.provisioning.policies.model import Policy
+
+_EXAMPLES = 5
+_MAX_TEXT = 255
+#: From this many bits, keys are called very good.
+_VERY_GOOD_BITS = 128.0
+#: The values of a new policy: keys of 150 bits.
+_DEFAULTS: dict[str, Any] = {
+    "name": "",
+    "charset": keys.UNAMBIGUOUS,
+    "chunks": 6,
+    "chunk_length": 5,
+    "separator": "-",
+    "prefix": None,
+    "suffix": None,
+    "product_id": None,
+}
+#: The fields that must be right before there are sample keys.
+_KEY_FORMAT = frozenset(_DEFAULTS) - {"name", "product_id"}
+#: Sets of characters that the form suggests.
+CHARSETS = {
+    keys.UNAMBIGUOUS: "letters and digits that do not look alike",
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789": "all capital letters and digits",
+    "0123456789ABCDEF": "hexadecimal digits",
+    "0123456789": "digits",
+}
+
+
+class Strength(NamedTuple):
+    """The strength of keys against guessing: ``bits``, a word, and the tone in which the page shows it."""
+
+    bits: float
+    word: str
+    tone: str
+
+
+class Sample(NamedTuple):
+    """Example keys of a policy."""
+
+    keys: tuple[str, ...]
+    strength: Strength
+
+
+class Policies(Section):
+    """The policies, and licenses made with them."""
+
+    label = "Policies"
+    path = "/policies"
+    icon = "dice"
+    right = Right.LOOK
+
+    @page("")
+    def list_all(self, request: PageRequest) -> Response:
+        """All policies, each with an example key."""
+        policies = request.ask(policy_store.list_policies)
+        product_ids = {one.product_id for one in policies if one.product_id is not None}
+        return request.render(
+            "policies/list.html",
+            policies=[(one, make_sample(one, amount=1)) for one in policies],
+            names={"product": request.ask(lambda tx: names_of(tx, NameKind.PRODUCT, product_ids))},
+        )
+
+    @page("/new", methods=("GET", "POST"), right=Right.ADMINISTER)
+    def create(self, request: PageRequest) -> Response:
+        """Create a policy."""
+        form = _Form.read(request, None)
+        if not form.can_save:
+            return form.render(request, None)
+        command = CreatePolicy(
+            context=request.context,
+            terms=terms_patch(Terms(), form.terms),
+            is_weak_allowed=form.is_weak_allowed,
+            **form.values,
+        )
+        redirect = Redirect("/policies", f"The policy {command.name} is created.")
+        return change_once(request, command, lambda _: redirect)
+
+    @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.ADMINISTER)
+    def edit(self, request: PageRequest) -> Response:
+        """Change a policy; its licenses do not change."""
+        policy = _get(request)
+        form = _Form.read(request, policy)
+        if not form.can_save:
+            return form.render(request, policy)
+        changes = {name: value for name, value in form.values.items() if value != getattr(policy, name)}
+        terms = terms_patch(policy.terms, form.terms)
+        if not changes and not terms:
+            return request.redirect("/policies", f"The policy {policy.name} is unchanged.")
+        change = UpdatePolicy(
+            context=request.context,
+            policy_id=policy.id,
+            changes=changes,
+            terms=terms,
+            is_weak_allowed=form.is_weak_allowed,
+        )
+        request.change(change)
+        return request.redirect("/policies", f"The policy {form.values['name']} is changed.")
+
+    @page("/preview", methods=("POST",), right=Right.ADMINISTER)
+    def preview(self, request: PageRequest) -> Response:
+        """Example keys for the values in the form; requested by admin.js."""
+        return request.render("policies/preview.html", sample=_Form.read(request, None).sample)
+
+    @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.ADMINISTER)
+    def delete(self, request: PageRequest) -> Response:
+        """Delete a policy."""
+        policy = _get(request)
+        if request.is_post:
+            request.change(DeletePolicy(context=request.context, policy_id=policy.id))
+            return request.redirect("/policies", f"The policy {policy.name} is deleted.")
+        return request.confirm(
+            f"Delete the policy {policy.name}?",
+            ["Licenses that it has made stay valid.", "A job that still uses it will fail."],
+            button="Delete",
+            back="/policies",
+        )
+
+    @page("/{id:number}/archive", methods=("POST",), right=Right.ADMINISTER)
+    def archive(self, request: PageRequest) -> Response:
+        """Let a policy make no more licenses."""
+        return _set_archived(request, is_archived=True)
+
+    @page("/{id:number}/unarchive", methods=("POST",), right=Right.ADMINISTER)
+    def unarchive(self, request: PageRequest) -> Response:
+        """Let an archived policy make licenses again."""
+        return _set_archived(request, is_archived=False)
+
+    @page("/{id:number}/generate", methods=("GET", "POST"), right=Right.CHANGE)
+    def generate(self, request: PageRequest) -> Response:
+        """Start a job that makes licenses."""
+        policy, inputs = _get(request), Inputs(request.form)
+        if policy.archived_at is not None:
+            raise PolicyArchived(policy.id)
+        if request.is_post:
+            order = _read_order(inputs, policy)
+            if not inputs.errors:
+                verb = "is" if order.amount == 1 else "are"
+                message = f"{format_count(order.amount, 'license')} {verb} being made."
+                command = orders.start_command(order, context=request.context)
+                return change_once(request, command, lambda job: Redirect(f"/jobs/{job.id}", message))
+        return request.render(
+            "policies/generate.html",
+            policy=policy,
+            sample=make_sample(policy, amount=1),
+            errors=inputs.errors,
+            statuses=[(one.name.lower(), one.name.capitalize()) for one in Status],
+            max_amount=MAX_GENERATED,
+            terms=describe_terms(policy.terms),
+            suggestions=request.ask(suggest_names),
+        )
+
+
+def _set_archived(request: PageRequest, *, is_archived: bool) -> Response:
+    policy = _get(request)
+    # Its keys are as strong as they were.
+    change = UpdatePolicy(
+        context=request.context, policy_id=policy.id, is_archived=is_archived, is_weak_allowed=True
+    )
+    request.change(change)
+    words = "archived: it makes no more licenses" if is_archived else "in use again"
+    return request.redirect("/policies", f"The policy {policy.name} is {words}.")
+
+
+def make_sample(policy: Policy, *, amount: int) -> Sample:
+    """Example keys of a policy, and their strength."""
+    keys = tuple(rules.generate_key(policy) for _ in range(amount))
+    return Sample(keys, measure_strength(policy))
+
+
+def measure_strength(policy: Policy) -> Strength:
+    """The strength of a policy's keys against guessing."""
+    bits = rules.entropy_bits(policy.charset, policy.chunks, policy.chunk_length)
+    if bits < rules.MIN_ENTROPY_BITS:
+        return Strength(bits, "weak", "bad")
+    if bits < _VERY_GOOD_BITS:
+        return Strength(bits, "good", "good")
+    return Strength(bits, "very good", "good")
+
+
+def _get(request: PageRequest) -> Policy:
+    """The policy in the address. Raises ``UnknownPolicy``."""
+    number = require_id(request.path_params["id"])
+    return request.ask(lambda tx: generating.get_policy(tx, number))
+
+
+def _parse_text(text: str) -> str | None:
+    return parsing.parse_text(text, _MAX_TEXT)
+
+
+class _Form(NamedTuple):
+    """The form of a policy, as it was sent, or with the values that it shows first."""
+
+    inputs: Inputs
+    #: The fields of ``Policy``.
+    values: dict[str, Any]
+    terms: Terms
+    sample: Sample | None
+    can_save: bool
+
+    @classmethod
+    def read(cls, request: PageRequest, policy: Policy | None) -> "_Form":
+        """Read what was sent, or else what the policy has; None is a new one."""
+        inputs = Inputs(request.form)
+        if request.is_post:
+            values, terms = _read_values(inputs), read_terms(inputs)
+        else:
+            values = _DEFAULTS if policy is None else {name: getattr(policy, name) for name in _DEFAULTS}
+            terms = Terms() if policy is None else policy.terms
+        sample = _try_recipe(inputs, values, request.now)
+        return cls(inputs, values, terms, sample, _can_save(request, inputs, sample))
+
+    @property
+    def is_weak_allowed(self) -> bool:
+        """Whether the user allows keys that could be guessed."""
+        return self.inputs.is_checked("is_weak_allowed")
+
+    def render(self, request: PageRequest, policy: Policy | None) -> Response:
+        """The page with the form."""
+        values: dict[str, Any] = self.values | write_terms(self.terms)
+        if request.is_post:
+            values = {name: request.form.raw(name) for name in values}
+        return request.render(
+            "policies/edit.html",
+            policy=policy,
+            values=values,
+            is_weak_allowed=self.is_weak_allowed,
+            errors=self.inputs.errors,
+            sample=self.sample,
+            charsets=CHARSETS,
+            choices=CHOICES,
+            suggestions=request.ask(suggest_names),
+        )
+
+
+def _read_values(inputs: Inputs) -> dict[str, Any]:
+    """The values in the form, by the names of the fields of ``Policy``."""
+    return {
+        "name": inputs.require("name", _parse_text, ""),
+        "charset": inputs.require("charset", _parse_text, "", is_trimmed=False),
+        "chunks": inputs.require("chunks", parse_positive, 0),
+        "chunk_length": inputs.require("chunk_length", parse_positive, 0),
+        "separator": inputs.read("separator", _parse_text, is_trimmed=False),
+        "prefix": inputs.read("prefix", _parse_text, is_trimmed=False),
+        "suffix": inputs.read("suffix", _parse_text, is_trimmed=False),
+        "product_id": inputs.read("product_id", parsing.parse_integer),
+    }
+
+
+def _try_recipe(inputs: Inputs, values: dict[str, Any], now: datetime) -> Sample | None:
+    """Example keys for these values, however weak; None, with messages in the errors, if they make none."""
+    if inputs.errors.keys() & _KEY_FORMAT:
+        return None
+    recipe = Policy(**values, id=0, created_at=now, created_by=None, updated_at=now, updated_by=None)
+    try:
+        generating.require_sound(recipe, is_weak_allowed=True)
+    except InvalidParameters as error:
+        inputs.errors |= {name: f"The {reason}." for name, reason in error.reasons.items()}
+        return None
+    return make_sample(recipe, amount=_EXAMPLES)
+
+
+def _can_save(request: PageRequest, inputs: Inputs, sample: Sample | None) -> bool:
+    """Whether to save the form. Weak keys must be confirmed."""
+    if not request.is_post:
+        return False
+    if "preview" in request.form:
+        inputs.errors.pop("name", None)
+        return False
+    is_weak = sample is not None and sample.strength.bits < rules.MIN_ENTROPY_BITS
+    if sample is not None and is_weak and not inputs.is_checked("is_weak_allowed"):
+        inputs.errors["is_weak_allowed"] = message_for(PolicyTooWeak(sample.strength.bits)).sentence
+    return not inputs.errors
+
+
+def _read_order(inputs: Inputs, policy: Policy) -> Generate:
+    return Generate(
+        policy_id=policy.id,
+        amount=inputs.require("amount", _parse_amount, 1),
+        status=inputs.require("status", parse_status, Status.ACTIVE),
+        order_id=inputs.read("order_id", parsing.parse_integer),
+        product_id=inputs.read("product_id", parsing.parse_integer),
+        customer_id=inputs.read("customer_id", parsing.parse_integer),
+    )
+
+
+def _parse_amount(text: str) -> int:
+    return parse_positive(text.replace(",", ""), MAX_GENERATED)

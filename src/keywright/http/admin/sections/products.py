@@ -1,0 +1,153 @@
+"""Products: what licenses are for."""
+
+from functools import partial
+from typing import Any
+
+from starlette.responses import Response
+
+from keywright.core import parsing
+from keywright.core.errors import AlreadyExists, NoSuchAddress, StillInUse
+from keywright.core.paging import ItemPage, Paging
+from keywright.db import ReadTransaction
+from keywright.http.admin.paging import read_page
+from keywright.http.pages.error_messages import message_for
+from keywright.http.pages.inputs import Inputs, require_id
+from keywright.http.pages.once import Redirect, change_once
+from keywright.http.pages.page import Section, page
+from keywright.http.pages.request import PageRequest
+from keywright.identity.rights import Right
+from keywright.provisioning.products import store as product_store
+from keywright.provisioning.products.commands import (
+    CreateProduct,
+    DeleteProduct,
+    ListProducts,
+    UpdateProduct,
+)
+from keywright.provisioning.products.model import Feature, Product
+from keywright.provisioning.products.rules import MAX_FEATURES, parse_code, parse_feature_code, parse_url
+
+#: The fields of the form.
+_FIELDS = ("code", "name", "url", "features")
+
+
+class Products(Section):
+    """The products. Every user may see them; users who may change licenses may change them."""
+
+    label = "Products"
+    path = "/products"
+    icon = "box"
+    right = Right.LOOK
+
+    @page("")
+    def list_all(self, request: PageRequest) -> Response:
+        """The products, by their numbers."""
+        shown = read_page(
+            request, lambda tx, paging: product_store.list_products(tx, ListProducts(paging=paging))
+        )
+        return request.render("products/list.html", shown=shown)
+
+    @page("/new", methods=("GET", "POST"), right=Right.CHANGE)
+    def create(self, request: PageRequest) -> Response:
+        """Create a product."""
+        inputs = Inputs(request.form)
+        if request.is_post:
+            number = inputs.read("number", parsing.parse_integer)
+            values = _read_values(inputs, None)
+            if not inputs.errors:
+                new = CreateProduct(context=request.context, id=number, **values)
+                return _submit(request, new, f"The product {new.name} is created.", inputs, None)
+        return _render_form(request, inputs, None)
+
+    @page("/{id:number}", methods=("GET", "POST"), right=Right.CHANGE)
+    def edit(self, request: PageRequest) -> Response:
+        """Change a product."""
+        product, inputs = _get(request), Inputs(request.form)
+        if request.is_post:
+            values = _read_values(inputs, product)
+            if not inputs.errors:
+                changes = {name: value for name, value in values.items() if value != getattr(product, name)}
+                change = UpdateProduct(context=request.context, product_id=product.id, changes=changes)
+                message = f"The product {values['name']} is saved."
+                return _submit(request, change, message, inputs, product)
+        return _render_form(request, inputs, product)
+
+    @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.CHANGE)
+    def delete(self, request: PageRequest) -> Response:
+        """Delete a product that no license and no policy names."""
+        product = _get(request)
+        if request.is_post:
+            request.change(DeleteProduct(context=request.context, product_id=product.id))
+            return request.redirect("/products", f"The product {product.name} is deleted.")
+        return request.confirm(
+            f"Delete the product {product.name}?",
+            ["Only a product that no license and no policy names can be deleted."],
+            button="Delete",
+            back="/products",
+        )
+
+
+def _list(tx: ReadTransaction, paging: Paging) -> ItemPage[Product]:
+    return product_store.list_products(tx, ListProducts(paging=paging))
+
+
+def _get(request: PageRequest) -> Product:
+    """The product in the address. Raises ``NoSuchAddress``."""
+    number = require_id(request.path_params["id"])
+    product = request.ask(lambda tx: product_store.find_product(tx, number))
+    if product is None:
+        raise NoSuchAddress
+    return product
+
+
+def _read_values(inputs: Inputs, product: Product | None) -> dict[str, Any]:
+    """The values in the form, by the names of the fields of ``Product``; features keep descriptions."""
+    described = {} if product is None else {one.code: one.description for one in product.features}
+    return {
+        "code": inputs.read("code", parse_code) or (product and product.code),
+        "name": inputs.require("name", parsing.parse_name, ""),
+        "url": inputs.read("url", parse_url),
+        "features": inputs.read("features", partial(_parse_features, described=described)) or (),
+    }
+
+
+def _parse_features(text: str, *, described: dict[str, str | None]) -> tuple[Feature, ...]:
+    """The features of lines such as ``layers = Layers``."""
+    features: dict[str, Feature] = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        code, _, name = (one.strip() for one in line.partition("="))
+        parse_feature_code(code)
+        if code in features:
+            raise ValueError(f"must have each code once; {code} is there twice")
+        features[code] = Feature(code, parsing.parse_name(name) if name else None, described.get(code))
+    if len(features) > MAX_FEATURES:
+        raise ValueError(f"must have at most {MAX_FEATURES} features")
+    return tuple(features.values())
+
+
+def _submit(
+    request: PageRequest,
+    command: CreateProduct | UpdateProduct,
+    message: str,
+    inputs: Inputs,
+    product: Product | None,
+) -> Response:
+    """Do the command; where it collides with another product or a license, show the form again."""
+    try:
+        return change_once(request, command, lambda _: Redirect("/products", message))
+    except AlreadyExists as error:
+        inputs.errors["number" if error.field == "id" else error.field] = message_for(error).sentence
+    except StillInUse as error:
+        inputs.errors["code"] = message_for(error).sentence
+    return _render_form(request, inputs, product)
+
+
+def _render_form(request: PageRequest, inputs: Inputs, product: Product | None) -> Response:
+    values: dict[str, Any] = dict.fromkeys(_FIELDS)
+    if request.is_post:
+        values = {name: request.form.raw(name) for name in _FIELDS}
+    elif product is not None:
+        values = {name: getattr(product, name) for name in _FIELDS}
+        values["features"] = "\n".join(
+            f"{one.code} = {one.name}" if one.name else one.code for one in product.features
+        )
+    return request.render("products/edit.html", product=product, values=values, errors=inputs.errors)

@@ -1,0 +1,86 @@
+"""Terms in a form: the texts that its fields show, and the terms that they say."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from keywright.core import parsing
+from keywright.core.errors import InvalidTerms
+from keywright.http.pages.inputs import Inputs
+from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts, Terms
+from keywright.licensing.terms.rules import merge_terms
+from keywright.licensing.terms.texts import parse_allowance, parse_meter, write_allowance, write_meter
+
+#: The choices of the form's lists.
+CHOICES: Mapping[str, list[tuple[str, str]]] = {
+    "starts": [(Starts.CREATION, "creation"), (Starts.FIRST_ACTIVATION, "first activation")],
+    "after_expiry": [
+        (AfterExpiry.REFUSE, "refused"),
+        (AfterExpiry.ALLOW, "still valid"),
+        (AfterExpiry.OLDER_VERSIONS, "valid for versions from before"),
+    ],
+    "device": [(DeviceRule.OPTIONAL, "optional"), (DeviceRule.REQUIRED, "required")],
+}
+_NUMBERS = (
+    *("max_activations", "valid_for_days", "grace_days", "max_leases"),
+    *("lease_seconds", "offline_days", "next_check_seconds"),
+)
+_ALLOWANCES = ("new_devices", "portal_releases")
+_SEPARATORS = re.compile(r"[\s,;]+")
+#: Where 0 stands for none, as in other forms.
+_ZERO_IS_NONE = ("max_activations", "valid_for_days", "max_leases")
+
+
+def write_terms(terms: Terms) -> dict[str, Any]:
+    """The text of each field, by the names of the terms."""
+    values = {name: getattr(terms, name) for name in (*_NUMBERS, *CHOICES, "trial")}
+    values |= {name: write_allowance(getattr(terms, name)) for name in _ALLOWANCES}
+    values["entitlements"] = " ".join(terms.entitlements)
+    values["meters"] = "\n".join(write_meter(name, one) for name, one in terms.meters.items())
+    return values
+
+
+def read_terms(inputs: Inputs) -> Terms:
+    """The terms that a form says; empty fields are defaults. What is wrong is in the errors, by field."""
+    patch: dict[str, Any] = {name: inputs.read(name, parsing.parse_integer) for name in _NUMBERS}
+    patch |= {name: patch[name] or None for name in _ZERO_IS_NONE}
+    patch |= {name: inputs.read(name, parse_allowance) for name in _ALLOWANCES}
+    patch |= {name: inputs.read(name, str) for name in CHOICES}
+    patch["entitlements"] = inputs.read("entitlements", _parse_words)
+    patch["meters"] = inputs.read("meters", _parse_meters)
+    patch["trial"] = inputs.is_checked("trial")
+    if patch["valid_for_days"] is None:
+        patch["starts"] = None
+    try:
+        return merge_terms(Terms(), patch)
+    except InvalidTerms as problem:
+        for one in problem.errors:
+            _, _, name, *inner = one.pointer.split("/")
+            subject = " ".join(inner) if name == "meters" else "It"
+            inputs.errors.setdefault(name, f"{subject} {one.detail}.")
+        return Terms()
+
+
+def terms_patch(before: Terms, after: Terms) -> dict[str, Any]:
+    """The JSON merge patch that makes the terms before those after."""
+    old, new = msgspec.to_builtins(before), msgspec.to_builtins(after)
+    patch = {name: value for name, value in new.items() if value != old[name]}
+    if "meters" in patch:
+        patch["meters"] = dict.fromkeys(old["meters"]) | new["meters"]
+    return patch
+
+
+def _parse_words(text: str) -> list[str]:
+    return [one for one in _SEPARATORS.split(text) if one]
+
+
+def _parse_meters(text: str) -> dict[str, Any]:
+    meters: dict[str, Any] = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, meter = parse_meter(line)
+        if name in meters:
+            raise ValueError(f"must have each meter once; {name} is there twice")
+        meters[name] = meter
+    return meters

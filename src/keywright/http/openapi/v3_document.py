@@ -1,0 +1,246 @@
+"""The OpenAPI 3.1 document of v3, made from its table of routes, its types and the table of problems."""
+
+import inspect
+from collections import defaultdict
+from collections.abc import Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from keywright import __version__
+from keywright.config import Settings
+from keywright.core.errors.problems import PROBLEMS
+from keywright.http.middleware.routing import Right
+from keywright.http.openapi import schemas
+from keywright.http.openapi.schemas import Schema
+from keywright.http.openapi.v3_examples import example_of
+from keywright.http.v3.problems import PAGES
+from keywright.http.v3.route import JSON_TYPE, Route
+from keywright.http.v3.routes import ROUTES
+from keywright.http.v3.schemas import Problem
+
+_INTRODUCTION = Path(__file__).with_name("templates") / "v3.md"
+CLIENT, META = "Client calls", "Meta"
+_TAGS = {
+    CLIENT: "The calls of shipped programs. The license key is the credential: no secret is shipped inside a "
+    "program.",
+    META: "The interface itself, and the API key that calls it.",
+}
+_PROBLEM_TYPE, _FORM = "application/problem+json", "application/x-www-form-urlencoded"
+_SECURITY_SCHEMES: Schema = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The token of an API key: `kw_` and 80 hex characters.",
+    },
+    "basic": {
+        "type": "http",
+        "scheme": "basic",
+        "description": "The consumer key as user name, the consumer secret as password.",
+    },
+}
+_API_KEY: list[Schema] = [{"bearer": []}, {"basic": []}]
+#: The problems that any call may meet.
+_ANY = (
+    "not_found method_not_allowed not_acceptable invalid_parameter too_many_requests internal_error busy "
+    "database_unavailable shutting_down"
+).split()
+_WITH_BODY = ["malformed_body", "body_too_large", "unsupported_media_type", "invalid"]
+_OF_CHANGES = ["idempotency_key_in_use", "idempotency_key_reused", "fate_unknown"]
+_WITH_KEY = ["credentials_missing", "credentials_invalid", "not_permitted"]
+
+
+def _header(name: str, description: str) -> Schema:
+    return {"name": name, "in": "header", "description": description, "schema": {"type": "string"}}
+
+
+_IDEMPOTENCY_KEY = _header(
+    "Idempotency-Key",
+    "Makes it safe to repeat the call: for at least 24 hours, the same call with the same key gets the first "
+    "answer again, with `Idempotency-Replayed: true`. Use a new key, such as a UUID, for each new call.",
+)
+_IF_MATCH = _header("If-Match", "The `ETag` that you know: another version is not changed (412).")
+
+
+def build(settings: Settings, routes: Sequence[Route] = ROUTES) -> dict[str, Any]:
+    """The document for an installation with these settings. Slow: keep it."""
+    base = f"/{settings.v3_root}"
+    builder = _Builder(routes, is_open=not settings.require_api_key)
+    paths: dict[str, Schema] = defaultdict(dict)
+    for route in routes:
+        paths[_path(route)][route.method.lower()] = builder.build_operation(route)
+    tags = dict.fromkeys(_tag(one) for one in sorted(routes, key=lambda one: not one.is_client))
+    return {
+        "openapi": "3.1.1",
+        "info": {
+            "title": "Keywright license API, v3",
+            "summary": "Client calls of shipped programs, and the management API of vendors.",
+            "description": _INTRODUCTION.read_text(encoding="utf-8").format(base=base),
+            "version": __version__,
+            "license": {"name": "MIT", "identifier": "MIT"},
+        },
+        "servers": [{"url": base, "description": "This server"}],
+        "tags": [{"name": tag, "description": _TAGS.get(tag, "")} for tag in tags],
+        "paths": dict(paths),
+        "components": {"schemas": builder.records, "securitySchemes": _SECURITY_SCHEMES},
+    }
+
+
+class _Builder:
+    """Builds the operations; ``records`` are the types that they share."""
+
+    def __init__(self, routes: Sequence[Route], *, is_open: bool) -> None:
+        """``is_open``: client calls need no API key."""
+        self._is_open = is_open
+        bodies = [one.body.struct for one in routes if one.body is not None]
+        queries = [one.query.struct for one in routes if one.query is not None]
+        answers = [one.gives for one in routes if one.gives is not None]
+        self._schemas, records = schemas.components([*bodies, *answers, Problem])
+        self.records = schemas.inline_enums(records)
+        self._queries = {
+            one: schemas.inline_enums(schemas.components([one])[1])[one.__name__]["properties"]
+            for one in queries
+        }
+        self.records["Problem"]["properties"]["code"]["enum"] = list(PROBLEMS)
+
+    def build_operation(self, route: Route) -> Schema:
+        """The operation of a route."""
+        summary, *description = (inspect.getdoc(route.handler) or "").split("\n\n")
+        operation: Schema = {
+            "operationId": route.operation,
+            "tags": [_tag(route)],
+            "summary": summary.rstrip("."),
+            "description": "\n\n".join(one.replace("\n", " ") for one in description),
+            "parameters": self._parameters(route),
+            "security": self._security(route),
+            "responses": self._responses(route),
+        }
+        if route.body is not None:
+            schema = self._schemas[route.body.struct]
+            content: Schema = {JSON_TYPE: {"schema": schema, "example": dict(route.example)}}
+            if route.is_client:
+                content[_FORM] = {"schema": schema}
+            operation["requestBody"] = {"required": True, "content": content}
+        return operation
+
+    def _security(self, route: Route) -> list[Schema]:
+        if route.right is Right.NONE:
+            return []
+        return [{}, *_API_KEY] if route.is_client and self._is_open else _API_KEY
+
+    def _parameters(self, route: Route) -> list[Schema]:
+        parameters = [_path_parameter(route, *one) for one in route.parameters]
+        if route.query is not None:
+            properties = self._queries[route.query.struct]
+            parameters += [_query_parameter(name, schema) for name, schema in properties.items()]
+        if route.method in ("POST", "PATCH") and route.changes:
+            parameters.append(_IDEMPOTENCY_KEY)
+        if route.method in ("PATCH", "DELETE"):
+            parameters.append(_IF_MATCH)
+        return parameters
+
+    def _responses(self, route: Route) -> Schema:
+        responses = {str(one): self._success(route, one) for one in (route.status, *route.also)}
+        by_status: dict[int, list[str]] = defaultdict(list)
+        for code in sorted(problems_of(route), key=list(PROBLEMS).index):
+            by_status[PROBLEMS[code].status].append(code)
+        return responses | {str(status): _failure(codes) for status, codes in sorted(by_status.items())}
+
+    def _success(self, route: Route, status: int) -> Schema:
+        response: Schema = {"description": HTTPStatus(status).phrase}
+        if route.gives is not None:
+            schema = self._schemas[route.gives]
+            content: Schema = {JSON_TYPE: {"schema": schema, "example": example_of(route.gives)}}
+            others = [one for one in route.produces if one != JSON_TYPE]
+            response["content"] = content | {one: {"schema": {"type": "string"}} for one in others}
+        if status == HTTPStatus.CREATED:
+            described = {"description": "The path of what was made.", "schema": {"type": "string"}}
+            response["headers"] = {"Location": described}
+        return response
+
+
+def problems_of(route: Route) -> set[str]:
+    """Every problem code that the route may answer with."""
+    codes = {*_ANY, *route.refusals}
+    if route.body is not None:
+        codes.update(_WITH_BODY)
+    if route.right is not Right.NONE:
+        codes.update(_WITH_KEY)
+    if not route.is_client:
+        codes.add("unknown_parameter")
+    if route.changes:
+        codes.update(_OF_CHANGES)
+    if route.method in ("PATCH", "DELETE"):
+        codes.add("changed_meanwhile")
+    return codes
+
+
+def example_url(route: Route, base: str) -> str:
+    """The URL of the route's example call; ``base`` is that of the interface."""
+    words = {name: _example_word(route, name) for name, _ in route.parameters}
+    is_query = route.body is None and route.example
+    query = f"?{urlencode({name: _to_text(one) for name, one in route.example.items()})}" if is_query else ""
+    return base + _path(route).format(**words) + query
+
+
+def _to_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _path(route: Route) -> str:
+    return route.path.replace(":text}", "}")
+
+
+def _tag(route: Route) -> str:
+    if route.is_client:
+        return CLIENT
+    first = route.words[0] if route.words else None
+    return META if first in (None, "me") else str(first).replace("-", " ").capitalize()
+
+
+def _example_word(route: Route, name: str) -> Any:
+    is_text = dict(route.parameters)[name]
+    return route.example_path.get(name, "8d0f3b6e52c94a17a1c05de98b7f2463" if is_text else 17)
+
+
+def _path_parameter(route: Route, name: str, is_text: bool) -> Schema:
+    integer = {"type": "integer", "minimum": 1, "format": "int64"}
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": f"The {name.removesuffix('_id').replace('_', ' ')}'s `id`.",
+        "schema": {"type": "string"} if is_text else integer,
+        "example": _example_word(route, name),
+    }
+
+
+def _query_parameter(name: str, schema: Schema) -> Schema:
+    schema = schemas.as_text(schema)
+    description, examples = schema.pop("description", ""), schema.pop("examples", [None])
+    parameter = {"name": name, "in": "query", "description": description, "schema": schema}
+    return parameter if examples[0] is None else parameter | {"example": examples[0]}
+
+
+def _failure(codes: list[str]) -> Schema:
+    """The response of one status, with an example for each code."""
+    status = PROBLEMS[codes[0]].status
+    narrowed = {"properties": {"code": {"enum": codes}, "status": {"const": status}}}
+    examples = {
+        code: {
+            "summary": PROBLEMS[code].title,
+            "description": PROBLEMS[code].meaning,
+            "value": {
+                "type": f"{PAGES}/{code}",
+                "title": PROBLEMS[code].title,
+                "status": status,
+                "detail": PROBLEMS[code].detail or f"{PROBLEMS[code].title}.",
+                "code": code,
+            },
+        }
+        for code in codes
+    }
+    schema = {"allOf": [schemas.ref("Problem"), narrowed]}
+    content = {_PROBLEM_TYPE: {"schema": schema, "examples": examples}}
+    return {"description": HTTPStatus(status).phrase, "content": content}

@@ -1,0 +1,1 @@
+"""The v3 interface: client calls of shipped programs, and the management API (``docs/reference/v3.md``)."""

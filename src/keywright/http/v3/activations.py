@@ -1,0 +1,180 @@
+"""The activations of a license, as vendors see them."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Struct
+
+from keywright.core.examples import EXAMPLE_TOKEN
+from keywright.http.answer import Answer
+from keywright.http.middleware.routing import Right
+from keywright.http.v3 import lists
+from keywright.http.v3.answers import etag_of, no_content, ok
+from keywright.http.v3.call import Call
+from keywright.http.v3.fields import Id, Time
+from keywright.http.v3.route import Route
+from keywright.http.v3.schemas import Page, about
+from keywright.licensing.activations.commands import ReleaseActivation, ReleaseAll
+from keywright.licensing.activations.model import Activation as StoredActivation
+from keywright.licensing.management.commands import GetActivation, ListActivations
+from keywright.licensing.management.model import ActivationPage, ManagedActivation
+
+
+class Activation(Struct):
+    """A place on a license, taken or given up."""
+
+    id: Annotated[Id, about("The activation's number.", 90)]
+    token: Annotated[str, about("The token by which programs name it.", EXAMPLE_TOKEN)]
+    fingerprint: Annotated[
+        str | None, about("The device; null where it was activated over v2.", "5b1f0c9a4e7d")
+    ]
+    name: Annotated[str | None, about("The device's name.", "Anna's laptop")]
+    platform: Annotated[str | None, about("Its operating system.", "macOS 26")]
+    app_version: Annotated[str | None, about("The program's version.", "4.2.0")]
+    ip_address: Annotated[str, about("The address it was activated from.", "192.0.2.1")]
+    user_agent: Annotated[str, about("The program that activated it.", "Photo Editor/4.2")]
+    metadata: Annotated[dict[str, Any], about("What the program keeps here.", {})]
+    is_active: Annotated[bool, about("Whether it holds a place.", True)]
+    created_at: Annotated[Time, about("When the place was first taken.")]
+    last_seen_at: Annotated[Time, about("When the device last called, some minutes late.")]
+    deactivated_at: Annotated[Time | None, about("When the place was given up.", None)]
+
+
+class Released(Struct):
+    """The number of places that were given up."""
+
+    released: Annotated[int, about("The places that were taken.", 3)]
+
+
+class ActivationQuery(lists.ListQuery):
+    """Filters of activations."""
+
+    is_active: Annotated[bool | None, about("Those that hold a place, or those that do not.")] = None
+    sort: Literal["-created_at", "created_at"] = "-created_at"
+
+
+def show(managed: ManagedActivation) -> Activation:
+    """An activation with all its members."""
+    one = managed.activation
+    return Activation(
+        id=one.id,
+        token=one.token,
+        fingerprint=one.fingerprint,
+        name=one.label,
+        platform=one.platform,
+        app_version=one.app_version,
+        ip_address=one.ip_address,
+        user_agent=one.user_agent,
+        metadata=dict(one.meta_data or {}),
+        is_active=one.deactivated_at is None,
+        created_at=one.created_at,
+        last_seen_at=managed.last_seen_at or one.created_at,
+        deactivated_at=one.deactivated_at,
+    )
+
+
+async def list_activations(call: Call, query: ActivationQuery) -> Answer:
+    """List the activations of a license.
+
+    The newest first; also those whose place was given up, as long as they are kept.
+    """
+    asked = ListActivations(
+        **_about(call),
+        limit=query.limit,
+        after=lists.read_cursor(call, tuple[int, int]),
+        is_descending=query.sort == "-created_at",
+        is_active=query.is_active,
+        is_counted=query.count,
+    )
+
+    def write(page: ActivationPage) -> Answer:
+        return lists.answer_page(call, page.activations, _position_of, show, total=page.total)
+
+    return await call.ask(asked, write)
+
+
+async def get_activation(call: Call) -> Answer:
+    """Get an activation.
+
+    The `ETag` does not change with `last_seen_at`.
+    """
+
+    def write(managed: ManagedActivation) -> Answer:
+        return ok(show(managed), etag=_etag_of(managed.activation))
+
+    return await call.ask(GetActivation(**_about(call), activation_id=call.path["activation_id"]), write)
+
+
+async def release_activation(call: Call) -> Answer:
+    """Give up the place of an activation.
+
+    The record stays. A place that was given up before stays so.
+    """
+    command = ReleaseActivation(
+        context=call.context,
+        license=call.path["license_id"],
+        only_product_id=call.only_product_id,
+        activation_id=call.path["activation_id"],
+        activation_precondition=call.precondition(_etag_of),
+    )
+    return await call.change(command, no_content)
+
+
+async def release_activations(call: Call) -> Answer:
+    """Give up all places of a license.
+
+    The records stay. The answer says how many places were taken.
+    """
+    command = ReleaseAll(
+        context=call.context, license=call.path["license_id"], only_product_id=call.only_product_id
+    )
+    return await call.change(command, lambda taken: ok(Released(taken)))
+
+
+def _etag_of(activation: StoredActivation) -> bytes:
+    return etag_of(show(ManagedActivation(activation)))
+
+
+def _about(call: Call) -> dict[str, Any]:
+    return {"license_id": call.path["license_id"], "only_product_id": call.only_product_id}
+
+
+def _position_of(managed: ManagedActivation) -> tuple[int, int]:
+    return int(managed.activation.created_at.timestamp()), managed.activation.id
+
+
+_ALL = "/licenses/{license_id}/activations"
+_ONE = f"{_ALL}/{{activation_id}}"
+_REFUSALS = ("not_found",)
+
+ROUTES = (
+    Route(
+        "GET",
+        _ALL,
+        "list_activations",
+        Right.READ,
+        list_activations,
+        query=ActivationQuery,
+        gives=Page[Activation],
+        refusals=("not_found",),
+        example={"is_active": "true"},
+    ),
+    Route("GET", _ONE, "get_activation", Right.READ, get_activation, gives=Activation, refusals=_REFUSALS),
+    Route(
+        "DELETE",
+        _ONE,
+        "release_activation",
+        Right.WRITE,
+        release_activation,
+        status=204,
+        refusals=(*_REFUSALS, "changed_meanwhile"),
+    ),
+    Route(
+        "POST",
+        f"{_ALL}/release-all",
+        "release_activations",
+        Right.WRITE,
+        release_activations,
+        gives=Released,
+        refusals=("not_found",),
+    ),
+)

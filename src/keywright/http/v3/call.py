@@ -1,0 +1,114 @@
+"""A call of v3, as its handlers see it."""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from starlette.types import Receive, Scope
+
+from keywright.core.command import Command, IdempotentCall, Query
+from keywright.core.errors import ChangedMeanwhile, KeywrightError
+from keywright.engine.idempotency import IdempotencyRecord
+from keywright.http.answer import Answer
+from keywright.http.middleware.call import REPLAYED, Interface
+from keywright.http.middleware.call import Call as AnyCall
+from keywright.http.v3 import kept_answers
+from keywright.http.v3.idempotency_keys import parse_idempotency_key
+from keywright.http.v3.route import Address, Route
+from keywright.identity.model import Permissions
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+#: The methods whose calls may have an idempotency key.
+_KEYED_METHODS = ("POST", "PATCH")
+
+
+class Call(AnyCall):
+    """A request to v3. ``path`` has the parameters of the path, ``body`` and ``asked`` the decoded body and
+    query, which the handler gets as arguments.
+    """
+
+    __slots__ = ("asked", "body", "idempotency_subject", "path", "root")
+
+    def __init__(
+        self,
+        interface: Interface,
+        scope: Scope,
+        receive: Receive,
+        address: Address | None,
+        path: dict[str, Any],
+        *,
+        root: str,
+    ) -> None:
+        """``root`` is the path of the interface, ``path`` has the parameters of the call's own."""
+        super().__init__(interface, scope, receive, address)
+        self.path = path
+        self.root = root
+        self.body: Any = None
+        self.asked: Any = None
+        #: The subject to which an idempotency key belongs beside the route; None is the caller.
+        self.idempotency_subject: list[Any] | None = None
+
+    async def change(self, command: Command, write: Callable[[Any], Answer]) -> Answer:  # type: ignore[override]
+        """Submit the command; ``write`` makes the answer from its outcome.
+
+        With an idempotency key, ``write`` is called in another thread, too: it must be pure.
+        """
+        header = self.headers.get(b"idempotency-key")
+        if header is not None and self.method in _KEYED_METHODS:
+            call = self._identify(parse_idempotency_key(header), write)
+            command = msgspec.structs.replace(command, idempotency=call)
+        self.is_change = True
+        outcome = await self.desk.execute(command, self)
+        if type(outcome) is IdempotencyRecord:
+            self.is_replayed = True
+            answer = kept_answers.read(outcome.status, outcome.body)
+            answer.headers += REPLAYED
+            return answer
+        return write(outcome)
+
+    async def ask(self, query: Query, write: Callable[[Any], Answer]) -> Answer:  # type: ignore[override]
+        """Submit the query; ``write`` makes the answer from its outcome."""
+        return write(await self.desk.query(query, self))
+
+    def precondition(self, etag_of: Callable[[Any], bytes]) -> Callable[[Any], None] | None:
+        """For ``Command.precondition``: raises ``ChangedMeanwhile`` when what is to be changed has none of
+        the ``ETag``s that ``If-Match`` names; None without that header.
+        """
+        header = self.headers.get(b"if-match")
+        if header is None or header.strip() == b"*":
+            return None
+        # Weak ones never match (RFC 9110 §13.1.1).
+        named = {one.strip() for one in header.split(b",")}
+
+        def require_match(current: Any) -> None:
+            if etag_of(current) not in named:
+                raise ChangedMeanwhile
+
+        return require_match
+
+    def _identify(self, key: str, write: Callable[[Any], Answer]) -> IdempotentCall:
+        """The call with this idempotency key."""
+        caller, route = self.caller, self.action
+        assert isinstance(route, Route)  # noqa: S101
+        subject: list[Any]
+        if self.idempotency_subject is not None:
+            subject = self.idempotency_subject
+        elif self.key:
+            subject = ["license", self.key]
+        else:
+            subject = ["caller", None if caller is None else caller.api_key_id]
+        if subject[0] != "caller" and caller is not None and (self.has_secret_key or self.only_product_id):
+            # What such a caller is told of a license, others may not be told.
+            subject = [*subject, self.has_secret_key, self.only_product_id]
+        scope = hashlib.sha256(_encode(["v3", route.operation, subject, key])).digest()
+        digest = hashlib.sha256(_encode([self.path, self.body, self.asked])).digest()
+        # The refusals of other callers would fill the disk.
+        keeps_refusals = caller is not None and caller.permissions is Permissions.READ_WRITE
+
+        def write_answer(outcome: Any) -> tuple[int, bytes]:
+            is_error = isinstance(outcome, KeywrightError)
+            answer = self.interface.write_error(outcome, self) if is_error else write(outcome)
+            return answer.status, kept_answers.write(answer)
+
+        return IdempotentCall(scope, digest, write_answer, keeps_refusals=keeps_refusals)

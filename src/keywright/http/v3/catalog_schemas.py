@@ -1,0 +1,66 @@
+"""The answers about products, policies and customers as types; see ``schemas``."""
+
+from typing import Annotated, Any
+
+from msgspec import Struct
+
+from keywright.http.v3.fields import Id, Time
+from keywright.http.v3.schemas import about
+from keywright.http.v3.terms import Terms
+
+
+class Feature(Struct):
+    """A feature of a product."""
+
+    code: Annotated[str, about("The entitlement code.", "layers")]
+    name: Annotated[str | None, about("Its name.", "Layers")]
+    description: Annotated[str | None, about("What it does.", None)]
+
+
+class Product(Struct):
+    """A program that licenses are sold for."""
+
+    id: Annotated[Id, about("The shop's number, or one of Keywright's, from 1,000,000,000.", 17)]
+    code: Annotated[str | None, about("Its unique code; programs may name it by that.", "paint")]
+    name: Annotated[str, about("Its name.", "Paint")]
+    url: Annotated[str | None, about("Where customers read about it.", "https://example.com/paint")]
+    features: Annotated[list[Feature], about("The entitlement codes that it knows.")]
+    metadata: Annotated[dict[str, Any], about("What the vendor keeps with it.", {"sku": "P-1"})]
+    created_at: Annotated[Time, about("When it was made.", "2026-11-22T08:54:00Z")]
+    updated_at: Annotated[Time, about("When it was last changed.", "2026-11-22T08:54:00Z")]
+
+
+class Customer(Struct):
+    """A person or a company that has licenses."""
+
+    id: Annotated[Id, about("The shop's number, or one of Keywright's, from 1,000,000,000.", 311)]
+    email: Annotated[str | None, about("Unique, in any case.", "ada@example.com")]
+    email_verified_at: Annotated[Time | None, about("When a sign-in proved the address.", None)]
+    name: Annotated[str | None, about("The name.", "Ada")]
+    metadata: Annotated[dict[str, Any], about("What the vendor keeps with it.", {})]
+    created_at: Annotated[Time, about("When it was made.", "2026-11-22T08:54:00Z")]
+    updated_at: Annotated[Time, about("When it was last changed.", "2026-11-22T08:54:00Z")]
+
+
+class KeyFormat(Struct):
+    """The recipe for the keys of a policy: prefix, chunks of drawn characters, suffix."""
+
+    charset: Annotated[str, about("The characters that are drawn from.", "ABCDEFGHJKLMNPQRSTUVWXYZ23456789")]
+    chunks: Annotated[int, about("The number of chunks.", 6)]
+    chunk_length: Annotated[int, about("The characters in a chunk.", 5)]
+    separator: Annotated[str | None, about("Between chunks.", "-")]
+    prefix: Annotated[str | None, about("The beginning of every key.", None)]
+    suffix: Annotated[str | None, about("The end of every key.", None)]
+
+
+class Policy(Struct):
+    """The recipe for licenses."""
+
+    id: Annotated[Id, about("Its number.", 3)]
+    name: Annotated[str, about("Its name.", "Yearly")]
+    product_id: Annotated[Id | None, about("The product that its licenses are for.", 17)]
+    key: Annotated[KeyFormat, about("How its keys are made.")]
+    terms: Annotated[Terms, about("The terms that its licenses get when they are made.")]
+    archived_at: Annotated[Time | None, about("Since when it makes no more licenses.", None)]
+    created_at: Annotated[Time, about("When it was made.", "2026-11-22T08:54:00Z")]
+    updated_at: Annotated[Time, about("When it was last changed.", "2026-11-22T08:54:00Z")]

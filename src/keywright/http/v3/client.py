@@ -1,0 +1,190 @@
+"""The calls of programs about the place of their device: validate, activate, deactivate."""
+
+from typing import Any
+
+from keywright.core.errors import FieldError, InvalidBody
+from keywright.http.answer import Answer
+from keywright.http.middleware.routing import Right
+from keywright.http.v3 import client_schemas as schemas
+from keywright.http.v3.answers import encode
+from keywright.http.v3.call import Call
+from keywright.http.v3.client_views import entitlements_of, show_activation, show_license
+from keywright.http.v3.route import Route
+from keywright.identity.model import Permissions
+from keywright.licensing.activations.commands import ActivateDevice, DeactivateDevice
+from keywright.licensing.activations.model import Device, DevicePlace, PlaceChange, ReleasedPlace
+from keywright.licensing.validation.commands import ValidateLicense
+from keywright.licensing.validation.model import Code, Validated
+
+_READING = (Permissions.READ, Permissions.READ_WRITE)
+
+
+async def validate(call: Call, body: schemas.Validate) -> Answer:
+    """Validate a license.
+
+    Says whether the program may run, and everything that was found: `codes` has all findings in rank order,
+    `code` is the first, and `valid` says that none of them blocks. The answer is always 200: an unknown
+    license is a finding, too. Nothing is changed.
+
+    Name the device by `fingerprint` or `token`: without one, only the license is judged. `license` and
+    `activation` are null for keys that are unknown, replaced, or of another product.
+    """
+    query = ValidateLicense(
+        key=body.license_key,
+        now=call.now,
+        fingerprint=body.fingerprint,
+        token=body.token,
+        product=body.product,
+        built_at=body.built_at,
+        lease_id=body.lease_id,
+        entitlements=tuple(body.entitlements),
+        only_product_id=call.only_product_id,
+    )
+    found: Validated = await call.desk.query(query, call)
+    call.is_key_unknown = found.findings.code is Code.UNKNOWN_LICENSE
+    return _write_validation(call, found)
+
+
+def _write_validation(call: Call, found: Validated) -> Answer:
+    view, activation, findings, now = found.view, found.activation, found.findings, call.now
+    shown = schemas.Validation(
+        findings.is_valid,
+        findings.code,
+        findings.codes,
+        findings.detail,
+        None if view is None else show_license(view, now),
+        None if activation is None else show_activation(activation, now),
+        () if view is None else entitlements_of(view),
+        now,
+        found.next_check_at,
+        call.body.nonce,
+    )
+    return Answer(
+        200,
+        encode(shown),
+        license_id=None if view is None else view.license.id,
+        activation_id=None if activation is None else activation.id,
+    )
+
+
+async def activate(call: Call, body: schemas.Activate) -> Answer:
+    """Activate a device.
+
+    Gives the device a place on the license: 201 for a new one. A device that has its place keeps it, and one
+    that gave it up takes it back: 200, with `is_new: false`. A device is known by its `fingerprint`; without
+    one, every call takes a new place, unless it names one by `token`. What is not sent again is kept.
+
+    With `replaces`, the place of the device with that fingerprint moves to this one.
+    """
+    caller = call.caller
+    command = ActivateDevice(
+        context=call.context,
+        license=body.license_key,
+        only_product_id=call.only_product_id,
+        device=Device(body.fingerprint, body.name, body.platform, body.app_version, body.metadata),
+        token=body.token,
+        product=body.product,
+        built_at=body.built_at,
+        replaces=body.replaces,
+        lists_devices=caller is not None and caller.permissions in _READING,
+    )
+    now, nonce = call.now, body.nonce
+
+    def write(place: DevicePlace) -> Answer:
+        is_new = place.change is PlaceChange.NEW
+        shown = schemas.Activated(
+            show_activation(place.activation, now),
+            show_license(place.view, now),
+            entitlements_of(place.view),
+            is_new,
+            nonce,
+        )
+        answer = _answer(shown, place, status=201 if is_new else 200)
+        answer.is_unchanged = place.change is PlaceChange.KEPT
+        return answer
+
+    answer = await call.change(command, write)
+    call.is_unchanged = answer.is_unchanged
+    return answer
+
+
+async def deactivate(call: Call, body: schemas.Deactivate) -> Answer:
+    """Deactivate a device.
+
+    Gives up the place of the device with this `fingerprint` or `token`, whatever the state of the license. A
+    place that was given up before is no error: `was_active` is false then.
+    """
+    command = DeactivateDevice(
+        context=call.context,
+        license=body.license_key,
+        only_product_id=call.only_product_id,
+        device=Device(body.fingerprint),
+        token=body.token,
+        product=body.product,
+    )
+    if not command.is_device_named:
+        raise InvalidBody([FieldError("/fingerprint", "missing", "is missing, and so is token")])
+    now, nonce = call.now, body.nonce
+
+    def write(place: ReleasedPlace) -> Answer:
+        shown = schemas.Deactivated(
+            show_activation(place.activation, now), show_license(place.view, now), place.was_active, nonce
+        )
+        return _answer(shown, place)
+
+    return await call.change(command, write)
+
+
+def _answer(shown: Any, place: DevicePlace | ReleasedPlace, *, status: int = 200) -> Answer:
+    return Answer(status, encode(shown), license_id=place.view.license.id, activation_id=place.activation.id)
+
+
+_DEVICE = {"license_key": "KEY-1", "fingerprint": "device-7f3a9c0e12b4"}
+ROUTES = (
+    Route(
+        "POST",
+        "/validate",
+        "validate",
+        Right.CORE,
+        validate,
+        body=schemas.Validate,
+        gives=schemas.Validation,
+        example=_DEVICE,
+        is_read=True,
+    ),
+    Route(
+        "POST",
+        "/activate",
+        "activate",
+        Right.CORE,
+        activate,
+        body=schemas.Activate,
+        gives=schemas.Activated,
+        status=201,
+        also=(200,),
+        refusals=(
+            "unknown_license",
+            "limit_reached",
+            "expired",
+            "inactive",
+            "disabled",
+            "product_mismatch",
+            "fingerprint_required",
+            "key_rotated",
+            "too_many_new_devices",
+            "unknown_device",
+        ),
+        example=_DEVICE | {"name": "Anna's laptop", "platform": "macOS 26"},
+    ),
+    Route(
+        "POST",
+        "/deactivate",
+        "deactivate",
+        Right.CORE,
+        deactivate,
+        body=schemas.Deactivate,
+        gives=schemas.Deactivated,
+        refusals=("unknown_license", "unknown_device", "product_mismatch", "key_rotated"),
+        example=_DEVICE,
+    ),
+)

@@ -1,0 +1,332 @@
+"""Customers. Addresses of customers are never in a URL: a search is a POST."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec.structs import asdict, replace
+
+from keywright.core.metadata import read_metadata
+from keywright.core.parsing import parse_metadata
+from keywright.http.answer import Answer
+from keywright.http.middleware.routing import Right
+from keywright.http.v3 import catalog_schemas, lists, schemas
+from keywright.http.v3.answers import created, etag_of, no_content, ok
+from keywright.http.v3.call import Call
+from keywright.http.v3.fields import Body, Parse, Time
+from keywright.http.v3.lists import ListQuery
+from keywright.http.v3.members import Metadata, Name, OwnId, list_changes
+from keywright.http.v3.route import Route
+from keywright.http.v3.schemas import about
+from keywright.maintenance.commands import EraseCustomer, ExportCustomer
+from keywright.maintenance.personal_data import CustomerData, LicenseData
+from keywright.maintenance.personal_data_store import Erasure
+from keywright.provisioning.customers.commands import (
+    CreateCustomer,
+    DeleteCustomer,
+    GetCustomer,
+    ListCustomers,
+    UpdateCustomer,
+)
+from keywright.provisioning.customers.model import Customer
+from keywright.provisioning.customers.rules import parse_email
+
+Email = Annotated[str, Meta(min_length=3, max_length=320), Parse(parse_email)]
+
+
+class NewCustomer(Body):
+    """A customer to make."""
+
+    id: Annotated[OwnId | None, about("The shop's number; without one, Keywright gives one.", 311)] = None
+    email: Annotated[Email | None, about("Unique, in any case.", "ada@example.com")] = None
+    name: Annotated[Name | None, about("The name.", "Ada")] = None
+    metadata: Annotated[Metadata | None, about("Anything, as a JSON object.")] = None
+
+
+class CustomerChanges(Body):
+    """Changes to a customer, as a JSON merge patch."""
+
+    email: Annotated[Email, about("Unique, in any case.", "ada@example.com")] | UnsetType | None = UNSET
+    name: Annotated[Name, about("The name.", "Ada")] | UnsetType | None = UNSET
+    metadata: Annotated[Metadata, about("Merged with what is there; null removes.")] | UnsetType | None = (
+        UNSET
+    )
+
+
+class CustomerQuery(ListQuery):
+    """Filters of customers."""
+
+    created_after: Annotated[Time | None, about("Only those made after this moment.")] = None
+    created_before: Annotated[Time | None, about("Only those made before it.")] = None
+    sort: Literal["created_at", "-created_at"] = "-created_at"
+
+
+class CustomerSearch(Body):
+    """The terms of a search."""
+
+    email: Annotated[Email | None, about("The address, in any case.", "ada@example.com")] = None
+    name: Annotated[Name | None, about("The whole name.")] = None
+
+
+class CustomerPage(ListQuery):
+    """The page of what is found."""
+
+    sort: Literal["created_at", "-created_at"] = "-created_at"
+
+
+class CustomerExport(Struct):
+    """Everything stored about a customer."""
+
+    customer: Annotated[catalog_schemas.Customer | None, about("The customer; null where there is none.")]
+    events: Annotated[list[dict[str, Any]], about("The events about the customer.", [])]
+    licenses: Annotated[
+        list[dict[str, Any]], about("Each license with its activations, events and other rows.", [])
+    ]
+
+
+class Erased(Struct):
+    """The numbers of records from which something was erased."""
+
+    activations: Annotated[int, about("Addresses, user agents, labels and meta data.", 3)]
+    events: Annotated[int, about("Addresses.", 12)]
+    licenses: Annotated[int, about("Metadata.", 1)]
+    leases: Annotated[int, about("Holders of leases that are over.", 0)]
+    trials: Annotated[int, about("E-mail addresses.", 0)]
+
+
+def show(customer: Customer) -> catalog_schemas.Customer:
+    """The customer as its answer."""
+    return catalog_schemas.Customer(
+        customer.id,
+        customer.email,
+        customer.email_verified_at,
+        customer.name,
+        read_metadata(customer.metadata),
+        customer.created_at,
+        customer.updated_at,
+    )
+
+
+def _etag(customer: Customer) -> bytes:
+    return etag_of(show(customer))
+
+
+def _write(customer: Customer) -> Answer:
+    return ok(show(customer), etag=_etag(customer))
+
+
+async def create_customer(call: Call, body: NewCustomer) -> Answer:
+    """Create a customer.
+
+    Licenses may name a customer by its number before there is one: giving its `id` here makes the customer of
+    that number.
+    """
+    command = CreateCustomer(
+        context=call.context,
+        id=body.id,
+        email=body.email,
+        name=body.name,
+        metadata=parse_metadata(body.metadata),
+    )
+
+    def write(customer: Customer) -> Answer:
+        return created(show(customer), f"{call.root}/customers/{customer.id}", etag=_etag(customer))
+
+    return await call.change(command, write)
+
+
+async def list_customers(call: Call, query: CustomerQuery) -> Answer:
+    """List customers.
+
+    The newest first.
+    """
+    asked = ListCustomers(
+        paging=lists.read_paging(call),
+        created_after=query.created_after,
+        created_before=query.created_before,
+    )
+    return await call.ask(asked, lambda page: lists.answer_items(call, page, show))
+
+
+async def get_customer(call: Call) -> Answer:
+    """Get a customer.
+
+    One customer.
+    """
+    return await call.ask(GetCustomer(customer_id=call.path["customer_id"]), _write)
+
+
+async def update_customer(call: Call, body: CustomerChanges) -> Answer:
+    """Change a customer.
+
+    What is not sent stays. Another e-mail address is not verified.
+    """
+    command = UpdateCustomer(
+        context=call.context,
+        customer_id=call.path["customer_id"],
+        changes=list_changes(body),
+        precondition=call.precondition(_etag),
+    )
+    return await call.change(command, _write)
+
+
+async def delete_customer(call: Call) -> Answer:
+    """Delete a customer.
+
+    Only one whom no license names; to remove personal data, erase it.
+    """
+    command = DeleteCustomer(
+        context=call.context, customer_id=call.path["customer_id"], precondition=call.precondition(_etag)
+    )
+    return await call.change(command, no_content)
+
+
+async def search_customers(call: Call, body: CustomerSearch, query: CustomerPage) -> Answer:
+    """Search customers.
+
+    By e-mail address, in any case, or by their whole name, which are never in a URL.
+    """
+    asked = ListCustomers(paging=lists.read_paging(call), email=body.email, name=body.name)
+    return await call.ask(asked, lambda page: lists.answer_items(call, page, show))
+
+
+async def export_customer(call: Call) -> Answer:
+    """Export what is stored about a customer.
+
+    The customer, the events about them, and their licenses with whole license keys, activations, events and
+    other rows. Also for a number that licenses name without there being a customer.
+    """
+    return await call.ask(
+        ExportCustomer(customer_id=call.path["customer_id"]), lambda found: ok(_show(found))
+    )
+
+
+async def erase_customer(call: Call) -> Answer:
+    """Erase what is stored about a customer.
+
+    Their name, e-mail address and metadata, the metadata of their licenses, addresses, user agents and labels
+    of their activations, and their traces in events are gone. Licenses and counters stay, so that programs
+    keep working. The answer counts what was erased.
+    """
+    command = EraseCustomer(context=call.context, customer_id=call.path["customer_id"])
+    await call.desk.query(ExportCustomer(customer_id=command.customer_id), call)
+    steps = [Erasure()]
+    while steps[-1].total or len(steps) == 1:
+        steps.append(await call.desk.execute(replace(command, is_step=True), call))
+
+    def write(last: Erasure) -> Answer:
+        counts = {
+            name: sum(getattr(one, name) for one in (*steps, last)) for name in Erased.__struct_fields__
+        }
+        return ok(Erased(**counts))
+
+    return await call.change(command, write)
+
+
+def _show(found: CustomerData) -> CustomerExport:
+    customer = None if found.customer is None else show(found.customer)
+    return CustomerExport(
+        customer, list(map(asdict, found.events)), [_show_license(one) for one in found.licenses]
+    )
+
+
+def _show_license(found: LicenseData) -> dict[str, Any]:
+    texts = ("metadata", "terms", "order_details")
+    fields = asdict(found.license)
+    decoded = {name: None if fields[name] is None else Raw(fields[name].encode()) for name in texts}
+    return {
+        "license": fields | decoded,
+        "activations": found.activations,
+        "events": found.events,
+        **found.others,
+    }
+
+
+_ONE = "/customers/{customer_id}"
+
+ROUTES = (
+    Route(
+        "POST",
+        "/customers",
+        "create_customer",
+        Right.WRITE,
+        create_customer,
+        body=NewCustomer,
+        gives=catalog_schemas.Customer,
+        status=201,
+        refusals=("already_exists",),
+        example={"email": "ada@example.com", "name": "Ada"},
+        needs_all_products=True,
+    ),
+    Route(
+        "GET",
+        "/customers",
+        "list_customers",
+        Right.READ,
+        list_customers,
+        query=CustomerQuery,
+        gives=schemas.Page[catalog_schemas.Customer],
+        needs_all_products=True,
+    ),
+    Route(
+        "GET",
+        _ONE,
+        "get_customer",
+        Right.READ,
+        get_customer,
+        gives=catalog_schemas.Customer,
+        needs_all_products=True,
+    ),
+    Route(
+        "PATCH",
+        _ONE,
+        "update_customer",
+        Right.WRITE,
+        update_customer,
+        body=CustomerChanges,
+        gives=catalog_schemas.Customer,
+        refusals=("already_exists", "changed_meanwhile"),
+        example={"name": "Ada King"},
+        needs_all_products=True,
+    ),
+    Route(
+        "DELETE",
+        _ONE,
+        "delete_customer",
+        Right.WRITE,
+        delete_customer,
+        status=204,
+        refusals=("still_in_use", "changed_meanwhile"),
+        needs_all_products=True,
+    ),
+    Route(
+        "POST",
+        "/customers/search",
+        "search_customers",
+        Right.READ,
+        search_customers,
+        body=CustomerSearch,
+        query=CustomerPage,
+        gives=schemas.Page[catalog_schemas.Customer],
+        example={"email": "ada@example.com"},
+        is_read=True,
+        needs_all_products=True,
+    ),
+    Route(
+        "GET",
+        f"{_ONE}/export",
+        "export_customer",
+        Right.READ,
+        export_customer,
+        gives=CustomerExport,
+        needs_all_products=True,
+    ),
+    Route(
+        "POST",
+        f"{_ONE}/erase",
+        "erase_customer",
+        Right.WRITE,
+        erase_customer,
+        gives=Erased,
+        needs_all_products=True,
+    ),
+)

@@ -1,0 +1,156 @@
+"""The events: what happened, in order."""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, structs
+
+from keywright.core.errors import QueueFull
+from keywright.events.feed import Feed, FeedEvent, ListFeed, Reached, Subject, subject_of
+from keywright.http.answer import Answer
+from keywright.http.middleware.routing import Right
+from keywright.http.server.protocol import is_leaving
+from keywright.http.v3 import lists
+from keywright.http.v3.call import Call
+from keywright.http.v3.fields import Id, Query, Time
+from keywright.http.v3.route import Route
+from keywright.http.v3.schemas import Page, about
+
+#: The most calls of a process that wait for events, and how often they look, in seconds.
+MAX_WAITING = 200
+_INTERVAL = 0.5
+
+Limit = Annotated[int, Meta(ge=1, le=lists.MAX_LIMIT)]
+Type = Annotated[str, Meta(max_length=40, pattern=r"^[a-z_]+\.(\*|[a-z_]+)$")]
+SubjectName = Annotated[str, Meta(max_length=40, pattern=r"^[a-z_]+:[1-9][0-9]{0,17}$")]
+Wait = Annotated[int, Meta(ge=0, le=30)]
+
+
+class EventSubject(Struct):
+    """The subject of an event."""
+
+    type: Annotated[str, about("Its noun.", "license")]
+    id: Annotated[Id | None, about("Its number, if it has one.", 17)]
+
+
+class Event(Struct):
+    """Something that happened."""
+
+    id: Annotated[Id, about("The event's number; later ones are larger.", 4711)]
+    type: Annotated[str, about("What happened.", "license.activated")]
+    at: Annotated[Time, about("When it happened.")]
+    actor: Annotated[str, about("Who did it: a program, an API key, a user, the terminal.", "program")]
+    ip_address: Annotated[str, about("The address it came from, if it is kept.", "192.0.2.1")]
+    subject: Annotated[EventSubject, about("What it is about.")]
+    license_id: Annotated[Id | None, about("The license, if it is about one.", 17)]
+    details: Annotated[Mapping[str, Any], about("More about it.", {"activation_id": 90})]
+
+
+class EventQuery(Query):
+    """Which events, and how long to wait for them."""
+
+    limit: Annotated[Limit, about("The most events of a page.", 50)] = 50
+    cursor: Annotated[str | None, about("The `next_cursor` of the page before.")] = None
+    type: Annotated[Type | None, about("Those of this type; `license.*` are all of licenses.")] = None
+    subject: Annotated[SubjectName | None, about("Those about this one, such as `license:17`.")] = None
+    since: Annotated[Time | None, about("Those from this moment on.")] = None
+    until: Annotated[Time | None, about("Those before this moment.")] = None
+    wait_seconds: Annotated[Wait, about("How long to wait where there is none.")] = 0
+
+
+async def list_events(call: Call, query: EventQuery) -> Answer:
+    """List events.
+
+    The oldest first, each once, and none left out. `next_cursor` is always there: asked again with it, the
+    answer has what is new; with `wait_seconds`, it waits for that. A page may have fewer events than `limit`
+    where few of very many match. A cursor that is older than what is kept is refused (400, `too_old`); of
+    one license's activations by programs, at most 1,000 a day are kept.
+    """
+    asked = ListFeed(
+        now=call.now,
+        limit=query.limit,
+        after=lists.read_cursor(call, Reached),
+        name=None if query.type is None else query.type.removesuffix("*"),
+        subject=None if query.subject is None else _parse_subject(query.subject),
+        since=query.since,
+        until=query.until,
+        only_product_id=call.only_product_id,
+    )
+    feed: Feed = await call.desk.query(asked, call)
+    if not feed.events and query.wait_seconds:
+        feed = await _WAITERS.wait(call, asked, feed.reached, query.wait_seconds)
+    shown = [show(one) for one in feed.events]
+    return lists.answer_found(call, Page(shown, None), feed.reached)
+
+
+class _Waiters:
+    """The calls that wait for events. None of them has a thread or a place in a lane."""
+
+    def __init__(self) -> None:
+        self._number = 0
+
+    async def wait(self, call: Call, asked: ListFeed, reached: Reached, seconds: int) -> Feed:
+        """Look again and again, until there is an event, the time is up, the caller has hung up, or the
+        server is about to stop. Raises ``QueueFull``.
+        """
+        if self._number >= MAX_WAITING:
+            raise QueueFull
+        self._number += 1
+        try:
+            return await self._look(call, asked, reached, seconds)
+        finally:
+            self._number -= 1
+
+    async def _look(self, call: Call, asked: ListFeed, reached: Reached, seconds: int) -> Feed:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        feed = Feed((), reached)
+        while not feed.events and loop.time() < end and not call.is_gone and not is_leaving(call.scope):
+            await asyncio.sleep(min(_INTERVAL, end - loop.time()))
+            feed = await call.desk.query(_after(asked, feed.reached), call)
+        return feed
+
+
+_WAITERS = _Waiters()
+
+
+def _after(asked: ListFeed, reached: Reached) -> ListFeed:
+    return structs.replace(asked, after=reached, now=datetime.now(UTC))
+
+
+def _parse_subject(text: str) -> Subject:
+    kind, _, number = text.partition(":")
+    return Subject(kind, int(number))
+
+
+def show(one: FeedEvent) -> Event:
+    """An event as it is answered."""
+    event = one.event
+    subject = subject_of(event)
+    of_place = {} if event.activation_id is None else {"activation_id": event.activation_id}
+    return Event(
+        one.id,
+        event.name,
+        event.occurred_at,
+        event.actor,
+        event.ip_address,
+        EventSubject(subject.kind, subject.id),
+        event.license_id or None,
+        of_place | dict(event.details or {}),
+    )
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/events",
+        "list_events",
+        Right.READ,
+        list_events,
+        query=EventQuery,
+        gives=Page[Event],
+        example={"type": "license.*", "wait_seconds": "30"},
+    ),
+)

@@ -1,0 +1,164 @@
+"""The v3 interface as the middlewares see it: which requests are its calls, and what they ask for."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from starlette.types import Receive, Scope
+
+from keywright.config import Settings
+from keywright.core import errors as e
+from keywright.core.parsing import MAX_ID
+from keywright.engine.desk import Desk
+from keywright.http.answer import Answer
+from keywright.http.middleware.call import Call as AnyCall
+from keywright.http.middleware.cors import CorsNames
+from keywright.http.v3 import media_types
+from keywright.http.v3.answers import encode
+from keywright.http.v3.call import Call
+from keywright.http.v3.decoding import require_known, split_query
+from keywright.http.v3.problems import write_problem
+from keywright.http.v3.route import Address, Route
+from keywright.http.v3.routes import ROUTES
+
+#: The largest body, in bytes.
+MAX_BODY = 64 * 1024
+_MAX_WORD = 64
+#: In the tree of words, the name of the address that ends there; no word has a slash.
+_HERE = "/"
+#: The errors that say that a request could not be read, which the limiter counts.
+_MALFORMED = frozenset(
+    kind
+    for kind in e.CATALOG
+    if issubclass(kind, e.BadRequest) and kind not in (e.NoSuchAddress, e.MethodNotAllowed)
+)
+_SEEN = b"ETag, Idempotency-Replayed, Link, Location, RateLimit, RateLimit-Policy, Retry-After"
+
+
+class V3:
+    """The v3 interface, at the path that the settings name."""
+
+    malformed = _MALFORMED
+    body_limit = MAX_BODY
+    has_own_credentials = True
+    has_keys_in_body = True
+    tells_limits = True
+    cors_names = CorsNames(
+        b"Authorization, Content-Type, Idempotency-Key, If-Match", _SEEN, _SEEN, is_always_told=False
+    )
+
+    def __init__(self, settings: Settings, desk: Desk, routes: Sequence[Route] = ROUTES) -> None:
+        self.desk = desk
+        self.root = f"/{settings.v3_root}"
+        self._root = self.root.encode()
+        by_words = defaultdict(list)
+        for route in routes:
+            by_words[route.words].append(route)
+        addresses = {words: Address(some) for words, some in by_words.items()}
+        #: The addresses without parameters, by path; they are most calls.
+        self._fixed = {
+            "/".join([self.root, *map(str, words)]).encode(): one
+            for words, one in addresses.items()
+            if None not in words
+        }
+        self._others: dict[str | None, Any] = {}
+        for words, address in addresses.items():
+            _add_to_tree(self._others, words, address)
+
+    def open_call(self, scope: Scope, receive: Receive) -> Call | None:
+        """The call that this request is; None for a request that is not to this interface."""
+        path: bytes = scope["raw_path"]
+        if not path.startswith(self._root):
+            return None
+        address = self._fixed.get(path)
+        if address is not None:
+            return Call(self, scope, receive, address, {}, root=self.root)
+        below = path[len(self._root) :]
+        if below and not below.startswith(b"/"):
+            return None
+        address, parameters = self._find_address(below.decode("latin-1").split("/")[1:])
+        return Call(self, scope, receive, address, parameters, root=self.root)
+
+    def parse_query(self, _query: bytes) -> dict[str, Any]:
+        """Nothing: ``prepare`` reads the query, when the caller is known."""
+        return {}
+
+    def parse_body(self, call: AnyCall, body: bytes) -> Any:
+        """The decoded body; None where the route takes none. Raises ``UnsupportedMediaType``,
+        ``BodyUnreadable`` or ``InvalidBody``.
+        """
+        route = call.action
+        if not isinstance(route, Route) or route.body is None:
+            return None
+        kind = call.headers.get(b"content-type", b"")
+        if kind != media_types.JSON and media_types.is_form(route, kind, body):
+            return route.body.decode_form(body)
+        return route.body.decode_json(body)
+
+    def prepare(self, call: AnyCall, route: Route) -> Route:
+        """Decode the query, and set what the handler gets.
+
+        Raises ``NotFound``, ``NotAcceptable``, ``UnknownParameters``, ``InvalidQuery`` or ``BodyUnreadable``.
+        """
+        assert isinstance(call, Call)  # noqa: S101
+        if route.needs_all_products and call.only_product_id is not None:
+            raise e.NotFound(f"address here for an API key of product {call.only_product_id}")
+        accept = call.headers.get(b"accept")
+        if accept is not None:
+            media_types.require_acceptable(accept, route.produces)
+        query: bytes = call.scope["query_string"]
+        if route.query is not None:
+            call.asked = route.query.decode_query(query, is_closed=not route.is_client)
+        elif query and not route.is_client:
+            require_known(split_query(query), [])
+        if route.body is not None:
+            if not call.has_body:
+                raise e.BodyUnreadable
+            call.body = call.sent
+            if route.has_key:
+                call.key = call.body.license_key
+        return route
+
+    def write_methods(self, methods: Collection[str]) -> bytes:
+        """The body of the answer to OPTIONS."""
+        return encode({"methods": methods})
+
+    def write_error(self, error: e.KeywrightError, _call: AnyCall | None = None) -> Answer:
+        """The answer for an error."""
+        return write_problem(error)
+
+    def _find_address(self, words: list[str]) -> tuple[Address | None, dict[str, Any]]:
+        """The address with these words, and its parameters; None where there is none."""
+        node: Any = self._others
+        values = []
+        for word in words:
+            following = node.get(word)
+            if following is None:
+                following = node.get(None)
+                values.append(word)
+            if following is None:
+                return None, {}
+            node = following
+        address: Address | None = node.get(_HERE)
+        return (None, {}) if address is None else _with_parameters(address, values)
+
+
+def _add_to_tree(tree: dict[str | None, Any], words: Sequence[str | None], address: Address) -> None:
+    """Add an address to a tree of words; it stands under ``_HERE``."""
+    for word in words:
+        tree = tree.setdefault(word, {})
+    tree[_HERE] = address
+
+
+def _with_parameters(address: Address, values: Sequence[str]) -> tuple[Address | None, dict[str, Any]]:
+    parameters: dict[str, Any] = {}
+    for (name, is_text), value in zip(address.parameters, values, strict=True):
+        if is_text:
+            parameters[name] = value
+        elif value.isascii() and value.isdigit() and len(value) < 20 and 1 <= int(value) <= MAX_ID:
+            parameters[name] = int(value)
+        else:
+            return None, {}
+        if len(value) > _MAX_WORD:
+            return None, {}
+    return address, parameters

@@ -1,0 +1,108 @@
+"""The bodies and answers of calls about leases and usage."""
+
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from keywright.core.parsing import parse_text
+from keywright.http.v3.client_schemas import MAX_TEXT, ClientLicense, ProgramCall
+from keywright.http.v3.fields import Id, Parse
+from keywright.http.v3.schemas import about
+from keywright.licensing.terms.rules import MAX_SECONDS, MIN_LEASE_SECONDS
+
+EXAMPLE_LEASE = "5b0e8c2f9d7a41e3b6c4d8f01a2b3c4d"
+_EXAMPLE_TIME, _EXAMPLE_END, _EXAMPLE_HALF = (f"2026-11-22T{one}:00Z" for one in ("08:54", "09:04", "08:59"))
+_MAX_METER_NAME, _MAX_AMOUNT = 64, 1_000_000
+
+LeaseId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+
+
+def _parse_holder(holder: str) -> str:
+    parse_text(holder, MAX_TEXT)
+    return holder
+
+
+Holder = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT), Parse(_parse_holder)]
+_Seconds = Annotated[int, Meta(ge=MIN_LEASE_SECONDS, le=MAX_SECONDS)]
+
+
+class TakeLease(ProgramCall, kw_only=True):
+    """The body of a call that takes a lease."""
+
+    holder: Annotated[Holder, about("Who holds it, such as a user or a process.", "anna@studio-3")]
+    seconds: Annotated[_Seconds | None, about("For how long, at most `lease_seconds`.", 600)] = None
+
+
+class RenewLease(ProgramCall, kw_only=True):
+    """The body of a call that renews a lease."""
+
+    lease_id: Annotated[LeaseId, about("The lease's `id`.", EXAMPLE_LEASE)]
+    seconds: Annotated[_Seconds | None, about("For how long from now, at most `lease_seconds`.", 600)] = None
+
+
+class ReleaseLease(ProgramCall, kw_only=True):
+    """The body of a call that gives up a lease."""
+
+    lease_id: Annotated[LeaseId, about("The lease's `id`.", EXAMPLE_LEASE)]
+
+
+class ClientLease(Struct):
+    """A lease, as its holder sees it."""
+
+    id: Annotated[str, about("Names this lease in later calls.", EXAMPLE_LEASE)]
+    expires_at: Annotated[datetime, about("When it ends unless it is renewed.", _EXAMPLE_END)]
+    renew_at: Annotated[datetime, about("When to renew it: half of its time is over then.", _EXAMPLE_HALF)]
+
+
+class TakenLease(Struct):
+    """A lease that was taken, or that its holder had."""
+
+    lease: ClientLease
+    license: ClientLicense
+    nonce: Annotated[str | None, about("The one that was sent.", None)]
+
+
+class RenewedLease(Struct):
+    """A lease that was renewed."""
+
+    lease: ClientLease
+    was_lost: Annotated[bool, about("Whether it had ended, and was taken again.", False)]
+    license: ClientLicense
+    nonce: Annotated[str | None, about("The one that was sent.", None)]
+
+
+class ReleasedLease(Struct):
+    """A lease that was given up."""
+
+    was_held: Annotated[bool, about("Whether it was held until now.", True)]
+    license: ClientLicense
+    nonce: Annotated[str | None, about("The one that was sent.", None)]
+
+
+class Lease(Struct):
+    """A lease, as the vendor sees it."""
+
+    id: Annotated[str, about("The lease's id.", EXAMPLE_LEASE)]
+    holder: Annotated[str, about("Who holds it, as the program says.", "anna@studio-3")]
+    activation_id: Annotated[Id | None, about("The device's activation, if it has one.", 90)]
+    is_held: Annotated[bool, about("Whether it is held now; one that ended by itself is not.", True)]
+    created_at: Annotated[datetime, about("When it was taken.", _EXAMPLE_TIME)]
+    renewed_at: Annotated[datetime, about("When it was last renewed.", _EXAMPLE_TIME)]
+    expires_at: Annotated[datetime, about("When it ends, or ended.", _EXAMPLE_END)]
+
+
+class RecordUsage(ProgramCall, kw_only=True):
+    """The body of a call that counts usage."""
+
+    meter: Annotated[str, Meta(max_length=_MAX_METER_NAME), about("A meter of the terms.", "exports")]
+    amount: Annotated[Annotated[int, Meta(ge=1, le=_MAX_AMOUNT)], about("How much to count.", 1)] = 1
+
+
+class Usage(Struct):
+    """The usage of a meter."""
+
+    meter: Annotated[str, about("The meter.", "exports")]
+    used: Annotated[int, about("How much is used in this period.", 12)]
+    limit: Annotated[int, about("How much may be used in a period.", 100)]
+    resets_at: Annotated[datetime | None, about("When the next period begins; null is never.", _EXAMPLE_TIME)]

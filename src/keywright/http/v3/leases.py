@@ -1,0 +1,233 @@
+"""Leases of floating licenses: programs take, renew and release them; the vendor lists and ends them."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from keywright.http.answer import Answer
+from keywright.http.middleware.routing import Right
+from keywright.http.v3 import lease_schemas as schemas
+from keywright.http.v3 import lists
+from keywright.http.v3.answers import encode, no_content
+from keywright.http.v3.call import Call
+from keywright.http.v3.client_schemas import ClientLicense, ProgramCall
+from keywright.http.v3.client_views import show_license
+from keywright.http.v3.lists import ListQuery
+from keywright.http.v3.route import Route
+from keywright.http.v3.schemas import Page
+from keywright.licensing.activations.model import Device
+from keywright.licensing.leases import rules
+from keywright.licensing.leases.commands import EndLease, ListLeases, ReleaseLease, RenewLease, TakeLease
+from keywright.licensing.leases.model import GrantedLease, Lease, ReleasedLease
+from keywright.licensing.views.model import LicenseView
+
+_Second = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+def show(lease: Lease, now: datetime) -> schemas.Lease:
+    """A lease as vendors see it."""
+    number = lease.activation_id
+    return schemas.Lease(
+        lease.lease_id,
+        lease.holder,
+        None if number is None or number < 0 else number,
+        not rules.is_over(lease, now),
+        lease.created_at,
+        lease.renewed_at,
+        lease.expires_at,
+    )
+
+
+async def take_lease(call: Call, body: schemas.TakeLease) -> Answer:
+    """Take a lease.
+
+    Takes one of the license's `max_leases` for a `holder`, until it is released or ends. Renew it at
+    `renew_at`. The same holder on the same device has one lease: it is prolonged, and the answer is 200.
+
+    When all are held, `retry_after_seconds` says when the next one ends at the latest.
+    """
+    command = TakeLease(**_named(call, body), holder=body.holder, seconds=body.seconds)
+
+    def write(granted: GrantedLease) -> Answer:
+        shown = schemas.TakenLease(_show(granted), _show_license(call, granted), body.nonce)
+        return _answer(shown, granted, status=201 if granted.leased.is_new else 200)
+
+    return await call.change(command, write)
+
+
+async def renew_lease(call: Call, body: schemas.RenewLease) -> Answer:
+    """Renew a lease.
+
+    The lease is held for `seconds` more, from now on. A lease that has ended is taken again if one is free:
+    `was_lost` is true then, for another holder may have had it meanwhile.
+    """
+    command = RenewLease(**_named(call, body), lease_id=body.lease_id, seconds=body.seconds)
+
+    def write(granted: GrantedLease) -> Answer:
+        license, was_lost = _show_license(call, granted), granted.leased.was_lost
+        return _answer(schemas.RenewedLease(_show(granted), was_lost, license, body.nonce), granted)
+
+    return await call.change(command, write)
+
+
+async def release_lease(call: Call, body: schemas.ReleaseLease) -> Answer:
+    """Release a lease.
+
+    It is free at once, whatever the state of the license. A lease that was released before, or that has
+    ended, is no error: `was_held` is false then.
+    """
+    command = ReleaseLease(**_named(call, body), lease_id=body.lease_id)
+
+    def write(released: ReleasedLease) -> Answer:
+        license = _show_counted(call, released.view, released.count)
+        shown = schemas.ReleasedLease(released.was_held, license, body.nonce)
+        return Answer(200, encode(shown), license_id=released.view.license.id)
+
+    return await call.change(command, write)
+
+
+async def list_leases(call: Call, query: ListQuery) -> Answer:
+    """List the leases of a license.
+
+    The newest first, with the last of those that ended without being released.
+    """
+    asked = ListLeases(
+        license_id=call.path["license_id"],
+        before=lists.read_cursor(call, tuple[_Second, schemas.LeaseId]),
+        limit=query.limit + 1,
+        only_product_id=call.only_product_id,
+        is_counted=query.count,
+    )
+
+    def position_of(lease: Lease) -> tuple[int, str]:
+        return int(lease.created_at.timestamp()), lease.lease_id
+
+    return await call.ask(
+        asked,
+        lambda found: lists.answer_page(
+            call, found.items, position_of, lambda one: show(one, call.now), total=found.total
+        ),
+    )
+
+
+async def end_lease(call: Call) -> Answer:
+    """End a lease.
+
+    It is free at once. Its holder is told at the next renewal that there is no such lease.
+    """
+    command = EndLease(
+        context=call.context,
+        license=call.path["license_id"],
+        only_product_id=call.only_product_id,
+        lease_id=call.path["lease_id"],
+    )
+    return await call.change(command, no_content)
+
+
+def _named(call: Call, body: ProgramCall) -> dict[str, Any]:
+    """The fields of every command of a program."""
+    return {
+        "context": call.context,
+        "license": body.license_key,
+        "only_product_id": call.only_product_id,
+        "device": Device(body.fingerprint),
+        "token": body.token,
+        "product": body.product,
+        "built_at": body.built_at,
+    }
+
+
+def _show(granted: GrantedLease) -> schemas.ClientLease:
+    lease = granted.leased.lease
+    return schemas.ClientLease(lease.lease_id, lease.expires_at, rules.renew_at(lease))
+
+
+def _show_license(call: Call, granted: GrantedLease) -> ClientLicense:
+    return _show_counted(call, granted.view, granted.leased.count)
+
+
+def _show_counted(call: Call, view: LicenseView, count: int) -> ClientLicense:
+    license = show_license(view, call.now)
+    license.leases = count
+    return license
+
+
+def _answer(shown: Any, granted: GrantedLease, *, status: int = 200) -> Answer:
+    return Answer(
+        status,
+        encode(shown),
+        license_id=granted.view.license.id,
+        activation_id=granted.activation_id,
+    )
+
+
+_HELD = {"license_key": "KEY-1", "lease_id": schemas.EXAMPLE_LEASE}
+_UNUSABLE = ("unknown_license", "product_mismatch", "key_rotated")
+_NOT_LEASABLE = (
+    *_UNUSABLE,
+    "expired",
+    "inactive",
+    "disabled",
+    "leases_not_offered",
+    "fingerprint_required",
+    "not_activated",
+    "no_free_lease",
+)
+ROUTES = (
+    Route(
+        "POST",
+        "/leases",
+        "take_lease",
+        Right.CORE,
+        take_lease,
+        body=schemas.TakeLease,
+        gives=schemas.TakenLease,
+        status=201,
+        also=(200,),
+        refusals=_NOT_LEASABLE,
+        example={"license_key": "KEY-1", "fingerprint": "device-7f3a9c0e12b4", "holder": "anna@studio-3"},
+    ),
+    Route(
+        "POST",
+        "/leases/renew",
+        "renew_lease",
+        Right.CORE,
+        renew_lease,
+        body=schemas.RenewLease,
+        gives=schemas.RenewedLease,
+        refusals=(*_NOT_LEASABLE, "not_found"),
+        example=_HELD,
+    ),
+    Route(
+        "POST",
+        "/leases/release",
+        "release_lease",
+        Right.CORE,
+        release_lease,
+        body=schemas.ReleaseLease,
+        gives=schemas.ReleasedLease,
+        refusals=_UNUSABLE,
+        example=_HELD,
+    ),
+    Route(
+        "GET",
+        "/licenses/{license_id}/leases",
+        "list_leases",
+        Right.READ,
+        list_leases,
+        query=ListQuery,
+        gives=Page[schemas.Lease],
+        refusals=("not_found",),
+    ),
+    Route(
+        "DELETE",
+        "/licenses/{license_id}/leases/{lease_id:text}",
+        "end_lease",
+        Right.WRITE,
+        end_lease,
+        status=204,
+        refusals=("not_found",),
+        example_path={"lease_id": schemas.EXAMPLE_LEASE},
+    ),
+)

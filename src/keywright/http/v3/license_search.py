@@ -1,0 +1,85 @@
+"""Search licenses by what must not be in a URL."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from keywright.core.crypto import fold_key
+from keywright.core.errors import FieldError, InvalidBody
+from keywright.http.answer import Answer
+from keywright.http.middleware.routing import Right
+from keywright.http.v3 import lists
+from keywright.http.v3.call import Call
+from keywright.http.v3.customers import Email
+from keywright.http.v3.fields import Body, LicenseKey, Parse
+from keywright.http.v3.license_schemas import License
+from keywright.http.v3.licenses import write_page
+from keywright.http.v3.route import Route
+from keywright.http.v3.schemas import Page, about
+from keywright.search.licenses import SearchManaged
+
+_LEAST, _MOST = 4, 8
+_WAYS = ("key", "key_end", "token", "fingerprint", "email", "text")
+
+
+def _parse_end(value: str) -> str:
+    if not _LEAST <= len(fold_key(value)) <= _MOST:
+        raise ValueError(f"must have {_LEAST} to {_MOST} letters and digits")
+    return value
+
+
+Limit = Annotated[int, Meta(ge=1, le=lists.MAX_LIMIT)]
+KeyEnd = Annotated[str, Meta(max_length=64), Parse(_parse_end)]
+Token = Annotated[str, Meta(pattern="^[0-9a-fA-F]{40}$")]
+Fingerprint = Annotated[str, Meta(min_length=1, max_length=256)]
+Text = Annotated[str, Meta(min_length=1, max_length=255)]
+
+
+class LicenseSearch(Body):
+    """One of the ways to find licenses."""
+
+    key: Annotated[LicenseKey | None, about("A key, in any case; with or without dashes.")] = None
+    key_end: Annotated[KeyEnd | None, about("The last 4 to 8 letters and digits of a key.", "YCJ5G")] = None
+    token: Annotated[Token | None, about("The token of an activation.")] = None
+    fingerprint: Annotated[Fingerprint | None, about("The fingerprint of a device.")] = None
+    email: Annotated[Email | None, about("The customer's e-mail address.", "ada@example.com")] = None
+    text: Annotated[Text | None, about("What the search field of the pages takes.")] = None
+    limit: Annotated[Limit, about("The most licenses of a page.", 50)] = 50
+    cursor: Annotated[str | None, about("The `next_cursor` of the page before.")] = None
+
+
+async def search_licenses(call: Call, body: LicenseSearch) -> Answer:
+    """Search licenses.
+
+    By a key, the end of one, the token or fingerprint of a device, a customer's e-mail address, or a text as
+    in the search field of the pages: its likeliest meaning. Devices and texts are found some seconds after
+    they came. The newest come first; a page may have fewer licenses than `limit`.
+    """
+    ways = {name: value for name in _WAYS if (value := getattr(body, name)) is not None}
+    if len(ways) != 1:
+        detail = f"must have one of {', '.join(_WAYS)}"
+        raise InvalidBody([FieldError("", "missing" if not ways else "invalid_value", detail)])
+    call.asked = body
+    query = SearchManaged(
+        now=call.now,
+        limit=body.limit,
+        after=lists.read_cursor(call, tuple[int, int]),
+        only_product_id=call.only_product_id,
+        **ways,
+    )
+    return await call.ask(query, lambda page: write_page(call, page))
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/licenses/search",
+        "search_licenses",
+        Right.READ,
+        search_licenses,
+        body=LicenseSearch,
+        gives=Page[License],
+        example={"key_end": "YCJ5G"},
+        is_read=True,
+    ),
+)

@@ -1,0 +1,343 @@
+"""Licenses: make, find, change and delete them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from keywright.core.errors import FieldError, InvalidBody
+from keywright.core.parsing import parse_metadata
+from keywright.http.answer import Answer
+from keywright.http.middleware.routing import Right
+from keywright.http.v3 import lists
+from keywright.http.v3.answers import created, no_content, ok
+from keywright.http.v3.call import Call
+from keywright.http.v3.license_bodies import (
+    CustomerBody,
+    LicenseChanges,
+    LicenseQuery,
+    NewLicense,
+    OrderBody,
+    Renewal,
+)
+from keywright.http.v3.license_schemas import License, Licenses, etag_of_license, show_license
+from keywright.http.v3.members import list_changes
+from keywright.http.v3.route import Route
+from keywright.http.v3.schemas import Page
+from keywright.licensing.licenses.commands import (
+    DeleteLicense,
+    ExtendLicense,
+    LicenseCommand,
+    UpdateLicense,
+)
+from keywright.licensing.licenses.model import Order, Status
+from keywright.licensing.management.commands import ChangeAndShow, GetLicense
+from keywright.licensing.management.model import ManagedLicense
+from keywright.provisioning.licenses.commands import (
+    CustomerReference,
+    IssueLicenses,
+    RotateKey,
+)
+from keywright.provisioning.licenses.handlers import Issued
+from keywright.search.filters import Order as ListOrder
+from keywright.search.filters import Search
+from keywright.search.licenses import ListManaged, ManagedPage
+
+_ORDERS: Mapping[str, tuple[ListOrder, bool]] = {
+    "created_at": (ListOrder.CREATED, False),
+    "-created_at": (ListOrder.CREATED, True),
+    "expires_at": (ListOrder.EXPIRES, False),
+    "-expires_at": (ListOrder.EXPIRES, True),
+    "id": (ListOrder.OLDEST, False),
+    "-id": (ListOrder.OLDEST, True),
+}
+
+
+async def create_license(call: Call, body: NewLicense) -> Answer:
+    """Make licenses.
+
+    From a policy, whose terms and product are copied, or with a `key` and `terms` of its own; what is named
+    beside `policy_id` takes the place of what the policy says. With `quantity`, also 1, the answer is
+    `{"items": […]}`, and `order.index` counts up. An order with a `line` is sold once: sent again, it is
+    answered with 200 and the licenses of the first time.
+    """
+    _require_key_or_policy(body)
+    order = _build_order(body.order)
+    command = IssueLicenses(
+        context=call.context,
+        status=Status[body.status.upper()],
+        quantity=body.quantity or 1,
+        policy_id=body.policy_id,
+        key=body.key,
+        terms=body.terms,
+        product_id=body.product_id,
+        customer=_build_customer(body.customer),
+        order=order,
+        expires_at=None if body.expires_at is UNSET else body.expires_at,
+        has_expiry=body.expires_at is not UNSET,
+        metadata=parse_metadata(body.metadata),
+        only_product_id=call.only_product_id,
+    )
+    now, root = call.now, call.root
+
+    def write(issued: Issued) -> Answer:
+        shown = [show_license(one, now) for one in issued.licenses]
+        if body.quantity is not None:
+            return ok(Licenses(shown), status=201 if issued.is_new else 200)
+        etag = etag_of_license(issued.licenses[0].license)
+        if not issued.is_new:
+            return ok(shown[0], etag=etag, license_id=shown[0].id)
+        return created(shown[0], f"{root}/licenses/{shown[0].id}", etag=etag, license_id=shown[0].id)
+
+    return await call.change(command, write)
+
+
+async def list_licenses(call: Call, query: LicenseQuery) -> Answer:
+    """List licenses.
+
+    The filters can be combined. A page may have fewer licenses than `limit`, even none, where few of very
+    many match: `next_cursor` says whether there are more.
+    """
+    order, is_backward = _ORDERS[query.sort]
+    number = _parse_number(query.order_id)
+    search = Search(
+        status=None if query.status is None else Status[query.status.upper()],
+        product_id=query.product_id,
+        policy_id=query.policy_id,
+        customer_id=query.customer_id,
+        order_id=number,
+        order_ref=query.order_id if number is None else None,
+        expires=_range(query.expires_after, query.expires_before),
+        created=_range(query.created_after, query.created_before),
+        order=order,
+    )
+    only = call.only_product_id
+    if only is not None:
+        if query.product_id not in (None, only):
+            return lists.answer_found(call, Page([], None), None)
+        search = msgspec.structs.replace(search, product_id=only)
+    asked = ListManaged(
+        search=search,
+        now=call.now,
+        limit=query.limit,
+        after=lists.read_cursor(call, tuple[int, int]),
+        is_backward=is_backward,
+        is_counted=query.count,
+    )
+    return await call.ask(asked, lambda page: write_page(call, page))
+
+
+def write_page(call: Call, found: ManagedPage) -> Answer:
+    """A page of licenses."""
+    page = Page([show_license(one, call.now) for one in found.licenses], None)
+    if found.total_is_least:
+        page.more_than = UNSET if found.total is None else found.total
+    else:
+        page.total = UNSET if found.total is None else found.total
+    return lists.answer_found(call, page, found.after)
+
+
+async def get_license(call: Call) -> Answer:
+    """Get a license.
+
+    The `ETag` changes with what vendors change: activations, leases and usage leave it as it is.
+    """
+    query = GetLicense(license_id=call.path["license_id"], now=call.now, only_product_id=call.only_product_id)
+    return await call.ask(query, _writer(call))
+
+
+async def update_license(call: Call, body: LicenseChanges) -> Answer:
+    """Change a license.
+
+    Members that are not sent stay; `terms`, `order` and `metadata` are merged (JSON Merge Patch). A new `key`
+    takes the place of the old one, which is refused with `key_rotated` from now on. A limit below what is
+    taken ends no activation and no lease: it lets none be added.
+    """
+    changes = list_changes(body)
+    merged: dict[str, Any] = {name: changes.pop(name) for name in ("terms", "metadata") if name in changes}
+    if "order" in changes:
+        merged["order"] = _order_changes(changes.pop("order"))
+    if "status" in changes:
+        changes["status"] = Status[changes["status"].upper()]
+    command = UpdateLicense(
+        **_about(call),
+        changes=changes,
+        **merged,
+        precondition=call.precondition(etag_of_license),
+    )
+    return await _change(call, command)
+
+
+async def renew_license(call: Call, body: Renewal) -> Answer:
+    """Renew a license.
+
+    By `days`, counted `from` the expiry, from now or from the later of both; or `until` a moment. The expiry
+    is never put forward.
+    """
+    if (body.days is None) is (body.until is None):
+        detail = "either days or until must be sent"
+        raise InvalidBody([FieldError("/days", "missing" if body.days is None else "invalid_value", detail)])
+    command = ExtendLicense(
+        **_about(call),
+        days=body.days or 0,
+        until=body.until,
+        is_from_now=body.counted_from == "now",
+        is_from_later=body.counted_from == "later_of_both",
+    )
+    return await _change(call, command)
+
+
+async def rotate_license_key(call: Call) -> Answer:
+    """Give a license a new key.
+
+    Made as its policy says. Activations and leases stay; the old key is refused with `key_rotated`, and is
+    unknown over v2.
+    """
+    return await _change(call, RotateKey(**_about(call)))
+
+
+async def delete_license(call: Call) -> Answer:
+    """Delete a license.
+
+    Its activations go with it; its events stay.
+    """
+    command = DeleteLicense(**_about(call), precondition=call.precondition(etag_of_license))
+    return await call.change(command, no_content)
+
+
+def _about(call: Call) -> dict[str, Any]:
+    """The fields of a command about the license that the path names."""
+    return {
+        "context": call.context,
+        "license": call.path["license_id"],
+        "only_product_id": call.only_product_id,
+    }
+
+
+async def _change(call: Call, command: LicenseCommand) -> Answer:
+    return await call.change(ChangeAndShow(context=call.context, change=command), _writer(call))
+
+
+def _writer(call: Call) -> Callable[[ManagedLicense], Answer]:
+    """Writes a license, as of now."""
+    now = call.now
+
+    def write(managed: ManagedLicense) -> Answer:
+        one = managed.license
+        return ok(show_license(managed, now), etag=etag_of_license(one), license_id=one.id)
+
+    return write
+
+
+def _require_key_or_policy(body: NewLicense) -> None:
+    if body.policy_id is None and body.key is None:
+        raise InvalidBody([FieldError("/policy_id", "missing", "is missing, and so is key: one is needed")])
+    if body.key is not None and (body.quantity or 1) > 1:
+        raise InvalidBody([FieldError("/quantity", "out_of_range", "must be 1 where key is sent")])
+
+
+def _build_customer(body: CustomerBody | None) -> CustomerReference | None:
+    if body is None:
+        return None
+    if body.id is None and body.email is None:
+        raise InvalidBody([FieldError("/customer/id", "missing", "is missing, and so is email")])
+    return CustomerReference(body.id, body.email, body.name)
+
+
+def _build_order(body: OrderBody) -> Order:
+    return Order(**{name: one for name, one in _order_changes(body).items() if one is not None})
+
+
+def _order_changes(body: OrderBody | None) -> dict[str, Any]:
+    """The members of an order that were sent; numbers as texts. None is the order of no shop."""
+    if body is None:
+        return dict.fromkeys(Order.__struct_fields__)
+    return {
+        name: str(one) if name != "index" and one is not None else one
+        for name, one in list_changes(body).items()
+    }
+
+
+def _parse_number(order_id: str | None) -> int | None:
+    return Order(id=order_id).number
+
+
+def _range(after: Any, before: Any) -> tuple[Any, Any] | None:
+    return None if after is None and before is None else (after, before)
+
+
+_NEW = {
+    "policy_id": 5,
+    "customer": {"email": "ada@example.com"},
+    "order": {"source": "shop", "id": "1042", "line": "7"},
+}
+_ONE = "/licenses/{license_id}"
+_TERMS = {"status": "disabled", "terms": {"max_activations": 5}, "metadata": {"note": None}}
+
+ROUTES = (
+    Route(
+        "POST",
+        "/licenses",
+        "create_license",
+        Right.WRITE,
+        create_license,
+        body=NewLicense,
+        gives=License,
+        status=201,
+        also=(200,),
+        refusals=("not_found", "policy_archived", "already_exists"),
+        example=_NEW,
+    ),
+    Route(
+        "GET",
+        "/licenses",
+        "list_licenses",
+        Right.READ,
+        list_licenses,
+        query=LicenseQuery,
+        gives=Page[License],
+        example={"status": "active", "product_id": 3},
+    ),
+    Route("GET", _ONE, "get_license", Right.READ, get_license, gives=License, refusals=("not_found",)),
+    Route(
+        "PATCH",
+        _ONE,
+        "update_license",
+        Right.WRITE,
+        update_license,
+        body=LicenseChanges,
+        gives=License,
+        refusals=("not_found", "already_exists", "changed_meanwhile"),
+        example=_TERMS,
+    ),
+    Route(
+        "POST",
+        f"{_ONE}/renew",
+        "renew_license",
+        Right.WRITE,
+        renew_license,
+        body=Renewal,
+        gives=License,
+        refusals=("not_found", "never_expires"),
+        example={"days": 365},
+    ),
+    Route(
+        "POST",
+        f"{_ONE}/rotate-key",
+        "rotate_license_key",
+        Right.WRITE,
+        rotate_license_key,
+        gives=License,
+        refusals=("not_found",),
+    ),
+    Route(
+        "DELETE",
+        _ONE,
+        "delete_license",
+        Right.WRITE,
+        delete_license,
+        status=204,
+        refusals=("not_found", "changed_meanwhile"),
+    ),
+)

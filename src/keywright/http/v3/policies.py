@@ -1,0 +1,343 @@
+"""Policies: the recipes for licenses."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+from keywright.http.answer import Answer
+from keywright.http.middleware.routing import Right
+from keywright.http.v3 import catalog_schemas, jobs, lists, schemas
+from keywright.http.v3.answers import accepted, created, etag_of, no_content, ok
+from keywright.http.v3.call import Call
+from keywright.http.v3.fields import Body, Id, Parse, Time
+from keywright.http.v3.lists import ListQuery
+from keywright.http.v3.members import Name, list_changes
+from keywright.http.v3.route import Route
+from keywright.http.v3.schemas import about
+from keywright.http.v3.terms import TermsPatch, show_terms
+from keywright.jobs import model
+from keywright.jobs.commands import ApplyPolicy
+from keywright.licensing.licenses.keys import MAX_KEY_LENGTH, UNAMBIGUOUS
+from keywright.licensing.terms.model import Terms
+from keywright.licensing.terms.rules import parse_term_name
+from keywright.provisioning.policies.commands import (
+    CreatePolicy,
+    DeletePolicy,
+    FindPolicies,
+    GetPolicy,
+    PreviewTerms,
+    UpdatePolicy,
+)
+from keywright.provisioning.policies.model import Policy, TermsPreview
+
+
+def _parse_printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must have no control characters")
+    return text
+
+
+def _parse_charset(text: str) -> str:
+    if " " in text:
+        raise ValueError("must have no spaces")
+    return _parse_printable(text)
+
+
+_Charset = Annotated[str, Meta(min_length=1, max_length=MAX_KEY_LENGTH), Parse(_parse_charset)]
+_Part = Annotated[str, Meta(max_length=MAX_KEY_LENGTH), Parse(_parse_printable)]
+_Number = Annotated[int, Meta(ge=1, le=MAX_KEY_LENGTH)]
+_KEY_PATH = "key/"
+
+
+class NewKeyFormat(Body):
+    """The recipe for keys. They need at least 64 bits of randomness."""
+
+    charset: Annotated[_Charset, about("The characters that are drawn from.")] = UNAMBIGUOUS
+    chunks: Annotated[_Number, about("The number of chunks.")] = 6
+    chunk_length: Annotated[_Number, about("The characters in a chunk.")] = 5
+    separator: Annotated[_Part | None, about("Between chunks.")] = "-"
+    prefix: Annotated[_Part | None, about("The beginning of every key.")] = None
+    suffix: Annotated[_Part | None, about("The end of every key.")] = None
+
+
+class KeyFormatChanges(Body):
+    """Changes to how keys are made."""
+
+    charset: Annotated[_Charset, about("The characters that are drawn from.")] | UnsetType = UNSET
+    chunks: Annotated[_Number, about("The number of chunks.")] | UnsetType = UNSET
+    chunk_length: Annotated[_Number, about("The characters in a chunk.")] | UnsetType = UNSET
+    separator: Annotated[_Part, about("Between chunks.")] | UnsetType | None = UNSET
+    prefix: Annotated[_Part, about("The beginning of every key.")] | UnsetType | None = UNSET
+    suffix: Annotated[_Part, about("The end of every key.")] | UnsetType | None = UNSET
+
+
+class NewPolicy(Body):
+    """A policy to make."""
+
+    name: Annotated[Name, about("Its name.", "Yearly")]
+    product_id: Annotated[Id | None, about("The product that its licenses are for.", 17)] = None
+    key: Annotated[NewKeyFormat, about("How its keys are made.")] = field(default_factory=NewKeyFormat)
+    terms: TermsPatch = field(default_factory=dict)
+
+
+class PolicyChanges(Body):
+    """Changes to a policy, as a JSON merge patch."""
+
+    name: Annotated[Name, about("Its name.", "Yearly")] | UnsetType = UNSET
+    product_id: Annotated[Id, about("The product that its licenses are for.")] | UnsetType | None = UNSET
+    key: Annotated[KeyFormatChanges, about("How its keys are made.")] | UnsetType = UNSET
+    terms: TermsPatch | UnsetType = UNSET
+    is_archived: Annotated[bool, about("Whether it makes no more licenses.")] | UnsetType = UNSET
+
+
+class PolicyQuery(ListQuery):
+    """Filters of policies."""
+
+    product_id: Annotated[Id | None, about("Only those of this product.")] = None
+    is_archived: Annotated[bool | None, about("Only those that are archived, or are not.")] = None
+    created_after: Annotated[Time | None, about("Only those made after this moment.")] = None
+    created_before: Annotated[Time | None, about("Only those made before it.")] = None
+    sort: Literal["created_at", "-created_at"] = "-created_at"
+
+
+class ApplyBody(Body):
+    """Which terms to apply."""
+
+    terms: Annotated[
+        list[Annotated[str, Parse(parse_term_name)]],
+        Meta(min_length=1, max_length=len(Terms.__struct_fields__)),
+        about("The members of the policy's terms.", ["grace_days"]),
+    ]
+    dry_run: Annotated[bool, about("Whether to change nothing and tell what would change.")] = False
+
+
+class TermsExample(Struct):
+    """A license that would change."""
+
+    license_id: Annotated[Id, about("Its number.", 17)]
+    before: Annotated[dict[str, Any], about("Its terms now.", {"grace_days": 0})]
+    after: Annotated[dict[str, Any], about("Its terms afterwards.", {"grace_days": 14})]
+
+
+class Applied(Struct):
+    """The job that applies the terms or, with `dry_run`, what it would change."""
+
+    job: Annotated[jobs.Job | UnsetType, about("The job.")] = UNSET
+    licenses: Annotated[int | UnsetType, about("The licenses of the policy.", 123)] = UNSET
+    changed: Annotated[int | UnsetType, about("Those that would change.", 120)] = UNSET
+    over_limit: Annotated[
+        int | UnsetType, about("Those with more places or leases taken than they would have.", 0)
+    ] = UNSET
+    examples: Annotated[list[TermsExample] | UnsetType, about("Some that would change.")] = UNSET
+
+
+def show(policy: Policy) -> catalog_schemas.Policy:
+    """The policy as its answer."""
+    return catalog_schemas.Policy(
+        policy.id,
+        policy.name,
+        policy.product_id,
+        catalog_schemas.KeyFormat(
+            policy.charset,
+            policy.chunks,
+            policy.chunk_length,
+            policy.separator,
+            policy.prefix,
+            policy.suffix,
+        ),
+        show_terms(policy.terms),
+        policy.archived_at,
+        policy.created_at,
+        policy.updated_at,
+    )
+
+
+def _etag(policy: Policy) -> bytes:
+    return etag_of(show(policy))
+
+
+def _write(policy: Policy) -> Answer:
+    return ok(show(policy), etag=_etag(policy))
+
+
+async def create_policy(call: Call, body: NewPolicy) -> Answer:
+    """Create a policy.
+
+    A name is enough: keys are then six chunks of five characters, and licenses have the default terms. With
+    an API key for one product, the policy is for that product.
+    """
+    command = CreatePolicy(
+        context=call.context,
+        name=body.name,
+        product_id=body.product_id,
+        terms=body.terms,
+        only_product_id=call.only_product_id,
+        key_path=_KEY_PATH,
+        **_parts_of_key(list_changes(body.key)),
+    )
+
+    def write(policy: Policy) -> Answer:
+        return created(show(policy), f"{call.root}/policies/{policy.id}", etag=_etag(policy))
+
+    return await call.change(command, write)
+
+
+async def list_policies(call: Call, query: PolicyQuery) -> Answer:
+    """List policies.
+
+    The newest first.
+    """
+    asked = FindPolicies(
+        paging=lists.read_paging(call),
+        product_id=query.product_id,
+        is_archived=query.is_archived,
+        created_after=query.created_after,
+        created_before=query.created_before,
+        only_product_id=call.only_product_id,
+    )
+    return await call.ask(asked, lambda page: lists.answer_items(call, page, show))
+
+
+async def get_policy(call: Call) -> Answer:
+    """Get a policy.
+
+    One policy, with all its terms.
+    """
+    query = GetPolicy(policy_id=call.path["policy_id"], only_product_id=call.only_product_id)
+    return await call.ask(query, _write)
+
+
+async def update_policy(call: Call, body: PolicyChanges) -> Answer:
+    """Change a policy.
+
+    What is not sent stays, also inside `key` and `terms`; null is the default of a term. Licenses that exist
+    keep their terms: `apply` changes them. An archived policy makes no more licenses.
+    """
+    changes = list_changes(body)
+    key = changes.pop("key", None)
+    command = UpdatePolicy(
+        context=call.context,
+        policy_id=call.path["policy_id"],
+        terms=changes.pop("terms", {}),
+        is_archived=changes.pop("is_archived", None),
+        changes=changes | ({} if key is None else _parts_of_key(list_changes(key))),
+        only_product_id=call.only_product_id,
+        key_path=_KEY_PATH,
+        precondition=call.precondition(_etag),
+    )
+    return await call.change(command, _write)
+
+
+async def delete_policy(call: Call) -> Answer:
+    """Delete a policy.
+
+    Only one that no license names; others can be archived.
+    """
+    command = DeletePolicy(
+        context=call.context,
+        policy_id=call.path["policy_id"],
+        is_unused=True,
+        only_product_id=call.only_product_id,
+        precondition=call.precondition(_etag),
+    )
+    return await call.change(command, no_content)
+
+
+async def apply_policy(call: Call, body: ApplyBody) -> Answer:
+    """Apply terms to existing licenses.
+
+    Gives the licenses that were made with the policy these members of its present terms, as a job; with
+    `dry_run`, only tells how many would change. An `expires_at` that a license has does not move;
+    `valid_for_days` gives one to a license that has none, counted from its creation, if that is how the
+    policy counts. Devices and leases that are over a lowered limit keep their places.
+    """
+    fields: dict[str, Any] = {
+        "policy_id": call.path["policy_id"],
+        "names": tuple(dict.fromkeys(body.terms)),
+        "only_product_id": call.only_product_id,
+    }
+    if body.dry_run:
+        return await call.ask(PreviewTerms(**fields), lambda found: ok(_show_preview(found)))
+
+    def write(job: model.Job) -> Answer:
+        return accepted(Applied(job=jobs.show(job)), f"{call.root}/jobs/{job.id}")
+
+    return await call.change(ApplyPolicy(context=call.context, **fields), write)
+
+
+def _show_preview(found: TermsPreview) -> Applied:
+    return Applied(
+        licenses=found.licenses,
+        changed=found.changed,
+        over_limit=found.over_limit,
+        examples=[TermsExample(*one) for one in found.examples],
+    )
+
+
+def _parts_of_key(parts: dict[str, Any]) -> dict[str, Any]:
+    """The parts of a key format; an empty text is none."""
+    return {name: None if value == "" else value for name, value in parts.items()}
+
+
+_EXAMPLE = {
+    "name": "Yearly",
+    "product_id": 17,
+    "terms": {"max_activations": 3, "valid_for_days": 365, "grace_days": 14},
+}
+_ONE = "/policies/{policy_id}"
+
+ROUTES = (
+    Route(
+        "POST",
+        "/policies",
+        "create_policy",
+        Right.WRITE,
+        create_policy,
+        body=NewPolicy,
+        gives=catalog_schemas.Policy,
+        status=201,
+        example=_EXAMPLE,
+    ),
+    Route(
+        "GET",
+        "/policies",
+        "list_policies",
+        Right.READ,
+        list_policies,
+        query=PolicyQuery,
+        gives=schemas.Page[catalog_schemas.Policy],
+    ),
+    Route("GET", _ONE, "get_policy", Right.READ, get_policy, gives=catalog_schemas.Policy),
+    Route(
+        "PATCH",
+        _ONE,
+        "update_policy",
+        Right.WRITE,
+        update_policy,
+        body=PolicyChanges,
+        gives=catalog_schemas.Policy,
+        refusals=("changed_meanwhile",),
+        example={"terms": {"grace_days": 30}},
+    ),
+    Route(
+        "DELETE",
+        _ONE,
+        "delete_policy",
+        Right.WRITE,
+        delete_policy,
+        status=204,
+        refusals=("still_in_use", "changed_meanwhile"),
+    ),
+    Route(
+        "POST",
+        f"{_ONE}/apply",
+        "apply_policy",
+        Right.WRITE,
+        apply_policy,
+        body=ApplyBody,
+        gives=Applied,
+        status=202,
+        also=(200,),
+        example={"terms": ["grace_days"], "dry_run": True},
+    ),
+)

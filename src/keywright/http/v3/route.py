@@ -1,0 +1,102 @@
+"""A route of v3: a method at a path, and all that the server and the documents know about it."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import Struct
+
+from keywright.core.errors.problems import PROBLEMS
+from keywright.http.answer import Answer
+from keywright.http.middleware import routing
+from keywright.http.middleware.routing import Right
+from keywright.http.v3.decoding import StructDecoder
+
+_PARAMETER = re.compile(r"\{(\w+)(:text)?\}")
+_NO_EXAMPLE: Mapping[str, Any] = MappingProxyType({})
+#: The methods that change nothing by themselves.
+_READING = ("GET", "HEAD")
+JSON_TYPE, JWT_TYPE = "application/json", "application/jwt"
+
+
+class Route:
+    """``path`` is below the root of v3; ``{license_id}`` in it is an integer, ``{lease_id:text}`` a word.
+
+    ``handler`` gets the call; then the body, if ``body`` is its type; then the query, if ``query`` is its
+    type. Its docstring is the description for readers: one line, and then paragraphs in Markdown. ``gives``
+    is the type of the answer's body (None: it has none) with ``status``; ``also`` are other statuses of
+    success. ``refusals`` are its own problem codes, beside those that any call may meet. ``example`` is the
+    body, or the query, of an example call, and ``example_path`` has the words of its path. ``is_read`` is a
+    POST that changes nothing; ``produces`` are the media types that the answer may have. A route that
+    ``needs_all_products`` does not exist for an API key of one product.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        operation: str,
+        right: Right,
+        handler: Callable[..., Awaitable[Answer]],
+        *,
+        body: type[Struct] | None = None,
+        query: type[Struct] | None = None,
+        gives: Any = None,
+        status: int = 200,
+        also: Sequence[int] = (),
+        refusals: Sequence[str] = (),
+        example: Mapping[str, Any] = _NO_EXAMPLE,
+        example_path: Mapping[str, Any] = _NO_EXAMPLE,
+        is_read: bool = False,
+        produces: tuple[str, ...] = (JSON_TYPE,),
+        needs_all_products: bool = False,
+    ) -> None:
+        self.method, self.path, self.operation, self.right = method, path, operation, right
+        self.handler = handler
+        self.body = None if body is None else StructDecoder(body)
+        self.query = None if query is None else StructDecoder(query)
+        self.gives, self.status, self.also = gives, status, tuple(also)
+        self.refusals = tuple(refusals)
+        self.example, self.example_path = example, example_path
+        self.changes = method not in _READING and not is_read
+        self.produces = produces
+        self.needs_all_products = needs_all_products
+        self.is_client = right is Right.CORE
+        #: Whether the body has the license key of a client call.
+        self.has_key = self.is_client and body is not None and "license_key" in body.__struct_fields__
+        self.answer = self._bind()
+        unknown = set(refusals) - set(PROBLEMS)
+        if unknown:
+            raise ValueError(f"{operation}: no such problem codes: {unknown}")
+
+    def _bind(self) -> Callable[[Any], Awaitable[Answer]]:
+        """The handler as the middlewares call it."""
+        handler = self.handler
+        if self.body is not None and self.query is not None:
+            return lambda call: handler(call, call.body, call.asked)
+        if self.body is not None:
+            return lambda call: handler(call, call.body)
+        if self.query is not None:
+            return lambda call: handler(call, call.asked)
+        return handler
+
+    @property
+    def words(self) -> tuple[str | None, ...]:
+        """The words of the path; None stands for a parameter."""
+        words = self.path.strip("/").split("/")
+        return tuple(None if one.startswith("{") else one for one in words if one)
+
+    @property
+    def parameters(self) -> list[tuple[str, bool]]:
+        """The names of the path's parameters, and whether each is a text."""
+        return [(name, bool(is_text)) for name, is_text in _PARAMETER.findall(self.path)]
+
+
+class Address(routing.Address[Route]):
+    """The routes with the same words."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        super().__init__(routes[0].words, {one.method: one for one in routes})
+        #: The names of the path's parameters, and whether each is a text.
+        self.parameters = routes[0].parameters

@@ -1,0 +1,60 @@
+"""The table of the routes of v3: the module of each noun has its own part of it."""
+
+from keywright import __version__
+from keywright.http.answer import Answer
+from keywright.http.middleware.routing import Right
+from keywright.http.v3 import (
+    activations,
+    client,
+    customers,
+    events,
+    jobs,
+    leases,
+    license_search,
+    licenses,
+    meta,
+    policies,
+    products,
+    schemas,
+    trials,
+    usage,
+)
+from keywright.http.v3.answers import ok
+from keywright.http.v3.call import Call
+from keywright.http.v3.problems import PAGES
+from keywright.http.v3.route import Route
+
+_DOCUMENTS = schemas.Documents("/openapi/v3.json", "/openapi/v3", PAGES)
+
+
+async def get_index(call: Call) -> Answer:
+    """Get the index.
+
+    The version of the server, the routes of its two faces, and where the documents are.
+    """
+    client, management = (
+        [f"{one.method} {call.root}{one.path}" for one in ROUTES if one.is_client is is_client]
+        for is_client in (True, False)
+    )
+    faces = {"client": client, "management": management}
+    return ok(schemas.Index("Keywright", __version__, faces, _DOCUMENTS))
+
+
+_INDEX = Route("GET", "", "get_index", Right.NONE, get_index, gives=schemas.Index)
+
+ROUTES: tuple[Route, ...] = (
+    _INDEX,
+    *client.ROUTES,
+    *leases.ROUTES,
+    *usage.ROUTES,
+    *trials.ROUTES,
+    *meta.ROUTES,
+    *products.ROUTES,
+    *policies.ROUTES,
+    *jobs.ROUTES,
+    *customers.ROUTES,
+    *licenses.ROUTES,
+    *license_search.ROUTES,
+    *activations.ROUTES,
+    *events.ROUTES,
+)

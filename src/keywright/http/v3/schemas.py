@@ -1,0 +1,85 @@
+"""The answers of v3 as types. Each member has a description and an example, for the documents."""
+
+from typing import Annotated, Generic, TypeVar
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from keywright.http.v3.fields import Id, Time
+from keywright.identity.model import Permissions
+
+Item = TypeVar("Item")
+
+
+def about(description: str, *examples: object) -> Meta:
+    """The description of a member, and examples of its values."""
+    return Meta(description=description, examples=list(examples) or None)
+
+
+class Page(Struct, Generic[Item]):
+    """One page of a list."""
+
+    items: Annotated[list[Item], about("The things on this page.")]
+    next_cursor: Annotated[str | None, about("The `cursor` of the next page; null on the last one.", None)]
+    total: Annotated[int | UnsetType, about("With `count=true`: how many match, up to 10,000.")] = UNSET
+    more_than: Annotated[int | UnsetType, about("With `count=true`: 10,000, where more match.")] = UNSET
+
+
+class Documents(Struct):
+    """The paths of the documents, below the address of the server."""
+
+    openapi: Annotated[str, about("The OpenAPI 3.1 document.", "/openapi/v3.json")]
+    reference: Annotated[str, about("The page made from it.", "/openapi/v3")]
+    problems: Annotated[str, about("The pages about problem codes.", "/problems")]
+
+
+class Index(Struct):
+    """The interface itself."""
+
+    name: Annotated[str, about("The name of the program.", "Keywright")]
+    version: Annotated[str, about("The version of the server.", "1.0.0")]
+    faces: Annotated[
+        dict[str, list[str]],
+        about(
+            "The routes of client calls and of the management API.",
+            {"client": ["POST /v3/validate"], "management": ["GET /v3/me"]},
+        ),
+    ]
+    documents: Documents
+
+
+class Me(Struct):
+    """The API key that calls."""
+
+    id: Annotated[Id, about("The API key's number.", 3)]
+    name: Annotated[str, about("Its name.", "Web shop")]
+    permissions: Annotated[Permissions, about("What it may do.", "read_write")]
+    product_id: Annotated[Id | None, about("The one product that it sees; null is all.", None)]
+    expires_at: Annotated[Time | None, about("When it ends; null is never.", None)]
+
+
+class ProblemError(Struct, omit_defaults=True):
+    """One wrong value in a request."""
+
+    code: Annotated[
+        str,
+        about(
+            "Such as `missing`, `unknown_member`, `wrong_type`, `out_of_range`, `invalid_value`.", "missing"
+        ),
+    ]
+    detail: Annotated[str, about("What it must be, for people.", "is missing")]
+    pointer: Annotated[str | UnsetType, about("A JSON Pointer (RFC 6901) into the body.", "/name")] = UNSET
+    parameter: Annotated[str | UnsetType, about("Or the name of a query parameter or header.", "limit")] = (
+        UNSET
+    )
+
+
+class Problem(Struct, omit_defaults=True):
+    """A failure, as problem details (RFC 9457). Some codes have more members: `limit`, `license`."""
+
+    type: Annotated[str, about("The page about the code, relative to the server.", "/problems/invalid")]
+    title: Annotated[str, about("The code in words.", "Members of the body have wrong values")]
+    status: Annotated[int, about("The HTTP status.", 422)]
+    detail: Annotated[str, about("What was wrong, for people.", "Wrong in the body: /name is missing.")]
+    code: Annotated[str, about("The code, for programs.", "invalid")]
+    errors: Annotated[list[ProblemError] | UnsetType, about("All wrong values.")] = UNSET
+    retry_after_seconds: Annotated[int | UnsetType, about("When to ask again.", 1)] = UNSET

@@ -1,0 +1,122 @@
+"""Trials, as programs start them."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from keywright.core.parsing import parse_text
+from keywright.http.answer import Answer
+from keywright.http.middleware.routing import Right
+from keywright.http.v3.answers import encode
+from keywright.http.v3.call import Call
+from keywright.http.v3.client_schemas import ClientActivation, ClientLicense, ProductName, Text
+from keywright.http.v3.client_views import entitlements_of, show_activation, show_license
+from keywright.http.v3.customers import Email
+from keywright.http.v3.fields import ClientBody, Id, Parse, Time
+from keywright.http.v3.route import Route
+from keywright.http.v3.schemas import about
+from keywright.licensing.activations.model import Device
+from keywright.provisioning.trials.commands import StartTrial
+from keywright.provisioning.trials.model import StartedTrial as Outcome
+
+_FINGERPRINT, _TIME, _KEY = "device-7f3a9c0e12b4", "2026-11-22T08:54:00Z", "TRIAL-7Q2M-94TB-VH3C"
+_MAX_FINGERPRINT = 256
+
+
+def _parse_fingerprint(text: str) -> str:
+    parse_text(text, _MAX_FINGERPRINT)
+    return text
+
+
+_Fingerprint = Annotated[str, Meta(min_length=8, max_length=_MAX_FINGERPRINT), Parse(_parse_fingerprint)]
+
+
+class StartTrialBody(ClientBody):
+    """The body of a call that starts a trial."""
+
+    product: Annotated[ProductName, about("The product, by `id` or `code`.", "photo-editor")]
+    fingerprint: Annotated[_Fingerprint, about("The device; opaque, such as an HMAC.", _FINGERPRINT)]
+    policy: Annotated[Id | None, about("The policy, where the product has several for trials.", None)] = None
+    email: Annotated[Email | None, about("Kept with the license.", "ada@example.com")] = None
+    name: Annotated[Text | None, about("The device's name for people.", "Anna's laptop")] = None
+    platform: Annotated[Text | None, about("Its operating system.", "macOS 26")] = None
+    app_version: Annotated[Text | None, about("The program's version.", "4.2.0")] = None
+    built_at: Annotated[Time | None, about("When this build was made.", _TIME)] = None
+    nonce: Annotated[Text | None, about("The answer has the same.", None)] = None
+
+
+class TrialLicense(ClientLicense, kw_only=True):
+    """The license of a trial, with its key."""
+
+    key: Annotated[str, about("The license key, for later calls.", _KEY)]
+
+
+class StartedTrial(Struct):
+    """The trial of the device."""
+
+    license: TrialLicense
+    activation: Annotated[ClientActivation | None, about("null if the place is another device's now.")]
+    entitlements: Annotated[tuple[str, ...], about("The features that the license includes.", ["export"])]
+    is_new: Annotated[bool, about("Whether it has started now.", True)]
+    nonce: Annotated[str | None, about("The one that was sent.", None)]
+
+
+async def start_trial(call: Call, body: StartTrialBody) -> Answer:
+    """Start a trial.
+
+    Makes a license from the product's policy for trials, and activates the device. A device has one trial of
+    a product, ever: called again, the answer is 200 with the first one, expired or not, which counts for no
+    rate limit. The e-mail address is kept on the license, and belongs to a customer only after a sign-in.
+    """
+    command = StartTrial(
+        context=call.context,
+        product=body.product,
+        fingerprint=body.fingerprint,
+        device=Device(body.fingerprint, body.name, body.platform, body.app_version),
+        policy_id=body.policy,
+        email=body.email,
+        built_at=body.built_at,
+        only_product_id=call.only_product_id,
+    )
+    call.idempotency_subject = ["trial", body.product, body.fingerprint]
+    now, nonce = call.now, body.nonce
+
+    def write(outcome: Outcome) -> Answer:
+        view, activation = outcome.view, outcome.activation
+        license = show_license(view, now)
+        members = {name: getattr(license, name) for name in license.__struct_fields__}
+        shown = StartedTrial(
+            TrialLicense(**members, key=view.license.key),
+            None if activation is None else show_activation(activation, now),
+            entitlements_of(view),
+            outcome.is_new,
+            nonce,
+        )
+        return Answer(
+            201 if outcome.is_new else 200,
+            encode(shown),
+            license_id=view.license.id,
+            activation_id=None if activation is None else activation.id,
+        )
+
+    answer = await call.change(command, write)
+    # The trial of an earlier call counts for no limit on trials.
+    call.is_unchanged = answer.status == 200
+    return answer
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/trials",
+        "start_trial",
+        Right.CORE,
+        start_trial,
+        body=StartTrialBody,
+        gives=StartedTrial,
+        status=201,
+        also=(200,),
+        refusals=("trial_not_offered", "trial_used", "policy_archived"),
+        example={"product": "photo-editor", "fingerprint": _FINGERPRINT},
+    ),
+)

@@ -1,0 +1,95 @@
+"""What commands of programs need of a batch beside its licenses and activations."""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from datetime import datetime, timedelta
+
+from keywright.core.errors import UnknownLicense
+from keywright.db.transaction import WriteTransaction
+from keywright.licensing.activations import store
+from keywright.licensing.activations.commands import ActivateDevice, ProgramCommand
+from keywright.licensing.activations.model import Activation, SeenDevice
+from keywright.licensing.licenses import rules as license_rules
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import License
+from keywright.licensing.terms.model import Allowance
+from keywright.licensing.views.store import Names, Views
+
+#: A command, and the numbers of the licenses that it may be about.
+_Named = Sequence[tuple[ProgramCommand, Set[int]]]
+
+
+class DeviceWork:
+    """Licenses whose key was replaced, devices that were new to licenses, and views of licenses."""
+
+    def __init__(self, tx: WriteTransaction, names: Names | None) -> None:
+        self.views = Views(tx, names)
+        self._tx = tx
+        #: By the old key.
+        self._rotated: dict[str, License] = {}
+        #: By license: as far as the terms ask; and those that this batch adds.
+        self._seen: dict[int, list[SeenDevice]] = {}
+        self._added: list[tuple[int, SeenDevice]] = []
+        #: By license: until when devices do not count any more.
+        self._old_until: dict[int, datetime] = {}
+
+    def load(self, commands: _Named, licenses: Mapping[int, License]) -> Iterable[Activation]:
+        """Load what these commands need, and return the activations that they name."""
+        unknown = [one.license for one, ids in commands if not ids and isinstance(one.license, str)]
+        if unknown:
+            self._rotated = license_store.find_rotated(self._tx, unknown)
+        named = {number for _, ids in commands for number in ids}
+        self.views.load([*(licenses[number] for number in named), *self._rotated.values()])
+        limited = {
+            number
+            for one, ids in commands
+            if isinstance(one, ActivateDevice)
+            for number in ids
+            if _allowance_of(licenses[number]) is not None
+        }
+        if limited:
+            self._seen = store.list_new_devices(self._tx, limited)
+        return self._find_activations(commands)
+
+    def _find_activations(self, commands: _Named) -> Iterable[Activation]:
+        tokens, devices = set[tuple[int, str]](), set[tuple[int, str]]()
+        for one, ids in commands:
+            for number in ids:
+                if one.token is not None:
+                    tokens.add((number, one.token))
+                replaced = one.replaces if isinstance(one, ActivateDevice) else None
+                for fingerprint in (one.device.fingerprint, replaced):
+                    if fingerprint is not None:
+                        devices.add((number, fingerprint))
+        found = store.find_by_fingerprint(self._tx, devices) if devices else []
+        if tokens:
+            found += store.find_activations(self._tx, tokens)
+        return found
+
+    def get_rotated(self, command: ProgramCommand) -> License:
+        """The license whose old key the command names. Raises ``UnknownLicense``."""
+        license = self._rotated.get(str(command.license))
+        if license is None or command.only_product_id not in (None, license.product_id):
+            raise UnknownLicense(str(command.license))
+        return license
+
+    def list_seen(self, license: License) -> Sequence[SeenDevice]:
+        """The devices that were new to a license, where its terms limit how many may be."""
+        return self._seen.get(license.id, ())
+
+    def add_seen(self, license: License, device: SeenDevice) -> None:
+        """Keep a device that is new to a license."""
+        self._seen.setdefault(license.id, []).append(device)
+        self._added.append((license.id, device))
+        allowance = _allowance_of(license)
+        if allowance is not None:
+            self._old_until[license.id] = device.seen_at - timedelta(days=allowance.per_days)
+
+    def save(self, deleted: Set[int]) -> None:
+        """Write the new devices, but those of deleted licenses."""
+        added = [(number, one) for number, one in self._added if number not in deleted]
+        if added:
+            store.save_new_devices(self._tx, added, self._old_until)
+
+
+def _allowance_of(license: License) -> Allowance | None:
+    return None if license.terms is None else license_rules.terms_of(license).new_devices

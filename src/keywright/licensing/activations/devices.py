@@ -1,0 +1,157 @@
+"""The rules of activations by a device, which has at most one place on a license. Pure."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from keywright.core.errors import FingerprintRequired, TooManyNewDevices, UnknownDevice
+from keywright.licensing.activations import rules as activation_rules
+from keywright.licensing.activations.model import (
+    Activation,
+    Device,
+    KnownRecords,
+    PlaceChange,
+    Placement,
+    SeenDevice,
+)
+from keywright.licensing.licenses import rules as license_rules
+from keywright.licensing.licenses.model import License
+from keywright.licensing.terms.model import DeviceRule, Terms
+
+
+def activate_device(
+    license: License,
+    device: Device,
+    known: KnownRecords,
+    *,
+    seen: Iterable[SeenDevice] = (),
+    built_at: datetime | None,
+    now: datetime,
+) -> Placement:
+    """Give a device its place: the one it has, the one it gave up, that of the device which it replaces, or a
+    new one; what is not said again is kept. ``seen`` has the new devices of as many days as the terms name.
+
+    Raises what ``require_activatable`` does, ``FingerprintRequired``, ``LimitReached`` and
+    ``TooManyNewDevices``.
+    """
+    terms = license_rules.terms_of(license)
+    license_rules.require_activatable(license, terms, now, built_at)
+    own, replaced = known.own, _find_replaced(device, known)
+    _require_fingerprint(terms, device, own)
+    if own is not None and own.deactivated_at is None:
+        return _keep(license, own, replaced, device, now)
+    if replaced is None:
+        license_rules.require_free_place(license)
+    is_new = own is None and _is_new(terms, device, seen, now)
+    if replaced is not None:
+        return _move(license, own, replaced, device, now, is_new=is_new)
+    if own is None:
+        taken = activation_rules.with_place_taken(license, now)
+        return Placement(taken, PlaceChange.NEW, is_new_device=is_new)
+    license, own = activation_rules.take_back(license, own, now)
+    return Placement(license, PlaceChange.TAKEN_BACK, describe(own, device, now))
+
+
+def find_own(records: Iterable[Activation], fingerprint: str | None, token: str | None) -> Activation | None:
+    """The record of the device: the one with its fingerprint, or else the one with the token, unless that is
+    another device's.
+    """
+    by_token = None
+    for one in records:
+        if fingerprint is not None and one.fingerprint == fingerprint:
+            return one
+        if one.token == token:
+            by_token = one
+    is_others = by_token is not None and None not in (fingerprint, by_token.fingerprint)
+    return None if is_others else by_token
+
+
+def deactivate_device(
+    license: License, activation: Activation | None, now: datetime
+) -> tuple[License, Activation, bool]:
+    """Give up the place of a device with this record; the last value says whether it held one.
+
+    Raises ``UnknownDevice`` without a record; never looks at status or expiry.
+    """
+    if activation is None:
+        raise UnknownDevice
+    if activation.deactivated_at is not None:
+        return license, activation, False
+    return *activation_rules.deactivate(license, activation, now), True
+
+
+def describe(activation: Activation, device: Device, now: datetime) -> Activation:
+    """The record with what the device says of itself; the same one where it says nothing new. A fingerprint
+    is set where there is none, never replaced.
+    """
+    described = replace(
+        activation,
+        fingerprint=activation.fingerprint or device.fingerprint,
+        label=activation.label if device.name is None else device.name,
+        platform=activation.platform if device.platform is None else device.platform,
+        app_version=activation.app_version if device.app_version is None else device.app_version,
+        meta_data=activation.meta_data if device.metadata is None else device.metadata,
+    )
+    return activation if described == activation else replace(described, updated_at=now)
+
+
+def _find_replaced(device: Device, known: KnownRecords) -> Activation | None:
+    """The record of another device that holds a place, which this device can take over."""
+    own, replaced = known.own, known.replaced
+    if replaced is None or replaced.deactivated_at is not None:
+        return None
+    if own is None:
+        return replaced if device.fingerprint is not None else None
+    return None if own.token == replaced.token else replaced
+
+
+def _require_fingerprint(terms: Terms, device: Device, own: Activation | None) -> None:
+    is_known = device.fingerprint is not None or (own is not None and own.fingerprint is not None)
+    if terms.device is DeviceRule.REQUIRED and not is_known:
+        raise FingerprintRequired
+
+
+def _is_new(terms: Terms, device: Device, seen: Iterable[SeenDevice], now: datetime) -> bool:
+    """Whether a device without a record counts as a new one. Raises ``TooManyNewDevices``."""
+    allowance = terms.new_devices
+    if allowance is None:
+        return False
+    days = timedelta(days=allowance.per_days)
+    recent = {one.fingerprint: one.seen_at for one in seen if one.seen_at > now - days}
+    if device.fingerprint in recent:
+        return False
+    if len(recent) >= allowance.count:
+        # So many have to be older than the days first that fewer than the count are left.
+        free_at = sorted(recent.values())[-allowance.count] + days
+        seconds = max(1, int((free_at - now).total_seconds()))
+        raise TooManyNewDevices(allowance.count, allowance.per_days, seconds)
+    return True
+
+
+def _keep(
+    license: License, own: Activation, replaced: Activation | None, device: Device, now: datetime
+) -> Placement:
+    """The device has its place; that of the device which it replaces is given up."""
+    released = None
+    if replaced is not None:
+        license, released = activation_rules.deactivate(license, replaced, now)
+    return Placement(license, PlaceChange.KEPT, describe(own, device, now), released)
+
+
+def _move(
+    license: License,
+    own: Activation | None,
+    replaced: Activation,
+    device: Device,
+    now: datetime,
+    *,
+    is_new: bool,
+) -> Placement:
+    """The place of the replaced device becomes this one's, so that none needs to be free."""
+    if own is None:
+        moved = describe(replace(replaced, fingerprint=None), device, now)
+        return Placement(license, PlaceChange.MOVED, moved, is_new_device=is_new)
+    license, released = activation_rules.deactivate(license, replaced, now)
+    license, own = activation_rules.take_back(license, own, now)
+    return Placement(license, PlaceChange.MOVED, describe(own, device, now), released)

@@ -1,0 +1,1 @@
+"""Leases: places of a floating license, held for minutes and renewed."""

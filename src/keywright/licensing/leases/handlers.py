@@ -1,0 +1,103 @@
+"""Decide the commands about leases; see ``activations.handlers``. None of them is an event but the end of a
+lease that the vendor wants: programs renew theirs every few minutes.
+"""
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from keywright.core.command import Command
+from keywright.core.errors import UnknownLease
+from keywright.licensing.activations.commands import ProgramCommand
+from keywright.licensing.activations.device_handlers import find_activation, get_license
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.leases import rules
+from keywright.licensing.leases.commands import EndLease, ReleaseLease, RenewLease, TakeLease
+from keywright.licensing.leases.model import GrantedLease, Lease, Leased, ReleasedLease
+from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.unit_of_work import LicenseWork
+
+
+def take_lease(work: LicenseWork, command: TakeLease) -> GrantedLease:
+    """Take a lease, or go on with the one that the holder has."""
+    license, activation = _get_leasable(work, command)
+    now, terms, leases = command.context.now, terms_of(license), work.leases
+    device = rules.device_number(activation, command.device.fingerprint)
+    new = Lease(license.id, secrets.token_hex(16), device, command.holder, now, now, now)
+    current = leases.find_current(license, device, command.holder)
+    leased = rules.take(new, current, leases.held(license, terms), terms, command.seconds)
+    return _save(work, command, license, activation, leased)
+
+
+def renew_lease(work: LicenseWork, command: RenewLease) -> GrantedLease:
+    """Go on with a lease."""
+    license, activation = _get_leasable(work, command)
+    terms, leases = terms_of(license), work.leases
+    lease = leases.find_lease(license, command.lease_id)
+    if lease is None:
+        raise UnknownLease
+    current = None
+    if lease.ended_at is not None:
+        current = leases.find_current(license, lease.activation_id, lease.holder)
+    held = leases.held(license, terms)
+    leased = rules.renew(lease, current, held, terms, seconds=command.seconds, now=command.context.now)
+    return _save(work, command, license, activation, leased)
+
+
+def release_lease(work: LicenseWork, command: ReleaseLease) -> ReleasedLease:
+    """Give up a lease; a lease that is not there any more was given up before."""
+    license, now = get_license(work, command), command.context.now
+    work.leases.end_over(license, now)
+    lease = work.leases.find_lease(license, command.lease_id)
+    if lease is not None:
+        work.leases.release(license, lease)
+    was_held = lease is not None and lease.ended_at is None
+    return ReleasedLease(work.devices.views.show(license, now), work.leases.count(license), was_held)
+
+
+def end_lease(work: LicenseWork, command: EndLease) -> None:
+    """End a lease for its holder."""
+    license = work.get_license(command)
+    work.leases.end_over(license, command.context.now)
+    lease = work.leases.find_lease(license, command.lease_id)
+    if lease is None:
+        raise UnknownLease
+    work.leases.release(license, lease)
+    work.record_license_event("license.lease_ended", license, command)
+
+
+def _get_leasable(work: LicenseWork, command: ProgramCommand) -> tuple[License, Activation | None]:
+    """The license, which can give leases now, and the record of the device, if it has one."""
+    license, now = get_license(work, command), command.context.now
+    activation = find_activation(work, license, command)
+    rules.require_leasable(
+        license,
+        terms_of(license),
+        activation,
+        is_device_named=command.is_device_named,
+        built_at=command.built_at,
+        now=now,
+    )
+    work.leases.end_over(license, now)
+    return license, activation
+
+
+def _save(
+    work: LicenseWork,
+    command: ProgramCommand,
+    license: License,
+    activation: Activation | None,
+    leased: Leased,
+) -> GrantedLease:
+    work.leases.set_leased(leased)
+    activation_id = None if activation is None else activation.id
+    return GrantedLease(work.devices.views.show(license, command.context.now), leased, activation_id)
+
+
+HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
+    TakeLease: take_lease,
+    RenewLease: renew_lease,
+    ReleaseLease: release_lease,
+    EndLease: end_lease,
+}

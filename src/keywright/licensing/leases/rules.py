@@ -1,0 +1,138 @@
+"""The rules of leases. Pure.
+
+Counted are a license's leases without ``ended_at``. Their number never rises above the limit that held when
+the rise was decided. Call ``end_over`` first: a lease that is over is counted until then.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from keywright.core.errors import FingerprintRequired, LeasesNotOffered, NoFreeLease, NotActivated
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.leases.model import HeldLeases, Lease, Leased
+from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.rules import require_activatable
+from keywright.licensing.terms.model import DeviceRule, Terms
+
+#: A license keeps so many leases that ended by themselves, or its limit where that is more.
+MAX_ENDED = 100
+
+
+def is_over(lease: Lease, now: datetime) -> bool:
+    """A lease is held up to, not including, its ``expires_at``."""
+    return lease.ended_at is not None or now >= lease.expires_at
+
+
+def end_over(leases: Iterable[Lease], now: datetime) -> tuple[Lease, ...]:
+    """Those of these leases that are over and still counted, ended: so many fewer are counted."""
+    return tuple(
+        replace(one, ended_at=one.expires_at) for one in leases if one.ended_at is None and is_over(one, now)
+    )
+
+
+def require_leasable(
+    license: License,
+    terms: Terms,
+    activation: Activation | None,
+    *,
+    is_device_named: bool,
+    built_at: datetime | None,
+    now: datetime,
+) -> None:
+    """Refuse leases that the license cannot give now; ``activation`` is the device's record, if it has one.
+
+    Raises what ``require_activatable`` does, ``LeasesNotOffered``, and, where the terms want a device,
+    ``FingerprintRequired`` and ``NotActivated``.
+    """
+    require_activatable(license, terms, now, built_at)
+    if terms.max_leases is None:
+        raise LeasesNotOffered
+    if terms.device is DeviceRule.REQUIRED and (activation is None or activation.deactivated_at is not None):
+        raise NotActivated if is_device_named else FingerprintRequired
+
+
+def take(new: Lease, current: Lease | None, held: HeldLeases, terms: Terms, seconds: int | None) -> Leased:
+    """Take ``new``, or go on with ``current``, the lease that the same holder has on the same device.
+
+    ``seconds`` are those asked for; None is all that the terms give. Raises ``NoFreeLease``.
+    ``require_leasable`` was called.
+    """
+    now = new.renewed_at
+    if current is not None and not is_over(current, now):
+        return Leased(_extend(current, terms, seconds, now), held.count)
+    _require_free(held, terms, now)
+    return Leased(_extend(new, terms, seconds, now), held.count + 1, is_new=True)
+
+
+def renew(
+    lease: Lease,
+    current: Lease | None,
+    held: HeldLeases,
+    terms: Terms,
+    *,
+    seconds: int | None,
+    now: datetime,
+) -> Leased:
+    """Go on with a lease. One that ``end_over`` has ended needs a free place, unless its holder has taken
+    another one on the same device, ``current``, and goes on with that.
+
+    Raises ``NoFreeLease``. ``require_leasable`` was called.
+    """
+    if lease.ended_at is None:
+        return Leased(_extend(lease, terms, seconds, now), held.count)
+    taken = take(replace(lease, renewed_at=now), current, held, terms, seconds)
+    return replace(taken, is_new=False, was_lost=True)
+
+
+def release(lease: Lease, count: int) -> int:
+    """The number of leases counted once this one is deleted."""
+    return count if lease.ended_at is not None else count - 1
+
+
+def renew_at(lease: Lease) -> datetime:
+    """The moment to renew: half of the time is over."""
+    return lease.renewed_at + timedelta(seconds=_seconds(lease.expires_at - lease.renewed_at) // 2)
+
+
+def kept_ended(terms: Terms) -> int:
+    """The number of leases that ended by themselves and are kept, the latest of them."""
+    return max(MAX_ENDED, terms.max_leases or MAX_ENDED)
+
+
+def places(held: int, limit: int | None, *, held_before: int, limit_before: int | None) -> int:
+    """The most that may be held from now on: the limit, or what is held when it is lowered below that; no
+    more than was allowed before.
+    """
+    return max(limit or 0, min(held, max(held_before, limit_before or 0)))
+
+
+def device_number(activation: Activation | None, fingerprint: str | None) -> int | None:
+    """The number of a lease's device: that of its activation. A device without one has a number below 0, made
+    from its fingerprint, so that the same holder on two such devices has two leases.
+    """
+    if activation is not None:
+        return activation.id
+    if fingerprint is None:
+        return None
+    digest = hashlib.sha256(fingerprint.encode()).digest()
+    return -1 - (int.from_bytes(digest[:8], "big") >> 1)
+
+
+def _require_free(held: HeldLeases, terms: Terms, now: datetime) -> None:
+    limit = terms.max_leases or 0
+    if held.count >= limit:
+        seconds = terms.lease_seconds if held.next_end is None else _seconds(held.next_end - now)
+        raise NoFreeLease(limit, max(1, seconds))
+
+
+def _extend(lease: Lease, terms: Terms, seconds: int | None, now: datetime) -> Lease:
+    most = terms.lease_seconds
+    life = timedelta(seconds=most if seconds is None else min(seconds, most))
+    return replace(lease, renewed_at=now, expires_at=now + life, ended_at=None)
+
+
+def _seconds(duration: timedelta) -> int:
+    return int(duration.total_seconds())

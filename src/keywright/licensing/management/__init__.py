@@ -1,0 +1,1 @@
+"""Licenses as the management API shows them: with their leases, usage and last validation."""

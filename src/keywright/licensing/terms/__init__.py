@@ -1,0 +1,1 @@
+"""Terms: what a license allows."""

@@ -1,0 +1,268 @@
+"""Terms as texts of the database, and changes to them. Pure."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from keywright.core.errors import FieldError, InvalidTerms
+from keywright.core.parsing import MAX_COUNT
+from keywright.licensing.terms.model import (
+    AfterExpiry,
+    Allowance,
+    DeviceRule,
+    Meter,
+    Overage,
+    Period,
+    Starts,
+    Terms,
+)
+
+#: The most new devices that terms may count: each activation reads them.
+MAX_NEW_DEVICES = 1_000
+#: A hundred years.
+MAX_DAYS = 36_500
+#: A year.
+MAX_SECONDS = 31_536_000
+MIN_LEASE_SECONDS, MAX_LEASES = 10, 10_000
+MAX_ENTITLEMENTS, MAX_METERS = 100, 20
+#: The largest limit of a meter: every reader of JSON reads it exactly.
+MAX_METER_LIMIT = 2**53 - 1
+
+_CODE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+_CODE_IN_WORDS = "must have 1 to 64 of a-z, 0-9, '_', '.', '-', and begin with a letter or a digit"
+
+#: Only so many faults are named, and only so much of an unknown name.
+MAX_ERRORS, MAX_NAME = 100, 200
+
+#: Takes a value, its pointer, and the list for faults; returns what becomes of the value.
+_Reader = Callable[[Any, str, list[FieldError]], Any]
+
+
+@lru_cache(maxsize=4096)
+def parse_terms(text: str | None, max_activations: int | None, valid_for_days: int | None) -> Terms:
+    """The terms that a license has in these columns; cached, as licenses of one policy have the same."""
+    stored = {} if text is None else msgspec.json.decode(text)
+    columns = {"max_activations": max_activations, "valid_for_days": valid_for_days}
+    return msgspec.convert({"starts": _usual_start(valid_for_days).value} | stored | columns, Terms)
+
+
+def to_text(terms: Terms) -> str | None:
+    """The terms for a license's column: those that differ from the defaults, as JSON; None for nothing.
+
+    ``max_activations`` and ``valid_for_days`` have columns of their own.
+    """
+    columns = {"max_activations": None, "valid_for_days": None}
+    usual = Terms(starts=_usual_start(terms.valid_for_days))
+    return _write(replace(terms, **columns), usual)
+
+
+def parse_policy_terms(text: str) -> Terms:
+    """The terms that a policy has in its column."""
+    return msgspec.json.decode(text, type=Terms)
+
+
+def policy_to_text(terms: Terms) -> str:
+    """The terms for a policy's column: all that differ from the defaults, as JSON."""
+    return _write(terms, Terms()) or "{}"
+
+
+def merge_terms(terms: Terms, patch: Mapping[str, Any]) -> Terms:
+    """These terms changed by a JSON merge patch of decoded JSON: null stands for the default, and removes a
+    meter. Raises ``InvalidTerms`` with all faults; their pointers begin with ``/terms``.
+    """
+    errors: list[FieldError] = []
+    merged = _merge(msgspec.to_builtins(terms), patch, _DEPTH)
+    members = {name: merged.get(name) for name in patch}
+    changes = _read_members(members, _TERMS, "/terms", errors)
+    if errors:
+        raise InvalidTerms(tuple(errors[:MAX_ERRORS]))
+    defaults = Terms()
+    return replace(
+        terms,
+        **{name: getattr(defaults, name) if value is None else value for name, value in changes.items()},
+    )
+
+
+def copy_terms(terms: Terms, members: Mapping[str, Any]) -> Terms:
+    """These terms with some members of other ones, which are JSON as ``select_terms`` gives it."""
+    return msgspec.convert(msgspec.to_builtins(terms) | members, Terms)
+
+
+def select_terms(terms: Terms, names: Iterable[str]) -> dict[str, Any]:
+    """The members with these names, as JSON."""
+    members = msgspec.to_builtins(terms)
+    return {name: members[name] for name in names}
+
+
+def parse_term_name(name: str) -> str:
+    """The name of a member of terms. Raises ``ValueError``."""
+    if name not in _TERMS:
+        raise ValueError(_suggest(name, _TERMS))
+    return name
+
+
+def _usual_start(valid_for_days: int | None) -> Starts:
+    """The start where a license's text has none: over v2, days are counted from the first activation."""
+    return Starts.CREATION if valid_for_days is None else Starts.FIRST_ACTIVATION
+
+
+def _write(terms: Terms, usual: Terms) -> str | None:
+    """The members that differ, sorted, as JSON."""
+    members = {
+        name: getattr(terms, name)
+        for name in Terms.__struct_fields__
+        if getattr(terms, name) != getattr(usual, name)
+    }
+    return msgspec.json.encode(members, order="sorted").decode() if members else None
+
+
+# --- merge patch ----------------------------------------------------------------------------------
+
+#: Terms, meters, one meter: deeper objects are no terms and are not looked into.
+_DEPTH = 3
+
+
+def _merge(target: object, patch: Any, depth: int) -> Any:
+    """RFC 7396, down to so many levels of objects."""
+    if not isinstance(patch, Mapping) or not depth:
+        return patch
+    merged = dict(target) if isinstance(target, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = _merge(merged.get(name), value, depth - 1)
+    return merged
+
+
+def _read_members(
+    members: Mapping[str, Any], readers: Mapping[str, _Reader], at: str, errors: list[FieldError]
+) -> dict[str, Any]:
+    """The values of these members; None stays None."""
+    read = {}
+    for name, value in members.items():
+        pointer = _point(at, name)
+        if name not in readers:
+            if len(errors) < MAX_ERRORS:  # Looking for the nearest name is slow.
+                _add(errors, pointer, "unknown_member", _suggest(name, readers))
+        else:
+            read[name] = None if value is None else readers[name](value, pointer, errors)
+    return read
+
+
+def _add(errors: list[FieldError], pointer: str, code: str, detail: str) -> None:
+    errors.append(FieldError(pointer, code, detail))
+
+
+def _suggest(name: str, known: Iterable[str]) -> str:
+    nearest = get_close_matches(name[:MAX_NAME], known, n=1)
+    return f"is unknown; the nearest known name is {nearest[0]}" if nearest else "is unknown"
+
+
+def _point(at: str, name: object) -> str:
+    """The JSON Pointer of a member (RFC 6901)."""
+    return f"{at}/" + str(name)[:MAX_NAME].replace("~", "~0").replace("/", "~1")
+
+
+def _integer(least: int, most: int) -> _Reader:
+    words = f"must be an integer from {least:,} to {most:,}"
+
+    def read(value: Any, pointer: str, errors: list[FieldError]) -> Any:
+        if not isinstance(value, int) or isinstance(value, bool):
+            _add(errors, pointer, "wrong_type", words)
+        elif not least <= value <= most:
+            _add(errors, pointer, "out_of_range", words)
+        return value
+
+    return read
+
+
+def _boolean(value: Any, pointer: str, errors: list[FieldError]) -> Any:
+    if not isinstance(value, bool):
+        _add(errors, pointer, "wrong_type", "must be true or false")
+    return value
+
+
+def _choice(kind: type[StrEnum]) -> _Reader:
+    words = "must be " + " or ".join(kind)
+
+    def read(value: Any, pointer: str, errors: list[FieldError]) -> Any:
+        if isinstance(value, str) and value in list(kind):
+            return kind(value)
+        _add(errors, pointer, "invalid_value", words)
+        return value
+
+    return read
+
+
+def _object(kind: Callable[..., Any], readers: Mapping[str, _Reader], needed: Iterable[str]) -> _Reader:
+    def read(value: Any, pointer: str, errors: list[FieldError]) -> Any:
+        if not isinstance(value, Mapping):
+            return _add(errors, pointer, "wrong_type", "must be an object")
+        before = len(errors)
+        members = _read_members(value, readers, pointer, errors)
+        for name in needed:
+            if members.get(name) is None:
+                _add(errors, _point(pointer, name), "missing", "is missing")
+        return kind(**members) if len(errors) == before else None
+
+    return read
+
+
+def _entitlements(value: Any, pointer: str, errors: list[FieldError]) -> Any:
+    if not isinstance(value, list | tuple):
+        return _add(errors, pointer, "wrong_type", "must be an array of codes")
+    if len(value) > MAX_ENTITLEMENTS:
+        return _add(errors, pointer, "too_many", f"must have at most {MAX_ENTITLEMENTS} codes")
+    for index, code in enumerate(value):
+        if not isinstance(code, str) or not _CODE.fullmatch(code):
+            _add(errors, _point(pointer, index), "invalid_value", _CODE_IN_WORDS)
+        elif code in value[:index]:
+            _add(errors, _point(pointer, index), "duplicate", "is there twice")
+    return tuple(value)
+
+
+def _meters(value: Any, pointer: str, errors: list[FieldError]) -> Any:
+    if not isinstance(value, Mapping):
+        return _add(errors, pointer, "wrong_type", "must be an object of meters")
+    if len(value) > MAX_METERS:
+        return _add(errors, pointer, "too_many", f"must have at most {MAX_METERS} meters")
+    for name in value:
+        if not _CODE.fullmatch(name):
+            _add(errors, _point(pointer, name), "invalid_value", f"the name {_CODE_IN_WORDS}")
+    return {name: _METER(one, _point(pointer, name), errors) for name, one in value.items()}
+
+
+def _allowance(least: int, most: int = MAX_COUNT) -> _Reader:
+    readers = {"count": _integer(least, most), "per_days": _integer(1, MAX_DAYS)}
+    return _object(Allowance, readers, readers)
+
+
+_METER = _object(
+    Meter,
+    {"limit": _integer(0, MAX_METER_LIMIT), "per": _choice(Period), "overage": _choice(Overage)},
+    ("limit", "per"),
+)
+_TERMS: Mapping[str, _Reader] = {
+    "max_activations": _integer(1, MAX_COUNT),
+    "valid_for_days": _integer(1, MAX_COUNT),
+    "starts": _choice(Starts),
+    "grace_days": _integer(0, MAX_DAYS),
+    "after_expiry": _choice(AfterExpiry),
+    "device": _choice(DeviceRule),
+    "max_leases": _integer(1, MAX_LEASES),
+    "lease_seconds": _integer(MIN_LEASE_SECONDS, MAX_SECONDS),
+    "offline_days": _integer(0, MAX_DAYS),
+    "next_check_seconds": _integer(1, MAX_SECONDS),
+    "portal_releases": _allowance(0),
+    "new_devices": _allowance(1, MAX_NEW_DEVICES),
+    "entitlements": _entitlements,
+    "meters": _meters,
+    "trial": _boolean,
+}

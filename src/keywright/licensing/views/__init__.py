@@ -1,0 +1,1 @@
+"""What answers to programs show of a license beside its own fields."""

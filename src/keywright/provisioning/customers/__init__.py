@@ -1,0 +1,1 @@
+"""Customers: the people and companies that have licenses."""

@@ -1,0 +1,19 @@
+"""Customers."""
+
+from datetime import datetime
+
+import msgspec
+
+
+class Customer(msgspec.Struct, frozen=True):
+    """A person or a company that has licenses. ``id`` is the shop's number, or one of Keywright's own;
+    ``email`` is unique in any case, and ``metadata`` the text of a JSON object.
+    """
+
+    id: int
+    email: str | None
+    email_verified_at: datetime | None
+    name: str | None
+    metadata: str | None
+    created_at: datetime
+    updated_at: datetime

@@ -1,0 +1,77 @@
+"""Statements about customers."""
+
+from typing import Any
+
+from sqlalchemy import Row, delete, exists, insert, select, update
+
+from keywright.core.paging import ItemPage
+from keywright.db.bulk import Values
+from keywright.db.keyset import read_page
+from keywright.db.rows import to_columns, to_seconds, with_datetimes
+from keywright.db.schema import customers, licenses
+from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.provisioning.customers.commands import ListCustomers
+from keywright.provisioning.customers.model import Customer
+from keywright.provisioning.customers.rules import fold_email
+
+_CUSTOMER = [customers.c[name] for name in Customer.__struct_fields__]
+
+
+def find_customer(tx: ReadTransaction, customer_id: int) -> Customer | None:
+    """The customer with this id."""
+    return tx.first(select(*_CUSTOMER).where(customers.c.id == customer_id), _customer_of)
+
+
+def find_customer_by_email(tx: ReadTransaction, email: str) -> Customer | None:
+    """The customer with this e-mail address, in any case."""
+    query = select(*_CUSTOMER).where(customers.c.email_folded == fold_email(email))
+    return tx.first(query, _customer_of)
+
+
+def lock_customer(tx: WriteTransaction, customer_id: int) -> Customer | None:
+    """The customer with this id, locked until the end of the transaction."""
+    return tx.first(select(*_CUSTOMER).where(customers.c.id == customer_id).with_for_update(), _customer_of)
+
+
+def list_customers(tx: ReadTransaction, query: ListCustomers) -> ItemPage[Customer]:
+    """The page that is asked for."""
+    column, conditions = customers.c, []
+    if query.email is not None:
+        conditions.append(column.email_folded == fold_email(query.email))
+    if query.name is not None:
+        conditions.append(column.name == query.name)
+    if query.created_after is not None:
+        conditions.append(column.created_at > to_seconds(query.created_after))
+    if query.created_before is not None:
+        conditions.append(column.created_at < to_seconds(query.created_before))
+    return read_page(tx, select(*_CUSTOMER).where(*conditions), query.paging, _customer_of)
+
+
+def save_new_customer(tx: WriteTransaction, customer: Customer) -> None:
+    """Insert a customer."""
+    tx.connection.execute(insert(customers).values(_values(customer) | {"id": customer.id}))
+
+
+def save_customer(tx: WriteTransaction, customer: Customer) -> None:
+    """Update every field."""
+    tx.connection.execute(update(customers).where(customers.c.id == customer.id).values(_values(customer)))
+
+
+def delete_customer(tx: WriteTransaction, customer_id: int) -> None:
+    """Delete a customer."""
+    tx.connection.execute(delete(customers).where(customers.c.id == customer_id))
+
+
+def has_licenses(tx: ReadTransaction, customer_id: int) -> bool:
+    """Whether a license is of this customer."""
+    query = select(exists().where(licenses.c.customer_id == customer_id))
+    return bool(tx.connection.execute(query).scalar_one())
+
+
+def _customer_of(row: Row[Any]) -> Customer:
+    return Customer(**with_datetimes(row))
+
+
+def _values(customer: Customer) -> Values:
+    folded = None if customer.email is None else fold_email(customer.email)
+    return to_columns(customer) | {"email_folded": folded}

@@ -1,1 +1,0 @@
-"""Generators: recipes for license keys."""

@@ -1,0 +1,1 @@
+"""New licenses and new keys, from policies."""

@@ -1,0 +1,139 @@
+"""Decide the commands that make licenses and license keys."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from keywright.core.command import Command
+from keywright.core.errors import LicenseKeyTaken, NotFound, OrderLineTaken, PolicyArchived
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses import handlers as licenses
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.keys import new_license_key
+from keywright.licensing.licenses.model import License, LicenseSource, Order, order_fields, order_line_hash
+from keywright.licensing.licenses.rules import expiry_of_new
+from keywright.licensing.management.commands import ChangeAndShow
+from keywright.licensing.management.model import ManagedLicense
+from keywright.licensing.management.store import list_managed
+from keywright.licensing.terms.model import Terms
+from keywright.licensing.terms.rules import merge_terms
+from keywright.licensing.unit_of_work import LicenseWork
+from keywright.provisioning.customers.handlers import find_or_make
+from keywright.provisioning.licenses.commands import IssueLicenses, RotateKey
+from keywright.provisioning.policies.handlers import draw_keys, get_policy
+from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.policies.store import find_policy
+
+
+class Issued(msgspec.Struct, frozen=True):
+    """The licenses of a command, and whether any of them is new."""
+
+    licenses: tuple[ManagedLicense, ...]
+    is_new: bool
+
+
+def issue(work: LicenseWork, command: IssueLicenses) -> Issued:
+    """Make licenses, but for order lines that have theirs. Raises ``PolicyArchived``, ``LicenseKeyTaken``,
+    ``InvalidTerms``, ``NotFound`` or ``OrderLineTaken``.
+    """
+    policy = None if command.policy_id is None else _get_usable_policy(work, command)
+    only, product_id = command.only_product_id, command.product_id
+    if product_id is None:
+        product_id = only if policy is None or policy.product_id is None else policy.product_id
+    if only is not None and product_id != only:
+        raise NotFound(f"product {product_id}")
+    terms = merge_terms(Terms() if policy is None else policy.terms, command.terms)
+    orders = [replace(command.order, index=command.order.index + i) for i in range(command.quantity)]
+    present = _find_of_orders(work, command, orders)
+    missing = [i for i in range(command.quantity) if i not in present]
+    if missing:
+        customer_id = _find_customer(work, command)
+        command = replace(command, product_id=product_id, customer_id=customer_id)
+        for i, key in zip(missing, _new_keys(work, command, policy, len(missing)), strict=True):
+            present[i] = _add(work, command, key, orders[i], terms)
+    shown = list_managed(work.tx, [present[i] for i in range(command.quantity)], command.context.now)
+    return Issued(tuple(shown), is_new=bool(missing))
+
+
+def rotate_key(work: LicenseWork, command: RotateKey) -> LicenseRecord:
+    """Give a license a new key; its activations stay."""
+    license = work.get_license(command)
+    policy = None if license.policy_id is None else find_policy(work.tx, license.policy_id)
+    key = new_license_key() if policy is None else draw_keys(work, policy, 1)[0]
+    return licenses.apply_changes(work, command, license, {"key": key})
+
+
+def change_and_show(work: LicenseWork, command: ChangeAndShow) -> ManagedLicense:
+    """Decide the change. Raises what that raises, and ``NotFound`` for a product that is not the caller's."""
+    only = command.change.only_product_id
+    product_id = getattr(command.change, "changes", {}).get("product_id", only)
+    if only is not None and product_id != only:
+        raise NotFound(f"product {product_id}")
+    changed: LicenseRecord = _CHANGES[type(command.change)](work, command.change)
+    return list_managed(work.tx, [changed.license], command.context.now)[0]
+
+
+def _get_usable_policy(work: LicenseWork, command: IssueLicenses) -> Policy:
+    assert command.policy_id is not None  # noqa: S101
+    policy, only = get_policy(work.tx, command.policy_id), command.only_product_id
+    if only is not None and policy.product_id != only:
+        raise NotFound(f"policy {policy.id}")
+    if policy.archived_at is not None:
+        raise PolicyArchived(policy.id)
+    return policy
+
+
+def _find_of_orders(work: LicenseWork, command: IssueLicenses, orders: list[Order]) -> dict[int, License]:
+    """The licenses that there are for these orders, by their places in the list."""
+    places = {line: i for i, one in enumerate(orders) if (line := order_line_hash(one)) is not None}
+    found = license_store.find_by_order_lines(work.tx, places)
+    for line in places:
+        if line in work.order_lines and (new := work.find_license(work.order_lines[line])) is not None:
+            found[line] = new
+    only = command.only_product_id
+    if only is not None and any(one.product_id != only for one in found.values()):
+        raise OrderLineTaken
+    return {places[line]: one for line, one in found.items()}
+
+
+def _find_customer(work: LicenseWork, command: IssueLicenses) -> int | None:
+    named = command.customer
+    if named is None:
+        return None
+    return find_or_make(work, command, id=named.id, email=named.email, name=named.name).id
+
+
+def _new_keys(work: LicenseWork, command: IssueLicenses, policy: Policy | None, amount: int) -> Iterator[str]:
+    if command.key is not None:
+        if work.has_license(command.key):
+            raise LicenseKeyTaken
+        return iter([command.key])
+    assert policy is not None  # noqa: S101
+    return iter(draw_keys(work, policy, amount))
+
+
+def _add(work: LicenseWork, command: IssueLicenses, key: str, order: Order, terms: Terms) -> License:
+    now = command.context.now
+    fields = order_fields(order) | {
+        "expires_at": command.expires_at if command.has_expiry else expiry_of_new(terms, now),
+        "policy_id": command.policy_id,
+        "metadata": command.metadata,
+    }
+    source = LicenseSource.API if command.key is not None else LicenseSource.GENERATOR
+    license = licenses.new_license(work, command, key, source, **fields | licenses.fields_of(terms))
+    line = order_line_hash(order)
+    if line is not None:
+        work.order_lines[line] = license.id
+    return license
+
+
+_CHANGES: dict[type[Command], Callable[[LicenseWork, Any], LicenseRecord]] = licenses.HANDLERS | {
+    RotateKey: rotate_key
+}
+HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
+    IssueLicenses: issue,
+    RotateKey: rotate_key,
+    ChangeAndShow: change_and_show,
+}

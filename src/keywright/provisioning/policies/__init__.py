@@ -1,0 +1,1 @@
+"""Policies: recipes for license keys."""

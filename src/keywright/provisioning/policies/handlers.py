@@ -1,0 +1,194 @@
+"""Policies: recipes that make license keys, and the making."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from msgspec.structs import asdict, replace
+
+from keywright.core.command import Command
+from keywright.core.errors import (
+    InvalidParameters,
+    NotFound,
+    PolicyArchived,
+    PolicyTooWeak,
+    StillInUse,
+    UnknownPolicy,
+)
+from keywright.db import ReadTransaction
+from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.licenses import keys
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.handlers import fields_of, new_license
+from keywright.licensing.licenses.model import LicenseSource
+from keywright.licensing.licenses.rules import expiry_of_new
+from keywright.licensing.terms.model import Terms
+from keywright.licensing.terms.rules import merge_terms
+from keywright.licensing.unit_of_work import LicenseWork
+from keywright.provisioning.policies import rules
+from keywright.provisioning.policies import store as policy_store
+from keywright.provisioning.policies.commands import (
+    CreatePolicy,
+    DeletePolicy,
+    GenerateLicenses,
+    UpdatePolicy,
+)
+from keywright.provisioning.policies.model import Policy
+
+#: The number of draws per key: a key that exists already is drawn again.
+_DRAWS_PER_KEY = 10
+
+
+def create_policy(work: LicenseWork, command: CreatePolicy) -> Policy:
+    """Make a policy."""
+    policy = Policy(
+        id=0,
+        name=command.name,
+        charset=command.charset,
+        chunks=command.chunks,
+        chunk_length=command.chunk_length,
+        separator=command.separator,
+        prefix=command.prefix,
+        suffix=command.suffix,
+        created_at=command.context.now,
+        created_by=command.context.api_key_id,
+        updated_at=command.context.now,
+        updated_by=None,
+        product_id=_own_product(command, command.product_id),
+        terms=merge_terms(Terms(), command.terms),
+    )
+    require_sound(policy, is_weak_allowed=command.is_weak_allowed, path=command.key_path)
+    policy = replace(policy, id=policy_store.save_new_policy(work.tx, policy))
+    work.record_event("policy.created", command, _of(policy))
+    return policy
+
+
+def update_policy(work: LicenseWork, command: UpdatePolicy) -> Policy:
+    """Change the given fields of a policy."""
+    policy = _lock_policy(work, command)
+    _own_product(command, command.changes.get("product_id", policy.product_id))
+    changed = replace(
+        policy,
+        **command.changes,
+        terms=merge_terms(policy.terms, command.terms),
+        archived_at=_archive(policy, command),
+        updated_at=command.context.now,
+        updated_by=command.context.api_key_id,
+    )
+    require_sound(changed, is_weak_allowed=command.is_weak_allowed, path=command.key_path)
+    policy_store.save_policy(work.tx, changed)
+    before, after = (asdict(one) | asdict(one.terms) for one in (policy, changed))
+    names = sorted({*command.changes, *command.terms, "archived_at"})
+    pairs = {name: [before[name], after[name]] for name in names}
+    different = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    work.record_event("policy.updated", command, _of(changed) | different)
+    return changed
+
+
+def delete_policy(work: LicenseWork, command: DeletePolicy) -> None:
+    """Delete a policy; the licenses it made stay. Raises ``StillInUse`` where there must be none."""
+    policy = _lock_policy(work, command)
+    if command.is_unused and policy_store.has_licenses(work.tx, policy.id):
+        raise StillInUse(f"policy {policy.id}", "licenses")
+    policy_store.delete_policy(work.tx, command.policy_id)
+    work.record_event("policy.deleted", command, _of(policy))
+
+
+def generate(work: LicenseWork, command: GenerateLicenses) -> tuple[LicenseRecord, ...]:
+    """Make licenses with new keys, all or none."""
+    policy = get_policy(work.tx, command.policy_id, command.only_product_id)
+    if policy.archived_at is not None:
+        raise PolicyArchived(policy.id)
+    expires_at = expiry_of_new(policy.terms, command.context.now)
+    if command.product_id is None and policy.product_id is not None:
+        command = replace(command, product_id=policy.product_id)
+    return tuple(
+        LicenseRecord(
+            new_license(
+                work,
+                command,
+                key,
+                LicenseSource.GENERATOR,
+                expires_at=expires_at,
+                policy_id=policy.id,
+                **fields_of(policy.terms),
+            )
+        )
+        for key in draw_keys(work, policy, command.amount)
+    )
+
+
+def get_policy(tx: ReadTransaction, policy_id: int, only_product_id: int | None = None) -> Policy:
+    """The policy with this id. Raises ``UnknownPolicy``."""
+    policy = policy_store.find_policy(tx, policy_id)
+    if policy is None or only_product_id not in (None, policy.product_id):
+        raise UnknownPolicy(policy_id)
+    return policy
+
+
+def _lock_policy(work: LicenseWork, command: UpdatePolicy | DeletePolicy) -> Policy:
+    policy, only = policy_store.lock_policy(work.tx, command.policy_id), command.only_product_id
+    if policy is None or (only is not None and policy.product_id != only):
+        raise UnknownPolicy(command.policy_id)
+    if command.precondition is not None:
+        command.precondition(policy)
+    return policy
+
+
+def _own_product(command: CreatePolicy | UpdatePolicy, product_id: int | None) -> int | None:
+    """The product of a policy, as its caller may choose it. Raises ``NotFound``."""
+    only = command.only_product_id
+    if only is None:
+        return product_id
+    if product_id not in (None, only) or (product_id is None and isinstance(command, UpdatePolicy)):
+        raise NotFound("other product for this API key")
+    return only
+
+
+def _archive(policy: Policy, command: UpdatePolicy) -> datetime | None:
+    if command.is_archived is None:
+        return policy.archived_at
+    return (policy.archived_at or command.context.now) if command.is_archived else None
+
+
+def _of(policy: Policy) -> dict[str, Any]:
+    of_product = {} if policy.product_id is None else {"product_id": policy.product_id}
+    return {"policy_id": policy.id, "policy": policy.name} | of_product
+
+
+def require_sound(policy: Policy, *, is_weak_allowed: bool, path: str = "") -> None:
+    """Raise ``InvalidParameters`` for keys that are no license keys, ``PolicyTooWeak`` for weak ones."""
+    if not rules.is_drawable(policy):
+        reason = "keys would have control characters in them, or white space at an end"
+        raise InvalidParameters({f"{path}charset": reason})
+    length = rules.key_length(policy)
+    if length > keys.MAX_KEY_LENGTH:
+        raise InvalidParameters(
+            {f"{path}chunk_length": f"keys would have {length} characters; {keys.MAX_KEY_LENGTH} is the most"}
+        )
+    bits = rules.entropy_bits(policy.charset, policy.chunks, policy.chunk_length)
+    if bits < rules.MIN_ENTROPY_BITS and not is_weak_allowed:
+        raise PolicyTooWeak(bits)
+
+
+def draw_keys(work: LicenseWork, policy: Policy, amount: int) -> list[str]:
+    """Different keys that no license has, in the order they were drawn."""
+    new: dict[str, None] = {}
+    draws_left = amount * _DRAWS_PER_KEY
+    while len(new) < amount:
+        wanted = amount - len(new)
+        draws_left -= wanted
+        if draws_left < 0:
+            raise InvalidParameters({"amount": "the policy cannot make that many new keys"})
+        drawn = dict.fromkeys(rules.generate_key(policy) for _ in range(wanted))
+        taken = license_store.find_licenses(work.tx, drawn)
+        new |= {key: None for key in drawn if key not in taken and not work.has_license(key)}
+    return list(new)
+
+
+HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
+    CreatePolicy: create_policy,
+    UpdatePolicy: update_policy,
+    DeletePolicy: delete_policy,
+    GenerateLicenses: generate,
+}

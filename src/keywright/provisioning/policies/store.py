@@ -1,0 +1,118 @@
+"""Statements about policies."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, delete, exists, false, func, or_, select, update
+
+from keywright.core.paging import ItemPage
+from keywright.db import rows
+from keywright.db.bulk import Values
+from keywright.db.keyset import read_page
+from keywright.db.rows import to_seconds, with_datetimes
+from keywright.db.schema import lease_counters, licenses, policies
+from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.licensing.terms.model import Terms
+from keywright.licensing.terms.rules import parse_policy_terms, parse_terms, policy_to_text
+from keywright.provisioning.policies.commands import FindPolicies
+from keywright.provisioning.policies.model import Policy, TermsGroup
+
+
+def find_policy(tx: ReadTransaction, policy_id: int) -> Policy | None:
+    """The policy with this id."""
+    return tx.first(select(*POLICY).where(policies.c.id == policy_id), _policy_of)
+
+
+def list_policies(tx: ReadTransaction, *, product_id: int | None = None) -> list[Policy]:
+    """Every policy, or every one of this product, oldest first."""
+    query = select(*POLICY).order_by(policies.c.id)
+    if product_id is not None:
+        query = query.where(policies.c.product_id == product_id)
+    return [_policy_of(row) for row in tx.connection.execute(query)]
+
+
+def find_policies(tx: ReadTransaction, query: FindPolicies) -> ItemPage[Policy]:
+    """The page that is asked for."""
+    column, conditions = policies.c, []
+    for product_id in (query.product_id, query.only_product_id):
+        if product_id is not None:
+            conditions.append(column.product_id == product_id)
+    if query.is_archived is not None:
+        archived_at = column.archived_at
+        conditions.append(archived_at.is_not(None) if query.is_archived else archived_at.is_(None))
+    if query.created_after is not None:
+        conditions.append(column.created_at > to_seconds(query.created_after))
+    if query.created_before is not None:
+        conditions.append(column.created_at < to_seconds(query.created_before))
+    return read_page(tx, select(*POLICY).where(*conditions), query.paging, _policy_of)
+
+
+def has_licenses(tx: ReadTransaction, policy_id: int) -> bool:
+    """Whether a license names this policy."""
+    query = select(exists().where(licenses.c.policy_id == policy_id))
+    return bool(tx.connection.execute(query).scalar_one())
+
+
+def group_by_terms(tx: ReadTransaction, policy_id: int, *, product_id: int | None) -> list[TermsGroup]:
+    """The licenses of a policy, and of a product if one is given, by their terms."""
+    column = licenses.c
+    keys = (column.terms, column.times_activated_max, column.valid_for_days)
+    query = select(*keys, func.count(), func.min(column.id)).group_by(*keys)
+    rows_found = tx.connection.execute(query.where(*_of_policy(policy_id, product_id)))
+    found = [
+        TermsGroup(parse_terms(text, limit, days), number, first_id)
+        for text, limit, days, number, first_id in rows_found
+    ]
+    return sorted(found, key=lambda one: one.first_id)
+
+
+def count_over_limit(tx: ReadTransaction, policy_id: int, terms: Terms, *, product_id: int | None) -> int:
+    """The number of those licenses with more places, or more leases, taken than these terms allow."""
+    over = []
+    if terms.max_activations is not None:
+        over.append(licenses.c.times_activated > terms.max_activations)
+    if terms.max_leases is not None:
+        held = select(lease_counters.c.license_id).where(lease_counters.c.held > terms.max_leases)
+        over.append(licenses.c.id.in_(held))
+    query = select(func.count()).select_from(licenses)
+    query = query.where(*_of_policy(policy_id, product_id), or_(false(), *over))
+    return int(tx.connection.execute(query).scalar_one())
+
+
+def _of_policy(policy_id: int, product_id: int | None) -> list[ColumnElement[bool]]:
+    is_of_policy = licenses.c.policy_id == policy_id
+    return [is_of_policy] if product_id is None else [is_of_policy, licenses.c.product_id == product_id]
+
+
+def save_new_policy(tx: WriteTransaction, policy: Policy) -> int:
+    """Insert a policy; returns its id."""
+    return tx.insert(policies, policy_values(policy))
+
+
+def lock_policy(tx: WriteTransaction, policy_id: int) -> Policy | None:
+    """The policy with this id, locked until the end of the transaction."""
+    query = select(*POLICY).where(policies.c.id == policy_id)
+    return tx.first(query.with_for_update(), _policy_of)
+
+
+def save_policy(tx: WriteTransaction, policy: Policy) -> None:
+    """Update every field."""
+    query = update(policies).where(policies.c.id == policy.id)
+    tx.connection.execute(query.values(policy_values(policy)))
+
+
+def delete_policy(tx: WriteTransaction, policy_id: int) -> None:
+    """Delete; the licenses it made stay."""
+    tx.connection.execute(delete(policies).where(policies.c.id == policy_id))
+
+
+def policy_values(policy: Policy) -> Values:
+    """Every column but the ID."""
+    return rows.to_columns(policy) | {"terms": policy_to_text(policy.terms)}
+
+
+POLICY = [policies.c[name] for name in Policy.__struct_fields__]
+
+
+def _policy_of(row: Row[Any]) -> Policy:
+    values = with_datetimes(row)
+    return Policy(**values | {"terms": parse_policy_terms(values["terms"])})

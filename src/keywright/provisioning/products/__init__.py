@@ -1,0 +1,1 @@
+"""Products: what licenses are for."""

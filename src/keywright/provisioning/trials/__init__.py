@@ -1,0 +1,1 @@
+"""Trials: licenses that a program starts by itself, one for each device and product."""

@@ -1,0 +1,32 @@
+"""Statements about trials. A device is found by the blind index of its fingerprint."""
+
+from sqlalchemy import insert, select
+
+from keywright.db.rows import to_seconds, with_datetimes
+from keywright.db.schema import trials
+from keywright.db.sealed_columns import trial_associated_data
+from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.provisioning.trials.model import Trial
+
+_TRIAL = select(trials.c.product_id, trials.c.license_id, trials.c.email, trials.c.created_at)
+
+
+def find_trial(tx: ReadTransaction, product_id: int, fingerprint: str) -> Trial | None:
+    """The trial that the device with this fingerprint has had of a product."""
+    is_of_device = trials.c.fingerprint_hmac.in_(list(tx.key_ring.blind_indexes([fingerprint])))
+    query = _TRIAL.where(trials.c.product_id == product_id, is_of_device)
+    return tx.first(query, lambda row: Trial(**with_datetimes(row)))
+
+
+def save_new_trial(tx: WriteTransaction, trial: Trial, fingerprint: str) -> None:
+    """Insert; the database rejects a second trial of the device."""
+    associated_data = trial_associated_data(trial.product_id)
+    values = {
+        "product_id": trial.product_id,
+        "fingerprint_hmac": tx.sealing.blind_index(fingerprint),
+        "sealed_fingerprint": tx.sealing.seal(fingerprint.encode(), associated_data),
+        "license_id": trial.license_id,
+        "email": trial.email,
+        "created_at": to_seconds(trial.created_at),
+    }
+    tx.connection.execute(insert(trials).values(values))

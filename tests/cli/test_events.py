@@ -1,0 +1,62 @@
+"""``keywright events``"""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from tests.cli.conftest import Keywright
+from tests.server import KEYWRIGHT, environment
+
+
+def test_events_are_listed_the_oldest_first(used: Keywright) -> None:
+    listed = used.json("events")
+    assert [one["type"] for one in listed] == ["license.created", "license.activated"]
+    assert listed[1]["subject"] == {"type": "license", "id": 1}
+    assert listed[1]["details"]["activation_id"] == 1
+    table = used("events", "--since", "yesterday")
+    assert table.index("license.created") < table.index("license.activated")
+
+
+def test_events_are_filtered_by_type_license_and_time(used: Keywright) -> None:
+    used("license", "create", "--key", "B")
+    used("policy", "create", "--name", "P")
+
+    def types(*options: str) -> list[str]:
+        return [one["type"] for one in used.json("events", *options)]
+
+    assert types("--type", "policy.*") == ["policy.created"]
+    assert types("--type", "license.activated") == ["license.activated"]
+    assert types("--license", "B") == ["license.created"]
+    assert types("--limit", "1") == ["license.created"]
+    assert types("--since", "2099-01-01") == []
+    for since in ("1h", "30m", "2d", "today", "2020-01-01"):
+        assert types("--since", since, "--type", "policy.*") == ["policy.created"]
+
+
+@pytest.mark.parametrize(("option", "value"), [("--since", "soon"), ("--type", "license"), ("--limit", "0")])
+def test_a_wrong_filter_is_told(option: str, value: str, keywright: Keywright) -> None:
+    assert f"'{option}'" in keywright.refused("events", option, value, status=2)
+
+
+def test_new_events_are_followed(keywright: Keywright) -> None:
+    assert "either" in keywright.refused("events", "--follow", "--limit", "1", status=2)
+    command = [
+        KEYWRIGHT,
+        "events",
+        "--follow",
+        "--since",
+        "1h",
+        "--json",
+        "--data-dir",
+        str(keywright.data_dir),
+    ]
+    own = {name: value for name, value in os.environ.items() if name.startswith("KEYWRIGHT_")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment() | own) as following:
+        assert following.stdout is not None
+        keywright("license", "create", "--key", "A")
+        assert json.loads(following.stdout.readline())["type"] == "license.created"
+        keywright("license", "activate", "A")
+        assert json.loads(following.stdout.readline())["type"] == "license.activated"
+        following.terminate()

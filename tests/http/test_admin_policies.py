@@ -1,0 +1,311 @@
+"""The pages about policies: recipes, terms, sample keys, and generating licenses."""
+
+import json
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+
+from keywright.licensing.licenses.keys import UNAMBIGUOUS
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.policies.commands import CreatePolicy, GenerateLicenses
+from tests.http.admin_browser import Visitor, asked, decide, said, title
+from tests.server import wait_until
+
+GOOD = {"charset": "0123456789ABCDEF", "chunks": "4", "chunk_length": "5", "separator": "-"}
+WEAK = GOOD | {"chunks": "2", "chunk_length": "4"}
+_KEY = re.compile(r'<code class="key">([^<]*)</code>')
+_SCRIPT = {"X-Requested-With": "keywright"}
+
+
+def id_of(visitor: Visitor, name: str) -> int:
+    ((number,),) = visitor.server.sql("SELECT id FROM policies WHERE name = ?", name)
+    return int(number)
+
+
+def a_policy(visitor: Visitor, name: str, **fields: Any) -> int:
+    values = {"charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5, "separator": "-"}
+    decide(visitor.server, CreatePolicy(**asked(name=name, **values | fields)))
+    return id_of(visitor, name)
+
+
+def last_event(visitor: Visitor, name: str) -> str:
+    query = "SELECT details FROM events WHERE name = ? ORDER BY id DESC LIMIT 1"
+    ((details,),) = visitor.server.sql(query, name)
+    return str(details)
+
+
+def test_a_policy_is_made_with_what_was_typed(ada: Visitor) -> None:
+    fields = {"prefix": "LS ", "suffix": "-X", "max_activations": "3", "valid_for_days": "365"}
+    fields |= {"starts": "first_activation", "product_id": "7"}
+    answer = ada.post("/policies/new", name="Studio", **GOOD | fields)
+    assert answer.headers["location"] == "/admin/policies"
+    columns = "charset, chunks, chunk_length, separator, prefix, suffix, terms"
+    (row,) = ada.server.sql(f"SELECT {columns} FROM policies WHERE name = 'Studio'")  # noqa: S608
+    terms = '{"max_activations":3,"starts":"first_activation","valid_for_days":365}'
+    assert row == ("0123456789ABCDEF", 4, 5, "-", "LS ", "-X", terms)
+    page = said(ada.get("/policies"))
+    assert "The policy Studio is created." in page
+    assert re.search(r"Studio 7 LS ([0-9A-F]{5}-){3}[0-9A-F]{5}-X good 80 bits 3 365 days", page)
+    recorded = f'{{"policy_id":{id_of(ada, "Studio")},"policy":"Studio","product_id":7}}'
+    assert last_event(ada, "policy.created") == recorded
+
+
+def test_a_new_policy_begins_with_very_good_keys(ada: Visitor) -> None:
+    answer = ada.get("/policies/new")
+    assert f'value="{UNAMBIGUOUS}"' in answer.text
+    assert "very good 150 random bits" in said(answer)
+    assert len(set(_KEY.findall(answer.text))) == 5
+
+
+@pytest.mark.parametrize(
+    ("chunks", "length", "word"), [(3, 5, "weak 60"), (4, 4, "good 64"), (4, 8, "very good 128")]
+)
+def test_keys_are_shown_while_they_are_described(ada: Visitor, chunks: int, length: int, word: str) -> None:
+    fields = GOOD | {"chunks": str(chunks), "chunk_length": str(length), "prefix": "A<B-"}
+    answer = ada.post("/policies/preview", headers=_SCRIPT, **fields)
+    assert answer.status_code == 200
+    assert "<html" not in answer.text
+    keys = [unescape(key) for key in _KEY.findall(answer.text)]
+    assert len(set(keys)) == 5
+    groups = "-".join(["[0-9A-F]{%d}" % length] * chunks)  # noqa: UP031
+    assert all(re.fullmatch(f"A<B-{groups}", key) for key in keys)
+    assert f"{word} random bits" in said(answer)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"chunks": ""}, {"chunks": "x"}, {"chunk_length": "2000000000"}, {"charset": ""}, {"suffix": " "}, {}],
+)
+def test_what_makes_no_keys_shows_none(ada: Visitor, fields: dict[str, str]) -> None:
+    given = GOOD | fields if fields else {}
+    answer = ada.post("/policies/preview", headers=_SCRIPT, **given)
+    assert answer.status_code == 200
+    assert "No key can be made from these fields." in said(answer)
+
+
+def test_without_a_program_in_the_browser_a_button_shows_the_keys(ada: Visitor) -> None:
+    before = ada.server.count("policies")
+    number = a_policy(ada, "Shown")
+    for path in ("/policies/new", f"/policies/{number}/edit"):
+        answer = ada.post(path, **WEAK | {"preview": "yes", "prefix": "KEPT-", "name": ""})
+        assert answer.status_code == 200
+        assert "weak 32 random bits" in said(answer)
+        assert 'value="KEPT-"' in answer.text
+        assert _KEY.findall(answer.text)[0].startswith("KEPT-")
+    assert ada.server.count("policies") == before + 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"name": ""}, "This field is required."),
+        ({"name": "x" * 256}, "It must be a text of at most 255 characters"),
+        ({"charset": ""}, "This field is required."),
+        ({"charset": "AB "}, "The keys would have control characters in them, or white space at an end."),
+        ({"chunks": "0"}, "It must be a whole number from 1"),
+        ({"chunks": "many"}, "It must be a whole number from 1"),
+        ({"chunk_length": "100"}, "The keys would have 403 characters; 255 is the most."),
+        ({"chunk_length": "2147483648"}, "It must be a whole number from 1"),
+        ({"max_activations": "-1"}, "It must be an integer from 0"),
+        ({"valid_for_days": "soon"}, "It must be an integer from 0"),
+        ({"grace_days": "99999"}, "It must be an integer from 0 to 36,500."),
+        ({"starts": "now", "valid_for_days": "1"}, "It must be creation or first_activation."),
+        ({"new_devices": "many"}, "It must look like 3/30"),
+        ({"portal_releases": "1/0"}, "It must be an integer from 1 to 36,500."),
+        ({"lease_seconds": "1"}, "It must be an integer from 10"),
+        ({"entitlements": "PRO"}, "It must have 1 to 64 of a-z"),
+        ({"meters": "exports"}, "It must look like exports=100/month"),
+        ({"meters": "a=1/day\na=2/day"}, "a is there twice"),
+        ({"meters": "a=1/week"}, "a per must be day or month or year or license."),
+        ({"product_id": "x"}, "It must be an integer from 0"),
+        (WEAK, "These keys could be guessed: they have 32 bits, and need at least 64."),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_saved(
+    ada: Visitor, fields: dict[str, str], complaint: str
+) -> None:
+    before = ada.server.count("policies")
+    answer = ada.post("/policies/new", **{"name": "Wrong", **GOOD} | fields)
+    assert answer.status_code == 422
+    assert complaint in said(answer)
+    assert ada.server.count("policies") == before
+
+
+def test_weak_keys_have_to_be_wanted_each_time(ada: Visitor) -> None:
+    assert ada.post("/policies/new", name="Weak", **WEAK).status_code == 422
+    assert ada.post("/policies/new", name="Weak", **WEAK, is_weak_allowed="yes").status_code == 303
+    number = id_of(ada, "Weak")
+    fields = WEAK | {"name": "Weak", "prefix": "W"}
+    assert ada.post(f"/policies/{number}/edit", **fields).status_code == 422
+    assert ada.post(f"/policies/{number}/edit", **fields, is_weak_allowed="yes").status_code == 303
+    assert re.search(r"Weak — W[0-9A-F]{4}-[0-9A-F]{4} weak 32 bits", said(ada.get("/policies")))
+
+
+def test_only_what_is_changed_changes(ada: Visitor) -> None:
+    number = a_policy(ada, "Before", separator=" ", terms={"max_activations": 2})
+    form = ada.get(f"/policies/{number}/edit")
+    assert 'name="separator"' in form.text
+    kept = GOOD | {"separator": " ", "max_activations": "2"}
+    kept |= {"valid_for_days": "30", "starts": "first_activation"}
+    ada.post(f"/policies/{number}/edit", name="After", **kept)
+    assert "The policy After is changed." in said(ada.get("/policies"))
+    assert last_event(ada, "policy.updated") == (
+        f'{{"policy_id":{number},"policy":"After","name":["Before","After"],"starts":["creation","first_activation"],"valid_for_days":[null,30]}}'
+    )
+    before = ada.server.count("events")
+    ada.post(f"/policies/{number}/edit", name="After", **kept)
+    assert "The policy After is unchanged." in said(ada.get("/policies"))
+    assert ada.server.count("events") == before
+
+
+EVERY_TERM = {
+    "max_activations": "3",
+    "device": "required",
+    "new_devices": "5/30",
+    "portal_releases": "2/7",
+    "valid_for_days": "365",
+    "starts": "first_activation",
+    "grace_days": "14",
+    "after_expiry": "older_versions",
+    "trial": "yes",
+    "max_leases": "5",
+    "lease_seconds": "300",
+    "offline_days": "30",
+    "next_check_seconds": "3600",
+    "entitlements": "pro, export",
+    "meters": "exports=100/month\r\nminutes=9/license:allow",
+}
+
+
+def test_a_policy_has_every_term(ada: Visitor) -> None:
+    ada.post("/policies/new", name="All", **GOOD | EVERY_TERM)
+    number = id_of(ada, "All")
+    ((text,),) = ada.server.sql("SELECT terms FROM policies WHERE id = ?", number)
+    terms = json.loads(text)
+    assert set(terms) == set(EVERY_TERM)
+    assert terms["portal_releases"] == {"count": 2, "per_days": 7}
+    assert terms["entitlements"] == ["pro", "export"]
+    assert terms["meters"]["minutes"] == {"limit": 9, "per": "license", "overage": "allow"}
+    form = ada.get(f"/policies/{number}/edit").text
+    for shown in (
+        'value="5/30"',
+        'value="older_versions" selected',
+        ">\nexports=100/month\nminutes=9/",
+        "checked",
+    ):
+        assert shown in form
+    assert "3 devices, 5 at the same time" in said(ada.get(f"/policies/{number}/generate"))
+    ada.post(f"/policies/{number}/edit", name="All", **GOOD | {"meters": "minutes=9/license"})
+    ((text,),) = ada.server.sql("SELECT terms FROM policies WHERE id = ?", number)
+    assert list(json.loads(text)) == ["meters"]
+    assert list(json.loads(text)["meters"]) == ["minutes"]
+
+
+def test_an_archived_policy_makes_no_more_licenses(ada: Visitor) -> None:
+    number = a_policy(ada, "Old", chunks=1, is_weak_allowed=True)
+    ada.post(f"/policies/{number}/archive")
+    page = ada.get("/policies")
+    assert "The policy Old is archived: it makes no more licenses." in said(page)
+    assert "Old archived" in said(page)
+    assert f"/admin/policies/{number}/generate" not in page.text
+    assert ada.get(f"/policies/{number}/generate").status_code == 409
+    ada.post(f"/policies/{number}/unarchive")
+    assert "The policy Old is in use again." in said(ada.get("/policies"))
+    assert ada.get(f"/policies/{number}/generate").status_code == 200
+
+
+def test_a_deleted_policy_leaves_its_licenses(ada: Visitor) -> None:
+    number = a_policy(ada, "Gone")
+    fields = {"policy_id": number, "amount": 2, "status": 3}
+    decide(ada.server, GenerateLicenses(**asked(**fields)))
+    before = ada.server.count("licenses")
+    assert "Licenses that it has made stay valid" in said(ada.get(f"/policies/{number}/delete"))
+    ada.post(f"/policies/{number}/delete")
+    assert "The policy Gone is deleted." in said(ada.get("/policies"))
+    assert ada.server.count("licenses") == before
+    assert last_event(ada, "policy.deleted") == f'{{"policy_id":{number},"policy":"Gone"}}'
+    assert ada.get(f"/policies/{number}/delete").status_code == 404
+
+
+@pytest.mark.smoke
+def test_support_has_licenses_made_by_a_job(bob: Visitor) -> None:
+    number = a_policy(bob, "For an order")
+    decide(bob.server, SaveName(**asked(kind=NameKind.CUSTOMER, number=88, name="Larch Street Clinic")))
+    form = bob.get(f"/policies/{number}/generate")
+    assert '<option value="88">Larch Street Clinic</option>' in form.text
+    fields = {"amount": "60", "status": "sold", "order_id": "881", "product_id": "7", "customer_id": "88"}
+    answer = bob.post(f"/policies/{number}/generate", **fields)
+    job = answer.headers["location"].removeprefix("/admin")
+    assert re.fullmatch(r"/jobs/\d+", job)
+    assert "60 licenses are being made." in said(bob.get(job))
+    made = "SELECT status, product_id, customer_id FROM licenses WHERE order_id = 881"
+    wait_until(lambda: len(bob.server.sql(made)) == 60, "the licenses")
+    assert set(bob.server.sql(made)) == {(1, 7, 88)}
+    assert '"kind":"generate","total":60' in last_event(bob, "job.started")
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"amount": ""}, "This field is required."),
+        ({"amount": "0"}, "It must be a whole number from 1 to 1,000,000."),
+        ({"amount": "1000001"}, "It must be a whole number from 1 to 1,000,000."),
+        ({"amount": "1", "status": "expired"}, "A license is sold, delivered, active, inactive or disabled."),
+        ({"amount": "1", "order_id": "x"}, "It must be an integer from 0"),
+        ({"amount": "1", "customer_id": str(2**63)}, "It must be an integer from 0"),
+    ],
+)
+def test_a_wrong_order_is_not_taken(bob: Visitor, fields: dict[str, str], complaint: str) -> None:
+    number = a_policy(bob, f"Order {abs(hash(complaint + str(fields)))}")
+    before = bob.server.count("jobs")
+    answer = bob.post(f"/policies/{number}/generate", **{"status": "active"} | fields)
+    assert answer.status_code == 422
+    assert complaint in said(answer)
+    assert bob.server.count("jobs") == before
+
+
+def test_support_changes_no_policies_and_readers_make_nothing(bob: Visitor) -> None:
+    number = a_policy(bob, "Recipe")
+    page = bob.get("/policies").text
+    assert f"/admin/policies/{number}/generate" in page
+    assert f"/admin/policies/{number}/edit" not in page
+    assert bob.post(f"/policies/{number}/archive").status_code == 403
+    for path in ("/policies/new", f"/policies/{number}/edit", f"/policies/{number}/delete"):
+        assert bob.get(path).status_code == 403
+        assert bob.post(path, name="Mine", **GOOD).status_code == 403
+    assert bob.post("/policies/preview", **GOOD).status_code == 403
+    with Visitor(bob.server) as carol:
+        carol.sign_in("carol")
+        assert "Make licenses" not in said(carol.get("/policies"))
+        assert "Recipe" in said(carol.get("/policies"))
+        assert carol.post(f"/policies/{number}/generate", amount="1", status="sold").status_code == 403
+    assert id_of(bob, "Recipe") == number
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("/generators", "/policies"), ("/names", "/products"), ("/names/customers", "/customers")],
+)
+def test_old_addresses_lead_to_the_new_ones(bob: Visitor, old: str, new: str) -> None:
+    answer = bob.get(old)
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/admin{new}")
+
+
+@pytest.mark.parametrize("number", [0, 999_999, 2**63, 10**40])
+@pytest.mark.parametrize("path", ["edit", "delete", "generate"])
+def test_there_is_no_page_for_a_policy_that_is_not(ada: Visitor, number: int, path: str) -> None:
+    assert ada.get(f"/policies/{number}/{path}").status_code == 404
+
+
+def test_what_people_type_is_shown_as_the_text_that_it_is(ada: Visitor) -> None:
+    name = "<script>alert(1)</script>{{7*7}}"
+    parts = {"charset": "<>&\"'ABCDEFGHIJK", "separator": "<b>", "prefix": '"><i>', "suffix": "</td>"}
+    number = a_policy(ada, name, **parts)
+    for path in ("", f"/{number}/edit", f"/{number}/delete", f"/{number}/generate"):
+        answer = ada.get(f"/policies{path}")
+        assert "<script>alert" not in answer.text
+        assert "<i>" not in answer.text
+        assert name in unescape(answer.text), title(answer)

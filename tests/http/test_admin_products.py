@@ -1,0 +1,201 @@
+"""The pages about products and customers."""
+
+from html import unescape
+
+import pytest
+
+from keywright.licensing.licenses.commands import CreateLicense
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.products.commands import CreateProduct
+from keywright.provisioning.products.model import Feature
+from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
+from tests.server import RunningServer
+
+
+def last_event(visitor: Visitor, name: str) -> str:
+    query = "SELECT details FROM events WHERE name = ? ORDER BY id DESC LIMIT 1"
+    ((details,),) = visitor.server.sql(query, name)
+    return str(details)
+
+
+def test_a_product_is_made_changed_and_deleted(bob: Visitor) -> None:
+    fields = {
+        "number": "31",
+        "name": "  Alpine  ",
+        "url": "https://example.com",
+        "features": "pro = Pro\n\nexport",
+    }
+    assert bob.post("/products/new", **fields).headers["location"] == "/admin/products"
+    page = said(bob.get("/products"))
+    assert "The product Alpine is created." in page
+    assert "31 Alpine https://example.com alpine pro, export Edit Delete" in page
+    form = bob.get("/products/31")
+    assert title(form) == "Edit Alpine"
+    assert "pro = Pro\nexport" in form.text
+    bob.post("/products/31", name="Alpine Studio", code="studio", features="pro")
+    assert "31 Alpine Studio studio pro Edit" in said(bob.get("/products"))
+    assert last_event(bob, "product.updated") == (
+        '{"product_id":31,"product":"Alpine Studio","code":["alpine","studio"],'
+        '"name":["Alpine","Alpine Studio"],"url":["https://example.com",null],"features":"changed"}'
+    )
+    assert "no license and no policy names" in said(bob.get("/products/31/delete"))
+    bob.post("/products/31/delete")
+    assert "The product Alpine Studio is deleted." in said(bob.get("/products"))
+    assert bob.get("/products/31").status_code == 404
+
+
+def test_a_customer_is_made_changed_and_deleted(bob: Visitor) -> None:
+    fields = {"number": "31", "name": "Ada", "email": "Ada@example.com"}
+    assert bob.post("/customers/new", **fields).headers["location"] == "/admin/customers"
+    page = said(bob.get("/customers"))
+    assert "The customer is created." in page
+    assert "31 Ada Ada@example.com" in page
+    assert title(bob.get("/customers/31")) == "Edit customer 31"
+    bob.post("/customers/31", name="", email="ada@example.com")
+    assert "31 no name ada@example.com" in said(bob.get("/customers"))
+    assert last_event(bob, "customer.updated") == '{"number":31,"name":"changed","email":"changed"}'
+    assert "keywright customer erase 31" in said(bob.get("/customers/31/delete"))
+    bob.post("/customers/31/delete")
+    assert "The customer 31 is deleted." in said(bob.get("/customers"))
+    assert bob.get("/customers/31").status_code == 404
+
+
+def test_a_form_without_a_number_makes_one_thing(bob: Visitor) -> None:
+    for path in ("/products/new", "/customers/new"):
+        for _ in range(2):
+            assert bob.post(path, name="Own", once="a" * 43).status_code == 303
+    for table in ("products", "customers"):
+        rows = bob.server.sql(f"SELECT id FROM {table} WHERE name = 'Own'")  # noqa: S608
+        assert len(rows) == 1
+        assert rows[0][0] >= 1_000_000_000
+
+
+@pytest.mark.parametrize("text", ["LARCH@EXAMPLE.COM", "Larch Street Clinic", "4711"])
+def test_a_customer_is_found_without_an_address_in_a_url(bob: Visitor, text: str) -> None:
+    if not bob.server.sql("SELECT id FROM customers WHERE id = 4711"):
+        larch = {"id": 4711, "email": "larch@example.com", "name": "Larch Street Clinic"}
+        decide(bob.server, CreateCustomer(**asked(**larch)), CreateCustomer(**asked(name="Another")))
+    page = said(bob.post("/customers", q=text))
+    assert "4711 Larch Street Clinic larch@example.com" in page
+    assert "Another" not in page
+    assert "No customer found" in said(bob.post("/customers", q="Larch"))
+    assert "Another" in said(bob.post("/customers", q=""))
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "complaint"),
+    [
+        ("/products/new", {"number": "-1"}, "It must be an integer"),
+        ("/products/new", {"number": str(2**63)}, "It must be an integer"),
+        ("/products/new", {"name": ""}, "This field is required."),
+        ("/products/new", {"name": "x" * 201}, "It must be a text of at most 200 characters"),
+        ("/products/new", {"name": "a\tb"}, "It must have 1 to 200 characters"),
+        ("/products/new", {"code": "17"}, "It must not be a number"),
+        ("/products/new", {"code": "Ü"}, "It must have 1 to 64 of a-z"),
+        ("/products/new", {"url": "javascript:alert(1)"}, "It must be an address such as"),
+        ("/products/new", {"features": "Not A Code"}, "It must have 1 to 64 of a-z"),
+        ("/products/new", {"features": "a\na"}, "a is there twice"),
+        ("/products/new", {"features": "\n".join(f"f{n}" for n in range(101))}, "at most 100 features"),
+        ("/products/new", {"number": "5"}, "There is a product with this id already."),
+        ("/products/new", {"code": "five"}, "There is a product with this code already."),
+        ("/products/5", {"code": "six"}, "still in use: licenses name it"),
+        ("/customers/new", {"name": ""}, "A customer needs a name or an e-mail address."),
+        ("/customers/new", {"email": "x"}, "It must be an e-mail address."),
+        ("/customers/new", {"number": "6"}, "There is a customer with this id already."),
+        ("/customers/new", {"email": "SIX@example.com"}, "There is a customer with this email already."),
+    ],
+)
+def test_what_is_wrong_is_said_beside_its_field(
+    bob: Visitor, path: str, fields: dict[str, str], complaint: str
+) -> None:
+    if not bob.server.sql("SELECT id FROM products WHERE id = 5"):
+        decide(
+            bob.server,
+            CreateProduct(**asked(id=5, name="Five", code="five")),
+            CreateCustomer(**asked(id=6, email="six@example.com")),
+            CreateLicense(**asked(key="OF-FIVE", status=3, product_id=5, customer_id=6)),
+        )
+    before = bob.server.count("products"), bob.server.count("customers")
+    answer = bob.post(path, **{"name": "x"} | fields)
+    assert answer.status_code == 422
+    assert complaint in said(answer)
+    assert (bob.server.count("products"), bob.server.count("customers")) == before
+    for used in ("/products/5/delete", "/customers/6/delete"):
+        answer = bob.post(used)
+        assert answer.status_code == 409
+        assert "still in use: licenses name it" in said(answer)
+
+
+@pytest.mark.parametrize("area", ["products", "customers"])
+@pytest.mark.parametrize("rest", ["77", "77/delete", str(2**63)])
+def test_there_is_no_page_for_what_is_unknown(bob: Visitor, area: str, rest: str) -> None:
+    assert bob.get(f"/{area}/{rest}").status_code == 404
+
+
+def test_features_keep_their_descriptions(bob: Visitor) -> None:
+    pro = Feature("pro", "Pro", "All of it.")
+    decide(bob.server, CreateProduct(**asked(id=32, name="Described", features=(pro,))))
+    bob.post("/products/32", name="Described", features="pro = Professional")
+    ((features,),) = bob.server.sql("SELECT features FROM products WHERE id = 32")
+    assert features == '[{"code":"pro","name":"Professional","description":"All of it."}]'
+
+
+def test_many_customers_are_in_pages_that_lead_on_and_back(bob: Visitor) -> None:
+    server = bob.server
+    # Those of other tests are in front.
+    before = [number for (number,) in server.sql("SELECT id FROM customers WHERE id < 10000")]
+    gone = [SaveName(**asked(kind=NameKind.CUSTOMER, number=number, name=None)) for number in before]
+    saved = [
+        SaveName(**asked(kind=NameKind.CUSTOMER, number=number, name=f"customer {number}"))
+        for number in range(1000, 1120)
+    ]
+    decide(server, *gone, *saved)
+    late = 1119
+    second = bob.get("/customers?after=1049")
+    assert "customer 1050" in said(second)
+    assert "customer 1100" not in said(second)
+    assert 'href="/admin/customers?after=1099" rel="next"' in second.text
+    third = bob.get("/customers?after=1099")
+    assert f"customer {late}" in said(third)
+    assert 'href="/admin/customers?after=1049" rel="prev"' in third.text
+    for odd in ("x", "-5", str(2**64), ""):
+        assert 'rel="prev"' not in bob.get(f"/customers?after={odd}").text
+
+
+def test_behind_the_last_one_the_page_says_so_and_leads_back(bob: Visitor) -> None:
+    page = bob.get(f"/products?after={2**62}")
+    assert ("No more products" in said(page)) == bool(bob.server.count("products"))
+    decide(bob.server, SaveName(**asked(kind=NameKind.PRODUCT, number=1049, name="The last")))
+    page = bob.get(f"/products?after={2**62}")
+    assert "No product has a larger number." in said(page)
+    assert 'href="/admin/products" rel="prev"' in page.text
+    assert 'href="/admin/products/new"' in page.text
+
+
+def test_readers_look_and_change_nothing(server: RunningServer) -> None:
+    make_users(server)
+    decide(server, SaveName(**asked(kind=NameKind.PRODUCT, number=55, name="Fifty-five")))
+    decide(server, SaveName(**asked(kind=NameKind.CUSTOMER, number=55, name="Fifty-five")))
+    with Visitor(server) as carol:
+        carol.sign_in("carol")
+        for area in ("products", "customers"):
+            page = said(carol.get(f"/{area}"))
+            assert "55 Fifty-five" in page
+            assert "Edit" not in page
+            assert "New " not in page
+            for path in ("new", "55", "55/delete"):
+                assert carol.post(f"/{area}/{path}", name="Six").status_code == 403
+    assert server.sql("SELECT name FROM products WHERE id = 55") == [("Fifty-five",)]
+
+
+def test_what_is_typed_is_shown_as_the_text_that_it_is(bob: Visitor) -> None:
+    name = "</td><script>alert(1)</script>\"'{{7*7}}"
+    for area in ("products", "customers"):
+        bob.post(f"/{area}/new", number="666", name=name)
+        for path in (f"/{area}", f"/{area}/666", f"/{area}/666/delete", "/events"):
+            answer = bob.get(path)
+            assert "<script>alert" not in answer.text
+            if path != "/events" or area == "products":
+                assert name in unescape(answer.text)

@@ -1,0 +1,530 @@
+"""Programs validate, activate and deactivate over v3: every code, every refusal, and whole bodies."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import insert, select, update
+
+from keywright.db.rows import to_seconds
+from keywright.db.schema import events, leases, licenses, policies, products, rotated_keys
+from keywright.http.middleware import call_limits
+from keywright.identity.model import Permissions
+from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.licenses.store import save_new_licenses
+from keywright.licensing.terms.model import Period
+from keywright.licensing.usage.model import MeterUsage
+from keywright.licensing.usage.rules import period_start
+from keywright.licensing.usage.store import save_new_usage
+from tests.http.v3_app import App, Reply, open_app
+from tests.makers import a_license_with
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+DAY = timedelta(days=1)
+KEY, LAPTOP, DESKTOP = "KEY-1", "laptop-1", "desktop-1"
+V2 = "//wp-json/lmfwc/v2"
+_TIME = re.compile(r'"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)"')
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    with open_app(tmp_path) as one:
+        yield one
+
+
+def put_license(app: App, terms: dict[str, Any] | None = None, **fields: Any) -> License:
+    """A license of this key with these terms."""
+    license = a_license_with(terms or {}, **{"id": 7, "key": KEY} | fields)
+    with app.storage.write() as tx:
+        save_new_licenses(tx, [license])
+    return license
+
+
+def ask(app: App, call: str, **body: Any) -> Reply:
+    """A call of a program about the license, without an API key."""
+    given = {name: body.pop(name) for name in ("token_of_key", "headers") if name in body}
+    token = given.pop("token_of_key", None)
+    return app.ask("POST", f"/{call}", {"license_key": KEY} | body, token=token, **given)
+
+
+def activate(app: App, fingerprint: str = LAPTOP, **body: Any) -> Reply:
+    return ask(app, "activate", fingerprint=fingerprint, **body)
+
+
+def without_times(reply: Reply) -> Any:
+    """The body; times of this minute are "now", and tokens "token"."""
+    body = reply.json
+
+    def clean(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: "token" if name == "token" else clean(one) for name, one in value.items()}
+        if isinstance(value, list):
+            return list(map(clean, value))
+        if isinstance(value, str) and _TIME.fullmatch(f'"{value}"'):
+            is_now = abs(datetime.fromisoformat(value) - datetime.now(UTC)) < timedelta(minutes=1)
+            return "now" if is_now else value
+        return value
+
+    return clean(body)
+
+
+def read_events(app: App) -> list[str]:
+    with app.storage.read() as tx:
+        names = tx.connection.execute(select(events.c.name).order_by(events.c.id)).scalars()
+        return [one for one in names if one.startswith("license.")]
+
+
+LICENSE: dict[str, Any] = {
+    "id": 7,
+    "product": None,
+    "policy": None,
+    "state": "valid",
+    "expires_at": None,
+    "grace_until": None,
+    "max_activations": None,
+    "activations": 0,
+    "max_leases": None,
+    "usage": {},
+    "metadata": {},
+}
+ACTIVATION = {
+    "id": 1,
+    "token": "token",
+    "fingerprint": LAPTOP,
+    "name": None,
+    "platform": None,
+    "app_version": None,
+    "metadata": {},
+    "created_at": "now",
+    "last_seen_at": "now",
+    "deactivated_at": None,
+}
+
+
+# --- validate -------------------------------------------------------------------------------------
+
+
+def test_a_valid_license_is_shown_without_customer_and_order(app: App) -> None:
+    put_license(app, customer_id=5, order_id=6)
+    reply = ask(app, "validate", nonce="n-1")
+    assert reply.status == 200
+    body = without_times(reply)
+    next_check = datetime.fromisoformat(body.pop("next_check_at")) - datetime.now(UTC)
+    assert DAY * 0.89 < next_check < DAY * 1.11
+    assert body == {
+        "valid": True,
+        "code": "valid",
+        "codes": ["valid"],
+        "detail": "The license is valid.",
+        "license": LICENSE,
+        "activation": None,
+        "entitlements": [],
+        "checked_at": "now",
+        "nonce": "n-1",
+    }
+
+
+def test_the_view_has_product_policy_usage_and_public_metadata(app: App) -> None:
+    terms = {
+        "max_activations": 3,
+        "max_leases": 2,
+        "grace_days": 1,
+        "entitlements": ["export"],
+        "meters": {"exports": {"limit": 10, "per": "license"}, "imports": {"limit": 1, "per": "year"}},
+    }
+    expires_at = NOW + DAY
+    metadata = '{"public": {"plan": "pro"}, "secret": 1}'
+    license = put_license(app, terms, product_id=17, policy_id=3, expires_at=expires_at, metadata=metadata)
+    at = {"created_at": 0, "updated_at": 0}
+    with app.storage.write() as tx:
+        tx.connection.execute(insert(products).values(id=17, code="editor", name="Editor", **at))
+        recipe = {"charset": "AB", "chunks": 4, "chunk_length": 4}
+        tx.connection.execute(insert(policies).values(id=3, name="Yearly", **recipe, **at))
+        save_new_usage(tx, [MeterUsage(license.id, "exports", period_start(Period.LICENSE, NOW), 4)])
+    body = ask(app, "validate", product="editor", entitlements=["export"]).json
+    assert body["code"] == "valid"
+    assert body["entitlements"] == ["export"]
+    assert body["license"] == LICENSE | {
+        "product": {"id": 17, "code": "editor", "name": "Editor"},
+        "policy": {"id": 3, "name": "Yearly"},
+        "expires_at": expires_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "grace_until": (expires_at + DAY).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "max_activations": 3,
+        "max_leases": 2,
+        "usage": {"exports": 4, "imports": 0},
+        "metadata": {"plan": "pro"},
+    }
+
+
+def test_numbers_that_no_resource_has_are_shown_without_a_name(app: App) -> None:
+    put_license(app, product_id=17, policy_id=3)
+    for product in (17, "17"):
+        license = ask(app, "validate", product=product).json["license"]
+        assert license["product"] == {"id": 17, "code": None, "name": None}
+        assert license["policy"] == {"id": 3, "name": None}
+
+
+PAST, LONG_AGO = NOW - DAY, NOW - 30 * DAY
+BEFORE, AFTER = (LONG_AGO - DAY).isoformat(), (LONG_AGO + DAY).isoformat()
+METER = {"meters": {"exports": {"limit": 0, "per": "month"}}}
+
+
+@pytest.mark.parametrize(
+    ("terms", "fields", "asked", "codes"),
+    [
+        ({}, {"status": Status.DISABLED}, {}, ["disabled"]),
+        ({}, {"status": Status.INACTIVE}, {}, ["inactive"]),
+        ({}, {"expires_at": PAST}, {}, ["expired"]),
+        ({"after_expiry": "older_versions"}, {"expires_at": LONG_AGO}, {"built_at": AFTER}, None),
+        ({}, {}, {"fingerprint": LAPTOP}, ["not_activated"]),
+        ({}, {}, {"token": "f" * 40}, ["not_activated"]),
+        ({"device": "required"}, {}, {}, ["fingerprint_required"]),
+        ({"entitlements": ["a"]}, {}, {"entitlements": ["a", "b"]}, ["entitlement_missing"]),
+        ({"max_activations": 1}, {"times_activated": 2}, {}, ["over_limit"]),
+        (METER, {}, {}, ["usage_exceeded"]),
+        ({"grace_days": 2}, {"expires_at": PAST}, {}, ["grace"]),
+        ({"after_expiry": "allow"}, {"expires_at": PAST}, {}, ["expired_allowed"]),
+        ({"after_expiry": "older_versions"}, {"expires_at": LONG_AGO}, {"built_at": BEFORE}, None),
+        (
+            {"device": "required", "max_activations": 1} | METER,
+            {"status": Status.DISABLED, "expires_at": PAST, "times_activated": 2},
+            {"entitlements": ["b"]},
+            [
+                "disabled",
+                "expired",
+                "fingerprint_required",
+                "entitlement_missing",
+                "over_limit",
+                "usage_exceeded",
+            ],
+        ),
+    ],
+)
+def test_all_findings_are_told_in_the_order_of_their_rank(
+    app: App,
+    terms: dict[str, Any],
+    fields: dict[str, Any],
+    asked: dict[str, Any],
+    codes: list[str] | None,
+) -> None:
+    if codes is None:
+        codes = ["expired", "version_not_covered"] if asked["built_at"] == AFTER else ["version_covered"]
+    license = a_license_with(terms, id=7, key=KEY, **fields)
+    with app.storage.write() as tx:
+        save_new_licenses(tx, [license], imported=[7])
+    reply = ask(app, "validate", **asked)
+    assert (reply.status, reply.json["codes"], reply.json["code"]) == (200, codes, codes[0])
+    blocks = codes[0] not in ("over_limit", "usage_exceeded", "grace", "expired_allowed", "version_covered")
+    assert reply.json["valid"] is not blocks
+    assert reply.json["license"]["id"] == 7
+
+
+def test_a_lease_that_ended_unreleased_is_lost(app: App) -> None:
+    put_license(app, {"max_leases": 1})
+    activation_id = activate(app).json["activation"]["id"]
+    past = to_seconds(NOW - timedelta(minutes=1))
+    times = {"created_at": past, "renewed_at": past, "expires_at": past}
+    of_laptop = {"license_id": 7, "lease_id": "a" * 32, "activation_id": activation_id, "holder": "alice"}
+    with app.storage.write() as tx:
+        tx.connection.execute(insert(leases).values(**of_laptop, **times))
+    assert ask(app, "validate", fingerprint=LAPTOP).json["codes"] == ["lease_lost"]
+    assert ask(app, "validate", lease_id="a" * 32).json["codes"] == ["lease_lost"]
+    assert ask(app, "validate", lease_id="b" * 32).json["codes"] == ["valid"]
+    assert ask(app, "validate").json["codes"] == ["valid"]
+
+
+def test_a_key_that_was_replaced_or_is_foreign_tells_nothing(app: App) -> None:
+    license = put_license(app, product_id=17)
+    rotated = {"license_id": 7, "sealed_key": b"", "rotated_at": 0}
+    with app.storage.write() as tx:
+        key_hmac = tx.sealing.blind_index("OLD-KEY")
+        tx.connection.execute(insert(rotated_keys).values(**rotated, key_hmac=key_hmac))
+    activate(app)
+    for asked, code in (
+        ({"license_key": "OLD-KEY"}, "key_rotated"),
+        ({"license_key": "OLD-KEY", "product": 18}, "product_mismatch"),
+        ({"product": 18}, "product_mismatch"),
+        ({"product": "editor"}, "product_mismatch"),
+        ({"license_key": "NO-KEY"}, "unknown_license"),
+        ({"license_key": "NO-KEY", "product": 18}, "unknown_license"),
+    ):
+        body = ask(app, "validate", fingerprint=LAPTOP, **asked).json
+        assert body["codes"] == [code]
+        assert (body["valid"], body["license"], body["activation"], body["entitlements"]) == (
+            False,
+            None,
+            None,
+            [],
+        )
+        for call in ("activate", "deactivate"):
+            reply = ask(app, call, fingerprint=LAPTOP, **asked)
+            assert (reply.code, reply.status) == (code, 404 if code == "unknown_license" else 409)
+    assert license.key == KEY
+
+
+def test_a_client_key_of_another_product_meets_an_unknown_license(app: App) -> None:
+    put_license(app, product_id=17)
+    own, other = (app.issue_token(Permissions.CLIENT, product_id=number) for number in (17, 18))
+    assert ask(app, "validate", token_of_key=own).json["code"] == "valid"
+    body = ask(app, "validate", token_of_key=other).json
+    assert (body["code"], body["license"]) == ("unknown_license", None)
+    assert activate(app, token_of_key=other).code == "unknown_license"
+    assert ask(app, "deactivate", fingerprint=LAPTOP, token_of_key=other).code == "unknown_license"
+
+
+def test_unknown_keys_are_counted_by_the_limiter_also_where_the_answer_is_200(tmp_path: Path) -> None:
+    with open_app(tmp_path, unknown_key_limit=2) as app:
+        put_license(app)
+
+        async def scenario(client: httpx.AsyncClient) -> list[int]:
+            keys = (KEY, KEY, KEY, "NO-1", "NO-2", "NO-3")
+            return [
+                (await client.post("/v3/validate", json={"license_key": one})).status_code for one in keys
+            ]
+
+        assert app.run(scenario) == [200, 200, 200, 200, 200, 429]
+
+
+def test_a_form_is_taken_and_unknown_members_are_ignored(app: App) -> None:
+    put_license(app, {"entitlements": ["a"]}, product_id=17)
+    form = b"license_key=KEY-1&product=17&entitlements=%5B%22a%22%5D&future=1"
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert app.ask("POST", "/validate", form, token=None, headers=headers).json["code"] == "valid"
+
+
+def test_values_out_of_bounds_are_refused_with_their_pointers(app: App) -> None:
+    wrong = {
+        "license_key": "",
+        "fingerprint": "short",
+        "product": 0,
+        "built_at": "yesterday",
+        "entitlements": ["a"] * 101,
+        "lease_id": "a" * 33,
+    }
+    reply = app.ask("POST", "/validate", wrong, token=None)
+    assert reply.code == "invalid"
+    assert {place for place, _ in reply.places} == {f"/{name}" for name in wrong}
+    deep: dict[str, Any] = {"a": {"b": {"c": {"d": {}}}}}
+    assert activate(app, metadata=deep).places == [("/metadata", "invalid_value")]
+
+
+# --- activate -------------------------------------------------------------------------------------
+
+
+def test_a_device_takes_one_place_keeps_it_and_takes_it_back(app: App) -> None:
+    put_license(app, {"max_activations": 1})
+    said: dict[str, Any] = {"name": "Anna", "platform": "macOS", "app_version": "1", "metadata": {"a": [1]}}
+    first = activate(app, **said, nonce="n")
+    shown = {
+        "activation": ACTIVATION | said,
+        "license": LICENSE | {"activations": 1, "max_activations": 1},
+        "entitlements": [],
+        "is_new": True,
+        "nonce": "n",
+    }
+    assert (first.status, without_times(first)) == (201, shown)
+    kept = shown | {"is_new": False, "nonce": None}
+    again = activate(app)
+    assert (again.status, without_times(again)) == (200, kept)
+    assert ask(app, "deactivate", fingerprint=LAPTOP).status == 200
+    back = activate(app, app_version="2")
+    assert back.status == 200
+    assert without_times(back) == kept | {"activation": ACTIVATION | said | {"app_version": "2"}}
+    assert read_events(app) == ["license.activated", "license.deactivated", "license.reactivated"]
+    found = ask(app, "validate", fingerprint=LAPTOP)
+    assert without_times(found)["activation"] == ACTIVATION | said | {"app_version": "2"}
+
+
+def test_a_token_names_a_place_and_a_device_may_give_it_its_fingerprint(app: App) -> None:
+    put_license(app)
+    activated = app.ask("GET", f"{V2}/licenses/activate/{KEY}", token=None)
+    token = activated.json["data"]["activationData"]["token"]
+    assert ask(app, "validate", token=token).json["activation"]["fingerprint"] is None
+    assert ask(app, "activate", token=token).status == 200
+    known = activate(app, token=token)
+    assert (known.status, known.json["activation"]["token"]) == (200, token)
+    assert activate(app).json["activation"]["token"] == token
+    # The token of another device opens nothing.
+    assert ask(app, "validate", fingerprint=DESKTOP, token=token).json["code"] == "not_activated"
+    assert activate(app, DESKTOP, token=token).status == 201
+    assert ask(app, "activate", token="f" * 40).code == "unknown_device"
+
+
+def test_the_place_of_a_replaced_device_moves(app: App) -> None:
+    put_license(app, {"max_activations": 1})
+    first = activate(app, name="Anna")
+    moved = activate(app, DESKTOP, replaces=LAPTOP)
+    assert (moved.status, moved.json["is_new"]) == (200, False)
+    assert moved.json["activation"]["token"] == first.json["activation"]["token"]
+    assert moved.json["activation"]["name"] == "Anna"
+    assert ask(app, "validate", fingerprint=LAPTOP).json["code"] == "not_activated"
+    assert activate(app).code == "limit_reached"
+    assert read_events(app) == ["license.activated", "license.device_replaced"]
+
+
+def test_the_place_moves_also_to_a_device_that_had_one_before(app: App) -> None:
+    put_license(app, {"max_activations": 1})
+    activate(app)
+    ask(app, "deactivate", fingerprint=LAPTOP)
+    activate(app, DESKTOP)
+    assert activate(app, replaces=DESKTOP).json["license"]["activations"] == 1
+    assert ask(app, "validate", fingerprint=DESKTOP).json["code"] == "not_activated"
+
+
+def test_a_refusal_at_the_limit_names_the_devices_to_those_who_may_read(app: App) -> None:
+    put_license(app, {"max_activations": 1})
+    activate(app, name="Anna")
+    problem = {
+        "type": "/problems/limit_reached",
+        "title": "Every place of the license is taken",
+        "status": 409,
+        "detail": "Every place of the license is taken: 1, and the limit is 1.",
+        "code": "limit_reached",
+        "limit": 1,
+        "activations": 1,
+    }
+    client, reader, writer = map(
+        app.issue_token, (Permissions.CLIENT, Permissions.READ, Permissions.READ_WRITE)
+    )
+    for token in (None, client):
+        assert activate(app, DESKTOP, token_of_key=token).json == problem
+    for token in (reader, writer):
+        reply = activate(app, DESKTOP, token_of_key=token)
+        assert without_times(reply) == problem | {"devices": [{"name": "Anna", "last_seen_at": "now"}]}
+
+
+@pytest.mark.parametrize(
+    ("terms", "fields", "asked", "code"),
+    [
+        ({}, {"status": Status.DISABLED}, {}, "disabled"),
+        ({}, {"status": Status.INACTIVE}, {}, "inactive"),
+        ({}, {"expires_at": PAST}, {}, "expired"),
+        ({"after_expiry": "older_versions"}, {"expires_at": LONG_AGO}, {"built_at": AFTER}, "expired"),
+        ({"device": "required"}, {}, {"fingerprint": None}, "fingerprint_required"),
+        ({"grace_days": 2}, {"expires_at": PAST}, {}, None),
+        ({"after_expiry": "allow"}, {"expires_at": PAST}, {}, None),
+        ({"after_expiry": "older_versions"}, {"expires_at": LONG_AGO}, {"built_at": BEFORE}, None),
+    ],
+)
+def test_terms_decide_about_an_activation(
+    app: App, terms: dict[str, Any], fields: dict[str, Any], asked: dict[str, Any], code: str | None
+) -> None:
+    put_license(app, terms, **fields)
+    reply = ask(app, "activate", **{"fingerprint": LAPTOP} | asked)
+    assert reply.status == (201 if code is None else 409)
+    if code is not None:
+        assert reply.code == code
+        assert read_events(app) == []
+
+
+def test_only_so_many_devices_that_were_never_seen_are_activated(app: App) -> None:
+    put_license(app, {"new_devices": {"count": 2, "per_days": 30}})
+    for fingerprint in (LAPTOP, DESKTOP):
+        assert activate(app, fingerprint).status == 201
+        ask(app, "deactivate", fingerprint=fingerprint)
+    refused = activate(app, "tablet-1")
+    assert refused.code == "too_many_new_devices"
+    assert 0 < refused.json["retry_after_seconds"] <= 30 * 86_400
+    assert activate(app).status == 200
+
+
+def test_a_call_with_an_idempotency_key_is_decided_once(app: App) -> None:
+    put_license(app)
+    headers = {"Idempotency-Key": "a-key"}
+    first, again = (ask(app, "activate", headers=headers) for _ in range(2))
+    assert (first.status, again.status, again.body) == (201, 201, first.body)
+    assert again.headers["idempotency-replayed"] == "true"
+    assert read_events(app) == ["license.activated"]
+
+
+def test_a_device_that_keeps_its_place_uses_up_no_limit_on_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_limits, "LICENSE_BURST", 2)
+    with open_app(tmp_path, license_change_limit=1) as app:
+        put_license(app)
+
+        async def scenario(client: httpx.AsyncClient) -> list[int]:
+            async def activate_as(fingerprint: str) -> int:
+                body = {"license_key": KEY, "fingerprint": fingerprint}
+                return (await client.post("/v3/activate", json=body)).status_code
+
+            kept = [await activate_as(LAPTOP) for _ in range(4)]
+            others = [await activate_as(f"device-{number}") for number in range(2)]
+            return [*kept, others[-1]]
+
+        first, *kept, last = app.run(scenario)
+        assert (first, {*kept}, last) == (201, {200}, 429)
+
+
+# --- deactivate -----------------------------------------------------------------------------------
+
+
+def test_a_place_is_given_up_whatever_the_state_and_only_once(app: App) -> None:
+    license = put_license(app)
+    token = activate(app).json["activation"]["token"]
+    with app.storage.write() as tx:
+        tx.connection.execute(update(licenses).values(status=Status.DISABLED, expires_at=1))
+    reply = ask(app, "deactivate", token=token, nonce="n")
+    expired = {
+        "state": "disabled",
+        "expires_at": "1970-01-01T00:00:01Z",
+        "grace_until": "1970-01-01T00:00:01Z",
+    }
+    given_up = {
+        "activation": ACTIVATION | {"deactivated_at": "now"},
+        "license": LICENSE | expired,
+        "was_active": True,
+        "nonce": "n",
+    }
+    assert (reply.status, without_times(reply)) == (200, given_up)
+    again = ask(app, "deactivate", fingerprint=LAPTOP)
+    assert (again.status, without_times(again)) == (200, given_up | {"was_active": False, "nonce": None})
+    assert read_events(app) == ["license.activated", "license.deactivated"]
+    assert license.id == 7
+
+
+def test_a_device_that_never_had_a_place_cannot_give_one_up(app: App) -> None:
+    put_license(app)
+    activate(app)
+    assert ask(app, "deactivate", fingerprint=DESKTOP).code == "unknown_device"
+    assert ask(app, "deactivate", token="f" * 40).code == "unknown_device"
+    assert ask(app, "deactivate").places == [("/fingerprint", "missing")]
+    assert ask(app, "validate", fingerprint=LAPTOP).json["license"]["activations"] == 1
+
+
+# --- v2 and v3 see one license --------------------------------------------------------------------
+
+
+def test_metadata_of_a_device_is_text_over_v2(app: App) -> None:
+    put_license(app)
+    activate(app, metadata={"a": [1], "b": "c"})
+    reply = app.ask("GET", f"{V2}/licenses/validate/{KEY}", token=None)
+    [shown] = reply.json["data"]["activationData"]
+    assert shown["meta_data"] == {"a": "[1]", "b": "c"}
+
+
+def test_a_license_that_wants_a_device_refuses_activations_over_v2(app: App) -> None:
+    put_license(app, {"device": "required"})
+    reply = app.ask("GET", f"{V2}/licenses/activate/{KEY}", token=None)
+    assert (reply.status, reply.json["message"]) == (404, f"License Key: {KEY} is inactive.")
+    assert activate(app).status == 201
+
+
+def test_an_idempotency_key_shows_no_answer_to_a_caller_who_may_not_have_it(app: App) -> None:
+    put_license(app, {"max_activations": 1}, product_id=17)
+    key: dict[str, Any] = {"headers": {"Idempotency-Key": "one"}}
+    assert activate(app, **key).status == 201
+    other = app.issue_token(Permissions.CLIENT, product_id=18)
+    own = app.issue_token(Permissions.CLIENT, product_id=17)
+    assert activate(app, token_of_key=other, **key).code == "unknown_license"
+    assert activate(app, token_of_key=own, **key).status == 200
+    # A refusal that is kept for the vendor names the devices.
+    shop = app.issue_token(Permissions.READ_WRITE)
+    refused = activate(app, DESKTOP, token_of_key=shop, headers={"Idempotency-Key": "two"})
+    assert "devices" in refused.json
+    assert "devices" not in activate(app, DESKTOP, headers={"Idempotency-Key": "two"}).json

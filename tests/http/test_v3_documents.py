@@ -1,0 +1,50 @@
+"""The documents of v3 as the server gives them: the page, the OpenAPI document, the problem pages."""
+
+import re
+
+from keywright.core.errors.problems import PROBLEMS
+from tests.http.asking import Client
+
+DATABASES = ("sqlite",)
+
+
+def test_the_page_runs_its_own_script_and_loads_nothing(program: Client) -> None:
+    reply = program.get("/openapi/v3")
+    page = reply.body.decode()
+    policy = reply.header("content-security-policy") or ""
+    assert reply.status == 200
+    assert re.search(r"style-src 'sha256-[^']+'; script-src 'sha256-[^']+'; img-src data:;", policy)
+    assert "unsafe" not in policy
+    assert not [one for one in re.findall(r'(?:src|href)="([^"]*)"', page) if "//" in one]
+    anchors = set(re.findall(r' id="([^"]*)"', page))
+    assert set(re.findall(r'href="#([^"]*)"', page)) <= anchors
+
+
+def test_the_document_may_be_kept_and_read_by_any_site(program: Client) -> None:
+    reply = program.get("/openapi/v3.json")
+    assert reply.json["openapi"].startswith("3.1.")
+    assert reply.header("cache-control") == "public, max-age=300"
+    assert reply.header("access-control-allow-origin") == "*"
+
+
+def test_every_problem_has_a_page_for_people_and_one_for_programs(program: Client) -> None:
+    listed = program.get("/problems").body.decode()
+    for code, problem in PROBLEMS.items():
+        assert f'href="problems/{code}"' in listed
+        page = program.get(f"/problems/{code}", headers={"Accept": "text/html,*/*;q=0.8"})
+        assert page.header("content-type") == "text/html; charset=utf-8"
+        assert page.header("cache-control") == "public, max-age=300"
+        assert f"<h1>{problem.title}</h1>" in page.body.decode()
+        read = program.get(f"/problems/{code}", headers={"Accept": "application/json"})
+        assert read.json["code"] == code
+    assert set(program.get("/problems", headers={"Accept": "application/json"}).json) == set(PROBLEMS)
+
+
+def test_another_code_has_no_page(program: Client) -> None:
+    assert program.get("/problems/nonsense").status == 404
+
+
+def test_a_problem_names_its_page(program: Client) -> None:
+    problem = program.get("/v3/me").json
+    assert problem["type"] == "/problems/credentials_missing"
+    assert program.get(problem["type"]).status == 200

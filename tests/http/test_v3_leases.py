@@ -1,0 +1,258 @@
+"""Leases over v3: take, renew, release, list and end them; every answer whole."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keywright.core.command import Command
+from keywright.identity.model import Permissions
+from keywright.licensing.licenses.model import Status
+from tests.http.v3_app import App, Reply, open_app
+from tests.makers import KEY, activate_device, create, end_lease, set_terms, take_lease, update
+
+SECOND, MINUTES = timedelta(seconds=1), timedelta(minutes=10)
+FIRST = "5b0e8c2f9d7a41e3b6c4d8f01a2b3c4d"
+VIEW: dict[str, Any] = {
+    "id": 1,
+    "product": {"id": 17, "code": None, "name": None},
+    "policy": None,
+    "state": "valid",
+    "expires_at": None,
+    "grace_until": None,
+    "max_activations": None,
+    "activations": 0,
+    "max_leases": 2,
+    "usage": {},
+    "metadata": {},
+    "leases": 1,
+}
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    """License 1 of product 17 has two leases of ten minutes."""
+    with open_app(tmp_path) as app:
+        do(app, create(product_id=17), set_terms({"max_leases": 2}))
+        yield app
+
+
+def do(app: App, *commands: Command) -> list[Any]:
+    """The outcomes of commands; none may be refused."""
+    outcomes = app.do(*commands)
+    assert not [one for one in outcomes if isinstance(one, Exception)]
+    return outcomes
+
+
+def now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def take(app: App, holder: str = "alice", **body: Any) -> Reply:
+    return app.ask("POST", "/leases", {"license_key": KEY, "holder": holder} | body, token=None)
+
+
+def renew(app: App, lease_id: str, **body: Any) -> Reply:
+    return app.ask("POST", "/leases/renew", {"license_key": KEY, "lease_id": lease_id} | body, token=None)
+
+
+def release(app: App, lease_id: str, **body: Any) -> Reply:
+    return app.ask("POST", "/leases/release", {"license_key": KEY, "lease_id": lease_id} | body, token=None)
+
+
+def take_ended(app: App, holder: str = "alice") -> str:
+    """The id of a lease that ended a minute ago."""
+    [granted] = do(app, take_lease(holder, now=now() - MINUTES - 60 * SECOND))
+    lease_id: str = granted.leased.lease.lease_id
+    return lease_id
+
+
+def test_a_lease_is_taken(app: App) -> None:
+    before = now()
+    reply = take(app, seconds=60, nonce="n")
+    lease = reply.json["lease"]
+    expires_at, renew_at = (datetime.fromisoformat(lease[name]) for name in ("expires_at", "renew_at"))
+    assert before + 60 * SECOND <= expires_at <= now() + 60 * SECOND
+    assert expires_at - renew_at == 30 * SECOND
+    assert lease["expires_at"].endswith("Z")
+    assert reply.status == 201
+    assert reply.json == {"lease": lease, "license": VIEW, "nonce": "n"}
+    assert lease.keys() == {"id", "expires_at", "renew_at"}
+
+
+def test_the_same_holder_has_one_lease(app: App) -> None:
+    first, again = take(app), take(app)
+    assert again.status == 200
+    assert again.json["lease"]["id"] == first.json["lease"]["id"]
+    assert again.json["license"] == VIEW
+
+
+def test_a_lease_is_renewed(app: App) -> None:
+    lease = take(app, seconds=10).json["lease"]
+    reply = renew(app, lease["id"], nonce="n")
+    later = reply.json["lease"]
+    assert later["id"] == lease["id"]
+    assert later["expires_at"] > lease["expires_at"]
+    assert reply.status == 200
+    assert reply.json == {"lease": later, "was_lost": False, "license": VIEW, "nonce": "n"}
+
+
+def test_a_lease_that_ended_is_taken_again_if_one_is_free(app: App) -> None:
+    lease_id = take_ended(app)
+    reply = renew(app, lease_id)
+    assert (reply.status, reply.json["was_lost"], reply.json["license"]) == (200, True, VIEW)
+    assert reply.json["lease"]["id"] == lease_id
+
+
+def test_a_lease_is_released(app: App) -> None:
+    lease_id = take(app).json["lease"]["id"]
+    reply = release(app, lease_id, nonce="n")
+    none = VIEW | {"leases": 0}
+    assert (reply.status, reply.json) == (200, {"was_held": True, "license": none, "nonce": "n"})
+    again = release(app, lease_id)
+    assert (again.status, again.json) == (200, {"was_held": False, "license": none, "nonce": None})
+    assert release(app, FIRST).json["was_held"] is False
+
+
+def test_when_all_are_held_the_refusal_says_when_to_try_again(app: App) -> None:
+    lost = take_ended(app)
+    take(app, "bob", seconds=60), take(app, "carol")
+    for reply in (take(app, "dave"), renew(app, lost)):
+        seconds = reply.json["retry_after_seconds"]
+        assert 50 <= seconds <= 60
+        assert reply.status == 409
+        assert reply.json == {
+            "type": "/problems/no_free_lease",
+            "title": "Every lease of the license is held",
+            "status": 409,
+            "detail": f"All 2 leases of the license are held; the next one ends in {seconds} seconds at the "
+            "latest.",
+            "code": "no_free_lease",
+            "retry_after_seconds": seconds,
+        }
+
+
+@pytest.mark.parametrize(
+    ("terms", "body", "status", "code"),
+    [
+        ({}, {}, 409, "leases_not_offered"),
+        ({"max_leases": 1}, {"license_key": "KEY-2"}, 404, "unknown_license"),
+        ({"max_leases": 1}, {"product": 18}, 409, "product_mismatch"),
+        ({"max_leases": 1, "device": "required"}, {}, 409, "fingerprint_required"),
+        ({"max_leases": 1, "device": "required"}, {"fingerprint": "device-1"}, 409, "not_activated"),
+        ({"max_leases": 1}, {"product": "17", "fingerprint": "device-1"}, 201, None),
+    ],
+)
+def test_each_refusal_has_its_code(
+    app: App, terms: dict[str, Any], body: dict[str, Any], status: int, code: str | None
+) -> None:
+    do(app, set_terms(terms))
+    reply = take(app, **body)
+    assert reply.status == status
+    assert code is None or reply.code == code
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"status": Status.DISABLED}, "disabled"),
+        ({"status": Status.INACTIVE}, "inactive"),
+        ({"expires_at": datetime(2026, 1, 1, tzinfo=UTC)}, "expired"),
+    ],
+)
+def test_an_unusable_license_gives_and_renews_no_lease_but_takes_it_back(
+    app: App, changes: dict[str, Any], code: str
+) -> None:
+    lease_id = take(app).json["lease"]["id"]
+    do(app, update(**changes))
+    assert [(one.status, one.code) for one in (take(app), renew(app, lease_id))] == [(409, code)] * 2
+    assert release(app, lease_id).json["was_held"] is True
+
+
+def test_a_device_that_holds_a_place_can_hold_a_lease(app: App) -> None:
+    do(app, set_terms({"max_leases": 1, "device": "required"}), activate_device("device-1"))
+    lease_id = take(app, fingerprint="device-1").json["lease"]["id"]
+    assert renew(app, lease_id).code == "fingerprint_required"
+    assert renew(app, lease_id, fingerprint="device-2").code == "not_activated"
+    assert renew(app, lease_id, fingerprint="device-1").status == 200
+    assert release(app, lease_id).json["was_held"] is True
+
+
+def test_the_vendor_sees_and_ends_leases(app: App) -> None:
+    lost, device = take_ended(app), do(app, activate_device("device-1"))[0].activation.id
+    held = take(app, "bob", fingerprint="device-1").json["lease"]
+    reply = app.ask("GET", "/licenses/1/leases?count=true")
+    first, second = reply.json["items"]
+    assert {name: first[name] for name in ("id", "holder", "activation_id", "is_held", "expires_at")} == {
+        "id": held["id"],
+        "holder": "bob",
+        "activation_id": device,
+        "is_held": True,
+        "expires_at": held["expires_at"],
+    }
+    assert first["created_at"] == first["renewed_at"] <= held["expires_at"]
+    assert (second["id"], second["activation_id"], second["is_held"]) == (lost, None, False)
+    assert (reply.json["next_cursor"], reply.json["total"]) == (None, 2)
+    assert app.ask("DELETE", f"/licenses/1/leases/{held['id']}").status == 204
+    assert app.ask("DELETE", f"/licenses/1/leases/{held['id']}").code == "not_found"
+    problem = renew(app, held["id"])
+    assert (problem.code, problem.json["detail"]) == ("not_found", "The license has no such lease.")
+    assert [one["id"] for one in app.ask("GET", "/licenses/1/leases").json["items"]] == [lost]
+
+
+def test_lists_of_leases_have_pages(app: App) -> None:
+    ids = [take_ended(app, str(number)) for number in range(2)] + [take(app).json["lease"]["id"]]
+    found, following = [], "/licenses/1/leases?limit=1"
+    while following:
+        reply = app.ask("GET", following)
+        found += [one["id"] for one in reply.json["items"]]
+        link = reply.headers.get("link", "")
+        following = link[len("</v3") : link.index(">")] if link else ""
+    assert sorted(found) == sorted(ids)
+    assert found[0] == ids[2]
+    for wrong in ("x", "WyJ4Il0"):
+        reply = app.ask("GET", f"/licenses/1/leases?cursor={wrong}")
+        assert (reply.status, reply.places) == (400, [("cursor", "invalid_value")])
+
+
+def test_an_api_key_of_another_product_sees_no_lease(app: App) -> None:
+    lease_id = take(app).json["lease"]["id"]
+    for product, status in ((17, 200), (18, 404)):
+        token = app.issue_token(Permissions.READ_WRITE, product_id=product)
+        assert app.ask("GET", "/licenses/1/leases", token=token).status == status
+    assert app.ask("DELETE", f"/licenses/1/leases/{lease_id}", token=token).code == "not_found"
+    assert app.ask("GET", "/licenses/2/leases").code == "not_found"
+    assert app.ask("DELETE", f"/licenses/2/leases/{lease_id}").code == "not_found"
+    assert app.ask("GET", "/licenses/1/leases", token=None).code == "credentials_missing"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "places"),
+    [
+        ("/leases", {}, [("/license_key", "missing"), ("/holder", "missing")]),
+        ("/leases", {"license_key": KEY, "holder": ""}, [("/holder", "out_of_range")]),
+        ("/leases", {"license_key": KEY, "holder": "a\0"}, [("/holder", "invalid_value")]),
+        ("/leases", {"license_key": KEY, "holder": "a", "seconds": 9}, [("/seconds", "out_of_range")]),
+        ("/leases/renew", {"license_key": KEY}, [("/lease_id", "missing")]),
+        ("/leases/renew", {"license_key": KEY, "lease_id": "x" * 32}, [("/lease_id", "invalid_value")]),
+        ("/leases/release", {"license_key": KEY, "lease_id": 7}, [("/lease_id", "wrong_type")]),
+    ],
+)
+def test_wrong_members_are_named(
+    app: App, path: str, body: dict[str, Any], places: list[tuple[str, str]]
+) -> None:
+    reply = app.ask("POST", path, body, token=None)
+    assert (reply.status, reply.code, reply.places) == (422, "invalid", places)
+
+
+def test_a_repeated_call_takes_one_lease(app: App) -> None:
+    headers = {"Idempotency-Key": "one"}
+    body = {"license_key": KEY, "holder": "alice", "fingerprint": "device-1"}
+    first = app.ask("POST", "/leases", body, token=None, headers=headers)
+    do(app, end_lease(first.json["lease"]["id"]))
+    again = app.ask("POST", "/leases", body, token=None, headers=headers)
+    assert (again.status, again.body) == (201, first.body)
+    assert again.headers["idempotency-replayed"] == "true"
+    assert app.ask("GET", "/licenses/1/leases").json["items"] == []

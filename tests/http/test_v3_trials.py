@@ -1,0 +1,207 @@
+"""Trials over v3: one for each device and product, ever; every answer whole."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from keywright.db.schema import trials
+from keywright.identity.model import Permissions
+from tests.http.v3_app import App, Reply, open_app
+from tests.makers import NOW, create_policy, delete, update
+
+DEVICE = "device-7f3a9c0e12b4"
+TERMS = {"trial": True, "valid_for_days": 30, "max_activations": 1, "entitlements": ["export"]}
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    """Product 17, called editor, has policy 1 for trials of 30 days."""
+    with open_app(tmp_path) as app:
+        assert app.ask("POST", "/products", {"id": 17, "code": "editor", "name": "Editor"}).status == 201
+        app.do(create_policy(name="Trial", product_id=17, terms=TERMS))
+        yield app
+
+
+def start(app: App, **body: Any) -> Reply:
+    given = {"token": None} | {name: body.pop(name) for name in ("token", "headers") if name in body}
+    return app.ask("POST", "/trials", {"product": "editor", "fingerprint": DEVICE} | body, **given)
+
+
+def emails(app: App) -> list[str | None]:
+    with app.storage.read() as tx:
+        return list(tx.connection.execute(select(trials.c.email)).scalars())
+
+
+def test_a_trial_is_a_license_with_the_devices_activation(app: App) -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    reply = start(app, email=" ada@example.com", name="Anna's laptop", nonce="n")
+    license, activation = reply.json["license"], reply.json["activation"]
+    expires_at = datetime.fromisoformat(license["expires_at"])
+    assert before <= expires_at - timedelta(days=30) <= datetime.now(UTC)
+    assert reply.status == 201
+    assert reply.json == {
+        "license": {
+            "id": 1,
+            "product": {"id": 17, "code": "editor", "name": "Editor"},
+            "policy": {"id": 1, "name": "Trial"},
+            "state": "valid",
+            "expires_at": license["expires_at"],
+            "grace_until": license["expires_at"],
+            "max_activations": 1,
+            "activations": 1,
+            "max_leases": None,
+            "usage": {},
+            "metadata": {},
+            "key": license["key"],
+        },
+        "activation": {
+            "id": 1,
+            "token": activation["token"],
+            "fingerprint": DEVICE,
+            "name": "Anna's laptop",
+            "platform": None,
+            "app_version": None,
+            "metadata": {},
+            "created_at": activation["created_at"],
+            "last_seen_at": activation["created_at"],
+            "deactivated_at": None,
+        },
+        "entitlements": ["export"],
+        "is_new": True,
+        "nonce": "n",
+    }
+    validated = app.ask("POST", "/validate", {"license_key": license["key"], "fingerprint": DEVICE})
+    assert validated.json["code"] == "valid"
+    assert [name for name, _ in app.events("license.")] == ["license.created", "license.activated"]
+    assert emails(app) == ["ada@example.com"]
+
+
+def test_the_same_device_gets_its_first_trial_again_expired_or_not(app: App) -> None:
+    first = start(app)
+    again = start(app, product=17)
+    assert again.status == 200
+    assert again.json == first.json | {"is_new": False} | {
+        "activation": first.json["activation"] | {"last_seen_at": again.json["activation"]["last_seen_at"]}
+    }
+    app.do(update(1, expires_at=NOW))
+    assert app.ask("PATCH", "/policies/1", {"is_archived": True}).status == 200
+    expired = start(app, product="17")
+    assert (expired.status, expired.json["license"]["state"]) == (200, "expired")
+    other = start(app, fingerprint="another device")
+    assert (other.status, other.code) == (409, "policy_archived")
+
+
+def test_a_trial_is_not_given_twice_when_its_license_was_deleted(app: App) -> None:
+    start(app, email="ada@example.com")
+    app.do(delete(1))
+    reply = start(app)
+    assert reply.status == 409
+    assert reply.json == {
+        "type": "/problems/trial_used",
+        "title": "The device has had its trial",
+        "status": 409,
+        "detail": "The device has had its trial of this product.",
+        "code": "trial_used",
+    }
+    assert emails(app) == [None]
+    assert start(app, fingerprint="another device").status == 201
+
+
+def test_another_product_has_trials_of_its_own(app: App) -> None:
+    app.do(create_policy(product_id=18, terms={"trial": True}))
+    assert start(app).json["license"]["product"]["id"] == 17
+    other = start(app, product=18)
+    assert (other.status, other.json["license"]["product"]["id"]) == (201, 18)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"product": "viewer"}, "trial_not_offered"),
+        ({"product": 18}, "trial_not_offered"),
+        ({"policy": 2}, "trial_not_offered"),
+        ({"policy": 3}, "trial_not_offered"),
+        ({"policy": 4}, "trial_not_offered"),
+        ({"policy": 5}, None),
+        ({"policy": 1}, None),
+        ({"product": 19, "policy": 5}, None),
+    ],
+)
+def test_the_policy_is_one_of_the_product_for_trials(
+    app: App, body: dict[str, Any], code: str | None
+) -> None:
+    app.do(
+        create_policy(product_id=17),
+        create_policy(product_id=18),
+        create_policy(product_id=19, terms={"trial": True}),
+        create_policy(terms={"trial": True}),
+    )
+    reply = start(app, **body)
+    assert reply.status == (201 if code is None else 409)
+    assert code is None or reply.code == code
+
+
+def test_one_of_several_policies_has_to_be_named(app: App) -> None:
+    app.do(create_policy(product_id=17, terms={"trial": True}))
+    reply = start(app)
+    assert (reply.status, reply.places) == (422, [("/policy", "invalid_value")])
+    assert start(app, policy=2).json["license"]["policy"]["id"] == 2
+    assert start(app).json["license"]["policy"]["id"] == 2
+
+
+def test_a_place_that_moved_to_another_device_is_not_shown_to_the_first(app: App) -> None:
+    key = start(app).json["license"]["key"]
+    moved = {"license_key": key, "fingerprint": "another device", "replaces": DEVICE}
+    assert app.ask("POST", "/activate", moved, token=None).status == 200
+    assert start(app).json["activation"] is None
+
+
+def test_an_api_key_of_another_product_starts_no_trial(app: App) -> None:
+    for product, status in ((18, 409), (17, 201)):
+        token = app.issue_token(Permissions.CLIENT, product_id=product)
+        assert start(app, token=token).status == status
+
+
+@pytest.mark.parametrize(
+    ("body", "places"),
+    [
+        ({"fingerprint": "short"}, [("/fingerprint", "out_of_range")]),
+        ({"fingerprint": "a device\0"}, [("/fingerprint", "invalid_value")]),
+        ({"email": "nobody"}, [("/email", "invalid_value")]),
+        ({"policy": 0}, [("/policy", "out_of_range")]),
+    ],
+)
+def test_wrong_members_are_named(app: App, body: dict[str, Any], places: list[tuple[str, str]]) -> None:
+    reply = start(app, **body)
+    assert (reply.status, reply.code, reply.places) == (422, "invalid", places)
+
+
+def test_a_repeated_call_has_the_first_answer(app: App) -> None:
+    headers = {"Idempotency-Key": "one"}
+    first, again = start(app, headers=headers), start(app, headers=headers)
+    assert (again.status, again.body) == (201, first.body)
+    assert start(app, headers=headers, fingerprint="another device").json["is_new"]
+
+
+def test_trials_of_an_address_are_limited_but_those_it_has_had(tmp_path: Path) -> None:
+    with open_app(tmp_path, trial_limit=2) as app:
+        app.do(create_policy(product_id=17, terms={"trial": True}))
+
+        async def scenario(client: Any) -> list[tuple[int, str | None]]:
+            found = []
+            for device in (1, 1, 1, 2, 3, 1):
+                body = {"product": 17, "fingerprint": f"a device {device}"}
+                reply = await client.post("/v3/trials", json=body)
+                found.append((reply.status_code, reply.headers.get("retry-after")))
+            body = {"product": 17, "fingerprint": "a device 4"}
+            headers = {"Authorization": f"Bearer {app.token}"}
+            found.append(((await client.post("/v3/trials", json=body, headers=headers)).status_code, None))
+            return found
+
+        statuses = app.run(scenario)
+        assert [one for one, _ in statuses] == [201, 200, 200, 201, 429, 429, 201]
+        assert 1790 <= int(statuses[4][1]) <= 1800

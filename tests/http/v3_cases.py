@@ -1,0 +1,181 @@
+"""Cases that schemathesis generates from the OpenAPI document of v3, and the checks of their answers."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import requests
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from requests import PreparedRequest
+from schemathesis import GenerationMode
+
+from keywright.core.errors.problems import PROBLEMS
+from keywright.http.v3.routes import ROUTES
+from tests.http.asking import CANARY, Client, Json, Reply
+from tests.http.cases import CHECKS, AnyCase, schema_of
+from tests.http.shape import Answers
+from tests.proving import IS_LONG, size
+from tests.server import RunningServer
+
+OPERATIONS = [(one.path.replace(":text}", "}"), one.method) for one in ROUTES]
+#: Number of cases of an operation on each database: with valid data, and with invalid data.
+VALID, INVALID = size(14, 1_000), size(10, 600)
+_FINGERPRINT = "device-7f3a9c0e12b4"
+_TERMS = {
+    "max_activations": 3,
+    "max_leases": 3,
+    "entitlements": ["export"],
+    "meters": {"pages": {"limit": 9, "per": "day", "overage": "refuse"}},
+    "trial": True,
+}
+#: The most licenses of one case: the 1,000 that are allowed would take too long.
+_MAX_QUANTITY = 3
+_numbers = count(1)
+
+
+def assert_in_shape(reply: Reply) -> None:
+    """What every answer of v3 is, whatever was asked."""
+    assert reply.status < 500, reply.body
+    assert (reply.header("cache-control"), reply.header("x-content-type-options")) == ("no-store", "nosniff")
+    if reply.status == 204:
+        assert reply.body == b""
+        return
+    is_success = reply.status < 300
+    media_type = "application/json" if is_success else "application/problem+json"
+    assert (reply.header("content-type") or "").partition(";")[0] == media_type
+    if not is_success:
+        problem = PROBLEMS[reply.json["code"]]
+        assert (reply.json["status"], reply.status) == (reply.status, problem.status)
+        assert reply.json["title"] == problem.title
+
+
+class V3CaseRunner:
+    """Makes the calls of cases with a bearer token, and compares the answers with the document."""
+
+    def __init__(self, server: RunningServer, shop: Client) -> None:
+        self.schema = schema_of(shop.get("/openapi/v3.json").json, open_records=("Problem",))
+        self.answers = Answers(assert_in_shape)
+        self.statuses: Counter[int] = Counter()
+        self._shop = shop
+        self._base_url = f"{server.base_url}/v3"
+        self._session = requests.Session()
+        self._session.auth = _bearer(*shop.credentials) if shop.credentials else None
+        self._product = self._make("products")
+        self._policy = self._make("policies", product_id=self._product, terms=_TERMS)
+
+    def close(self) -> None:
+        self._session.close()
+
+    def run(self, path: str, method: str) -> None:
+        """Run all cases of an operation. Raises the failures of schemathesis, or ``AssertionError``."""
+        self.statuses.clear()
+        self._run(path, method, GenerationMode.POSITIVE, VALID)
+        # The index takes nothing that could be invalid.
+        if path:
+            self._run(path, method, GenerationMode.NEGATIVE, INVALID)
+
+    def _run(self, path: str, method: str, mode: GenerationMode, cases: int) -> None:
+        @settings(
+            max_examples=cases,
+            derandomize=not IS_LONG,
+            database=None,
+            deadline=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(
+            self.schema[path][method].as_strategy(generation_mode=mode), st.sampled_from([True, True, False])
+        )
+        def run_case(case: AnyCase, is_known: bool) -> None:
+            if is_known:
+                self._put_in(case, is_valid=mode is GenerationMode.POSITIVE)
+            self._check(case)
+
+        run_case()
+
+    def _check(self, case: AnyCase) -> None:
+        if str((case.query or {}).get("wait_seconds", "")).isdecimal():
+            # An answer waits for events so long.
+            case.query["wait_seconds"] = 0
+        response = case.call(base_url=self._base_url, session=self._session)
+        self.statuses[response.status_code] += 1
+        headers = [(name.lower(), values[0]) for name, values in response.headers.items()]
+        reply = Reply(response.status_code, headers, response.content)
+        problem = self.answers.problem_of(reply)
+        found = self.answers.found["answers out of shape"]
+        self.answers.found["answers out of shape"] += problem is None
+        case.validate_response(response, checks=CHECKS)
+        self.answers.found["answers out of shape"] = found
+        assert problem is None, problem
+
+    def _put_in(self, case: AnyCase, *, is_valid: bool) -> None:
+        """Let the case be about records that exist. Only a case with valid data gets all of them."""
+        case.headers.pop("If-Match", None)
+        known = self._make_records(case.path)
+        for name in known.keys() & (case.path_parameters or {}).keys():
+            case.path_parameters[name] = known[name]
+        if not isinstance(case.body, dict):
+            return
+        names = case.body.keys() & known.keys() if is_valid else {"license_key"} & case.body.keys()
+        case.body = case.body | {name: known[name] for name in names}
+        if isinstance(quantity := case.body.get("quantity"), int):
+            case.body["quantity"] = min(quantity, _MAX_QUANTITY)
+
+    def _make_records(self, path: str) -> dict[str, Any]:
+        """The numbers of new records, by the names that they have in paths and bodies."""
+        if path.startswith(("/products", "/policies", "/customers")):
+            noun = path.split("/")[1]
+            number = self._make(noun)
+            return {f"{noun.removesuffix('s').replace('policie', 'policy')}_id": number, "product_id": number}
+        key = f"{CANARY}-{next(_numbers)}-{self._policy}"
+        license = self._send("licenses", {"key": key, "policy_id": self._policy, "product_id": self._product})
+        device = {"license_key": key, "fingerprint": _FINGERPRINT}
+        activation = self._send("activate", device)["activation"]
+        lease = self._send("leases", device | {"holder": "anna"})["lease"]
+        return device | {
+            "license_id": license["id"],
+            "activation_id": activation["id"],
+            "lease_id": lease["id"],
+            "token": activation["token"],
+            "meter": "pages",
+            "entitlements": ["export"],
+            "product": self._product,
+            "product_id": self._product,
+            "policy": self._policy,
+            "policy_id": self._policy,
+        }
+
+    def _make(self, noun: str, **fields: Any) -> int:
+        return int(self._send(noun, {"name": "A test"} | fields)["id"])
+
+    def _send(self, path: str, body: Json) -> Json:
+        reply = self._shop.post(f"/v3/{path}", json_body=body)
+        assert reply.status in (200, 201), reply
+        return reply.json
+
+
+def _bearer(consumer_key: str, consumer_secret: str) -> Callable[[PreparedRequest], PreparedRequest]:
+    """Sends the token of this API key with every request."""
+    token = re.sub("c[ks]_", "", consumer_key + consumer_secret)
+
+    def authorize(request: PreparedRequest) -> PreparedRequest:
+        request.headers["Authorization"] = f"Bearer kw_{token}"
+        return request
+
+    return authorize
+
+
+@contextmanager
+def v3_case_runner(server: RunningServer, part: str) -> Iterator[V3CaseRunner]:
+    """Run cases on this server; at the end, record the findings."""
+    with Client(server, server.api_key()) as shop:
+        runner = V3CaseRunner(server, shop)
+        try:
+            yield runner
+        finally:
+            runner.close()
+            runner.answers.record(part)

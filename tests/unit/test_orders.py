@@ -1,0 +1,56 @@
+"""Orders of licenses: their details, their number over v2, and the lines that are sold once."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keywright.core.parsing import MAX_ID
+from keywright.licensing.licenses.model import Order, order_fields, order_line_hash, order_of
+from tests.makers import a_license
+
+TEXTS = st.none() | st.text(max_size=5) | st.integers(0, 2 * MAX_ID).map(str)
+ORDERS = st.builds(Order, st.text(max_size=5), TEXTS, TEXTS, st.integers(0, 9))
+
+
+@given(ORDERS)
+def test_the_order_of_a_license_is_the_one_that_it_was_made_with(order: Order) -> None:
+    fields: dict[str, Any] = order_fields(order)
+    assert order_of(a_license(**fields)) == order
+
+
+@pytest.mark.parametrize(
+    ("order", "number", "has_details"),
+    [
+        (Order(), None, False),
+        (Order(id="17"), 17, False),
+        (Order(id=str(MAX_ID)), MAX_ID, False),
+        (Order(id=str(MAX_ID + 1)), None, True),
+        (Order(id="A-17"), None, True),
+        (Order("shop", "17"), 17, True),
+        (Order(id="17", line="1"), 17, True),
+        (Order(id="17", index=1), 17, True),
+    ],
+)
+def test_an_order_that_is_a_number_alone_needs_no_details(
+    order: Order, number: int | None, has_details: bool
+) -> None:
+    fields = order_fields(order)
+    assert (fields["order_id"], fields["order_details"] is not None) == (number, has_details)
+
+
+def test_an_order_of_v2_is_its_number() -> None:
+    assert order_of(a_license(order_id=17)) == Order(id="17")
+    assert order_of(a_license()) == Order()
+
+
+@given(ORDERS, ORDERS)
+def test_two_lines_have_two_hashes(one: Order, other: Order) -> None:
+    if one.line is not None:
+        assert (order_line_hash(one) == order_line_hash(other)) is (one == other)
+
+
+def test_an_order_without_a_line_has_no_hash() -> None:
+    assert order_line_hash(Order("shop", "17")) is None
+    assert len(order_line_hash(Order("shop", "17", "1")) or b"") == 32

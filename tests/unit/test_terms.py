@@ -1,0 +1,289 @@
+"""Terms: their texts in the database, and changes by merge patch."""
+
+from enum import StrEnum
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import json
+
+from keywright.core.errors import FieldError, InvalidTerms
+from keywright.core.parsing import MAX_COUNT
+from keywright.licensing.terms import rules
+from keywright.licensing.terms.model import (
+    AfterExpiry,
+    Allowance,
+    DeviceRule,
+    Meter,
+    Overage,
+    Period,
+    Starts,
+    Terms,
+)
+from keywright.licensing.terms.rules import (
+    merge_terms,
+    parse_policy_terms,
+    parse_terms,
+    policy_to_text,
+    to_text,
+)
+
+CODES = st.from_regex(r"[a-z0-9][a-z0-9_.-]{0,63}", fullmatch=True)
+DAYS, SECONDS = st.integers(0, rules.MAX_DAYS), st.integers(10, rules.MAX_SECONDS)
+LIMITS = st.none() | st.integers(1, MAX_COUNT)
+ALLOWANCES, NEW_DEVICES = (
+    st.none() | st.builds(Allowance, st.integers(1, most), st.integers(1, rules.MAX_DAYS))
+    for most in (MAX_COUNT, rules.MAX_NEW_DEVICES)
+)
+METERS = st.builds(
+    Meter, st.integers(0, rules.MAX_METER_LIMIT), st.sampled_from(Period), st.sampled_from(Overage)
+)
+TERMS = st.builds(
+    Terms,
+    max_activations=LIMITS,
+    valid_for_days=LIMITS,
+    starts=st.sampled_from(Starts),
+    grace_days=DAYS,
+    after_expiry=st.sampled_from(AfterExpiry),
+    device=st.sampled_from(DeviceRule),
+    max_leases=st.none() | st.integers(1, rules.MAX_LEASES),
+    lease_seconds=SECONDS,
+    offline_days=DAYS,
+    next_check_seconds=SECONDS,
+    portal_releases=ALLOWANCES,
+    new_devices=NEW_DEVICES,
+    entitlements=st.lists(CODES, max_size=3, unique=True).map(tuple),
+    meters=st.dictionaries(CODES, METERS, max_size=3),
+    trial=st.booleans(),
+)
+INTEGERS = {
+    "max_activations": (1, MAX_COUNT),
+    "valid_for_days": (1, MAX_COUNT),
+    "grace_days": (0, 36_500),
+    "max_leases": (1, 10_000),
+    "lease_seconds": (10, 31_536_000),
+    "offline_days": (0, 36_500),
+    "next_check_seconds": (1, 31_536_000),
+}
+CALLS = Meter(1000, Period.MONTH)
+
+
+def errors_of(patch: dict[str, Any], terms: Terms | None = None) -> list[tuple[str, str]]:
+    """Pointers and codes of what is wrong with a patch."""
+    with pytest.raises(InvalidTerms) as refusal:
+        merge_terms(terms or Terms(), patch)
+    return [(one.pointer.removeprefix("/terms"), one.code) for one in refusal.value.errors]
+
+
+def test_members_and_defaults_are_those_of_the_contract() -> None:
+    assert json.decode(json.encode(Terms())) == {
+        "max_activations": None,
+        "valid_for_days": None,
+        "starts": "creation",
+        "grace_days": 0,
+        "after_expiry": "refuse",
+        "device": "optional",
+        "max_leases": None,
+        "lease_seconds": 600,
+        "offline_days": 14,
+        "next_check_seconds": 86_400,
+        "portal_releases": None,
+        "new_devices": None,
+        "entitlements": [],
+        "meters": {},
+        "trial": False,
+    }
+
+
+@given(TERMS)
+def test_terms_of_a_license_come_back_from_its_columns_as_they_were(terms: Terms) -> None:
+    assert parse_terms(to_text(terms), terms.max_activations, terms.valid_for_days) == terms
+
+
+@given(TERMS)
+def test_terms_of_a_policy_come_back_from_its_column_as_they_were(terms: Terms) -> None:
+    assert parse_policy_terms(policy_to_text(terms)) == terms
+
+
+@given(TERMS, TERMS)
+def test_a_patch_of_all_members_leaves_nothing_of_what_was(before: Terms, after: Terms) -> None:
+    patch = json.decode(json.encode(after))
+    patch["meters"] |= {name: None for name in before.meters if name not in after.meters}
+    assert merge_terms(before, patch) == after
+
+
+@given(TERMS)
+def test_an_empty_patch_changes_nothing_and_nulls_restore_the_defaults(terms: Terms) -> None:
+    assert merge_terms(terms, {}) == terms
+    assert merge_terms(terms, dict.fromkeys(Terms.__struct_fields__)) == Terms()
+
+
+def test_a_license_without_a_text_has_the_defaults_and_its_columns() -> None:
+    assert parse_terms(None, 3, None) == Terms(max_activations=3)
+    assert to_text(Terms(max_activations=3)) is None
+
+
+@pytest.mark.parametrize("text", [None, '{"grace_days":7}'])
+def test_days_are_counted_from_the_first_activation_where_a_text_does_not_say(text: str | None) -> None:
+    assert parse_terms(text, None, 30).starts is Starts.FIRST_ACTIVATION
+    assert parse_terms(text, None, None).starts is Starts.CREATION
+    assert parse_terms('{"starts":"creation"}', None, 30).starts is Starts.CREATION
+    assert parse_policy_terms('{"valid_for_days":30}').starts is Starts.CREATION
+
+
+def test_texts_have_what_differs_from_the_defaults_sorted_by_name() -> None:
+    terms = Terms(2, 30, Starts.FIRST_ACTIVATION, grace_days=7, meters={"b": CALLS, "a": CALLS})
+    meter = '{"limit":1000,"overage":"refuse","per":"month"}'
+    assert to_text(terms) == f'{{"grace_days":7,"meters":{{"a":{meter},"b":{meter}}}}}'
+    assert policy_to_text(Terms(2, 30)) == '{"max_activations":2,"valid_for_days":30}'
+    assert policy_to_text(Terms()) == "{}"
+
+
+def test_members_of_a_newer_version_are_passed_over() -> None:
+    assert parse_terms('{"colour":"red","trial":true}', None, None) == Terms(trial=True)
+    assert parse_policy_terms('{"colour":"red"}') == Terms()
+
+
+def test_terms_of_the_same_columns_are_parsed_once() -> None:
+    assert parse_terms('{"trial":true}', 1, 2) is parse_terms('{"trial":true}', 1, 2)
+
+
+@pytest.mark.parametrize(("name", "least", "most"), [(name, *pair) for name, pair in INTEGERS.items()])
+def test_an_integer_of_terms_has_a_range(name: str, least: int, most: int) -> None:
+    for value in (least, most):
+        assert getattr(merge_terms(Terms(), {name: value}), name) == value
+    for value in (least - 1, most + 1):
+        assert errors_of({name: value}) == [(f"/{name}", "out_of_range")]
+    odds: list[Any] = [True, 1.0, "1", [], {}]
+    for odd in odds:
+        assert errors_of({name: odd}) == [(f"/{name}", "wrong_type")]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("starts", Starts), ("after_expiry", AfterExpiry), ("device", DeviceRule)]
+)
+def test_a_choice_is_one_of_its_words(name: str, words: type[StrEnum]) -> None:
+    for word in words:
+        assert getattr(merge_terms(Terms(), {name: word.value}), name) is word
+    for odd in ("", next(iter(words)).name, 1):
+        assert errors_of({name: odd}) == [(f"/{name}", "invalid_value")]
+
+
+@pytest.mark.parametrize("value", [0, 1, "true", "", []])
+def test_a_boolean_is_true_or_false(value: Any) -> None:
+    assert merge_terms(Terms(), {"trial": True}).trial
+    assert errors_of({"trial": value}) == [("/trial", "wrong_type")]
+
+
+@pytest.mark.parametrize("name", ["portal_releases", "new_devices"])
+def test_an_allowance_is_merged_member_by_member(name: str) -> None:
+    terms = merge_terms(Terms(), {name: {"count": 2, "per_days": 30}})
+    assert getattr(terms, name) == Allowance(2, 30)
+    assert getattr(merge_terms(terms, {name: {"count": 3}}), name) == Allowance(3, 30)
+    assert errors_of({name: {"count": 3}}) == [(f"/{name}/per_days", "missing")]
+    assert errors_of({name: {"count": None}}, terms) == [(f"/{name}/count", "missing")]
+    assert errors_of({name: {"per_days": 0, "days": 1}}, terms) == [
+        (f"/{name}/per_days", "out_of_range"),
+        (f"/{name}/days", "unknown_member"),
+    ]
+    assert errors_of({name: 3}) == [(f"/{name}", "wrong_type")]
+
+
+def test_a_customer_may_be_allowed_no_release_but_some_device_must_be_new() -> None:
+    assert merge_terms(Terms(), {"portal_releases": {"count": 0, "per_days": 1}}).portal_releases
+    assert errors_of({"new_devices": {"count": 0, "per_days": 1}}) == [("/new_devices/count", "out_of_range")]
+
+
+@pytest.mark.parametrize("code", ["a", "0", "pro", "a_b.c-d", "9" * 64])
+def test_an_entitlement_is_a_code(code: str) -> None:
+    assert merge_terms(Terms(), {"entitlements": [code]}).entitlements == (code,)
+
+
+@pytest.mark.parametrize("code", ["", "A", "_a", "-", ".", "a b", "ä", "a" * 65, "a\n", 1, None, []])
+def test_what_is_no_code_cannot_be_an_entitlement(code: Any) -> None:
+    assert errors_of({"entitlements": ["ok", code]}) == [("/entitlements/1", "invalid_value")]
+
+
+def test_entitlements_are_replaced_whole_and_there_are_a_hundred_at_most_without_doubles() -> None:
+    hundred = [f"code-{number}" for number in range(100)]
+    terms = merge_terms(Terms(entitlements=("old",)), {"entitlements": hundred})
+    assert terms.entitlements == tuple(hundred)
+    assert errors_of({"entitlements": [*hundred, "one-more"]}) == [("/entitlements", "too_many")]
+    assert errors_of({"entitlements": ["a", "b", "a"]}) == [("/entitlements/2", "duplicate")]
+    assert errors_of({"entitlements": "pro"}) == [("/entitlements", "wrong_type")]
+
+
+def test_meters_are_merged_and_null_removes_one() -> None:
+    terms = Terms(meters={"calls": CALLS, "pages": CALLS})
+    patch = {"calls": None, "pages": {"overage": "allow"}, "files": {"limit": 0, "per": "day"}}
+    assert merge_terms(terms, {"meters": patch}).meters == {
+        "pages": Meter(1000, Period.MONTH, Overage.ALLOW),
+        "files": Meter(0, Period.DAY),
+    }
+    assert merge_terms(terms, {"meters": {"never": None}}) == terms
+    assert merge_terms(terms, {"meters": None}) == Terms()
+
+
+def test_a_meter_needs_a_name_like_a_code_a_limit_and_a_period() -> None:
+    patch = {"Calls": {"limit": 1, "per": "day"}, "a": {"per": "week"}, "b": 5, "c": {"limit": -1}}
+    assert errors_of({"meters": patch}) == [
+        ("/meters/Calls", "invalid_value"),
+        ("/meters/a/per", "invalid_value"),
+        ("/meters/a/limit", "missing"),
+        ("/meters/b", "wrong_type"),
+        ("/meters/c/limit", "out_of_range"),
+        ("/meters/c/per", "missing"),
+    ]
+    assert errors_of({"meters": []}) == [("/meters", "wrong_type")]
+
+
+def test_a_license_has_twenty_meters_at_most() -> None:
+    meter = {"limit": 1, "per": "day"}
+    twenty = merge_terms(Terms(), {"meters": {f"m{number}": meter for number in range(20)}})
+    assert len(twenty.meters) == 20
+    assert errors_of({"meters": {"another": meter}}, twenty) == [("/meters", "too_many")]
+    assert len(merge_terms(twenty, {"meters": {"another": meter, "m0": None}}).meters) == 20
+
+
+def test_an_unknown_member_is_told_the_nearest_known_name() -> None:
+    with pytest.raises(InvalidTerms) as refusal:
+        merge_terms(Terms(), {"max_activation": 3, "a/b~c": None, "x" * 10_000: 1})
+    assert refusal.value.errors == (
+        FieldError(
+            "/terms/max_activation", "unknown_member", "is unknown; the nearest known name is max_activations"
+        ),
+        FieldError("/terms/a~1b~0c", "unknown_member", "is unknown"),
+        FieldError("/terms/" + "x" * 200, "unknown_member", "is unknown"),
+    )
+
+
+def test_all_faults_are_told_at_once_but_a_hundred_at_most() -> None:
+    assert errors_of({"grace_days": -1, "trial": 1, "device": "maybe"}) == [
+        ("/grace_days", "out_of_range"),
+        ("/trial", "wrong_type"),
+        ("/device", "invalid_value"),
+    ]
+    assert len(errors_of({f"unknown-{number}": 1 for number in range(200)})) == 100
+
+
+def test_an_object_of_any_depth_is_refused_like_another_wrong_value() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"limit": deep}
+    assert (
+        errors_of({"meters": {"a": {"limit": deep, "per": "day"}}, "trial": deep})
+        == [
+            ("/trial", "wrong_type"),
+            ("/meters/a/limit", "wrong_type"),
+        ][::-1]
+    )
+    while deep:
+        deep = deep["limit"]
+
+
+def test_faults_of_terms_are_told_in_one_sentence() -> None:
+    errors = (FieldError("/terms/trial", "wrong_type", "must be true or false"),) * 2
+    assert InvalidTerms(errors).say("{errors_in_words}") == (
+        "trial must be true or false; trial must be true or false"
+    )

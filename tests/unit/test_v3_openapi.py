@@ -1,0 +1,153 @@
+"""The document and the page of v3 hold what its table of routes holds, for every route."""
+
+import ast
+import json
+import shlex
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+
+from keywright.config import Settings
+from keywright.core.errors.problems import PROBLEMS
+from keywright.http.openapi import v3_page
+from keywright.http.openapi.languages import LANGUAGES, Example
+from keywright.http.openapi.v3_document import build, example_url, problems_of
+from keywright.http.openapi.v3_examples import example_of
+from keywright.http.v3.route import Route
+from keywright.http.v3.routes import ROUTES
+from tests.http.v3_app import OWN_ROUTES
+
+#: Those of the tests have everything that a route can have.
+ALL = (*ROUTES, *OWN_ROUTES)
+DOCUMENT = build(Settings(), ALL)
+
+
+def operation_of(route: Route) -> dict[str, Any]:
+    item: dict[str, Any] = DOCUMENT["paths"][route.path.replace(":text}", "}")]
+    operation: dict[str, Any] = item[route.method.lower()]
+    return operation
+
+
+def of(route: Route) -> str:
+    return route.operation
+
+
+def validator(schema: dict[str, Any]) -> Any:
+    whole = schema | {"components": DOCUMENT["components"]}
+    return jsonschema_rs.Draft202012Validator(whole)
+
+
+@pytest.mark.parametrize("route", ALL, ids=of)
+def test_a_route_is_in_the_document_whole(route: Route) -> None:
+    operation = operation_of(route)
+    statuses = {str(PROBLEMS[code].status) for code in problems_of(route)}
+    assert set(operation["responses"]) == {str(route.status), *map(str, route.also), *statuses}
+    assert operation["summary"]
+    assert operation["description"].endswith(".")
+    assert [one["name"] for one in operation["parameters"] if one["in"] == "path"] == [
+        name for name, _ in route.parameters
+    ]
+
+
+def test_no_two_routes_have_the_same_name_or_place() -> None:
+    assert len({one.operation for one in ROUTES}) == len(ROUTES)
+    assert len({(one.method, one.words) for one in ROUTES}) == len(ROUTES)
+
+
+@pytest.mark.parametrize("route", [one for one in ALL if one.body or one.query], ids=of)
+def test_the_example_of_a_route_is_one_that_it_takes(route: Route) -> None:
+    if route.body is not None:
+        body = msgspec.json.encode(route.example)
+        route.body.decode_json(body)
+        validator(operation_of(route)["requestBody"]["content"]["application/json"]["schema"]).validate(
+            route.example
+        )
+    elif route.query is not None:
+        _, _, query = example_url(route, "").partition("?")
+        route.query.decode_query(query.encode(), is_closed=True)
+
+
+@pytest.mark.parametrize("route", [one for one in ALL if one.gives], ids=of)
+def test_the_example_of_an_answer_has_all_its_members(route: Route) -> None:
+    msgspec.convert(example_of(route.gives), route.gives)
+    content = operation_of(route)["responses"][str(route.status)]["content"]["application/json"]
+    validator(content["schema"]).validate(content["example"])
+
+
+def test_only_client_calls_and_the_index_need_no_api_key() -> None:
+    free = {one.operation for one in ALL if not (security := operation_of(one)["security"]) or {} in security}
+    assert free == {"get_index"} | {one.operation for one in ALL if one.is_client}
+    closed = build(Settings(require_api_key=True), ALL)
+    assert {} not in closed["paths"]["/check"]["post"]["security"]
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=of)
+def test_a_management_body_refuses_unknown_members_and_a_clients_ignores_them(route: Route) -> None:
+    if route.body is not None:
+        assert route.body.struct.__struct_config__.forbid_unknown_fields is not route.is_client
+
+
+def test_every_schema_has_a_target_for_its_references() -> None:
+    text = json.dumps(DOCUMENT)
+    for name in DOCUMENT["components"]["schemas"]:
+        assert f'"#/components/schemas/{name}"' in text
+    jsonschema_rs.meta.validate(
+        {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$defs": DOCUMENT["components"]["schemas"],
+        }
+    )
+
+
+def test_the_page_has_every_route_in_every_language() -> None:
+    page = v3_page.render_reference(Settings(), "https://keys.example", ALL)
+    for route in ALL:
+        assert f'id="{route.operation}"' in page
+    assert page.count('class="panel"') >= len(ALL) * len(LANGUAGES)
+    assert "https://keys.example/v3/things/17" in page
+
+
+# --- languages --------------------------------------------------------------------------------------
+
+URL = "https://keys.example/v3/things?color=red"
+BODY = {"key": "O'KEY \"$x\\", "n": None, "yes": True, "list": [1, {}], "deep": {"é": "ü"}}
+POST = Example("POST", URL, has_api_key=True, body=BODY)
+GET = Example("GET", URL, has_api_key=False)
+
+
+def test_the_shell_sends_what_the_example_says() -> None:
+    words = shlex.split(LANGUAGES["curl"](POST).replace("\\\n", " "))
+    assert words[:5] == [
+        "curl", "-H", "Authorization: Bearer kw_…", "-H", "Content-Type: application/json"
+    ]  # fmt: skip
+    assert (words[5], json.loads(words[6]), words[7]) == ("-d", BODY, URL)
+    assert shlex.split(LANGUAGES["curl"](GET).replace("\\\n", " ")) == ["curl", URL]
+
+
+def test_python_sends_what_the_example_says() -> None:
+    tree = ast.parse(LANGUAGES["Python"](POST))
+    call = next(one for one in ast.walk(tree) if isinstance(one, ast.Call) and one.keywords)
+    assert [ast.literal_eval(one) for one in call.args] == ["POST", URL]
+    assert {one.arg: ast.literal_eval(one.value) for one in call.keywords} == {
+        "headers": {"Authorization": "Bearer kw_…"},
+        "json": BODY,
+    }
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_language_writes_each_call(language: str) -> None:
+    for example in (POST, GET):
+        text = LANGUAGES[language](example)
+        assert example.url in text
+        assert ("Bearer" in text) is example.has_api_key
+
+
+def test_go_imports_what_it_uses() -> None:
+    assert '"strings"' in LANGUAGES["Go"](POST)
+    assert '"strings"' not in LANGUAGES["Go"](GET)
+
+
+def test_php_escapes_its_texts() -> None:
+    assert r"'O\'KEY \"$x\\'".replace('\\"', '"') in LANGUAGES["PHP"](POST)

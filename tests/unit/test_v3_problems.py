@@ -1,0 +1,68 @@
+"""The problem codes of v3 are those of its contract, and each is described whole."""
+
+import json
+
+import pytest
+
+from keywright.core import errors as e
+from keywright.core.errors.problems import PROBLEMS
+from keywright.http.v3.problems import write_problem
+
+#: The closed list of the contract.
+CONTRACT = {
+    400: "malformed_body unknown_parameter invalid_parameter",
+    401: "credentials_missing credentials_invalid",
+    403: "not_permitted",
+    404: "not_found unknown_license unknown_device",
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    409: "idempotency_key_in_use limit_reached expired inactive disabled product_mismatch key_rotated "
+    "fingerprint_required no_free_lease not_activated too_many_new_devices leases_not_offered "
+    "offline_not_allowed usage_exceeded trial_not_offered trial_used policy_archived never_expires "
+    "already_exists still_in_use",
+    412: "changed_meanwhile",
+    413: "body_too_large",
+    415: "unsupported_media_type",
+    422: "invalid idempotency_key_reused",
+    429: "too_many_requests",
+    500: "internal_error",
+    503: "busy database_unavailable fate_unknown shutting_down",
+}
+#: Codes whose errors are still to be made.
+PLANNED = frozenset("offline_not_allowed still_in_use".split())
+
+
+def test_the_table_is_the_contracts_list() -> None:
+    expected = {code: status for status, codes in CONTRACT.items() for code in codes.split()}
+    assert {code: problem.status for code, problem in PROBLEMS.items()} == expected
+
+
+def test_every_code_is_that_of_an_error_or_planned() -> None:
+    assert set(PROBLEMS) - {kind.problem for kind in e.CATALOG} <= PLANNED
+
+
+@pytest.mark.parametrize("kind", e.CATALOG, ids=lambda kind: kind.__name__)
+def test_every_error_is_a_problem_with_a_sentence(kind: type[e.KeywrightError]) -> None:
+    answer = write_problem(kind(*kind.example))
+    problem = json.loads(answer.body)
+    assert answer.status == problem["status"] == PROBLEMS[kind.problem].status
+    assert problem["type"] == f"/problems/{kind.problem}"
+    assert problem["detail"].endswith(".")
+    assert "{" not in problem["detail"]
+    assert answer.content_type == (b"content-type", b"application/problem+json")
+
+
+@pytest.mark.parametrize("code", PROBLEMS)
+def test_every_code_is_explained(code: str) -> None:
+    problem = PROBLEMS[code]
+    assert problem.title
+    assert not problem.title.endswith(".")
+    assert problem.meaning.endswith(".")
+    assert problem.remedy.endswith(".")
+
+
+def test_a_refusal_for_now_says_when_to_ask_again() -> None:
+    for error in (e.RateLimited(12), e.QueueFull()):
+        answer = write_problem(error)
+        seconds = json.loads(answer.body)["retry_after_seconds"]
+        assert (b"retry-after", b"%d" % seconds) in answer.headers
