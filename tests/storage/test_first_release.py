@@ -1,4 +1,4 @@
-"""A database of the first release (revision 0008), every table filled, becomes the newest revision with all its contents."""
+"""A database of the first release (revision 0008), every table filled, is upgraded with all its contents."""
 
 import json
 from collections.abc import Iterator
