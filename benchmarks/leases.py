@@ -43,7 +43,7 @@ def measure(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None
     with copied(filled, "leases") as copy:
         file = copy.data_dir / "leases.txt"
         with opened(copy.data_dir, copy.database) as storage:
-            _take_leases(storage, file)
+            _take_leases(storage, file, filled.constant_key)
         renewed = copy._replace(places_file=file, places=LEASES)
         with servers.running(renewed) as server:
             rates: dict[str, list[float]] = {"renew": [], "activate": []}
@@ -54,14 +54,16 @@ def measure(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None
     return Leases(statistics.median(rates["renew"]), statistics.median(rates["activate"]), paced)
 
 
-def _take_leases(storage: Storage, file: Path) -> None:
-    """Take the leases of some licenses, and write lines of key and id."""
+def _take_leases(storage: Storage, file: Path, unchanged_key: str) -> None:
+    """Take the leases of some licenses, and write lines of key and id. The license that answers are compared
+    with stays as it is.
+    """
     context = Context(datetime.now(UTC).replace(microsecond=0), Origin("cli:bench", "", ""))
     terms = {"terms": to_text(Terms(max_leases=_OF_EACH, lease_seconds=86_400))}
     executor = open_executor(storage)
+    keys = [key for key in map(key_of, range(_LICENSES + 1)) if key != unchanged_key][:_LICENSES]
     with file.open("w") as lines:
-        for number in range(_LICENSES):
-            key = key_of(number)
+        for key in keys:
             takes = [TakeLease(context=context, license=key, holder=str(one)) for one in range(_OF_EACH)]
             _, *taken = executor.execute([UpdateLicense(context=context, license=key, changes=terms), *takes])
             lines.writelines(f"{key} {one.leased.lease.lease_id}\n" for one in taken)

@@ -26,7 +26,9 @@ def take_lease(work: LicenseWork, command: TakeLease) -> GrantedLease:
     device = rules.device_number(activation, command.device.fingerprint)
     new = Lease(license.id, secrets.token_hex(16), device, command.holder, now, now, now)
     current = leases.find_current(license, device, command.holder)
-    leased = rules.take(new, current, leases.held(license, terms), terms, command.seconds)
+    is_held = current is not None and not rules.is_over(current, now)
+    held = leases.held(license, terms, is_place_needed=not is_held)
+    leased = rules.take(new, current, held, terms, command.seconds)
     return _save(work, command, license, activation, leased)
 
 
@@ -37,10 +39,10 @@ def renew_lease(work: LicenseWork, command: RenewLease) -> GrantedLease:
     lease = leases.find_lease(license, command.lease_id)
     if lease is None:
         raise UnknownLease
-    current = None
-    if lease.ended_at is not None:
+    current, is_over = None, lease.ended_at is not None
+    if is_over:
         current = leases.find_current(license, lease.activation_id, lease.holder)
-    held = leases.held(license, terms)
+    held = leases.held(license, terms, is_place_needed=is_over and current is None)
     leased = rules.renew(lease, current, held, terms, seconds=command.seconds, now=command.context.now)
     return _save(work, command, license, activation, leased)
 

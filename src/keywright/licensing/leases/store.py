@@ -34,7 +34,7 @@ def list_over(tx: ReadTransaction, license_ids: Iterable[int], now: datetime) ->
 
 def list_next_ends(tx: ReadTransaction, license_id: int, limit: int) -> list[Lease]:
     """The license's leases that are counted, those that end first."""
-    found = tx.connection.execute(_NEXT_ENDS.limit(limit), {"of_license": license_id})
+    found = tx.connection.execute(_NEXT_ENDS, {"of_license": license_id, "most": limit})
     return list(map(_lease_of, found))
 
 
@@ -196,7 +196,7 @@ _OF_DEVICE = Lookup(select(*_LEASE), leases.c.license_id, leases.c.activation_id
 _OVER = Lookup(
     select(*_LEASE).where(_IS_COUNTED, leases.c.expires_at <= bindparam("moment")), leases.c.license_id
 )
-_NEXT_ENDS = select(*_LEASE).where(_IS_OF, _IS_COUNTED).order_by(leases.c.expires_at)
+_NEXT_ENDS = select(*_LEASE).where(_IS_OF, _IS_COUNTED).order_by(leases.c.expires_at).limit(bindparam("most"))
 _COUNTERS = Lookup(
     select(lease_counters.c.license_id, lease_counters.c.held, lease_counters.c.places),
     lease_counters.c.license_id,

@@ -115,10 +115,12 @@ class LeaseWork:
             gone = {one.lease_id for one in ended}
             self._maybe_over[license.id] = [one for one in candidates if one not in gone]
 
-    def held(self, license: License, terms: Terms) -> HeldLeases:
-        """The number of the license's leases that are counted; when all are held, also the next end."""
+    def held(self, license: License, terms: Terms, *, is_place_needed: bool) -> HeldLeases:
+        """The number of the license's leases that are counted; where a place is needed and all are held, also
+        the next end.
+        """
         count = self.count(license)
-        if count < (terms.max_leases or 0):
+        if not is_place_needed or count < (terms.max_leases or 0):
             return HeldLeases(count)
         return HeldLeases(count, self._find_next_end(license.id))
 
