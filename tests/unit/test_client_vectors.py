@@ -1,0 +1,48 @@
+"""The shared test vectors are up to date, and the Python client agrees with each of them."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clients.vectors.make import FOLDER, build_files
+from keywright_client.verify import REASONS, VerificationError, follow_key_sets, verify
+from tests.vectors import CASES
+
+EXPECTED = ("product", "license_key", "fingerprint", "nonce", "issuer")
+
+
+def judge(case: dict[str, Any]) -> tuple[str, bool | None]:
+    """What the verifier says of a case: the result and the claim ``valid``."""
+    text = case["text"]
+    if case["pad_to"] is not None:
+        text += " " * (case["pad_to"] - len(text.encode()))
+    keys, _ = follow_key_sets(case["public_keys"], case["key_sets"], case["now"])
+    try:
+        expected = {name: case[name] for name in EXPECTED}
+        return "ok", verify(text, public_keys=keys, now=case["now"], **expected)["valid"]
+    except VerificationError as error:
+        return error.code, None
+
+
+def test_the_files_are_what_the_script_makes() -> None:
+    assert {
+        path.name: path.read_text(encoding="utf-8") for path in Path(FOLDER).glob("*.json")
+    } == build_files()
+
+
+def test_every_rule_has_cases() -> None:
+    results = Counter(case["result"] for case in CASES)
+    assert results.keys() == {"ok", *REASONS}
+    assert len(CASES) > 180
+    assert len({case["name"] for case in CASES}) == len(CASES)
+
+
+@pytest.mark.parametrize("library", ["cryptography", "Python alone"])
+def test_the_verifier_agrees_with_every_case(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if library == "Python alone":
+        monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
+    wrong = {case["name"]: judge(case) for case in CASES if judge(case) != (case["result"], case["valid"])}
+    assert not wrong
