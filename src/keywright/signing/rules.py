@@ -1,0 +1,102 @@
+"""What a signed answer says, and until when it is good. Pure."""
+
+import hashlib
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.leases.model import Lease
+from keywright.licensing.licenses import rules as license_rules
+from keywright.licensing.licenses.model import License
+from keywright.licensing.validation.model import Findings
+from keywright.licensing.views.model import LicenseView
+from keywright.signing.jws import encode_base64url
+from keywright.signing.model import Claims, SignedActivation, SignedLease
+
+#: The life of an answer that cannot be kept: one that says no, and every one where the terms say so.
+CHECK_SECONDS = 300
+#: An answer counts from so long before it was made: the program's clock may be behind.
+_EARLY_SECONDS = 300
+
+
+def issuer_of(first_kid: str) -> str:
+    """The name of the installation, made from its first key: it stays when keys and addresses change."""
+    digest = hashlib.sha256(b"keywright installation:" + first_kid.encode()).digest()
+    return f"keywright:{digest[:16].hex()}"
+
+
+def hash_key(key: str) -> str:
+    """The hash of a license key in an answer: the answer fits only this key."""
+    digest = hashlib.sha256(b"keywright-license-key:" + key.encode()).digest()
+    return encode_base64url(digest).decode()
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What an answer says. ``view`` is None where it may not show the license, and ``shown`` is the public
+    view of it; ``activation`` is the record of the device that was named, ``lease`` the lease that it holds.
+    ``days`` is the life that was asked for; None is all that the terms give.
+    """
+
+    findings: Findings
+    now: datetime
+    view: LicenseView | None = None
+    shown: Any = None
+    activation: Activation | None = None
+    lease: Lease | None = None
+    entitlements: tuple[str, ...] = ()
+    next_check_at: datetime | None = None
+    nonce: str | None = None
+    built_at: datetime | None = None
+    days: int | None = None
+
+
+def build_claims(said: Said, issuer: str, token_id: str) -> Claims:
+    """The claims of an answer; ``token_id`` are 128 random bits as text."""
+    now, view, activation, lease = int(said.now.timestamp()), said.view, said.activation, said.lease
+    optional: dict[str, Any] = {}
+    if view is not None:
+        optional["sub"] = f"license:{view.license.id}"
+        if view.product is not None and view.product.code is not None:
+            optional["aud"] = view.product.code
+        if activation is not None and activation.deactivated_at is None:
+            optional["activation"] = SignedActivation(activation.id, activation.fingerprint)
+        if lease is not None:
+            optional["lease"] = SignedLease(lease.lease_id, lease.expires_at)
+    return Claims(
+        iss=issuer,
+        jti=token_id,
+        iat=now,
+        nbf=now - _EARLY_SECONDS,
+        exp=int(ends_at(said).timestamp()),
+        valid=said.findings.is_valid,
+        code=said.findings.code,
+        codes=said.findings.codes,
+        license=said.shown,
+        entitlements=said.entitlements,
+        nonce=said.nonce,
+        next_check_at=said.next_check_at,
+        **optional,
+    )
+
+
+def ends_at(said: Said) -> datetime:
+    """The moment from which the answer is good no more."""
+    view, now = said.view, said.now
+    if view is None or not said.findings.is_valid:
+        return now + timedelta(seconds=CHECK_SECONDS)
+    days = offline_days(view.license, said.days)
+    ends = [now + (timedelta(days=days) if days else timedelta(seconds=CHECK_SECONDS))]
+    until = license_rules.valid_until(view.license, license_rules.terms_of(view.license), said.built_at)
+    if until is not None:
+        ends.append(until)
+    if said.lease is not None:
+        ends.append(said.lease.expires_at)
+    return min(ends)
+
+
+def offline_days(license: License, asked: int | None) -> int:
+    """The days for which an answer about the license can be kept; 0: it can be checked, not kept."""
+    most = license_rules.terms_of(license).offline_days
+    return most if asked is None else min(asked, most)
