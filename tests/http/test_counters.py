@@ -79,6 +79,39 @@ def test_activations_and_reactivations_refused_at_the_limit_are_counted_by_licen
     assert abs(last_refused_at - time.time()) < 60
 
 
+def test_refused_calls_of_programs_are_kept_with_their_reason_device_and_address(own: RunningServer) -> None:
+    with Client(own, own.api_key()) as vendor, Client(own, root="/v3/") as program:
+        key = vendor.license(times_activated_max=1)
+        token = vendor.activated(key)
+        assert vendor.activate(key, query={"label": "Jane's desktop"}).status == 404
+        vendor.deactivate(key, token)
+        vendor.activated(key)
+        assert vendor.validate(key, token).status == 404
+        assert vendor.validate(key, "no token \0").status == 404
+        laptop = {"license_key": key, "fingerprint": "laptop-of-jane"}
+        for _ in range(2):
+            program.post("activate", json_body=laptop | {"name": "Laptop"})
+        assert program.post("validate", json_body=laptop).json["valid"] is False
+        # Neither says that a license exists and refuses a device.
+        program.post("validate", json_body={"license_key": key})
+        program.post("activate", json_body=laptop | {"license_key": a_key()})
+    assert own.stop() == 0
+    found = own.sql(
+        "SELECT reason, operation, fingerprint, device_name, token, ip_address, times FROM refusals"
+    )
+    here, unknown = "127.0.0.1", "unknown_device"
+    assert sorted(found, key=str) == sorted(
+        [
+            ("limit_reached", "activate", None, "Jane's desktop", None, here, 1),
+            (unknown, "validate", None, None, token, here, 1),
+            (unknown, "validate", None, None, None, here, 1),
+            ("limit_reached", "activate", "laptop-of-jane", "Laptop", None, here, 2),
+            ("not_activated", "validate", "laptop-of-jane", None, None, here, 1),
+        ],
+        key=str,
+    )
+
+
 def test_the_last_use_of_an_api_key_is_saved(own: RunningServer) -> None:
     used, unused = own.api_key(), own.api_key()
     with Client(own, used) as vendor, Client(own, (unused[0], "wrong")) as stranger:

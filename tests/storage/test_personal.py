@@ -10,10 +10,11 @@ from sqlalchemy import Table, select
 
 from keywright.core.command import Context
 from keywright.db import Storage, run_read
-from keywright.db.schema import activations, customers, events, licenses, search_terms
+from keywright.db.schema import activations, customers, events, licenses, refusals, search_terms
 from keywright.engine.executor import Executor
 from keywright.events.model import Event
 from keywright.licensing.activations.model import Activation
+from keywright.licensing.refusals.commands import SaveRefusals
 from keywright.maintenance import personal_data
 from keywright.maintenance.commands import EraseCustomer, PurgeAddresses
 from keywright.maintenance.personal_data_store import find_old_places, has_old_events
@@ -34,6 +35,7 @@ from tests.makers import (
     validate,
 )
 from tests.storage.projected import assert_followed, follow_all
+from tests.unit.test_refusals import a_call
 
 DAY = timedelta(days=1)
 THEIRS = an_origin(ip_address="203.0.113.77", user_agent="CANARY/1.0 (of Dora)")
@@ -49,7 +51,7 @@ def everything(storage: Storage) -> str:
             storage, lambda tx: repr([tuple(row) for row in tx.connection.execute(select(table))])
         )
 
-    return "\n".join(rows(one) for one in (licenses, activations, events, search_terms, customers))
+    return "\n".join(rows(one) for one in (licenses, activations, events, search_terms, customers, refusals))
 
 
 def activate_license(executor: Executor, key: str, **fields: Any) -> Activation:
@@ -178,6 +180,8 @@ def dora(executor: Executor) -> None:
     )
     context = Context(NOW, an_origin())
     executor.execute([ImportLicenses(context=context, source="shop", licenses=with_metadata)])
+    refused = {"D-1": [a_call(device_name="CANARY")], "E-1": [a_call(device_name="tablet of Eve")]}
+    executor.execute([SaveRefusals(context=context, refused=refused)])
     follow_all(executor)
 
 
@@ -218,6 +222,7 @@ def test_what_others_have_is_not_erased(executor: Executor, storage: Storage) ->
     erase(executor)
     assert records(executor, "E-1") == before
     assert "phone of Eve" in everything(storage)
+    assert "tablet of Eve" in everything(storage)
     left = everything(storage)
     assert "Eve" in left
     assert "A product" in left

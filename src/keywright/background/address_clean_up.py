@@ -75,6 +75,8 @@ class AddressCleanUp:
                 await self._change(PurgeAddresses(context=Context(now, ORIGIN), before=before, places=found))
             if places.after is None:
                 self._after, self._pauses_until = _FIRST, now + _INTERVAL
+                # Once in a pass, even where no activation and no event is old.
+                await self._change(PurgeAddresses(context=Context(now, ORIGIN), before=before))
                 return
             self._after = places.after
             await asyncio.sleep(_PAUSE)

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from keywright.background.last_seen import LastSeen
 from keywright.background.loops import ORIGIN, read_clock
+from keywright.background.refusals import Refusals
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError
 from keywright.engine.desk import Desk
@@ -19,7 +20,15 @@ _SAVE_INTERVAL = 10.0
 class Counters:
     """The counts since the last save. Counting costs almost nothing."""
 
-    __slots__ = ("calls", "forwarded_blindly", "last_seen", "refused", "used_api_keys", "validations")
+    __slots__ = (
+        "calls",
+        "forwarded_blindly",
+        "last_seen",
+        "refusals",
+        "refused",
+        "used_api_keys",
+        "validations",
+    )
 
     def __init__(self) -> None:
         #: API calls since the process started. They are not saved; the administration pages show them.
@@ -34,6 +43,8 @@ class Counters:
         self.used_api_keys: dict[int, datetime] = {}
         #: Saved by itself, less often.
         self.last_seen = LastSeen()
+        #: Saved by itself.
+        self.refusals = Refusals()
 
     def count_refusal(self, key: str, times: int = 1) -> None:
         """Count an activation that was refused at the limit. After 1,000 keys, new ones are not counted."""

@@ -16,6 +16,7 @@ from keywright.background.job_runner import JobRunner, running_jobs
 from keywright.background.last_seen import save_last_seen
 from keywright.background.loops import running
 from keywright.background.projector import project_events
+from keywright.background.refusals import save_refusals
 from keywright.config import Settings, logs
 from keywright.core.command import Command
 from keywright.db import Storage
@@ -79,6 +80,7 @@ async def _open(
         running(clean_up(desk, settings.keep_events_days)),
         running(save_counters(desk, counters)),
         running(save_last_seen(desk, counters.last_seen)),
+        running(save_refusals(desk, counters.refusals)),
         running(project_events(desk)),
         running(back_up_daily(desk, settings)),
         running_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days) as jobs,

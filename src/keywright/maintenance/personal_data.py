@@ -13,6 +13,7 @@ from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.model import License, LicenseFilter
 from keywright.licensing.licenses.store import list_licenses
+from keywright.licensing.refusals.store import forget_addresses
 from keywright.maintenance import personal_data_store
 from keywright.maintenance.commands import EraseCustomer, ExportCustomer, PurgeAddresses
 from keywright.maintenance.personal_data_store import Erasure
@@ -80,8 +81,9 @@ def erase_customer(work: UnitOfWork, command: EraseCustomer) -> Erasure:
 
 
 def purge_addresses(work: UnitOfWork, command: PurgeAddresses) -> int:
-    """Erase old addresses and user agents; return the number of events that were read."""
+    """Erase old addresses and user agents, also some of refused calls; return how many events were read."""
     personal_data_store.clear_activations(work.tx, command.places, command.before)
+    forget_addresses(work.tx, command.before)
     return personal_data_store.purge_events(work.tx, command.before, limit=AT_ONCE)
 
 

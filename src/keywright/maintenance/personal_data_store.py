@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, Row, and_, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Row, and_, delete, or_, select, tuple_, update
 
 from keywright.db import rows
 from keywright.db.bulk import Lookup, Values, bulk_delete, bulk_update
@@ -23,6 +23,7 @@ from keywright.db.schema import (
     licenses,
     meter_usage,
     new_devices,
+    refusals,
     search_terms,
     trials,
 )
@@ -174,7 +175,7 @@ def list_other_rows_of(tx: ReadTransaction, license_id: int) -> dict[str, list[d
                 )
             )
         ]
-        for table in (last_seen, leases, meter_usage, new_devices, trials)
+        for table in (last_seen, leases, meter_usage, new_devices, refusals, trials)
     }
 
 
@@ -223,6 +224,7 @@ def erase_some(tx: WriteTransaction, customer_id: int, *, limit: int) -> Erasure
     happened = list(tx.connection.execute(query).scalars())
     _CLEAR_EVENTS.execute(tx.connection, [{"where_id": number, "ip_address": ""} for number in happened])
     own_leases = and_(leases.c.license_id.in_(own), leases.c.ended_at.is_not(None), leases.c.holder != "")
+    tx.connection.execute(delete(refusals).where(refusals.c.license_id.in_(own)))
     own_trials = and_(trials.c.license_id.in_(own), trials.c.email.is_not(None))
     return Erasure(
         activations=len(places),

@@ -178,6 +178,27 @@ new_devices = Table(
     sqlite_with_rowid=False,
 )
 
+#: The last calls about a license that were refused, from 0; calls like each other are one row. Written some
+#: seconds late.
+refusals = Table(
+    "refusals",
+    metadata,
+    Column("license_id", BigInteger, nullable=False),
+    Column("number", SmallInteger, nullable=False),
+    Column("reason", String(40), nullable=False),
+    Column("operation", String(20), nullable=False),
+    Column("fingerprint", String(256)),
+    Column("device_name", String(255)),
+    Column("token", String(40)),
+    Column("ip_address", String(45), nullable=False),
+    Column("times", BigInteger, nullable=False),
+    Column("refused_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("license_id", "number"),
+    CheckConstraint("number >= 0 AND number < 20", name="number"),
+    Index(None, "refused_at"),
+    sqlite_with_rowid=False,
+)
+
 #: License keys that were replaced.
 rotated_keys = Table(
     "rotated_keys",

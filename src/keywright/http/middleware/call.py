@@ -23,6 +23,7 @@ from keywright.http.server.protocol import TRANSPORT, has_body
 from keywright.identity.model import Caller, Permissions
 from keywright.licensing.activations.commands import Validate
 from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.refusals.model import NamedDevice
 
 REPLAYED: Headers = ((b"idempotency-replayed", b"true"),)
 
@@ -73,6 +74,9 @@ class Interface(Protocol):
     def prepare(self, call: "Call", action: Any) -> Action:
         """Check the parameters of a call that was read; returns the action that is meant."""
 
+    def find_device(self, call: "Call") -> NamedDevice:
+        """The device that a call of a program named, as far as it can be read."""
+
     def write_methods(self, methods: Collection[str]) -> bytes:
         """The body of the answer to OPTIONS."""
 
@@ -107,6 +111,7 @@ class Call:
         "client_address",
         "desk",
         "error_code",
+        "finding",
         "has_body",
         "has_secret_key",
         "headers",
@@ -147,6 +152,8 @@ class Call:
         self.key = key
         #: Whether the key in the path is text; no license has a key that is not.
         self.is_key_text = True
+        #: What a successful answer says against the use of the license by the device that was named.
+        self.finding: str | None = None
         #: Whether a successful answer says that no license has the key.
         self.is_key_unknown = False
         self.method: str = scope["method"]

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from keywright.background.counters import Counters
 from keywright.config import Settings
+from keywright.core import errors as e
 from keywright.core.errors import AddressTooLong, LimitReached, NoSuchAddress
 from keywright.http.answer import Answer
 from keywright.http.middleware.access_log import AccessLog
@@ -25,10 +26,28 @@ from keywright.http.middleware.errors import to_keywright_error
 from keywright.http.middleware.limit_headers import LimitHeaders
 from keywright.http.middleware.routing import Right
 from keywright.http.middleware.sending import RefusalDelay, send_answer
+from keywright.licensing.refusals.model import RefusedCall
 
 #: The most bytes of path and query together.
 MAX_ADDRESS = 8192
 _TOO_MANY_REQUESTS = 429
+#: The operations whose refusals are remembered, and the refusals that say that the license exists.
+_AS_DEVICE = frozenset({"activate", "validate"})
+_ABOUT_LICENSES = frozenset(
+    {
+        e.LicenseExpired,
+        e.LicenseInactive,
+        e.LicenseDisabled,
+        e.LimitReached,
+        e.VersionNotCovered,
+        e.ProductMismatch,
+        e.KeyRotated,
+        e.FingerprintRequired,
+        e.TooManyNewDevices,
+        e.UnknownToken,
+        e.TokenNotActive,
+    }
+)
 
 
 #: Called with an operation, an outcome, and the seconds that the call took.
@@ -105,6 +124,8 @@ class Pipeline:
             error = to_keywright_error(problem, call)
             if type(error) is LimitReached:
                 self._middlewares.counters.count_refusal(call.key)
+            if type(error) in _ABOUT_LICENSES and call.operation in _AS_DEVICE:
+                self._see_refusal(call, error.problem)
             error = limits.end(call, error) or error
             call.error_code = error.code
             answer = call.interface.write_error(error, call)
@@ -137,6 +158,8 @@ class Pipeline:
         if action.right is Right.CORE and is_read_first:
             await steps.limits.begin(call, takes_place=action.operation == "activate")
         answer: Answer = await action.answer(call)
+        if call.finding is not None:
+            self._see_refusal(call, call.finding)
         is_validation = action.operation == "validate" and not call.is_key_unknown
         steps.counters.validations += is_validation
         if action.right is Right.CORE and answer.license_id is not None:
@@ -144,6 +167,18 @@ class Pipeline:
                 answer.license_id, answer.activation_id, time(), is_validation=is_validation
             )
         return answer
+
+    def _see_refusal(self, call: Call, reason: str) -> None:
+        """Remember that a license which exists was of no use to a device."""
+        device = call.interface.find_device(call)
+        refused = RefusedCall(
+            reason=reason,
+            operation=call.operation,
+            **device._asdict(),
+            ip_address=call.kept_address,
+            refused_at=call.now,
+        )
+        self._middlewares.counters.refusals.see(call.key, refused)
 
     def _read_query(self, call: Call) -> None:
         query = call.scope["query_string"]

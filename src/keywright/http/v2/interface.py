@@ -17,6 +17,7 @@ from keywright.http.v2 import messages, parameters, wire
 from keywright.http.v2.paths import decode_words, join_key, parse_rest_route, parse_setting, to_text
 from keywright.http.v2.relay import Relay
 from keywright.http.v2.routes import ADDRESSES, Action, Address
+from keywright.licensing.refusals.model import NamedDevice, to_known_token
 
 #: The header and the parameter in which a POST names another method.
 _METHOD_HEADER, _METHOD = b"x-http-method-override", "_method"
@@ -99,6 +100,12 @@ class V2:
         if not call.is_key_text:
             raise e.UnknownLicense(call.key)
         return action
+
+    def find_device(self, call: Call) -> NamedDevice:
+        """The label of an activation that was read, or the token."""
+        label, token = call.parameters.get("label"), call.parameters.get("token")
+        is_read = call.operation == "activate" and isinstance(label, str)
+        return NamedDevice(None, label if is_read else None, to_known_token(token))
 
     def write_methods(self, methods: Collection[str]) -> bytes:
         """The body of the answer to OPTIONS."""

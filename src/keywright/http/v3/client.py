@@ -42,6 +42,8 @@ async def validate(call: Call, body: schemas.Validate) -> Answer:
     )
     found: Validated = await call.desk.query(query, call)
     call.is_key_unknown = found.findings.code is Code.UNKNOWN_LICENSE
+    if query.is_device_named and not (found.findings.is_valid or call.is_key_unknown):
+        call.finding = found.findings.code
     return _write_validation(call, found)
 
 

@@ -20,10 +20,13 @@ from keywright.http.v3.decoding import require_known, split_query
 from keywright.http.v3.problems import write_problem
 from keywright.http.v3.route import Address, Route
 from keywright.http.v3.routes import ROUTES
+from keywright.licensing.refusals.model import NamedDevice, to_known_token
 
 #: The largest body, in bytes.
 MAX_BODY = 64 * 1024
 _MAX_WORD = 64
+#: The members of a body that name a device.
+_DEVICE = ("fingerprint", "name", "token")
 #: In the tree of words, the name of the address that ends there; no word has a slash.
 _HERE = "/"
 #: The errors that say that a request could not be read, which the limiter counts.
@@ -118,6 +121,12 @@ class V3:
             if route.has_key:
                 call.key = call.body.license_key
         return route
+
+    def find_device(self, call: AnyCall) -> NamedDevice:
+        """The device that the body names."""
+        assert isinstance(call, Call)  # noqa: S101
+        fingerprint, name, token = (getattr(call.body, one, None) for one in _DEVICE)
+        return NamedDevice(fingerprint, name, to_known_token(token))
 
     def write_methods(self, methods: Collection[str]) -> bytes:
         """The body of the answer to OPTIONS."""

@@ -18,6 +18,7 @@ from keywright.db.schema import (
     licenses,
     meter_usage,
     new_devices,
+    refusals,
     rotated_keys,
     trials,
 )
@@ -291,7 +292,16 @@ DEACTIVATE_ACTIVATIONS = (
 )
 DELETE_BELONGINGS = [
     bulk_delete(table, "license_id")
-    for table in (activations, leases, lease_counters, meter_usage, new_devices, last_seen, rotated_keys)
+    for table in (
+        activations,
+        leases,
+        lease_counters,
+        meter_usage,
+        new_devices,
+        last_seen,
+        refusals,
+        rotated_keys,
+    )
 ]
 
 FORGET_EMAILS = bulk_update(trials, ["license_id"], ["email"])

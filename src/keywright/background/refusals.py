@@ -1,0 +1,78 @@
+"""Remember which calls about licenses were refused, and save them every few seconds."""
+
+import asyncio
+from itertools import islice
+
+from keywright.background.loops import ORIGIN, read_clock
+from keywright.core.command import Context
+from keywright.core.errors import KeywrightError, Unavailable
+from keywright.engine.desk import Desk
+from keywright.licensing.refusals.commands import SaveRefusals
+from keywright.licensing.refusals.model import RefusedCall
+from keywright.licensing.refusals.rules import MAX_KEPT, combine
+
+#: The time between two saves, in seconds.
+_SAVE_INTERVAL = 10.0
+#: The most license keys of which refused calls are remembered between two saves.
+MAX_KEYS = 500
+#: The most license keys in one transaction.
+_MAX_SAVED = 100
+
+_Subject = tuple[str | None, ...]
+
+
+class Refusals:
+    """Calls that were refused since the last save; at most 20 of each of 500 licenses."""
+
+    __slots__ = ("_refused",)
+
+    def __init__(self) -> None:
+        self._refused: dict[str, dict[_Subject, RefusedCall]] = {}
+
+    def see(self, key: str, call: RefusedCall) -> None:
+        """Remember a refused call that named a license which exists, by its key."""
+        if key not in self._refused and len(self._refused) >= MAX_KEYS:
+            return
+        calls, subject = self._refused.setdefault(key, {}), call.subject
+        call = combine(call, calls.pop(subject, None))
+        if len(calls) >= MAX_KEPT:
+            # The one that was refused longest ago.
+            del calls[next(iter(calls))]
+        calls[subject] = call
+
+    def take(self) -> list[SaveRefusals]:
+        """The commands that save all, and start again with nothing."""
+        refused, self._refused = iter(self._refused.items()), {}
+        context = Context(read_clock(), ORIGIN)
+        commands = []
+        while some := dict(islice(refused, _MAX_SAVED)):
+            calls = {key: tuple(by_subject.values()) for key, by_subject in some.items()}
+            commands.append(SaveRefusals(context=context, refused=calls))
+        return commands
+
+    def give_back(self, command: SaveRefusals) -> None:
+        """Remember calls again that could not be saved, where there is room."""
+        for key, calls in command.refused.items():
+            for one in calls:
+                self.see(key, one)
+
+
+async def save_refusals(desk: Desk, refusals: Refusals) -> None:
+    """Save every few seconds, and once more when this is cancelled."""
+    try:
+        while True:
+            await asyncio.sleep(_SAVE_INTERVAL)
+            await _save(desk, refusals)
+    finally:
+        await _save(desk, refusals)
+
+
+async def _save(desk: Desk, refusals: Refusals) -> None:
+    for command in refusals.take():
+        try:
+            await desk.execute(command)
+        except Unavailable:
+            # The database may be there the next time.
+            refusals.give_back(command)
+        except KeywrightError:
+            continue

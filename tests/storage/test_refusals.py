@@ -1,0 +1,102 @@
+"""The last refused calls of a license in the database."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+
+from sqlalchemy import func, select
+
+from keywright.db import Storage, run_read, run_write
+from keywright.db.schema import refusals
+from keywright.engine.executor import Executor
+from keywright.licensing.refusals import rules, store
+from keywright.licensing.refusals.commands import SaveRefusals
+from keywright.licensing.refusals.model import RefusedCall
+from keywright.registry import open_executor
+from tests.databases import KINDS
+from tests.makers import NOW, activate, create, delete, rename
+from tests.storage.conftest import Opener
+from tests.unit.test_refusals import a_call
+
+DATABASES = KINDS
+A_DAY = timedelta(days=1)
+
+
+def save(key: str, calls: Sequence[RefusedCall], now: datetime = NOW) -> SaveRefusals:
+    return SaveRefusals(context=activate(key, now=now).context, refused={key: calls})
+
+
+def refused(storage: Storage, license_id: int = 1) -> list[RefusedCall]:
+    return run_read(storage, lambda tx: store.list_refusals(tx, [license_id])).get(license_id, [])
+
+
+def count(storage: Storage) -> int:
+    return run_read(
+        storage, lambda tx: tx.connection.execute(select(func.count()).select_from(refusals)).scalar_one()
+    )
+
+
+def test_calls_of_several_saves_are_counted_together_and_all_is_read_as_it_was(
+    executor: Executor, storage: Storage
+) -> None:
+    executor.execute([create("A")])
+    call = a_call(fingerprint="f", device_name="Jane's", token="a1" * 20, ip_address="203.0.113.7")
+    executor.execute([save("A", [call])])
+    assert refused(storage) == [call]
+    executor.execute([save("A", [call, a_call(5, reason="expired")])])
+    assert [(one.reason, one.times) for one in refused(storage)] == [("expired", 1), ("limit_reached", 2)]
+
+
+def test_a_license_has_at_most_twenty_rows(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("A")])
+    for start in (0, 15, 30):
+        executor.execute([save("A", [a_call(start + i, fingerprint=f"{start + i}") for i in range(15)])])
+    assert [one.fingerprint for one in refused(storage)] == [str(44 - i) for i in range(rules.MAX_KEPT)]
+
+
+def test_servers_that_save_at_once_lose_nothing(
+    open_again: Opener, executor: Executor, storage: Storage
+) -> None:
+    executor.execute([create("A")])
+    own = [open_executor(open_again()) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        commands = [save("A", [a_call(i, fingerprint=f"{i}")]) for i in range(4)]
+        outcomes = list(pool.map(_save_until_done, own, commands))
+    assert outcomes == [None] * 4
+    assert len(refused(storage)) == 4
+
+
+def _save_until_done(executor: Executor, command: SaveRefusals) -> object:
+    """A server that finds another one writing comes again."""
+    while isinstance(outcome := executor.execute([command])[0], Exception):
+        continue
+    return outcome
+
+
+def test_a_key_that_was_replaced_names_the_license_and_a_key_of_none_nothing(
+    executor: Executor, storage: Storage
+) -> None:
+    executor.execute([create("A"), rename("A", "B")])
+    executor.execute([save("A", [a_call(reason="key_rotated")]), save("GONE", [a_call()])])
+    executor.execute([save("GONE", [a_call()])])
+    assert [one.reason for one in refused(storage)] == ["key_rotated"]
+    assert count(storage) == 1
+
+
+def test_they_go_with_the_license_and_after_thirty_days(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("A"), create("B"), create("C")])
+    for key in "ABC":
+        executor.execute([save(key, [a_call()])])
+    executor.execute([delete("A")])
+    assert count(storage) == 2
+    later = NOW + 30 * A_DAY + timedelta(seconds=1)
+    executor.execute([save("C", [a_call(60)], later)])
+    assert (refused(storage, 2), len(refused(storage, 3))) == ([], 1)
+
+
+def test_old_addresses_are_forgotten(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("A")])
+    calls = [a_call(ip_address="203.0.113.7"), a_call(1, ip_address="203.0.113.8")]
+    executor.execute([save("A", calls)])
+    assert run_write(storage, lambda tx: store.forget_addresses(tx, calls[1].refused_at)) == 1
+    assert [one.ip_address for one in refused(storage)] == ["203.0.113.8", ""]
