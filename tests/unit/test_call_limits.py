@@ -13,6 +13,7 @@ from keywright.http.middleware.call import Call
 from keywright.http.middleware.call_limits import (
     ADDRESS_BURST,
     KEPT_BURST,
+    KEPT_BYTES,
     LICENSE_BURST,
     CallLimits,
 )
@@ -190,6 +191,21 @@ def test_answers_that_are_kept_for_repeated_calls_are_limited(
         return getattr(limits.end(call, error), "code", "success")
 
     assert (asyncio.run(scenario())[LIMITED] > 0) is is_limited
+
+
+def test_a_long_answer_that_is_kept_counts_by_its_bytes() -> None:
+    async def scenario() -> int:
+        limits = CallLimits(Settings(unknown_key_limit=0))
+        for number in range(KEPT_BURST):
+            call = a_call("KEY-1", **KEYED)
+            try:
+                await limits.begin(call, takes_place=False)
+            except e.RateLimited:
+                return number
+            limits.end(call, None, 9 * KEPT_BYTES)
+        return KEPT_BURST
+
+    assert asyncio.run(scenario()) == pytest.approx(KEPT_BURST / 10, abs=20)
 
 
 def test_an_activation_that_changes_nothing_counts_if_its_answer_is_kept() -> None:

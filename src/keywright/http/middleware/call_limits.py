@@ -18,8 +18,9 @@ from keywright.identity.model import Permissions
 LICENSE_BURST = 1_000
 ADDRESS_BURST = 5_000
 #: How many calls with an idempotency key may succeed at once, and how many more in a minute, of a license and
-#: from an address: each leaves its answer in the database for a day.
-KEPT_BURST, _KEPT_LIMIT = 5_000, 600
+#: from an address: each leaves its answer in the database for a day. A longer answer counts once for each so
+#: many bytes.
+KEPT_BURST, _KEPT_LIMIT, KEPT_BYTES = 5_000, 600, 1_600
 _HOUR = 3_600
 
 
@@ -65,9 +66,9 @@ class CallLimits:
         if not call.is_behind_unknown_proxy:
             charge.for_kept_answer += _take(self.kept_answers, address)
 
-    def end(self, call: Call, error: KeywrightError | None) -> KeywrightError | None:
-        """Give back the tokens that the call did not use up. Returns the error to answer with:
-        ``RateLimited`` instead after too many malformed requests.
+    def end(self, call: Call, error: KeywrightError | None, answer_size: int = 0) -> KeywrightError | None:
+        """Give back the tokens that the call did not use up; ``answer_size`` is in bytes. Returns the error
+        to answer with: ``RateLimited`` instead after too many malformed requests.
         """
         charge, call.charge = call.charge, None
         is_malformed = type(error) in call.interface.malformed
@@ -78,7 +79,10 @@ class CallLimits:
             self.keys.end(charge.attempt, is_right=is_success if is_looked_up else None)
             has_paid = bool(charge.for_malformed)
             is_kept = is_success and call.is_change
-            if not is_kept:
+            if is_kept:
+                for limit, source in charge.for_kept_answer:
+                    limit.owe(monotonic(), source, answer_size // KEPT_BYTES)
+            else:
                 _give_back(charge.for_kept_answer)
             # An activation that changed nothing leaves its answer, too, if it has an idempotency key.
             if not is_success or (call.is_unchanged and not (is_kept and _is_kept_activation(call))):

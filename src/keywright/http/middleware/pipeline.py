@@ -119,7 +119,7 @@ class Pipeline:
         limits = self._middlewares.limits
         try:
             answer = await self._decide(call)
-            limits.end(call, None)
+            limits.end(call, None, len(answer.body))
         except (Exception, asyncio.CancelledError) as problem:
             error = to_keywright_error(problem, call)
             if type(error) is LimitReached:

@@ -58,6 +58,11 @@ class RateLimit:
         if len(self._full_at) > self._max_sources:
             self._forget_some()
 
+    def owe(self, now: float, source: str | bytes, tokens: int) -> None:
+        """Take more tokens from the bucket of a source than may be there, for work that turned out larger."""
+        if self.is_on and tokens:
+            self._full_at[source] = max(self._full_at.get(source, now), now) + tokens * self._interval
+
     def give_back(self, now: float, *sources: str | bytes) -> None:
         """Put the token back that was taken from each of these."""
         for source in sources:
