@@ -17,6 +17,15 @@ from tests.cli.conftest import Keywright
 DATABASES = ("sqlite",)
 METADATA = '{"note":"=1+1; \\u2028 a,\\"b\\"","deep":{"x":[1,null]}}'
 
+DEVICE = {"fingerprint": "device-1", "platform": "Linux", "app_version": "3.1", "meta_data": {"n": [1]}}
+OF_V3 = {
+    "license_key": "OF-V3",
+    "times_activated_max": 2,
+    "terms": {"grace_days": 3, "entitlements": ["export"], "meters": {"pages": {"limit": 9, "per": "day"}}},
+    "order_details": {"source": "shop", "id": "A-1", "line": "2", "index": 1},
+    "activations": [{"token": "1" * 40, **DEVICE}],
+}
+
 
 @pytest.fixture
 def seller(keywright: Keywright) -> Keywright:
@@ -33,6 +42,9 @@ def seller(keywright: Keywright) -> Keywright:
     with sheet.open("w", newline="") as file:
         csv.writer(file).writerows([["key", "metadata", "updated_at"], ["END", METADATA, "2099-01-01"]])
     keywright("import", "csv", str(sheet))
+    lines = keywright.data_dir.with_name("of-v3.jsonl")
+    lines.write_text(json.dumps(OF_V3))
+    keywright("import", "jsonl", str(lines))
     return keywright
 
 
@@ -71,11 +83,13 @@ def test_what_is_exported_is_brought_back_as_it_was(
     options = ["--with-activations"] * with_activations
     assert seller("export", "licenses", "--format", kind, *options, "-o", str(file)) == ""
     assert file.stat().st_mode & 0o777 == 0o600
-    assert buyer.json("import", kind, str(file))["records"]["license"] == {"new": 7}
+    assert buyer.json("import", kind, str(file))["records"]["license"] == {"new": 8}
     here, there = (stored(one, with_activations=with_activations) for one in (seller, buyer))
     assert here == there
+    assert "A-1" in str(here)
+    assert ("device-1" in str(here)) is with_activations
     assert "everything is as it has to be" in buyer("doctor")
-    assert buyer.json("import", kind, str(file))["records"]["license"] == {"same": 7}
+    assert buyer.json("import", kind, str(file))["records"]["license"] == {"same": 8}
     # The comparison sees a difference.
     buyer("license", "update", "END", "--order-id", "none")
     assert stored(buyer, with_activations=with_activations) != here
@@ -93,12 +107,13 @@ def test_no_cell_is_a_formula(seller: Keywright) -> None:
 
 def test_activations_events_and_customers_are_tables_too(seller: Keywright) -> None:
     activations = [*csv.DictReader(seller("export", "activations").removeprefix("\ufeff").splitlines())]
-    assert [one["label"] for one in activations] == ["'=desk, 1"] * 3
-    assert [bool(one["deactivated_at"]) for one in activations] == [False, False, True]
+    assert [one["label"] for one in activations] == ["'=desk, 1"] * 3 + [""]
+    assert [bool(one["deactivated_at"]) for one in activations] == [False, False, True, False]
+    assert activations[-1]["fingerprint"] == "device-1"
     events = list(map(json.loads, seller("export", "events", "--format", "jsonl").splitlines()))
     assert [one["id"] for one in events] == sorted(one["id"] for one in events)
     assert events[-1]["name"] == "license.imported"
-    assert events[-1]["details"]["from"] == "csv"
+    assert events[-1]["details"]["from"] == "jsonl"
     customers = list(map(json.loads, seller("export", "customers", "--format", "jsonl").splitlines()))
     assert customers == [{"customer_id": number, "name": None, "licenses": 1} for number in range(7, 12)]
 
@@ -116,4 +131,6 @@ def test_an_export_that_fails_leaves_the_old_file(seller: Keywright, tmp_path: P
     assert file.read_text() == "old"
     seller("export", "licenses", "-o", str(file))
     assert file.read_text().startswith("\ufeffid,license_key,status,")
-    assert sorted(one.name for one in tmp_path.iterdir() if one.is_file()) == ["licenses.csv", "metadata.csv"]
+    assert sorted(one.name for one in tmp_path.iterdir() if one.is_file()) == [
+        *("licenses.csv", "metadata.csv", "of-v3.jsonl")
+    ]

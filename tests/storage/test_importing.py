@@ -30,6 +30,7 @@ from keywright.provisioning.importers.model import (
     ImportedNames,
     Verdict,
 )
+from keywright.provisioning.importers.rows import Defaults, Rows
 from keywright.provisioning.policies.commands import ListPolicies
 from keywright.provisioning.policies.model import Policy
 from tests.makers import (
@@ -61,6 +62,13 @@ def coming(number: int, *tokens: str, **fields: Any) -> ImportedLicense:
 
 def bring(*licenses: ImportedLicense, **fields: Any) -> ImportLicenses:
     return ImportLicenses(**_with_context(now=LATER, source="lmfwc", licenses=licenses, **fields))
+
+
+def notices(executor: Executor, *licenses: ImportedLicense) -> list[str]:
+    """The codes of what the report says of these."""
+    [outcome] = executor.execute([bring(*licenses)])
+    assert isinstance(outcome, Imported), outcome
+    return [one.code for one in outcome.notices]
 
 
 def verdicts(executor: Executor, command: Command) -> dict[str, int]:
@@ -273,3 +281,35 @@ def test_names_that_numbers_have_here_stay(executor: Executor, storage: Storage)
 def test_without_an_import_more_places_than_the_limit_are_rejected(storage: Storage) -> None:
     with pytest.raises(Exception, match="within_places"), storage.write() as tx:
         license_store.save_new_licenses(tx, [a_license(times_activated=2, times_activated_max=1)])
+
+
+def test_what_only_one_license_or_place_may_have_is_left_out_and_told(
+    executor: Executor, storage: Storage
+) -> None:
+    order = '{"source":"shop","id":"7","line":"1"}'
+    device = ImportedActivation(TOKENS[0], NOW, fingerprint="device-1")
+    first = replace(coming(1), order_details=order, order_id=7, activations=(device,))
+    assert notices(executor, first) == []
+    again = replace(device, token=TOKENS[1], updated_at=LATER)
+    both = (
+        replace(first, activations=(device, again)),
+        replace(coming(2), order_details=order, order_id=7, policy_id=99),
+    )
+    assert notices(executor, *both) == ["device_taken", "policy_missing", "order_line_taken"]
+    second = licenses_of(storage)[1]
+    assert (second.order_id, second.order_details, second.policy_id) == (7, None, None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"terms": "{"}, "terms must be a JSON object"),
+        ({"terms": {"grace_days": -1}}, "terms/grace_days must be an integer"),
+        ({"order_details": {"index": "x"}}, "order_details must have the members"),
+        ({"order_details": {"id": "x" * 300}}, "order_details has a text over 255"),
+    ],
+)
+def test_terms_and_orders_that_cannot_be_are_refused(fields: dict[str, Any], problem: str) -> None:
+    rows = Rows(["key", *fields], Defaults(NOW, lambda address, _: address))
+    with pytest.raises(ValueError, match=problem):
+        rows.license(["K1", *fields.values()], "line 1")

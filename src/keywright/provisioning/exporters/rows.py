@@ -19,10 +19,11 @@ Row = Sequence[Any]
 LICENSE = (
     "id license_key status order_id product_id product customer_id customer times_activated "
     "times_activated_max created_at expires_at valid_for_days updated_at source created_by updated_by "
-    "metadata"
+    "metadata policy_id terms order_details"
 ).split()
 ACTIVATION = (
-    "id license_id token label source ip_address user_agent meta_data created_at updated_at deactivated_at"
+    "id license_id token label source ip_address user_agent meta_data created_at updated_at deactivated_at "
+    "fingerprint platform app_version"
 ).split()
 EVENT = "id occurred_at name license_id activation_id actor ip_address details".split()
 CUSTOMER = "customer_id name licenses".split()
@@ -50,7 +51,10 @@ def license_row(
         license.source,
         license.created_by,
         license.updated_by,
-        None if license.metadata is None else msgspec.Raw(license.metadata.encode()),
+        _raw(license.metadata),
+        license.policy_id,
+        _raw(license.terms),
+        _raw(license.order_details),
     )
 
 
@@ -70,6 +74,10 @@ def event_row(number: int, event: Event) -> Row:
     """The row of an event."""
     fields = {"id": number} | msgspec.structs.asdict(event)
     return [_json(fields[name]) if name == "details" else fields[name] for name in EVENT]
+
+
+def _raw(text: str | None) -> msgspec.Raw | None:
+    return None if text is None else msgspec.Raw(text.encode())
 
 
 def _json(value: object) -> msgspec.Raw | None:

@@ -51,6 +51,9 @@ _NAMES = {
     "updated_by": "updatedby",
     "source": "source",
     "metadata": "metadata",
+    "policy_id": "policyid",
+    "terms": "terms",
+    "order_details": "orderdetails",
     "activations": "activations activationdata",
 }
 _FIELD_OF = {name: field for field, names in _NAMES.items() for name in names.split()}
@@ -205,6 +208,7 @@ PARSERS: dict[str, Callable[[object], Any]] = {
     "product_id": _parse_number,
     "order_id": _parse_number,
     "customer_id": _parse_number,
+    "policy_id": _parse_id,
     "created_at": _parse_time,
     "created_by": _parse_number,
     "updated_at": _parse_time,
@@ -214,5 +218,5 @@ PARSERS: dict[str, Callable[[object], Any]] = {
 
 
 def parser_of(field: str) -> Callable[[object], Any]:
-    """The function that reads a value of this field. Metadata and activations are read later, as a whole."""
+    """The function that reads a value of this field. Objects and lists are read later, as a whole."""
     return PARSERS.get(field, _parse_any)

@@ -35,6 +35,7 @@ from keywright.provisioning.importers.model import (
     Verdict,
 )
 from keywright.provisioning.importers.rules import Merged, merge
+from keywright.provisioning.importers.taken import Taken
 from keywright.provisioning.policies import store as policy_store
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.policies.rules import terms_from_first_activation
@@ -57,15 +58,19 @@ def import_licenses(work: LicenseWork, command: ImportLicenses) -> Imported:
     )
     outcomes: list[Outcome] = []
     notices: list[Notice] = []
+    taken = Taken(work.tx, [(one, _find_here(work, one, past)) for one in command.licenses])
     for one in command.licenses:
         here = _find_here(work, one, past)
         if here is None and {IMPORTED, "license.deleted"} <= past.get(one.id or 0, set()):
             outcomes.append(Outcome("license", Verdict.DELETED_HERE))
             continue
-        merged = _merge(work, command, one, here, is_id_free=one.id not in past)
+        new, lost = taken.leave_out(one, here)
+        notices += lost
+        merged = _merge(work, command, new, here, is_id_free=one.id not in past)
+        taken.add(merged)
         if not command.is_dry_run:
             _save(work, command, merged)
-        outcomes += _outcomes(one, merged)
+        outcomes += _outcomes(new, merged)
         notices += merged.notices
     return Imported(tuple(outcomes), tuple(notices))
 

@@ -20,14 +20,17 @@ class ImportedActivation(msgspec.Struct, frozen=True, gc=False):
     meta_data: Mapping[str, str] | None = None
     updated_at: datetime | None = None
     deactivated_at: datetime | None = None
+    fingerprint: str | None = None
+    platform: str | None = None
+    app_version: str | None = None
 
 
 class ImportedLicense(msgspec.Struct, frozen=True, gc=False):
     """A license there, with its activations; each token once. ``id`` is kept where it is free; None asks for
     a new one. ``metadata`` is that of ``parsing.parse_metadata``. ``place`` says where it stands in its
     source, for the report. A license with very many activations comes in pieces: ``is_rest`` says that
-    this is not the first. ``fields`` are those that its source has; None is all. The others stay as they are
-    where the license is here already.
+    this is not the first. ``fields`` are those that its source has; None is all but policy, terms and order
+    details. The others stay as they are where the license is here already.
     """
 
     key: str
@@ -45,6 +48,9 @@ class ImportedLicense(msgspec.Struct, frozen=True, gc=False):
     created_by: int | None = None
     updated_by: int | None = None
     metadata: str | None = None
+    policy_id: int | None = None
+    terms: str | None = None
+    order_details: str | None = None
     activations: tuple[ImportedActivation, ...] = ()
     place: str = ""
     is_rest: bool = False

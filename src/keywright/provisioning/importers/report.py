@@ -23,6 +23,12 @@ ODDITIES: dict[str, tuple[str, str]] = {
     "counter_wrong": ("Activation counts that are not the number of active records", "counted anew"),
     "over_limit": ("Licenses with more places taken than their limit", "brought; they take no new place"),
     "id_changed": ("License numbers that are taken here", "brought with new numbers"),
+    "policy_missing": ("Policies that are not here", "brought without a policy; the terms are brought"),
+    "order_line_taken": (
+        "Order lines that another license here has",
+        "brought with the order's number alone",
+    ),
+    "device_taken": ("Devices that have another place on the license here", "brought without fingerprint"),
     "license_missing": ("Activations of licenses that do not exist", "left out"),
     "token_unusable": ("Activation tokens that are not 40 hexadecimal digits", "left out"),
     "token_twice": ("Activation tokens that a license has twice", "the one that changed last is brought"),

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from keywright.core import parsing
+from keywright.core.errors import InvalidTerms
 from keywright.licensing.activations.model import ActivationSource
-from keywright.licensing.licenses.model import Status
+from keywright.licensing.licenses.model import Order, Status, order_fields
+from keywright.licensing.terms.rules import merge_terms, parse_terms, to_text
 from keywright.provisioning.importers.columns import METADATA, WORDS, Words, field_name, parser_of
 from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense
 
@@ -17,6 +19,8 @@ from keywright.provisioning.importers.model import ImportedActivation, ImportedL
 KeepAddress = Callable[[str, datetime], str]
 _TOKEN = re.compile(r"[0-9a-f]{40}")
 _MAX_ADDRESS_LENGTH = 45
+_MAX_FINGERPRINT_LENGTH = 256
+_MAX_ORDER_TEXT = 255
 _ACTIVATION_TIMES = ("created_at", "updated_at", "deactivated_at")
 #: How many texts of a column are remembered: most have few.
 _MAX_KNOWN = 1_000
@@ -67,6 +71,10 @@ class Rows:
         found["created_at"] = found.get("created_at") or self._defaults.at
         found["updated_at"] = found.get("updated_at") or self._defaults.at
         found.setdefault("status", Status.ACTIVE.value)
+        if "terms" in found:
+            found["terms"] = _parse_terms(found)
+        if found.get("order_details") is not None:
+            found |= _parse_order(found["order_details"])
         if "activations" in found:
             found["activations"] = self._parse_activations(found["activations"], found["created_at"])
         return ImportedLicense(**found, place=place, fields=self._fields)
@@ -91,6 +99,9 @@ class Rows:
             raise ValueError(f"activations: {problem}") from None
         if len({one.token for one in found}) < len(found):
             raise ValueError("activations: a token is there twice")
+        fingerprints = [one.fingerprint for one in found if one.fingerprint is not None]
+        if len({*fingerprints}) < len(fingerprints):
+            raise ValueError("activations: a fingerprint is there twice")
         return found
 
     def _parse_activation(self, values: dict[str, Any], created_at: datetime) -> ImportedActivation:
@@ -101,6 +112,11 @@ class Rows:
         came_at = times["created_at"] or created_at
         address = parsing.parse_text(values.get("ip_address"), _MAX_ADDRESS_LENGTH) or ""
         number = parsing.parse_integer(values.get("id"))
+        device = {
+            "fingerprint": parsing.parse_text(values.get("fingerprint"), _MAX_FINGERPRINT_LENGTH),
+            "platform": parsing.parse_text(values.get("platform"), parsing.MAX_LABEL_LENGTH),
+            "app_version": parsing.parse_text(values.get("app_version"), parsing.MAX_LABEL_LENGTH),
+        }
         return ImportedActivation(
             token=token,
             created_at=came_at,
@@ -109,10 +125,51 @@ class Rows:
             source=_parse_activation_source(values.get("source")),
             ip_address=self._defaults.keep_address(address, came_at) if address else "",
             user_agent=parsing.parse_text(values.get("user_agent"), parsing.MAX_USER_AGENT_LENGTH) or "",
-            meta_data=parsing.parse_meta(values.get("meta_data")),
+            meta_data=_parse_meta(values.get("meta_data"), has_device=any(device.values())),
             updated_at=times["updated_at"],
             deactivated_at=times["deactivated_at"],
+            **device,
         )
+
+
+def _parse_meta(value: object, *, has_device: bool) -> Mapping[str, Any] | None:
+    """The metadata of an activation: any JSON object where a device was named, else an object of texts."""
+    if not has_device:
+        return parsing.parse_meta(value)
+    text = parsing.parse_metadata(value)
+    return None if text is None else msgspec.json.decode(text)
+
+
+def _parse_terms(found: Mapping[str, Any]) -> str | None:
+    """The text of a license's terms; the limit and the days have columns of their own."""
+    members = _parse_object("terms", found["terms"])
+    columns = (found.get("times_activated_max"), found.get("valid_for_days"))
+    try:
+        return to_text(merge_terms(parse_terms(None, *columns), members))
+    except InvalidTerms as problem:
+        raise ValueError("; ".join(f"{one.pointer[1:]} {one.detail}" for one in problem.errors[:3])) from None
+
+
+def _parse_order(value: object) -> dict[str, Any]:
+    """The fields of a license that say its order."""
+    try:
+        order = msgspec.convert(_parse_object("order_details", value), Order)
+    except msgspec.ValidationError:
+        raise ValueError("order_details must have the members source, id, line (texts) and index") from None
+    texts = (order.source, order.id or "", order.line or "")
+    if any(len(one) > _MAX_ORDER_TEXT or not parsing.is_storable(one) for one in texts) or order.index < 0:
+        raise ValueError(f"order_details has a text over {_MAX_ORDER_TEXT} characters, or an index below 0")
+    return order_fields(order)
+
+
+def _parse_object(name: str, value: object) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(value) if isinstance(value, str) else value
+    except (msgspec.DecodeError, RecursionError):
+        found = ()
+    if not isinstance(found, dict | None):
+        raise ValueError(f"{name} must be a JSON object")
+    return found or {}
 
 
 def _parse_activation_source(value: object) -> int:

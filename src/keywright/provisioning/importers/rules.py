@@ -18,6 +18,8 @@ _FIELDS = (
     *("key", "order_id", "product_id", "customer_id", "expires_at", "valid_for_days", "status"),
     *("times_activated_max", "metadata"),
 )
+#: The same, where the source says that it has them: other systems do not.
+_OWN_FIELDS = ("policy_id", "terms", "order_details")
 
 
 class Merged(NamedTuple):
@@ -47,7 +49,7 @@ def merge(
 
     Where both sides took places, there may be more than the limit: all are kept, and no new one can be taken.
     """
-    start = here or _to_license(new, license_id)
+    start = here or to_license(new, license_id)
     license = start if here is None else _newest(new, here)
     differences = _differences(start, license)
     merged = (_merge_activation(one, known.get(one.token), license.id) for one in new.activations)
@@ -91,14 +93,19 @@ def _newest(new: ImportedLicense, here: License) -> License:
         fields["metadata"] = here.metadata
     if all(getattr(here, name) == value for name, value in fields.items()):
         return here
+    if fields.get("order_id", here.order_id) != here.order_id:
+        # It takes the place of what was known of another order.
+        fields = {"order_details": None} | fields
     return replace(here, **fields, updated_at=new.updated_at, updated_by=new.updated_by)
 
 
 def _known_fields(new: ImportedLicense) -> dict[str, Any]:
-    return {name: getattr(new, name) for name in _FIELDS if new.fields is None or name in new.fields}
+    names = _FIELDS if new.fields is None else (*_FIELDS, *_OWN_FIELDS)
+    return {name: getattr(new, name) for name in names if new.fields is None or name in new.fields}
 
 
-def _to_license(new: ImportedLicense, license_id: int) -> License:
+def to_license(new: ImportedLicense, license_id: int) -> License:
+    """A new license as it comes, without its activations."""
     return License(
         id=license_id,
         key=new.key,
@@ -116,6 +123,9 @@ def _to_license(new: ImportedLicense, license_id: int) -> License:
         updated_at=new.updated_at,
         updated_by=new.updated_by,
         metadata=new.metadata,
+        policy_id=new.policy_id,
+        terms=new.terms,
+        order_details=new.order_details,
     )
 
 
@@ -135,6 +145,9 @@ def _merge_activation(
         created_at=new.created_at if here is None else here.created_at,
         updated_at=new.updated_at,
         deactivated_at=new.deactivated_at,
+        fingerprint=new.fingerprint,
+        platform=new.platform,
+        app_version=new.app_version,
     )
     if here is not None and (after == here or _stamp(after) <= _stamp(here)):
         return None
