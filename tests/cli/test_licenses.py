@@ -106,6 +106,26 @@ def test_what_an_option_cannot_be_is_wrong_usage(
     assert said == f"Invalid value for '{option}': {reason}. See `keywright license create --help`."
 
 
+def test_a_license_is_made_as_a_policy_says_but_for_what_the_options_name(keywright: Keywright) -> None:
+    keywright("policy", "create", "--name", "Pro", "--max", "2", "--grace-days", "3", "--prefix", "PRO-")
+    whole = keywright.json("license", "create", "--policy", "1", "--customer-id", "12")
+    assert whole["licenseKey"].startswith("PRO-")
+    assert (whole["timesActivatedMax"], whole["userId"]) == (2, 12)
+    other = keywright.json("license", "create", "--policy", "1", "--max", "5", "--valid-for", "30")
+    assert (other["timesActivatedMax"], other["validFor"]) == (5, 30)
+    refused = keywright.refused("license", "create", "--policy", "9")
+    assert "9" in refused
+
+
+def test_a_license_gets_a_new_key_and_keeps_its_activations(keywright: Keywright) -> None:
+    keywright("license", "create", "--key", "OLD", "--max", "2")
+    keywright("license", "activate", "OLD")
+    rotated = keywright.json("license", "rotate-key", "OLD", "--yes")
+    assert rotated["licenseKey"] != "OLD"
+    assert rotated["timesActivated"] == 1
+    keywright.refused("license", "activate", "OLD")
+
+
 def test_a_license_has_one_end(keywright: Keywright) -> None:
     options = ("--expires-at", "2030-01-01", "--valid-for", "30")
     assert "Give either --expires-at or --valid-for" in keywright.refused(

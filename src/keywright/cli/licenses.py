@@ -1,7 +1,7 @@
 """``keywright license …``"""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,7 +36,10 @@ from keywright.licensing.activations.commands import (
 from keywright.licensing.activations.model import Activation, LicenseRecord
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, UpdateLicense
-from keywright.licensing.licenses.model import Status
+from keywright.licensing.licenses.model import Order, Status
+from keywright.licensing.terms.model import Starts
+from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses, RotateKey
+from keywright.provisioning.licenses.handlers import Issued
 
 app = typer.Typer(name="license", no_args_is_help=True, help="Make, show, change and activate licenses.")
 
@@ -95,6 +98,7 @@ _NewNumber = Annotated[
     "keywright license create --max 3",
     "keywright license create --key ACME-2030 --expires-at 2030-12-31",
     "keywright license create --valid-for 365 --product-id 7 --json",
+    "keywright license create --policy 1 --customer-id 12",
 )
 @with_installation_made
 def create(
@@ -108,28 +112,44 @@ def create(
     product_id: ProductId = None,
     order_id: OrderId = None,
     customer_id: CustomerId = None,
+    policy_id: Annotated[
+        int | None, typer.Option("--policy", metavar="ID", min=1, help="Make it as this policy says.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a license.
 
     Without --key it gets a new one that cannot be guessed: 6 groups of 5 letters and digits (150 random
     bits), without characters that are easily confused. Its status is active unless --status says otherwise.
+    With --policy it gets the policy's kind of key and terms; the other options take the place of single ones.
     """
     _refuse_two_ends(expires_at, valid_for)
-    record: LicenseRecord = here.change(
-        CreateLicense(
-            context=here.context,
-            key=key or keys.new_license_key(),
-            status=status,
-            order_id=order_id,
-            product_id=product_id,
-            customer_id=customer_id,
-            expires_at=expires_at,
-            valid_for_days=valid_for,
-            times_activated_max=times_activated_max,
-        )
-    )
+    fields: dict[str, Any] = {
+        "context": here.context,
+        "status": status,
+        "product_id": product_id,
+        "expires_at": expires_at,
+    }
+    if policy_id is not None:
+        terms = _own_terms(times_activated_max, valid_for)
+        order = Order(id=None if order_id is None else str(order_id))
+        customer = None if customer_id is None else CustomerReference(id=customer_id)
+        fields |= {"policy_id": policy_id, "key": key, "order": order, "terms": terms, "customer": customer}
+        issued: Issued = here.change(IssueLicenses(**fields, has_expiry=expires_at is not None))
+        record = LicenseRecord(issued.licenses[0].license)
+    else:
+        fields |= {"order_id": order_id, "customer_id": customer_id, "valid_for_days": valid_for}
+        fields |= {"times_activated_max": times_activated_max, "key": key or keys.new_license_key()}
+        record = here.change(CreateLicense(**fields))
     _print_license(here, record, f"License {record.license.id} is made.", as_json=as_json)
+
+
+def _own_terms(times_activated_max: int | None, valid_for: int | None) -> dict[str, Any]:
+    """The terms of one license that differ from those of its policy."""
+    terms: dict[str, Any] = {} if times_activated_max is None else {"max_activations": times_activated_max}
+    if valid_for is not None:
+        terms |= {"valid_for_days": valid_for, "starts": Starts.FIRST_ACTIVATION}
+    return terms
 
 
 @command(app)
@@ -200,6 +220,21 @@ def update(
         changes.setdefault("valid_for_days", None)
     record: LicenseRecord = here.change(UpdateLicense(context=here.context, license=key, changes=changes))
     _print_license(here, record, f"License {record.license.id} is changed.", as_json=as_json)
+
+
+@command(app)
+@with_installation
+def rotate_key(here: Installation, key: Key, *, is_sure: IsSure = False, as_json: AsJson = False) -> None:
+    """Give a license a new key, made as its policy says; its activations stay.
+
+    Programs that have the old key are refused from now on, until the customer enters the new one.
+    """
+    license = here.get_license(key).license
+    if not is_sure:
+        question = f"Replace the key of license {license.id} ({crypto.mask(key)})?"
+        typer.confirm(question, abort=True, err=True)
+    record: LicenseRecord = here.change(RotateKey(context=here.context, license=key))
+    _print_license(here, record, f"License {record.license.id} has a new key.", as_json=as_json)
 
 
 @command(app)
