@@ -22,7 +22,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-prove serve quick test test-rest test-all lint format bench drill prove lock sbom audit clean
+.PHONY: help setup setup-dev setup-prove serve quick test test-rest test-all lint format texts bench drill prove lock sbom \
+	audit clean
 
 help:
 	@echo 'Keywright, a license server.  The targets:'
@@ -37,6 +38,7 @@ help:
 	@echo '  make test-all    run all tests, and show the slowest twenty'
 	@echo '  make lint        check style, types and who imports whom'
 	@echo '  make format      put the code into the one format, and mend what can be mended by itself'
+	@echo '  make texts       collect the texts of the pages for their translators; ARGS="--add fr" begins a language'
 	@echo '  make bench       measure how fast it is on this machine'
 	@echo '  make drill       let a PostgreSQL cluster fail under load, and look for what was lost'
 	@echo '  make prove       hold every promise to its word, for hours, and write docs/explanation/never-wrong.md'
@@ -84,6 +86,9 @@ lint: setup-dev
 format: setup-dev
 	$(venv)/bin/ruff check --fix-only
 	$(venv)/bin/ruff format
+
+texts: setup-dev
+	@$(python) -m tools.texts $(ARGS)
 
 bench: setup-dev
 	@$(python) -m benchmarks $(ARGS)

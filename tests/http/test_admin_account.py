@@ -131,3 +131,17 @@ def test_what_was_done_is_in_the_events(visitor: Visitor) -> None:
     query = "SELECT name FROM events WHERE actor = ? AND occurred_at >= ? ORDER BY id"
     names = [name for (name,) in visitor.server.sql(query, f"user:{number}", int(since.timestamp()))]
     assert names[-2:] == ["user.changed", "user.signed_out"]
+
+
+def test_pages_speak_what_the_browser_asks_for_until_the_user_chooses(visitor: Visitor) -> None:
+    visitor.http.headers["accept-language"] = "de-AT,en;q=0.5"
+    page = visitor.get("/account").text
+    assert '<html lang="de"' in page
+    assert "Mein Konto" in said(visitor.get("/account"))
+    assert visitor.post("/account/language", language="en").status_code == 303
+    page = said(visitor.get("/account"))
+    assert "Your language is saved." in page
+    assert "My account" in page
+    assert visitor.post("/account/language", language="").status_code == 303
+    assert "Ihre Sprache ist gespeichert." in said(visitor.get("/account"))
+    assert visitor.post("/account/language", language="tlh").status_code == 422

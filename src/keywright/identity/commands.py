@@ -17,7 +17,7 @@ class CreateUser(Command, frozen=True, kw_only=True):
 
 class ChangeUser(Command, frozen=True, kw_only=True):
     """Change what is not None. A new password, and being disabled, end the user's sessions, except that with
-    the hash ``but_session``.
+    the hash ``but_session``. An empty ``language`` is the browser's.
     """
 
     user_id: int
@@ -25,6 +25,7 @@ class ChangeUser(Command, frozen=True, kw_only=True):
     is_disabled: bool | None = None
     password_hash: str | None = None
     but_session: bytes | None = None
+    language: str | None = None
 
 
 class StartSession(Command, frozen=True, kw_only=True):

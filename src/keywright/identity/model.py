@@ -41,7 +41,9 @@ class ApiKey(msgspec.Struct, frozen=True):
 
 
 class User(msgspec.Struct, frozen=True):
-    """A person who may sign in unless ``disabled_at`` is set; the password is kept as an argon2id hash."""
+    """A person who may sign in unless ``disabled_at`` is set; the password is kept as an argon2id hash.
+    ``language`` is that of the pages (``de``, ``pt-BR``); None is the browser's.
+    """
 
     id: int
     name: str
@@ -50,6 +52,7 @@ class User(msgspec.Struct, frozen=True):
     created_at: datetime
     disabled_at: datetime | None = None
     last_signed_in_at: datetime | None = None
+    language: str | None = None
 
 
 class SecondFactor(msgspec.Struct, frozen=True):

@@ -128,6 +128,8 @@ def _apply_changes(user: User, command: ChangeUser) -> User:
         changes["password_hash"] = command.password_hash
     if command.is_disabled is not None and command.is_disabled != (user.disabled_at is not None):
         changes["disabled_at"] = command.context.now if command.is_disabled else None
+    if command.language is not None:
+        changes["language"] = command.language or None
     return replace(user, **changes)
 
 
@@ -148,6 +150,8 @@ def _differences(before: User, after: User) -> dict[str, Any]:
         details["is_disabled"] = [before.disabled_at is not None, after.disabled_at is not None]
     if before.password_hash != after.password_hash:
         details["is_password_new"] = True
+    if before.language != after.language:
+        details["language"] = [before.language, after.language]
     return details
 
 

@@ -31,6 +31,7 @@ users = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("disabled_at", BigInteger),
     Column("last_signed_in_at", BigInteger),
+    Column("language", String(35)),
     sqlite_autoincrement=True,
 )
 

@@ -32,6 +32,7 @@ from keywright.http.admin.site import AdminSite
 from keywright.http.admin.texts import ROLE_TEXTS, license_state
 from keywright.http.middleware.body import BodyReader
 from keywright.http.pages.error_messages import NOT_ALLOWED, Message
+from keywright.http.pages.languages import Languages, _
 from keywright.http.pages.middleware import SessionMiddleware
 from keywright.http.pages.page import Section
 from keywright.http.pages.render import build_environment
@@ -64,6 +65,7 @@ SECTIONS: tuple[type[Section], ...] = (
 _HERE = Path(__file__).parent
 STATIC_FOLDER = _HERE / "static"
 TEMPLATES = _HERE / "templates"
+CATALOGS = _HERE / "locale"
 #: Installations with fewer licenses count them for every page that shows figures.
 _COUNTED_EACH_TIME = 10_000
 
@@ -79,6 +81,7 @@ def build_app(
         runner=runner,
         templates=build_environment(TEMPLATES, static_files.urls, license_state=license_state),
         menu=tuple(section.menu_item() for section in SECTIONS if section.in_menu),
+        languages=Languages(CATALOGS),
         body_reader=body_reader,
         on_visit=figures.refresh,
         counters=counters,
@@ -115,4 +118,4 @@ def _refuse_right(request: PageRequest) -> Response:
         return redirect_to_sign_in(request)
     if request.browser.must_enroll:
         return redirect_to_enrollment(request)
-    return request.message_page(Message(403, NOT_ALLOWED, ROLE_TEXTS[role]))
+    return request.message_page(Message(403, _(NOT_ALLOWED), _(ROLE_TEXTS[role])))

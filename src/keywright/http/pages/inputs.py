@@ -9,11 +9,10 @@ from keywright.core.errors import KeywrightError, NoSuchAddress
 from keywright.core.parsing import MAX_COUNT, MAX_ID, parse_integer
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.forms import Form
+from keywright.http.pages.languages import _
 
 Value = TypeVar("Value")
 Choice = TypeVar("Choice", bound=StrEnum)
-
-_MISSING = "This field is required."
 
 
 class Inputs:
@@ -47,7 +46,7 @@ class Inputs:
         """The value of a field that must not be empty; ``default`` where there is an error."""
         value = self.read(name, parse, is_trimmed=is_trimmed)
         if value is None:
-            self.errors.setdefault(name, _MISSING)
+            self.errors.setdefault(name, _("This field is required."))
             return default
         return value
 

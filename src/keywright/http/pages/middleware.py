@@ -1,4 +1,4 @@
-"""Find the session of each request, and answer with a page where an error leaves the application."""
+"""Find the session and language of each request; errors that leave the application become pages."""
 
 from functools import partial
 
@@ -8,6 +8,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from keywright.core.errors import KeywrightError, QueueFull
 from keywright.http.pages.error_messages import message_for
+from keywright.http.pages.languages import Language, speaking
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.session import BrowserSession
 from keywright.http.pages.site import Site
@@ -33,12 +34,14 @@ class SessionMiddleware:
 
         try:
             await self._open_session(request)
-            await self._app(scope, receive, send_and_note)
+            with speaking(self._choose_language(request)):
+                await self._app(scope, receive, send_and_note)
         except KeywrightError as error:
             if has_started:
                 # Part of a file was sent: only a broken connection can tell the browser.
                 raise
-            await (await self._error_page(request, error))(scope, receive, send)
+            with speaking(self._choose_language(request)):
+                await (await self._error_page(request, error))(scope, receive, send)
 
     async def _open_session(self, request: Request) -> None:
         site = self._site
@@ -47,6 +50,11 @@ class SessionMiddleware:
             await site.runner.run(partial(browser.find_user, site.runner))
             if browser.signed_in is not None:
                 site.on_visit(browser.now)
+
+    def _choose_language(self, request: Request) -> Language:
+        signed_in = request.state.browser.signed_in
+        chosen = None if signed_in is None else signed_in.user.language
+        return self._site.languages.choose(chosen, request.headers.get("accept-language", ""))
 
     async def _error_page(self, request: Request, error: KeywrightError) -> Response:
         try:

@@ -15,6 +15,7 @@ from keywright.core.errors import Fault, KeywrightError
 from keywright.http.pages import forms
 from keywright.http.pages.error_messages import Message
 from keywright.http.pages.forms import Form
+from keywright.http.pages.languages import _
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.rights import PUBLIC, PageRight, may_open
 from keywright.http.pages.session import BrowserSession, is_own_form
@@ -24,17 +25,6 @@ from keywright.http.pages.site import MenuItem, Site
 _MAX_PUBLIC_FORM = 16 * 1024
 #: What a form with a file may have besides the file, in bytes.
 _MAX_AROUND_FILE = 16 * 1024
-
-_FOREIGN_FORM = Message(
-    403,
-    "This form was not sent from here",
-    "It was open for too long, or your browser keeps no cookies. Load the page again, and send it again.",
-)
-_UNEXPECTED = Message(
-    500,
-    "Something went wrong",
-    "The server failed. Check whether your change was made; its log has the details.",
-)
 
 #: The attribute of a marked method: a function that makes its ``Page`` for a section.
 _BUILD_PAGE = "build_page"
@@ -91,6 +81,7 @@ class Section:
     thread. A page without a right, of its own or its section's, makes the class raise ``TypeError``.
     """
 
+    #: Marked by ``N_``.
     label: ClassVar[str]
     path: ClassVar[str]
     #: A name in templates/icons.html.
@@ -168,7 +159,7 @@ async def _answer(section: Section, page: Page, http: Request) -> Response:
         token = http.headers.get("x-csrf-token") or form.get("csrf_token", "")
         if not is_own_form(http, browser, token):
             request = PageRequest(section.site, http)
-            return await runner.run(partial(request.message_page, _FOREIGN_FORM))
+            return await runner.run(partial(_refuse_form, request))
     request = PageRequest(section.site, http, section.path, query=query, form=form)
     work = partial(_run, section, page, request)
     if not (request.is_post and page.checks_passwords):
@@ -206,4 +197,12 @@ def _run(section: Section, page: Page, request: PageRequest) -> Response:
         raise
     except Exception as problem:
         log.exception("a page raised an unexpected error", exc_info=problem)
-        return request.message_page(_UNEXPECTED)
+        sentence = _("The server failed. Check whether your change was made; its log has the details.")
+        return request.message_page(Message(500, _("Something went wrong"), sentence))
+
+
+def _refuse_form(request: PageRequest) -> Response:
+    sentence = _(
+        "It was open for too long, or your browser keeps no cookies. Load the page again, and send it again."
+    )
+    return request.message_page(Message(403, _("This form was not sent from here"), sentence))

@@ -3,7 +3,9 @@
 from collections.abc import MutableMapping
 from threading import Lock
 
+from keywright.http.pages.formats import write_number
 from keywright.http.pages.forms import Form
+from keywright.http.pages.languages import _
 from keywright.http.pages.request import PageRequest
 from keywright.identity import passwords
 from keywright.identity.model import User
@@ -29,9 +31,13 @@ def read_new_password(form: Form, errors: MutableMapping[str, str]) -> str:
     """The field ``new_password``; messages about it or about ``repeated`` are added to ``errors``."""
     password = form.raw("new_password")
     if len(password) < MIN_PASSWORD_LENGTH:
-        errors["new_password"] = f"A password has at least {MIN_PASSWORD_LENGTH} characters."
+        errors["new_password"] = _(
+            "A password has at least %(number)s characters.", number=MIN_PASSWORD_LENGTH
+        )
     elif len(password) > MAX_PASSWORD_LENGTH:
-        errors["new_password"] = f"A password has at most {MAX_PASSWORD_LENGTH:,} characters."
+        errors["new_password"] = _(
+            "A password has at most %(number)s characters.", number=write_number(MAX_PASSWORD_LENGTH)
+        )
     elif password != form.raw("repeated"):
-        errors["repeated"] = "The two passwords are not the same."
+        errors["repeated"] = _("The two passwords are not the same.")
     return password

@@ -11,6 +11,8 @@ from starlette.responses import Response
 from keywright import __version__
 from keywright.core import crypto
 from keywright.core.parsing import write_time
+from keywright.http.pages import formats
+from keywright.http.pages.languages import _
 from keywright.http.pages.templates import open_templates
 from keywright.http.pages.urls import BASE, url
 from keywright.identity.model import User
@@ -39,7 +41,15 @@ def build_environment(
         version=__version__,
     )
     environment.filters.update(
-        browser=browser_name, mask=crypto.mask, utc=write_time, iso=_iso, number=_number
+        browser=browser_name,
+        mask=crypto.mask,
+        utc=write_time,
+        iso=_iso,
+        number=formats.write_number,
+        moment=formats.write_moment,
+        day=formats.write_day,
+        short_day=formats.write_short_day,
+        ago=formats.write_ago,
     )
     return environment
 
@@ -124,14 +134,9 @@ def browser_name(user_agent: str) -> str:
     browser = next((name for mark, name in _BROWSERS.items() if mark in user_agent), "")
     system = next((name for mark, name in _SYSTEMS.items() if mark in user_agent), "")
     if browser:
-        return f"{browser} on {system}" if system else browser
-    return user_agent[:60] or "unknown"
+        return _("%(browser)s on %(system)s", browser=browser, system=system) if system else browser
+    return user_agent[:60] or _("unknown")
 
 
 def _iso(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _number(value: Any) -> str:
-    """12,345"""
-    return f"{value:,}"

@@ -24,6 +24,7 @@ from keywright.http.pages import flash
 from keywright.http.pages.error_messages import Message, message_for
 from keywright.http.pages.flash import Flash
 from keywright.http.pages.forms import Form
+from keywright.http.pages.languages import _
 from keywright.http.pages.render import theme_of
 from keywright.http.pages.rights import has_right, may_open
 from keywright.http.pages.session import SCRIPT, BrowserSession
@@ -32,11 +33,6 @@ from keywright.http.pages.urls import BASE
 from keywright.identity.model import Session, User
 from keywright.identity.rights import Right
 
-_NEEDS_CHUNKS = Message(
-    505,
-    "This file is sent in pieces",
-    "HTTP/1.0 has no chunked transfer. Request it with HTTP/1.1; for nginx: proxy_http_version 1.1.",
-)
 _EMPTY = Form()
 
 Result = TypeVar("Result")
@@ -82,6 +78,11 @@ class PageRequest:
         if self.browser.signed_in is None:
             raise HTTPException(403)
         return self.browser.signed_in.session
+
+    @property
+    def accepted_languages(self) -> str:
+        """The languages that the browser asks for, as it says them."""
+        return self.http.headers.get("accept-language", "")
 
     def may(self, right: Right) -> bool:
         """Whether the user has this right."""
@@ -148,7 +149,7 @@ class PageRequest:
         chunk may be made in another thread.
         """
         if length is None and self.http.scope["http_version"] == "1.0":
-            return self.message_page(_NEEDS_CHUNKS)
+            return self.message_page(_needs_chunks())
         runner, rest = self.site.runner, iter(chunks)
 
         async def stream() -> AsyncIterator[bytes]:
@@ -231,3 +232,10 @@ class PageRequest:
     def _with_cookies(self, response: Response) -> Response:
         self.browser.write_cookies(response)
         return response
+
+
+def _needs_chunks() -> Message:
+    sentence = _(
+        "HTTP/1.0 has no chunked transfer. Request it with HTTP/1.1; for nginx: proxy_http_version 1.1."
+    )
+    return Message(505, _("This file is sent in pieces"), sentence)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
@@ -70,14 +71,14 @@ class Runner:
         """Run ``work`` in a thread. Raises ``QueueFull`` when too many requests wait, but not for the rest of
         an answer that ``is_started``.
         """
-        return await self._pages.run(partial(self._run_locked, work), is_started=is_started)
+        return await self._pages.run(self._carry(work), is_started=is_started)
 
     async def run_sign_in(self, work: Callable[[], Result], *, is_known: bool = False) -> Result:
         """Run ``work`` in the thread for sign-ins, or in the one for browsers that are known. Raises
         ``QueueFull``.
         """
         pool = self._known_sign_ins if is_known else self._sign_ins
-        return await pool.run(partial(self._run_locked, work))
+        return await pool.run(self._carry(work))
 
     def ask(self, question: Callable[[ReadTransaction], Result]) -> Result:
         """Read from one snapshot of the database. Only in a thread."""
@@ -133,6 +134,10 @@ class Runner:
             await asyncio.to_thread(pool.executor.shutdown, cancel_futures=True)
         for storage in self._opened:
             storage.close()
+
+    def _carry(self, work: Callable[[], Result]) -> Callable[[], Result]:
+        """The work for a thread, which then knows the request's language."""
+        return partial(copy_context().run, self._run_locked, work)
 
     def _run_locked(self, work: Callable[[], Result]) -> Result:
         with self.lock.hold():

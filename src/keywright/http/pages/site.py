@@ -8,6 +8,7 @@ from jinja2 import Environment
 
 from keywright.config import Settings
 from keywright.http.middleware.body import BodyReader
+from keywright.http.pages.languages import Languages
 from keywright.http.pages.rights import PageRight
 from keywright.http.pages.runner import Runner
 
@@ -31,6 +32,7 @@ class Site:
     runner: Runner
     templates: Environment
     menu: tuple[MenuItem, ...]
+    languages: Languages
     #: Reads forms.
     body_reader: BodyReader
     #: Called with the time of each request of a user who is signed in.

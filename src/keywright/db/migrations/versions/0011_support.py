@@ -9,6 +9,7 @@ down_revision = "0010"
 
 def upgrade() -> None:
     _create_refusals()
+    _add_languages()
 
 
 def _create_refusals() -> None:
@@ -29,3 +30,7 @@ def _create_refusals() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index("ix_refusals_refused_at", "refusals", ["refused_at"])
+
+
+def _add_languages() -> None:
+    op.add_column("users", sa.Column("language", sa.String(35)))

@@ -4,6 +4,7 @@ from starlette.responses import Response
 
 from keywright.http.admin.texts import ROLE_TEXTS
 from keywright.http.pages.attempts import Attempts
+from keywright.http.pages.languages import N_, _, speaking
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import check_password, hash_password, read_new_password
 from keywright.http.pages.request import PageRequest
@@ -21,7 +22,7 @@ _MAX_ATTEMPTS = 10
 class Account(Section):
     """The user's name, sessions and password."""
 
-    label = "My account"
+    label = N_("My account")
     path = "/account"
     icon = "user"
     right = Right.LOOK
@@ -44,7 +45,7 @@ class Account(Section):
         if check_password(request, request.user, request.form.raw("password")):
             self._attempts.undo(source)
         else:
-            errors["password"] = "This is not your password."  # noqa: S105
+            errors["password"] = _("This is not your password.")
         password = read_new_password(request.form, errors)
         if errors:
             return _render(request, errors)
@@ -55,7 +56,19 @@ class Account(Section):
             but_session=request.session.token_hash,
         )
         request.change(change)
-        return request.redirect("/account", "Your password is changed. You are signed out everywhere else.")
+        return request.redirect(
+            "/account", _("Your password is changed. You are signed out everywhere else.")
+        )
+
+    @page("/language", methods=("POST",))
+    def change_language(self, request: PageRequest) -> Response:
+        """Change the language of the pages; nothing is the browser's."""
+        chosen, languages = request.form.get("language", ""), self.site.languages
+        if chosen and chosen not in languages:
+            return _render(request, {"language": _("Choose one of these.")})
+        request.change(ChangeUser(context=request.context, user_id=request.user.id, language=chosen))
+        with speaking(languages.choose(chosen, request.accepted_languages)):
+            return request.redirect("/account", _("Your language is saved."))
 
     @page("/sessions/end", methods=("POST",))
     def end_other_sessions(self, request: PageRequest) -> Response:
@@ -63,7 +76,7 @@ class Account(Section):
         for session in _list_sessions(request):
             if session.token_hash != request.session.token_hash:
                 request.change(EndSession(context=request.context, token_hash=session.token_hash))
-        return request.redirect("/account", "You are signed out everywhere else.")
+        return request.redirect("/account", _("You are signed out everywhere else."))
 
 
 def _list_sessions(request: PageRequest) -> list[Session]:
@@ -74,6 +87,10 @@ def _render(request: PageRequest, errors: dict[str, str]) -> Response:
     return request.render(
         "account.html",
         errors=errors,
+        languages=[
+            ("", _("As the browser asks for")),
+            *((one.code, one.name) for one in request.site.languages),
+        ],
         role_text=ROLE_TEXTS[request.user.role],
         sessions=_list_sessions(request),
         current_session=request.session.token_hash,

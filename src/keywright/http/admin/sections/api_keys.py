@@ -11,6 +11,7 @@ from keywright.core.errors import UnknownApiKey
 from keywright.core.parsing import write_time
 from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.pages.inputs import Inputs, parse_choice, require_id
+from keywright.http.pages.languages import N_
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity import api_keys as access
@@ -45,7 +46,7 @@ _EXAMPLES = {
 class ApiKeys(Section):
     """The API keys, also those that are revoked."""
 
-    label = "API keys"
+    label = N_("API keys")
     path = "/api-keys"
     icon = "server"
     right = Right.ADMINISTER

@@ -11,6 +11,7 @@ from keywright.db import ReadTransaction
 from keywright.http.admin.paging import ListPage, read_page
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import Inputs, require_id
+from keywright.http.pages.languages import N_
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
@@ -32,7 +33,7 @@ _MAX_FOUND = 50
 class Customers(Section):
     """The customers. Every user may see them; users who may change licenses may change them."""
 
-    label = "Customers"
+    label = N_("Customers")
     path = "/customers"
     icon = "tag"
     right = Right.LOOK

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_text
 from keywright.http.pages.inputs import parse_number
+from keywright.http.pages.languages import N_
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import ApiKey, User
@@ -33,7 +34,7 @@ _VISITOR = ("visitor", "Visitors not signed in")
 class Events(Section):
     """The event log."""
 
-    label = "Events"
+    label = N_("Events")
     path = "/events"
     icon = "clock"
     right = Right.LOOK

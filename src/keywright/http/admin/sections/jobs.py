@@ -11,6 +11,7 @@ from keywright.core.errors import UnknownJob
 from keywright.core.parsing import format_count
 from keywright.db import ReadTransaction
 from keywright.http.pages.inputs import parse_number, require_id
+from keywright.http.pages.languages import N_
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.urls import url
@@ -80,7 +81,7 @@ class JobList(NamedTuple):
 class Jobs(Section):
     """The jobs."""
 
-    label = "Jobs"
+    label = N_("Jobs")
     path = "/jobs"
     icon = "activity"
     right = Right.LOOK

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_text
 from keywright.http.admin.site import AdminSite
+from keywright.http.pages.languages import N_
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
@@ -53,7 +54,7 @@ class Start(Section):
 class Overview(Section):
     """The first page that users see."""
 
-    label = "Overview"
+    label = N_("Overview")
     path = "/overview"
     icon = "home"
     right = Right.LOOK

@@ -16,6 +16,7 @@ from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.terms_form import CHOICES, read_terms, terms_patch, write_terms
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import Inputs, parse_positive, require_id
+from keywright.http.pages.languages import N_
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
@@ -78,7 +79,7 @@ class Sample(NamedTuple):
 class Policies(Section):
     """The policies, and licenses made with them."""
 
-    label = "Policies"
+    label = N_("Policies")
     path = "/policies"
     icon = "dice"
     right = Right.LOOK

@@ -12,6 +12,7 @@ from keywright.db import ReadTransaction
 from keywright.http.admin.paging import read_page
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import Inputs, require_id
+from keywright.http.pages.languages import N_
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
@@ -33,7 +34,7 @@ _FIELDS = ("code", "name", "url", "features")
 class Products(Section):
     """The products. Every user may see them; users who may change licenses may change them."""
 
-    label = "Products"
+    label = N_("Products")
     path = "/products"
     icon = "box"
     right = Right.LOOK

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from keywright.http.admin.codes import WRONG_CODE, wrong_code_message
 from keywright.http.pages.attempts import Attempts
+from keywright.http.pages.languages import N_
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import check_password
 from keywright.http.pages.request import PageRequest
@@ -24,7 +25,7 @@ _PATH = "/account/second-factor"
 class SecondFactors(Section):
     """The second factor of the user who is signed in."""
 
-    label = "My second factor"
+    label = N_("My second factor")
     path = _PATH
     in_menu = False
     right = Right.LOOK

@@ -13,6 +13,7 @@ from keywright.core.parsing import MAX_NAME_LENGTH, format_count, parse_name
 from keywright.db import ReadTransaction
 from keywright.http.admin.codes import is_recovery_code, wrong_code_message
 from keywright.http.pages.attempts import SIGN_IN_LIMITS, Attempts, sources_of
+from keywright.http.pages.languages import N_
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import check_password, hash_password, read_new_password
 from keywright.http.pages.render import save_theme
@@ -53,7 +54,7 @@ def redirect_to_sign_in(request: PageRequest) -> Response:
 class SignIn(Section):
     """The pages that need no user."""
 
-    label = "Sign in"
+    label = N_("Sign in")
     path = ""
     in_menu = False
 

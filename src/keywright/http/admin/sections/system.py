@@ -22,6 +22,7 @@ from keywright.core.parsing import format_size
 from keywright.db import ReadTransaction, database_path, without_password
 from keywright.events.commands import RecordEvent
 from keywright.http.admin.site import AdminSite
+from keywright.http.pages.languages import N_
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.runner import Runner
@@ -50,7 +51,7 @@ class Rate(NamedTuple):
 class System(Section):
     """The state of the server, and maintenance."""
 
-    label = "System"
+    label = N_("System")
     path = "/system"
     icon = "system"
     right = Right.ADMINISTER

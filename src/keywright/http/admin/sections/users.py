@@ -7,6 +7,7 @@ from keywright.core.errors import UnknownUser, UserExists
 from keywright.http.admin.texts import ROLE_TEXTS
 from keywright.http.pages.error_messages import Message, message_for
 from keywright.http.pages.inputs import Inputs, parse_choice, require_id
+from keywright.http.pages.languages import N_
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import hash_password, read_new_password
 from keywright.http.pages.request import PageRequest
@@ -33,7 +34,7 @@ _OWN_FACTOR = Message(
 class Users(Section):
     """The users of these pages."""
 
-    label = "Users"
+    label = N_("Users")
     path = "/users"
     icon = "users"
     right = Right.ADMINISTER

@@ -7,8 +7,9 @@
 
   // --- times in the reader's time zone ---
   const DATE = { year: "numeric", month: "short", day: "numeric" };
-  const DAY = new Intl.DateTimeFormat(undefined, DATE);
-  const TIME = new Intl.DateTimeFormat(undefined, { ...DATE, hour: "2-digit", minute: "2-digit" });
+  const PAGE = document.documentElement;
+  const DAY = new Intl.DateTimeFormat(PAGE.lang, DATE);
+  const TIME = new Intl.DateTimeFormat(PAGE.lang, { ...DATE, hour: "2-digit", minute: "2-digit" });
   function showTimes(within) {
     all("time[datetime*=T]", within).forEach((one) => {
       const at = new Date(one.dateTime);
@@ -55,7 +56,7 @@
     const button = event.target.closest("[data-copy]");
     if (!button) return;
     const target = document.querySelector(button.dataset.copy);
-    showBriefly(button, (await copy(target.value ?? target.textContent.trim())) ? "Copied" : "Select and copy it");
+    showBriefly(button, (await copy(target.value ?? target.textContent.trim())) ? PAGE.dataset.copied : PAGE.dataset.notCopied);
   });
 
   // --- requests in the background ---
@@ -75,7 +76,7 @@
     const text = await answer.text();
     if (!answer.ok) return showBriefly(button, text);
     document.querySelector(form.dataset.reveal).textContent = text;
-    showBriefly(button, (await copy(text)) ? "Copied" : "Shown");
+    showBriefly(button, (await copy(text)) ? PAGE.dataset.copied : PAGE.dataset.shown);
   }
 
   // Send a form after each change, and show the answer, a piece of HTML.

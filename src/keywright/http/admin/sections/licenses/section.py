@@ -17,6 +17,7 @@ from keywright.http.admin.sections.licenses.forms import get_license, read_detai
 from keywright.http.admin.sections.licenses.imports import Imports
 from keywright.http.admin.site import AdminSite
 from keywright.http.pages.inputs import parse_number
+from keywright.http.pages.languages import N_
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
@@ -64,7 +65,7 @@ class Matches(NamedTuple):
 class Licenses(Bulk, Changes, Imports, Section):
     """The licenses, and everything that can be done with them."""
 
-    label = "Licenses"
+    label = N_("Licenses")
     path = "/licenses"
     icon = "key"
     right = Right.LOOK

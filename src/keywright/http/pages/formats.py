@@ -1,0 +1,44 @@
+"""Numbers, days and times as the reader's language writes them. Times are in UTC."""
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+from keywright.http.pages.languages import _, current_language
+
+
+def write_number(value: Any) -> str:
+    """``12,345``; ``0.5``."""
+    from babel.numbers import format_decimal
+
+    return format_decimal(value, locale=current_language().locale)
+
+
+def write_moment(moment: datetime) -> str:
+    """``Nov 23, 2026, 2:12 PM UTC``."""
+    from babel.dates import format_datetime
+
+    written = format_datetime(moment, "medium", tzinfo=UTC, locale=current_language().locale)
+    return f"{written} UTC"
+
+
+def write_day(day: date) -> str:
+    """``Nov 23, 2026``."""
+    from babel.dates import format_date
+
+    return format_date(day, "medium", locale=current_language().locale)
+
+
+def write_short_day(day: date) -> str:
+    """``Nov 23``, for charts."""
+    from babel.dates import format_skeleton
+
+    return format_skeleton("MMMd", day, locale=current_language().locale)
+
+
+def write_ago(moment: datetime, now: datetime) -> str:
+    """``3 minutes ago``, ``in 2 days``: the largest unit."""
+    from babel.dates import format_timedelta
+
+    if moment == now:
+        return _("just now")
+    return format_timedelta(moment - now, threshold=1, add_direction=True, locale=current_language().locale)

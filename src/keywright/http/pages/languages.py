@@ -1,0 +1,154 @@
+"""Texts in the reader's language.
+
+Code and templates say their texts in English, inside ``_()``, ``ngettext()`` or, where the text is not shown
+at once, ``N_()``; ``python -m tools.texts`` collects them. A site has a folder of catalogs, one file for each
+language. The language of a request is known to everything that is called for it.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cached_property
+from gettext import GNUTranslations, NullTranslations
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup, escape
+
+if TYPE_CHECKING:
+    from babel import Locale
+
+#: The language of the texts in code and templates.
+ENGLISH = "en"
+#: More languages than this in a header are not looked at.
+_MAX_ACCEPTED = 20
+
+
+class Language:
+    """A language by its code (``de``, ``pt-BR``), with its texts; English needs no catalog."""
+
+    def __init__(self, code: str, catalog: Path | None = None) -> None:
+        self.code = code
+        self._catalog = catalog
+
+    @cached_property
+    def translations(self) -> NullTranslations:
+        """The texts; read when the first of them is needed."""
+        if self._catalog is None:
+            return NullTranslations()
+        from babel.messages.mofile import write_mo
+        from babel.messages.pofile import read_po
+
+        binary = BytesIO()
+        with self._catalog.open("rb") as file:
+            write_mo(binary, read_po(file, ignore_obsolete=True))
+        binary.seek(0)
+        return GNUTranslations(binary)
+
+    @cached_property
+    def locale(self) -> "Locale":
+        """What the language writes numbers, dates and times like."""
+        from babel import Locale
+
+        return Locale.parse(self.code, sep="-")
+
+    @property
+    def name(self) -> str:
+        """The language's name in itself: ``Deutsch``."""
+        return (self.locale.get_display_name(self.locale) or self.code).capitalize()
+
+
+class Languages:
+    """The languages of a site: English, and one for each catalog in the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        catalogs = {one.stem.replace("_", "-"): one for one in sorted(folder.glob("*.po"))}
+        self._languages = {ENGLISH: _ENGLISH} | {code: Language(code, at) for code, at in catalogs.items()}
+
+    def __iter__(self) -> Iterator[Language]:
+        return iter(self._languages.values())
+
+    def __contains__(self, code: object) -> bool:
+        return code in self._languages
+
+    def choose(self, chosen: str | None, accepted: str) -> Language:
+        """The language that was chosen; otherwise, the first that an ``Accept-Language`` header asks for."""
+        for code in (chosen or "", *_parse_accepted(accepted)):
+            for known in (code, code.partition("-")[0]):
+                if known in self._languages:
+                    return self._languages[known]
+        return self._languages[ENGLISH]
+
+
+def _parse_accepted(header: str) -> Sequence[str]:
+    """The languages in an ``Accept-Language`` header, the most wanted first: ``de``, ``pt-BR``."""
+    found: list[tuple[float, str]] = []
+    for one in header.split(",")[:_MAX_ACCEPTED]:
+        code, _, quality = one.partition(";")
+        language, _, region = code.strip().partition("-")
+        try:
+            weight = float(quality.strip().removeprefix("q=") or 1)
+        except ValueError:
+            weight = 0.0
+        if 0 < weight <= 1:
+            found.append((weight, f"{language.lower()}-{region.upper()}" if region else language.lower()))
+    return [code for _, code in sorted(found, key=lambda one: -one[0])]
+
+
+_ENGLISH = Language(ENGLISH)
+_current: ContextVar[Language] = ContextVar("language", default=_ENGLISH)
+
+
+@contextmanager
+def speaking(language: Language) -> Iterator[None]:
+    """Say everything in this language."""
+    token = _current.set(language)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current_language() -> Language:
+    """The language of the request in progress; otherwise English."""
+    return _current.get()
+
+
+def N_(text: str) -> str:
+    """The same text; a mark that it is to be translated, by ``_`` where it is shown."""
+    return text
+
+
+def gettext(text: str, /, **values: Any) -> str:
+    """The text in the reader's language, with values in the place of ``%(name)s``; ``%`` is written ``%%``.
+
+    A text with tags, or with a value that is HTML, is HTML; all other values are escaped in it.
+    """
+    return _fill(text, current_language().translations.gettext(text), values)
+
+
+def pgettext(context: str, text: str, /, **values: Any) -> str:
+    """Like ``gettext``, for an English text that stands for several in other languages."""
+    return _fill(text, current_language().translations.pgettext(context, text), values)
+
+
+def ngettext(singular: str, plural: str, number: int, /, **values: Any) -> str:
+    """The text for this number, which is ``%(num)s`` in it, written as the language does."""
+    from babel.numbers import format_decimal
+
+    language = current_language()
+    values.setdefault("num", format_decimal(number, locale=language.locale))
+    return _fill(singular, language.translations.ngettext(singular, plural, number), values)
+
+
+_ = gettext
+
+
+def _fill(original: str, text: str, values: dict[str, Any]) -> str:
+    """``original`` decides what is HTML: a catalog cannot."""
+    if "<" in original:
+        return Markup(text) % values  # noqa: S704
+    if any(hasattr(one, "__html__") for one in values.values()):
+        return escape(text) % values
+    return text % values

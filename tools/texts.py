@@ -1,0 +1,170 @@
+"""Collect the texts of the pages, and write them into their catalogs, where translators fill them in.
+
+python -m tools.texts              update every catalog
+python -m tools.texts --add fr     begin one for another language
+python -m tools.texts --check      say what is missing or wrong in them
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from babel import Locale
+from babel.messages.catalog import Catalog, Message
+from babel.messages.extract import extract_from_dir
+from babel.messages.pofile import read_po, write_po
+
+from keywright.core.errors import KeywrightError
+from keywright.http.pages import error_messages
+
+HTTP = Path(error_messages.__file__).parent.parent
+_KEYWORDS = {"_": None, "N_": None, "gettext": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2)}
+_METHODS = [("**.py", "python"), ("**.html", "jinja2")]
+_OPTIONS = {"**.html": {"trimmed": "true"}}
+_VALUE = re.compile(r"%\(\w+\)s|%%|\{[^{}]*\}")
+_TAG = re.compile(r"</?\w+[^<>]*>")
+#: A value that one of the forms of a plural may leave out.
+_NUMBER = "%(num)s"
+_NEW = "# Texts of Keywright's pages. Say here how the reader is addressed, and one word for each thing."
+#: What Babel would write has dates and addresses, too.
+_HEADER = """\
+{comment}
+msgid ""
+msgstr ""
+"Language: {catalog.locale}\\n"
+"Plural-Forms: {catalog.plural_forms}\\n"
+"Content-Type: text/plain; charset=utf-8\\n"
+
+"""
+
+
+class Domain(NamedTuple):
+    """The texts that one site needs: the folders that say them, and the folder with its catalogs."""
+
+    folders: tuple[Path, ...]
+    catalogs: Path
+
+
+DOMAINS = {"admin": Domain((HTTP / "pages", HTTP / "admin"), HTTP / "admin" / "locale")}
+
+
+def collect(domain: Domain) -> Catalog:
+    """The texts that the domain's folders say, and those of errors, which pages show."""
+    catalog = Catalog()
+    for folder in domain.folders:
+        found = extract_from_dir(folder, _METHODS, _OPTIONS, _KEYWORDS)
+        for name, _line, text, _comments, context in found:
+            place = (folder / name).relative_to(HTTP).as_posix()
+            catalog.add(text, locations=[(place, 0)], context=context)
+    for text in sorted(set(_texts_of_errors(KeywrightError))):
+        catalog.add(text, locations=[("core/errors", 0)])
+    return catalog
+
+
+def _texts_of_errors(kind: type[KeywrightError]) -> Iterator[str]:
+    yield from filter(None, (kind.heading, kind.sentence))
+    for inner in kind.__subclasses__():
+        yield from _texts_of_errors(inner)
+
+
+def load(path: Path) -> Catalog:
+    """The catalog in a file."""
+    with path.open("rb") as file:
+        return read_po(file, locale=path.stem, ignore_obsolete=True)
+
+
+def save(catalog: Catalog, path: Path) -> None:
+    """Write a catalog, without what no code says any more."""
+    path.parent.mkdir(exist_ok=True)
+    with path.open("wb") as file:
+        file.write(_HEADER.format(comment=catalog.header_comment, catalog=catalog).encode())
+        write_po(
+            file,
+            catalog,
+            110,
+            omit_header=True,
+            sort_by_file=True,
+            ignore_obsolete=True,
+            include_lineno=False,
+        )
+
+
+def update(domain: Domain) -> None:
+    """Add new texts to the domain's catalogs, untranslated, and drop old ones."""
+    collected = collect(domain)
+    for path in sorted(domain.catalogs.glob("*.po")):
+        catalog = load(path)
+        catalog.update(collected, no_fuzzy_matching=True, update_creation_date=False)
+        save(catalog, path)
+
+
+def find_problems(domain: Domain) -> list[str]:
+    """What is missing or wrong in the domain's catalogs, a line for each."""
+    collected = collect(domain)
+    return [
+        f"{path.name}: {problem}: {_forms_of(message.id)[0]!r}"
+        for path in sorted(domain.catalogs.glob("*.po"))
+        for message, problem in _problems_of(load(path), collected)
+    ]
+
+
+def _problems_of(catalog: Catalog, collected: Catalog) -> Iterator[tuple[Message, str]]:
+    for message in collected:
+        if not message.id:
+            continue
+        translated = catalog.get(message.id, message.context)
+        if translated is None:
+            yield message, "missing"
+        elif problem := _find_problem(translated, catalog.num_plurals):
+            yield message, problem
+    for message in catalog:
+        if message.id and collected.get(message.id, message.context) is None:
+            yield message, "said nowhere"
+
+
+def _find_problem(message: Message, plurals: int) -> str:
+    forms = _forms_of(message.string)
+    if not all(forms) or (message.pluralizable and len(forms) != plurals):
+        return "not translated"
+    if message.fuzzy:
+        return "fuzzy"
+    said = _forms_of(message.id)[-1]
+    ignored = {_NUMBER} if message.pluralizable else set()
+    if any(_values_in(form) - ignored != _values_in(said) - ignored for form in forms):
+        return "other values"
+    if any(_tags_in(form) != _tags_in(said) for form in forms):
+        return "other tags"
+    return ""
+
+
+def _values_in(text: str) -> set[str]:
+    return set(_VALUE.findall(text))
+
+
+def _tags_in(text: str) -> list[str]:
+    return sorted(_TAG.findall(text))
+
+
+def _forms_of(text: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The forms of a plural; otherwise, the one text."""
+    return (text or "",) if text is None or isinstance(text, str) else tuple(text)
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the arguments say, for every domain; 1 if ``--check`` finds something."""
+    if arguments == ["--check"]:
+        problems = [line for domain in DOMAINS.values() for line in find_problems(domain)]
+        print("\n".join(problems) or "Every text is translated.")
+        return int(bool(problems))
+    for domain in DOMAINS.values():
+        if arguments[:1] == ["--add"]:
+            path = domain.catalogs / f"{arguments[1].replace('-', '_')}.po"
+            save(Catalog(locale=Locale.parse(path.stem), header_comment=_NEW), path)
+        update(domain)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
