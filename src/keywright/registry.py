@@ -33,6 +33,7 @@ from keywright.licensing.licenses import handlers as licenses
 from keywright.licensing.licenses.store import find_holders
 from keywright.licensing.management import queries as management
 from keywright.licensing.refusals import handlers as refusals
+from keywright.licensing.undo import handlers as undo
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.licensing.usage import handlers as usage
 from keywright.licensing.validation.commands import ValidateLicense
@@ -58,6 +59,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | activations.HANDLERS
     | devices.HANDLERS
     | refusals.HANDLERS
+    | undo.HANDLERS
     | leases.HANDLERS
     | usage.HANDLERS
     | policies.HANDLERS

@@ -1,6 +1,7 @@
 """Events in the database: functions over a transaction."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -21,6 +22,24 @@ def list_events(tx: ReadTransaction, license_id: int, *, limit: int) -> list[Eve
     """The latest ``limit`` events of a license, latest first."""
     query = select(*EVENT).where(events.c.license_id == license_id).order_by(events.c.id.desc()).limit(limit)
     return [event_of(row) for row in tx.connection.execute(query)]
+
+
+def find_event(tx: ReadTransaction, event_id: int) -> Event | None:
+    """The event with this id."""
+    return tx.first(select(*EVENT).where(events.c.id == event_id), event_of)
+
+
+def list_changes_at(
+    tx: ReadTransaction, license_id: int, *, actor: str, at: datetime, limit: int
+) -> list[Event]:
+    """The last events of a license that an actor has caused at a moment, oldest first."""
+    is_one = (
+        events.c.license_id == license_id,
+        events.c.actor == actor,
+        events.c.occurred_at == to_seconds(at),
+    )
+    query = select(*EVENT).where(*is_one).order_by(events.c.id.desc()).limit(limit)
+    return [event_of(row) for row in tx.connection.execute(query)][::-1]
 
 
 def save_events(tx: WriteTransaction, happened: Sequence[Event]) -> None:

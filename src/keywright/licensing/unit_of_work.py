@@ -168,6 +168,10 @@ class LicenseWork(UnitOfWork):
         """Load the activations with these licenses and tokens; for an import, which names very many."""
         self._remember(activation_store.find_activations(self.tx, tokens))
 
+    def add_activations(self, found: Iterable[Activation]) -> None:
+        """Let this batch know activations that were read from the database, unless it knows them already."""
+        self._remember(one for one in found if one.token not in self._activations.get(one.license_id, {}))
+
     def known_activations(self, license: License) -> Mapping[str, Activation]:
         """The license's activations that are known here, by token."""
         return self._activations.get(license.id, {})

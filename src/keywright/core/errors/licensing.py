@@ -177,6 +177,32 @@ class NothingToChange(Refusal):
     v2 = v2_data_error("No parameters were provided.")
 
 
+class CannotUndo(Refusal):
+    """The history does not hold what there was before, or no longer."""
+
+    code = "license.cannot_undo"
+    sentence = "This cannot be undone: the history does not hold what there was before."
+    v2 = None
+
+
+class ChangedSince(Refusal):
+    """The license is no longer as the change left it that was to be undone."""
+
+    code = "license.changed_since"
+    sentence = "Nothing was undone: it has been changed since ({fields_in_words})."
+    v2 = None
+    example = (("expires_at",),)
+
+    def __init__(self, fields: tuple[str, ...]) -> None:
+        super().__init__(fields)
+        self.fields = fields
+
+    def facts(self) -> dict[str, Any]:
+        """``fields_in_words`` has spaces."""
+        words = ", ".join(one.removesuffix("_at").replace("_", " ") for one in self.fields)
+        return super().facts() | {"fields_in_words": words}
+
+
 class FieldNotWritable(FieldRefusal):
     """A field is unknown or read-only; nothing was changed."""
 

@@ -17,6 +17,7 @@ from keywright.identity import rights
 from keywright.identity.model import User
 from keywright.identity.rights import Right
 from keywright.identity.store import list_api_keys, list_users
+from keywright.licensing.undo.rules import can_undo
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
 from keywright.search.store import EventRecord
@@ -152,6 +153,8 @@ class EventView(NamedTuple):
     address: str
     license_id: int | None
     details: Mapping[str, Any]
+    #: Whether the history of its license offers to undo it.
+    can_undo: bool = False
 
 
 def describe(event: Event, names: EventNames = _NO_NAMES) -> str:
@@ -212,6 +215,7 @@ def to_view(record: EventRecord, names: EventNames = _NO_NAMES, reader: User | N
         address="" if is_hidden else event.ip_address,
         license_id=event.license_id or None,
         details=event.details or {},
+        can_undo=can_undo(event),
     )
 
 

@@ -17,15 +17,18 @@ _MAX_LENGTH = 600
 
 
 class Flash(NamedTuple):
-    """A sentence; ``is_error`` when it says what was refused."""
+    """A sentence; ``is_error`` when it says what was refused. ``undo`` is the path of the form that undoes
+    what was done, "" where there is none.
+    """
 
     text: str
     is_error: bool
+    undo: str = ""
 
 
 def save(response: Response, browser: BrowserSession, flash: Flash) -> None:
     """Have the browser's next page show this message. Not for secrets: the browser stores it."""
-    text = f"{int(flash.is_error)}{flash.text[:_MAX_LENGTH]}"
+    text = f"{int(flash.is_error)}{flash.undo}\n{flash.text[:_MAX_LENGTH]}"
     encoded = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
     response.set_cookie(
         _COOKIE,
@@ -51,7 +54,8 @@ def load(browser: BrowserSession) -> Flash | None:
         or not hmac.compare_digest(browser.sign(text).encode(), signature.encode())
     ):
         return None
-    return Flash(text[1:], text[0] == "1")
+    undo, _, sentence = text[1:].partition("\n")
+    return Flash(sentence, text[0] == "1", undo)
 
 
 def delete(response: Response, browser: BrowserSession) -> None:

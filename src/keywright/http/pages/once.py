@@ -28,10 +28,11 @@ _DONE, _REFUSED = 303, 409
 
 
 class Redirect(NamedTuple):
-    """The page that the browser is sent to, and the message that it shows."""
+    """The page that the browser is sent to, the message that it shows, and the path that undoes it."""
 
     path: str
     message: str = ""
+    undo: str = ""
 
 
 #: Makes the redirect for the outcome of a command.

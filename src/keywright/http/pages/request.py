@@ -124,13 +124,15 @@ class PageRequest:
         flash.delete(response, self.browser)
         return self._with_cookies(response)
 
-    def redirect(self, path: str, message: str = "", *, is_error: bool = False) -> Response:
-        """Redirect to another page (``/licenses/7``), which shows this message once."""
+    def redirect(self, path: str, message: str = "", undo: str = "", *, is_error: bool = False) -> Response:
+        """Redirect to another page (``/licenses/7``), which shows this message once; with a button that sends
+        a form to the path ``undo``.
+        """
         response = RedirectResponse(f"{BASE}{path}", 303)
         if message:
             # The message is signed with the browser's token.
             self.browser.ensure_token()
-            flash.save(response, self.browser, Flash(message, is_error))
+            flash.save(response, self.browser, Flash(message, is_error, undo))
         return self._with_cookies(response)
 
     def text(self, text: str, *, status: int = 200) -> Response:

@@ -54,6 +54,13 @@ def find_by_id(tx: ReadTransaction, numbers: Iterable[tuple[int, int]]) -> list[
     return [activation_of(row) for row in ACTIVATIONS_BY_ID.find_rows(tx.connection, numbers)]
 
 
+def list_ended_at(tx: ReadTransaction, license_id: int, at: datetime, *, limit: int) -> list[Activation]:
+    """The first records of a license that were given up at this moment."""
+    is_one = (activations.c.license_id == license_id, activations.c.deactivated_at == to_seconds(at))
+    query = ACTIVATIONS.where(*is_one).order_by(activations.c.id).limit(limit)
+    return [activation_of(row) for row in tx.connection.execute(query)]
+
+
 def find_by_fingerprint(tx: ReadTransaction, devices: Iterable[tuple[int, str]]) -> list[Activation]:
     """The records of these devices, each only within its license."""
     return [activation_of(row) for row in FINGERPRINTS_WITH.find_rows(tx.connection, devices)]

@@ -193,7 +193,8 @@ def _differences(before: License, after: License, names: Mapping[str, Any]) -> d
         changed["metadata"] = "changed"
     if changed.pop("terms", None) is not None:
         changed |= _different_terms(rules.terms_of(before), rules.terms_of(after))
-    changed.pop("order_details", None)
+    if changed.pop("order_details", None) is not None and before.order_details is not None:
+        changed["order"] = "changed"
     return changed
 
 

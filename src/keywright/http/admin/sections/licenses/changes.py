@@ -1,16 +1,17 @@
 """Changes of one license: create, edit, extend, disable, delete, deactivate."""
 
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
 
 from keywright.core import crypto
 from keywright.core.command import Command
-from keywright.core.errors import LicenseKeyTaken, Refusal, UnknownLicense
+from keywright.core.errors import LicenseKeyTaken, NothingToChange, Refusal, UnknownLicense
 from keywright.core.parsing import format_count, write_time
 from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.sections.licenses import forms
-from keywright.http.admin.sections.licenses.forms import get_details, get_license
+from keywright.http.admin.sections.licenses.forms import get_details, get_license, undo_path
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import parse_positive
 from keywright.http.pages.once import Redirect, change_once
@@ -23,6 +24,7 @@ from keywright.licensing.leases.commands import EndLease
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, ExtendLicense, UpdateLicense
 from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.undo.commands import EnableLicense
 from keywright.search.license_details import LicenseDetails
 
 _UNCHANGED = "Nothing was changed."
@@ -41,7 +43,8 @@ class Changes:
         values, errors = request.ask(lambda tx: forms.parse(tx, texts, required=("key", "status")))
         if not errors:
             try:
-                return change_once(request, CreateLicense(context=request.context, **values), _to_new_license)
+                command = CreateLicense(context=request.context, **values)
+                return change_once(request, command, partial(_to_new_license, request))
             except LicenseKeyTaken as refusal:
                 errors["key"] = message_for(refusal).sentence
         return _render_form(request, texts, errors)
@@ -75,7 +78,7 @@ class Changes:
                 command = ExtendLicense(
                     context=request.context, license=license.id, days=days, is_from_now=is_from_now
                 )
-                return change_once(request, command, _to_extended_license)
+                return change_once(request, command, partial(_to_extended_license, request))
             except Refusal as refusal:
                 errors["days"] = message_for(refusal).sentence
             except ValueError as reason:
@@ -107,8 +110,10 @@ class Changes:
 
     @page("/{id:number}/enable", methods=("POST",), right=Right.CHANGE)
     def enable(self, request: PageRequest) -> Response:
-        """Enable a license."""
-        return _update(request, get_license(request), {"status": Status.ACTIVE}, "The license is active.")
+        """Give a license the status that it had before it was disabled."""
+        license = get_license(request)
+        command = EnableLicense(context=request.context, license=license.id)
+        return _change(request, license, command, "The license is enabled: its status is what it was before.")
 
     @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.CHANGE)
     def delete(self, request: PageRequest) -> Response:
@@ -164,14 +169,15 @@ class Changes:
         )
 
 
-def _to_new_license(record: LicenseRecord) -> Redirect:
-    return Redirect(f"/licenses/{record.license.id}", "The license is created.")
+def _to_new_license(request: PageRequest, record: LicenseRecord) -> Redirect:
+    id = record.license.id
+    return Redirect(f"/licenses/{id}", "The license is created.", undo_path(request, id))
 
 
-def _to_extended_license(record: LicenseRecord) -> Redirect:
+def _to_extended_license(request: PageRequest, record: LicenseRecord) -> Redirect:
     until = record.license.expires_at
     message = "" if until is None else f"The license is good until {write_time(until)} UTC."
-    return Redirect(f"/licenses/{record.license.id}", message)
+    return Redirect(f"/licenses/{record.license.id}", message, undo_path(request, record.license.id))
 
 
 def _render_form(
@@ -194,15 +200,18 @@ def _update(request: PageRequest, license: License, changes: dict[str, Any], mes
     if all(getattr(license, name) == value for name, value in changes.items()):
         return request.redirect(back, _UNCHANGED)
     request.change(UpdateLicense(context=request.context, license=license.id, changes=changes))
-    return request.redirect(back, message)
+    return request.redirect(back, message, undo_path(request, license.id))
 
 
 def _change(request: PageRequest, license: License, command: Command, message: str) -> Response:
     """Submit the command; the license's page shows the message, or the refusal."""
     try:
-        return change_once(request, command, lambda _: Redirect(f"/licenses/{license.id}", message))
+        back = Redirect(f"/licenses/{license.id}", message, undo_path(request, license.id))
+        return change_once(request, command, lambda _: back)
     except UnknownLicense:
         raise
+    except NothingToChange:
+        return request.redirect(f"/licenses/{license.id}", _UNCHANGED)
     except Refusal as refusal:
         return request.redirect(f"/licenses/{license.id}", message_for(refusal).sentence, is_error=True)
 

@@ -61,6 +61,11 @@ def get_license(request: PageRequest) -> License:
     return get_details(request).license
 
 
+def undo_path(request: PageRequest, license_id: int) -> str:
+    """The path of the form that undoes what this request changes in a license."""
+    return f"/licenses/{license_id}/undo/{int(request.now.timestamp())}"
+
+
 def new_texts(key: str) -> dict[str, str]:
     """The texts in the form for a new license."""
     return {name: "" for name in FIELDS} | {"key": key, "status": "active"}

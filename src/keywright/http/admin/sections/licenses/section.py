@@ -15,6 +15,7 @@ from keywright.http.admin.sections.licenses.changes import Changes
 from keywright.http.admin.sections.licenses.filter import EXPIRY_DAYS, Filter, Names
 from keywright.http.admin.sections.licenses.forms import get_license, read_details
 from keywright.http.admin.sections.licenses.imports import Imports
+from keywright.http.admin.sections.licenses.undo import Undo
 from keywright.http.admin.site import AdminSite
 from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.languages import N_
@@ -62,7 +63,7 @@ class Matches(NamedTuple):
     texts: Mapping[str, str]
 
 
-class Licenses(Bulk, Changes, Imports, Section):
+class Licenses(Bulk, Changes, Imports, Undo, Section):
     """The licenses, and everything that can be done with them."""
 
     label = N_("Licenses")

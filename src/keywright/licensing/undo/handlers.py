@@ -1,0 +1,153 @@
+"""Decide the commands that undo changes: against the license as it is in the same transaction."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from keywright.core.command import Command
+from keywright.core.errors import CannotUndo, ChangedSince, NotFound, NothingToChange
+from keywright.events.model import Event
+from keywright.events.store import find_event, list_changes_at, list_events
+from keywright.licensing.activations import rules as activation_rules
+from keywright.licensing.activations.model import Activation, LicenseRecord
+from keywright.licensing.activations.store import find_by_id, list_ended_at
+from keywright.licensing.licenses import handlers as licenses
+from keywright.licensing.licenses import rules as license_rules
+from keywright.licensing.licenses.commands import DeleteLicense, LicenseCommand
+from keywright.licensing.licenses.model import License
+from keywright.licensing.undo import rules
+from keywright.licensing.undo.commands import EnableLicense, RevertEvents, UndoChanges, UndoEvent
+from keywright.licensing.undo.model import Undone
+from keywright.licensing.unit_of_work import LicenseWork
+
+#: What a change does when all of them are found possible; the license as it is after it.
+_Step = Callable[[], Any]
+_Plan = tuple[License, list[_Step]]
+
+#: The number of latest events in which the status of a disabled license before that is looked for.
+_MAX_LOOKED_AT = 500
+#: The most places that can be given back at once.
+_MAX_GIVEN_BACK = 1_000
+
+
+def undo_event(work: LicenseWork, command: UndoEvent) -> Undone:
+    """Undo one change. Raises ``NotFound``, ``CannotUndo``, ``ChangedSince``, ``LimitReached`` …"""
+    event = find_event(work.tx, command.event_id)
+    if event is None or event.license_id != command.license:
+        raise NotFound(f"event {command.event_id}")
+    return _revert(work, command, [event])
+
+
+def undo_changes(work: LicenseWork, command: UndoChanges) -> Undone:
+    """Undo what the caller has changed at a moment. Raises what ``undo_event`` raises."""
+    context = command.context
+    found = list_changes_at(
+        work.tx,
+        int(command.license),
+        actor=context.origin.actor,
+        at=command.changed_at,
+        limit=_MAX_GIVEN_BACK + 2,
+    )
+    return _revert(work, command, rules.condense(found))
+
+
+def revert_events(work: LicenseWork, command: RevertEvents) -> Undone:
+    """Undo these changes. Raises what ``undo_event`` raises."""
+    return _revert(work, command, command.events)
+
+
+def enable(work: LicenseWork, command: EnableLicense) -> LicenseRecord:
+    """Give a license its last usable status. Raises ``NothingToChange`` for one that has such a status."""
+    license = work.get_license(command)
+    if license.status not in rules.UNUSABLE:
+        raise NothingToChange
+    own = [one for one in work.events if one.license_id == license.id][::-1]
+    events = [*own, *list_events(work.tx, license.id, limit=_MAX_LOOKED_AT)]
+    return licenses.apply_changes(work, command, license, {"status": rules.status_before(events)})
+
+
+def _revert(work: LicenseWork, command: LicenseCommand, events: Sequence[Event]) -> Undone:
+    """Undo these events, given newest first: all of them, or none."""
+    todo = [(_PLANNERS[one.name], one) for one in events if one.name in _PLANNERS]
+    if not todo:
+        raise CannotUndo
+    license = work.get_license(command)
+    steps: list[_Step] = []
+    for plan, event in todo:
+        license, more = plan(work, command, license, event)
+        steps += more
+    for step in steps:
+        step()
+    return Undone(license.id, is_deleted=work.find_license(license.id) is None)
+
+
+def _plan_update(work: LicenseWork, command: LicenseCommand, license: License, event: Event) -> _Plan:
+    changes = rules.fields_before(license, event.details)
+    step = partial(licenses.apply_changes, work, command, license, changes)
+    return replace(license, **changes), [step]
+
+
+def _plan_giving_back(work: LicenseWork, command: LicenseCommand, license: License, event: Event) -> _Plan:
+    """Give devices their places back: they keep their tokens and fingerprints, and need free places."""
+    steps: list[_Step] = []
+    for activation in _list_of(work, license, event):
+        if activation.deactivated_at != event.occurred_at:
+            raise ChangedSince(("activations",))
+        license_rules.require_free_place(license)
+        license, given = activation_rules.take_back(license, activation, command.context.now)
+        steps.append(partial(_save, work, command, rules.GIVEN_BACK, license, given))
+    return license, steps
+
+
+def _plan_freeing(work: LicenseWork, command: LicenseCommand, license: License, event: Event) -> _Plan:
+    steps: list[_Step] = []
+    for activation in _list_of(work, license, event):
+        if activation.deactivated_at is not None:
+            raise ChangedSince(("activations",))
+        license, freed = activation_rules.deactivate(license, activation, command.context.now)
+        steps.append(partial(_save, work, command, rules.FREED, license, freed))
+    return license, steps
+
+
+def _plan_unmaking(work: LicenseWork, command: LicenseCommand, license: License, _event: Event) -> _Plan:
+    """Delete a license that was made, while it is as it was then."""
+    rules.require_untouched(license)
+    order = DeleteLicense(context=command.context, license=license.id)
+    return license, [partial(licenses.delete, work, order)]
+
+
+def _list_of(work: LicenseWork, license: License, event: Event) -> list[Activation]:
+    """The activations that an event is about. Raises ``CannotUndo`` where they are not kept."""
+    if event.activation_id is not None:
+        found = find_by_id(work.tx, [(license.id, event.activation_id)])
+    else:
+        found = list_ended_at(work.tx, license.id, event.occurred_at, limit=_MAX_GIVEN_BACK + 1)
+    if not 1 <= len(found) <= _MAX_GIVEN_BACK:
+        raise CannotUndo
+    work.add_activations(found)
+    known = work.known_activations(license)
+    return [known[one.token] for one in found]
+
+
+def _save(
+    work: LicenseWork, command: LicenseCommand, event: str, license: License, activation: Activation
+) -> None:
+    work.set_license(license)
+    work.set_activation(activation)
+    work.record_license_event(event, license, command, activation)
+
+
+_PLANNERS: dict[str, Callable[[LicenseWork, LicenseCommand, License, Event], _Plan]] = {
+    rules.UPDATED: _plan_update,
+    rules.FREED: _plan_giving_back,
+    rules.GIVEN_BACK: _plan_freeing,
+    rules.CREATED: _plan_unmaking,
+}
+HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
+    EnableLicense: enable,
+    UndoEvent: undo_event,
+    UndoChanges: undo_changes,
+    RevertEvents: revert_events,
+}

@@ -1,0 +1,112 @@
+"""Rules of undo. Pure: events and the license as it is now come in, what has to change goes out."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from keywright.core.errors import CannotUndo, ChangedSince
+from keywright.events.model import Event
+from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.terms.rules import copy_terms, to_text
+
+UPDATED, FREED, GIVEN_BACK = "license.updated", "license.deactivated", "license.reactivated"
+CREATED, DELETED, RESTORED = "license.created", "license.deleted", "license.restored"
+#: The fields of a license that an event has before and after, and that can be set back.
+_FIELDS: Mapping[str, Any] = {
+    "order_id": int | None,
+    "product_id": int | None,
+    "customer_id": int | None,
+    "policy_id": int | None,
+    "expires_at": datetime | None,
+    "valid_for_days": int | None,
+    "times_activated_max": int | None,
+    "status": int,
+}
+#: The statuses of a license that refuses activations.
+UNUSABLE = (Status.INACTIVE, Status.DISABLED)
+#: Before and after.
+_PAIR = 2
+
+
+def can_undo(event: Event) -> bool:
+    """Whether the history offers to undo this event: it tells of a change, and holds what was before."""
+    if event.name == UPDATED:
+        return _are_pairs(event.details)
+    return event.name == DELETED or (event.name == FREED and event.activation_id is not None)
+
+
+def fields_before(license: License, details: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The fields of the license as they were before an update with these details. Raises ``CannotUndo`` where
+    the details do not hold them, ``ChangedSince`` where the license is no longer as the update left it.
+    """
+    pairs: dict[str, Any] = msgspec.to_builtins(details or {})
+    if not _are_pairs(pairs):
+        raise CannotUndo
+    now = _values(license)
+    changed = tuple(name for name, (_, after) in pairs.items() if now.get(name) != after)
+    if changed:
+        raise ChangedSince(changed)
+    changes = {
+        name: msgspec.convert(before, _FIELDS[name]) for name, (before, _) in pairs.items() if name in _FIELDS
+    }
+    members = {name: before for name, (before, _) in pairs.items() if name not in _FIELDS}
+    if members:
+        # With the other terms as they are now: the text of a start depends on the days.
+        members |= {
+            "max_activations": changes.get("times_activated_max", license.times_activated_max),
+            "valid_for_days": changes.get("valid_for_days", license.valid_for_days),
+        }
+        changes["terms"] = to_text(copy_terms(terms_of(license), members))
+    return changes
+
+
+def require_untouched(license: License) -> None:
+    """Raise ``ChangedSince`` for a license that was changed or activated after it was made."""
+    if license.times_activated or license.deactivated_count:
+        raise ChangedSince(("activations",))
+    if license.updated_at != license.created_at:
+        raise ChangedSince(("license",))
+
+
+def status_before(events: Iterable[Event]) -> Status:
+    """The last usable status of a license; ``events`` are its latest ones, newest first. It is active where
+    they do not tell.
+    """
+    for one in events:
+        pair = (one.details or {}).get("status") if one.name == UPDATED else None
+        if isinstance(pair, list | tuple) and len(pair) == _PAIR and pair[1] in UNUSABLE:
+            if pair[0] in list(Status) and pair[0] not in UNUSABLE:
+                return Status(pair[0])
+        elif pair is not None:
+            break
+    return Status.ACTIVE
+
+
+def condense(events: Iterable[Event]) -> list[Event]:
+    """The events of one change, newest first, for undo: many places that were freed become one event that
+    counts them.
+    """
+    all_events = list(events)
+    freed = [one for one in all_events if one.name == FREED]
+    if len(freed) <= 1:
+        return all_events[::-1]
+    others = [one for one in all_events if one.name != FREED]
+    whole = replace(freed[0], activation_id=None, details={"others": len(freed)})
+    return [*others, whole][::-1]
+
+
+def _are_pairs(details: Mapping[str, Any] | None) -> bool:
+    """Whether these are fields before and after, all of them readable: keys are masked."""
+    if not details or "key" in details:
+        return False
+    return all(isinstance(one, list | tuple) and len(one) == _PAIR for one in details.values())
+
+
+def _values(license: License) -> dict[str, Any]:
+    """The fields and the terms of a license, as events have them."""
+    terms: dict[str, Any] = msgspec.to_builtins(terms_of(license))
+    return terms | {name: msgspec.to_builtins(getattr(license, name)) for name in _FIELDS}
