@@ -29,7 +29,7 @@ from keywright.http.admin.sections.sign_in import SignIn, redirect_to_sign_in
 from keywright.http.admin.sections.system import System
 from keywright.http.admin.sections.users import Users
 from keywright.http.admin.site import AdminSite
-from keywright.http.admin.texts import ROLE_TEXTS, license_state
+from keywright.http.admin.texts import ROLE_TEXTS, license_state, refusal_text
 from keywright.http.middleware.body import BodyReader
 from keywright.http.pages.error_messages import NOT_ALLOWED, Message
 from keywright.http.pages.languages import Languages, _
@@ -79,7 +79,9 @@ def build_app(
     site = AdminSite(
         settings=settings,
         runner=runner,
-        templates=build_environment(TEMPLATES, static_files.urls, license_state=license_state),
+        templates=build_environment(
+            TEMPLATES, static_files.urls, license_state=license_state, refusal_text=refusal_text
+        ),
         menu=tuple(section.menu_item() for section in SECTIONS if section.in_menu),
         languages=Languages(CATALOGS),
         body_reader=body_reader,

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from keywright.http.pages.languages import N_
+from keywright.http.pages.languages import N_, _
 from keywright.identity.model import Role
 from keywright.licensing.licenses.model import License, State, Status
 from keywright.licensing.licenses.rules import state
@@ -19,8 +19,30 @@ _WORDS = (
     *(N_("sold"), N_("delivered"), N_("active"), N_("inactive"), N_("disabled"), N_("expired"), N_("grace")),
 )
 
+#: The reasons of refused calls: problem codes of v3, and findings of its validation.
+_REFUSALS = {
+    "limit_reached": N_("No device was free"),
+    "expired": N_("The license had expired"),
+    "inactive": N_("The license was inactive"),
+    "disabled": N_("The license was disabled"),
+    "product_mismatch": N_("The program is another product"),
+    "key_rotated": N_("The key had been replaced"),
+    "fingerprint_required": N_("The program sent no fingerprint"),
+    "too_many_new_devices": N_("Too many new devices"),
+    "version_not_covered": N_("The version is not covered"),
+    "not_activated": N_("The device was not active"),
+    "unknown_device": N_("The device was not active"),
+    "lease_lost": N_("The lease had ended"),
+    "entitlement_missing": N_("A feature is not included"),
+}
+
 
 def license_state(license: License, now: datetime) -> str:
     """The state of a license in one word: its status, or ``expired`` or ``grace`` where that says more."""
     now_is = state(license, now)
     return now_is.value if now_is in (State.EXPIRED, State.GRACE) else Status(license.status).name.lower()
+
+
+def refusal_text(code: str) -> str:
+    """Why a call was refused, in words; an unknown code as it is."""
+    return _(_REFUSALS[code]) if code in _REFUSALS else code

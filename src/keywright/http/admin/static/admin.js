@@ -13,7 +13,9 @@
   function showTimes(within) {
     all("time[datetime*=T]", within).forEach((one) => {
       const at = new Date(one.dateTime);
-      if (!isNaN(at) && at.getUTCFullYear() < 9999) one.textContent = (one.dataset.only === "day" ? DAY : TIME).format(at);
+      if (isNaN(at) || at.getUTCFullYear() >= 9999) return;
+      if (one.dataset.only === "ago") one.title = TIME.format(at);
+      else one.textContent = (one.dataset.only === "day" ? DAY : TIME).format(at);
     });
   }
 

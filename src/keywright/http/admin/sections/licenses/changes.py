@@ -22,7 +22,13 @@ from keywright.licensing.activations.commands import Deactivate, DeactivateAll
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.leases.commands import EndLease
 from keywright.licensing.licenses import keys
-from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, ExtendLicense, UpdateLicense
+from keywright.licensing.licenses.commands import (
+    CreateLicense,
+    DeleteLicense,
+    ExtendLicense,
+    RaiseLimit,
+    UpdateLicense,
+)
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.undo.commands import EnableLicense
 from keywright.search.license_details import LicenseDetails
@@ -98,6 +104,13 @@ class Changes:
                     request, license, values, _limit_message(license, values["times_activated_max"])
                 )
         return request.render("licenses/limit.html", license=license, errors=errors)
+
+    @page("/{id:number}/allow-one-more", methods=("POST",), right=Right.CHANGE)
+    def allow_one_more(self, request: PageRequest) -> Response:
+        """Raise the limit of a license by one."""
+        license = get_license(request)
+        command = RaiseLimit(context=request.context, license=license.id, places=1)
+        return _change(request, license, command, "One more device is allowed.")
 
     @page("/{id:number}/disable", methods=("POST",), right=Right.CHANGE)
     def disable(self, request: PageRequest) -> Response:

@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from keywright.core.parsing import format_count
+from keywright.core.parsing import format_count, parse_text
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_text
 from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.sections.licenses import filter as license_filter
+from keywright.http.admin.sections.licenses import standing
 from keywright.http.admin.sections.licenses.bulk import OPERATIONS, Bulk
 from keywright.http.admin.sections.licenses.changes import Changes
 from keywright.http.admin.sections.licenses.filter import EXPIRY_DAYS, Filter, Names
@@ -17,11 +18,12 @@ from keywright.http.admin.sections.licenses.forms import get_license, read_detai
 from keywright.http.admin.sections.licenses.imports import Imports
 from keywright.http.admin.sections.licenses.undo import Undo
 from keywright.http.admin.site import AdminSite
-from keywright.http.pages.inputs import parse_number
+from keywright.http.pages.inputs import Inputs, parse_number
 from keywright.http.pages.languages import N_
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
+from keywright.licensing.activations.records import find_last_seen
 from keywright.licensing.leases.store import list_leases
 from keywright.licensing.licenses.commands import ShowKey
 from keywright.licensing.licenses.model import License, Status
@@ -42,6 +44,8 @@ _PAGE_SIZE = 50
 _MAX_MATCHES = 5
 #: The most leases of a license that are shown.
 _MAX_LEASES = 200
+#: The longest fingerprint of a device.
+_MAX_FINGERPRINT = 256
 
 
 class LicenseList(NamedTuple):
@@ -109,6 +113,19 @@ class Licenses(Bulk, Changes, Imports, Undo, Section):
         """A license with its activations."""
         return request.render("licenses/show.html", **request.ask(lambda tx: _read_license(tx, request)))
 
+    @page("/{id:number}/try", methods=("POST",))
+    def try_device(self, request: PageRequest) -> Response:
+        """A license, and whether a device would be let in now."""
+        values = request.ask(lambda tx: _read_license(tx, request))
+        inputs = Inputs(request.form)
+        fingerprint = inputs.read("fingerprint", _parse_fingerprint) or ""
+        if not inputs.errors:
+            license = values["license"]
+            values["trial"] = request.ask(
+                lambda tx: standing.try_device(tx, license, fingerprint, request.now)
+            )
+        return request.render("licenses/show.html", **values, errors=inputs.errors)
+
     @page("/{id:number}/key", methods=("POST",), right=Right.CHANGE)
     def show_key(self, request: PageRequest) -> Response:
         """The whole key, after the event is recorded."""
@@ -135,6 +152,9 @@ def _read_license(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
         "license": license,
         "details": details,
         "names": names,
+        "seen_at": find_last_seen(tx, details.activations),
+        "standing": standing.read_standing(tx, details, request.now),
+        "trial": None,
         "policy": policy,
         "terms": terms,
         "terms_in_words": describe_terms(terms),
@@ -142,6 +162,10 @@ def _read_license(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
         "leases": [one for one in leases if one.ended_at is None and one.expires_at > request.now],
         "meters": {name: describe_meter(meter) for name, meter in terms.meters.items()},
     }
+
+
+def _parse_fingerprint(text: str) -> str | None:
+    return parse_text(text, _MAX_FINGERPRINT)
 
 
 def _read_history(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:

@@ -1,0 +1,127 @@
+"""Why a license's program is refused: the top of its page, and what can be done there."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from keywright.core.command import Origin
+from keywright.licensing.activations.commands import ActivateDevice
+from keywright.licensing.activations.model import Device
+from keywright.licensing.licenses.commands import UpdateLicense
+from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.refusals.commands import SaveRefusals
+from tests.http.admin_browser import Visitor, asked, decide, said
+from tests.http.admin_licenses import activate, found, make, where_to
+from tests.server import RunningServer
+from tests.unit.test_refusals import a_call
+
+
+def refuse(server: RunningServer, license: License, *, minutes: int = 3, **fields: Any) -> None:
+    """A program was refused so many minutes ago."""
+    now = asked()["context"].now
+    call = a_call(**{"refused_at": now - timedelta(minutes=minutes)} | fields)
+    decide(server, SaveRefusals(**asked(refused={license.key: [call]})))
+
+
+def top(visitor: Visitor, license: License) -> str:
+    """The texts of the license's page."""
+    answer = visitor.get(f"/licenses/{license.id}")
+    assert answer.status_code == 200, said(answer)
+    return said(answer)
+
+
+def full(server: RunningServer) -> License:
+    """A license whose one device is taken."""
+    license = make(server, times_activated_max=1)
+    activate(server, license, label="desk of Kim")
+    return license
+
+
+@pytest.mark.smoke
+def test_a_full_license_says_who_was_refused_and_what_can_be_done(
+    server: RunningServer, bob: Visitor, carol: Visitor
+) -> None:
+    license = full(server)
+    refuse(server, license, device_name="jane-desktop", ip_address="203.0.113.7", times=2)
+    text = top(bob, license)
+    assert "New devices are refused: 1 of 1 are taken." in text
+    assert "Last refused 3 minutes ago · jane-desktop · 203.0.113.7 · 2 times" in text
+    assert "Free a device Allow one more" in text
+    assert "Allow one more" not in top(carol, license)
+
+
+def test_one_more_is_allowed_once_by_each_form(server: RunningServer, bob: Visitor) -> None:
+    license = full(server)
+    for _ in range(2):
+        answer = bob.post(f"/licenses/{license.id}/allow-one-more", once="a" * 32)
+        assert where_to(answer) == f"/licenses/{license.id}"
+    after = found(server, license)
+    assert after is not None
+    assert after.times_activated_max == 2
+    assert "New devices are refused" not in top(bob, license)
+
+
+def test_a_disabled_license_says_who_disabled_it(server: RunningServer, bob: Visitor) -> None:
+    license = make(server)
+    bob.post(f"/licenses/{license.id}/disable")
+    text = top(bob, license)
+    assert "New devices are refused: The license was disabled by bob" in text
+    assert "Enable" in text
+
+
+def test_an_expired_license_offers_to_extend_it(server: RunningServer, bob: Visitor) -> None:
+    now = asked()["context"].now
+    license = make(server, expires_at=now - timedelta(days=2))
+    text = top(bob, license)
+    assert "New devices are refused: The license expired on" in text
+    assert "Extend …" in text
+
+
+def test_a_refusal_of_the_past_is_told_where_a_device_would_be_let_in_now(
+    server: RunningServer, bob: Visitor
+) -> None:
+    license = make(server)
+    refuse(server, license, reason="expired", fingerprint="fingerprint-of-jane")
+    text = top(bob, license)
+    assert "A new device would be let in now. Last refused 3 minutes ago · fingerprint-of-jane" in text
+    assert "The license had expired." in text
+
+
+def test_the_terms_say_when_another_new_device_may_come(server: RunningServer, bob: Visitor) -> None:
+    license = make(server)
+    terms = {"new_devices": {"count": 1, "per_days": 2}}
+    program = Origin("program", "192.0.2.77", "Studio/4.2")
+    device = Device(fingerprint="fingerprint-of-kim", name="desk")
+    decide(
+        server,
+        UpdateLicense(**asked(license=license.id, terms=terms)),
+        ActivateDevice(**asked(origin=program, license=license.key, device=device)),
+    )
+    assert "Another one may come in 48 hours." in top(bob, license)
+
+
+def test_trying_says_what_would_happen_and_changes_nothing(
+    server: RunningServer, bob: Visitor, carol: Visitor
+) -> None:
+    license = make(server, times_activated_max=1)
+    device = Device(fingerprint="fingerprint-of-kim", name="desk")
+
+    def tried(visitor: Visitor, fingerprint: str = "") -> str:
+        return said(visitor.post(f"/licenses/{license.id}/try", fingerprint=fingerprint))
+
+    assert "It would be let in, as a new device." in tried(carol)
+    decide(server, ActivateDevice(**asked(license=license.key, device=device)))
+    before = found(server, license)
+    assert "It would be refused: 1 of 1 are taken." in tried(bob)
+    assert "It would be let in: the device has its place." in tried(bob, "fingerprint-of-kim")
+    assert "It would be refused: 1 of 1 are taken." in tried(bob, "fingerprint-of-jane")
+    decide(server, UpdateLicense(**asked(license=license.id, changes={"status": Status.DISABLED})))
+    assert "It would be refused: The license was disabled" in tried(bob, "fingerprint-of-kim")
+    decide(server, UpdateLicense(**asked(license=license.id, changes={"status": Status.ACTIVE})))
+    after = found(server, license)
+    assert before is not None
+    assert after is not None
+    assert after.times_activated == before.times_activated
+    answer = bob.post(f"/licenses/{license.id}/try", fingerprint="x" * 257)
+    assert answer.status_code == 422
