@@ -35,7 +35,7 @@ OPTIONS = {
 COLLECTED = pytest.StashKey[list[pytest.Item]]()
 #: The only folders that ``--tier quick`` imports.
 QUICK_FOLDERS = ("unit", "storage")
-ORDINARY_FOLDERS = ("http", "cli", "concurrency")
+ORDINARY_FOLDERS = ("http", "cli", "clients", "concurrency")
 
 
 def tier_of(item: pytest.Item) -> Tier:

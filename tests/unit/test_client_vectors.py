@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from clients.vectors.make import FOLDER, build_files
-from keywright_client.verify import REASONS, VerificationError, follow_key_sets, verify
+from keywright_client.errors import REASONS, VerificationError
+from keywright_client.verify import Trust, follow_key_sets, verify
 from tests.vectors import CASES
 
 EXPECTED = ("product", "license_key", "fingerprint", "nonce", "issuer")
@@ -19,10 +20,10 @@ def judge(case: dict[str, Any]) -> tuple[str, bool | None]:
     text = case["text"]
     if case["pad_to"] is not None:
         text += " " * (case["pad_to"] - len(text.encode()))
-    keys, _ = follow_key_sets(case["public_keys"], case["key_sets"], case["now"])
+    trust = follow_key_sets(Trust(tuple(case["public_keys"])), case["key_sets"], case["now"])
     try:
         expected = {name: case[name] for name in EXPECTED}
-        return "ok", verify(text, public_keys=keys, now=case["now"], **expected)["valid"]
+        return "ok", verify(text, public_keys=trust.keys, now=case["now"], **expected)["valid"]
     except VerificationError as error:
         return error.code, None
 

@@ -1,1 +1,21 @@
-"""x"""
+"""License a program with Keywright: signed answers, which are the license until they end.
+
+keywright = Keywright("https://licenses.example.com", product="editor", public_keys=["…"])
+status = keywright.check()
+"""
+
+from .aio import AsyncKeywright
+from .client import Keywright
+from .errors import KeywrightError, Refused, Unreachable, VerificationError
+from .status import Status
+
+__version__ = "1.0.0"
+__all__ = [
+    "AsyncKeywright",
+    "Keywright",
+    "KeywrightError",
+    "Refused",
+    "Status",
+    "Unreachable",
+    "VerificationError",
+]

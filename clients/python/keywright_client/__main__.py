@@ -1,0 +1,60 @@
+"""keywright-client: what support asks a customer to run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+
+from .client import Keywright
+from .errors import VerificationError
+from .verify import decode, key_id, unarmour, verify
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; gives the exit status."""
+    parser = argparse.ArgumentParser(prog="keywright-client", description=__doc__)
+    parser.add_argument("command", choices=("fingerprint", "check", "explain"))
+    parser.add_argument("file", nargs="?", help="explain: a license file, or a signed answer")
+    parser.add_argument("--url", default="http://localhost")
+    parser.add_argument("--product")
+    parser.add_argument("--public-key", action="append", default=[])
+    parser.add_argument("--folder", help="where the program keeps its license, if not in the usual place")
+    given = parser.parse_args(arguments)
+    if given.command == "explain":
+        return _explain(given.file, given.public_key, given.product)
+    keywright = Keywright(given.url, public_keys=given.public_key, product=given.product, folder=given.folder)
+    if given.command == "fingerprint":
+        print(keywright.fingerprint)
+        return 0
+    status = keywright.check()
+    print(json.dumps(status._asdict(), indent=2, default=str))
+    return 0 if status.valid else 1
+
+
+def _explain(file: str | None, public_keys: list[str], product: str | None) -> int:
+    """Print what a file says and whether it is good; without a public key, only what it says."""
+    with open(file, encoding="utf-8", errors="replace") if file else sys.stdin as source:
+        text = source.read(100_000)
+    try:
+        for part in unarmour(text).split(".")[:2]:
+            print(json.dumps(json.loads(decode(part)), indent=2, ensure_ascii=False))
+    except (ValueError, RecursionError):
+        print("It cannot be read: it is no license file, or damaged.")
+        return 1
+    if not public_keys:
+        print("Not verified: name the program's key with --public-key.")
+        return 0
+    print("Verified with", ", ".join(key_id(key) for key in public_keys))
+    try:
+        verify(text, public_keys=public_keys, product=product, now=time.time())
+    except VerificationError as error:
+        print(f"It is NOT good ({error.code}). {error}")
+        return 1
+    print("It is good.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""What is kept on the disk: the license key, the last signed answer, and the highest time seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+
+class Kept(NamedTuple):
+    """``answer`` and ``key_sets`` are signed: what is altered is found out. Times: seconds since 1970."""
+
+    license_key: str = ""
+    answer: str = ""
+    #: The answer's ``iat``; of two answers, the newer one is kept.
+    issued_at: int = 0
+    #: The highest time that was seen.
+    latest: float = 0
+    #: Do not ask the server before, unless nothing else helps.
+    retry_at: float = 0
+    #: The version and build that the answer was asked for.
+    version: str = ""
+    #: How the device was known when the license was activated.
+    fingerprint: str = ""
+    source: str = ""
+    installation_id: str = ""
+    key_sets: tuple[str, ...] = ()
+    is_damaged: bool = False
+
+
+def default_folder(vendor: str) -> str:
+    """The platform's folder for what a program keeps."""
+    home = os.path.expanduser("~")
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
+    elif sys.platform == "darwin":
+        base = os.path.join(home, "Library", "Application Support")
+    else:
+        base = os.environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
+    return os.path.join(base, "keywright", vendor)
+
+
+class Store:
+    """A file that many processes share. Without a folder to write to, it keeps for this process only."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self._folder, self._path = folder, os.path.join(folder, f"{name}.json")
+        self._unwritten: Kept | None = None
+
+    def read(self) -> Kept:
+        """What is kept; empty where there is nothing."""
+        if self._unwritten is not None:
+            return self._unwritten
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                return _parse(json.load(file))
+        except FileNotFoundError:
+            return Kept()
+        except (OSError, ValueError, RecursionError):
+            return Kept(is_damaged=True)
+
+    def change(self, decide: Callable[[Kept], Kept]) -> Kept:
+        """Keep what ``decide`` makes of what is kept at that moment; no other process comes between."""
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            with self._locked():
+                kept = self.read()
+                decided = decide(kept)
+                if decided != kept:
+                    self._write(decided)
+        except OSError:
+            self._unwritten = decided = decide(self.read())
+        return decided
+
+    def _write(self, kept: Kept) -> None:
+        beside = f"{self._path}.{os.getpid()}-{os.urandom(4).hex()}"
+        try:
+            with open(
+                os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+            ) as file:
+                json.dump(kept._replace(is_damaged=False)._asdict(), file)
+                file.flush()
+                os.fsync(file.fileno())
+            _replace(beside, self._path)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(beside)
+            raise
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with open(os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT, 0o600), "rb+") as file:
+            if sys.platform == "win32":
+                import msvcrt
+
+                msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+            else:
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX)
+            # Closing the file gives the lock up.
+            yield
+
+
+def _replace(source: str, target: str) -> None:
+    for attempt in range(50):
+        try:
+            os.replace(source, target)
+            return
+        except PermissionError:
+            # On Windows, while another process reads it.
+            if os.name != "nt" or attempt == 49:
+                raise
+            time.sleep(0.02)
+
+
+def _parse(document: Any) -> Kept:
+    """Raises ValueError for what this library does not write."""
+    empty = Kept()
+    if not isinstance(document, dict):
+        raise ValueError("no object")
+    found: dict[str, Any] = {name: document.get(name, default) for name, default in empty._asdict().items()}
+    if isinstance(found["key_sets"], list):
+        found["key_sets"] = tuple(str(text) for text in found["key_sets"])
+    for name, default in empty._asdict().items():
+        kind = (int, float) if isinstance(default, (int, float)) else type(default)
+        if not isinstance(found[name], kind):
+            raise ValueError(name)
+    return Kept(**found)

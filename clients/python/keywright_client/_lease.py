@@ -1,0 +1,65 @@
+"""A place of a floating license, held while a ``with`` runs."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from .errors import KeywrightError, Refused, VerificationError
+from .status import parse_time
+
+
+class Lease:
+    """``is_held`` turns false when the place is lost: the server was away too long, or gave it to another."""
+
+    def __init__(self, call: Callable[..., dict[str, Any]], holder: str | None, seconds: int | None) -> None:
+        self._call, self._stopped = call, threading.Event()
+        self._request = {
+            "holder": holder or f"process {os.getpid()}-{os.urandom(4).hex()}",
+            "seconds": seconds,
+        }
+        self._id, self._ends, self._seconds = "", 0.0, 0.0
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the place is ours at this moment."""
+        return time.monotonic() < self._ends
+
+    def __enter__(self) -> Lease:
+        self._take("/v3/leases")
+        self._stopped.clear()
+        threading.Thread(target=self._renew, name="keywright-lease", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._ends = 0.0
+        # The place ends by itself where the server cannot be told.
+        with suppress(KeywrightError):
+            self._call("/v3/leases/release", lease_id=self._id)
+
+    def _take(self, path: str, **more: Any) -> None:
+        began = time.monotonic()
+        claims = self._call(path, **self._request, **more)
+        lease = claims.get("lease") or {}
+        end = parse_time(lease.get("expires_at"))
+        if end is None or not lease.get("id") or not claims["valid"]:
+            raise VerificationError("payload")
+        self._id, self._seconds = lease["id"], end.timestamp() - claims["iat"]
+        self._ends = began + self._seconds
+
+    def _renew(self) -> None:
+        wait = self._seconds / 2
+        while not self._stopped.wait(max(wait, 1.0)):
+            try:
+                self._take("/v3/leases/renew", lease_id=self._id)
+                wait = self._seconds / 2
+            except Refused:
+                self._ends = 0.0
+                wait = self._seconds / 2
+            except KeywrightError:
+                wait = self._seconds / 10

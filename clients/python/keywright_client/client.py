@@ -1,0 +1,287 @@
+"""Keywright for a program: is its license valid, with the server or without it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from . import _device
+from ._http import Server
+from ._kept import Kept, Store, default_folder
+from .errors import Refused, Unreachable, VerificationError
+from .status import Status, build_status, parse_time, state_of, state_of_code
+from .verify import TOLERANCE, Trust, encode, follow_key_sets, key_id, require_in_time, verify
+
+if TYPE_CHECKING:
+    from ._lease import Lease
+
+_SIGNED, _JSON = "application/jwt, application/problem+json", "application/json"
+#: In seconds: after an outage, a kept answer is used this long without asking again.
+_PAUSE = 300
+#: What an answer or a file that does not verify is told as; ``tampered`` for the other reasons.
+_STATE_OF_REASON = {
+    **dict.fromkeys(("device", "license_key", "audience", "issuer"), "not_activated"),
+    **{"expired": "expired", "not_yet_valid": "clock_moved_back"},
+}
+Claims = dict[str, Any]
+
+
+class Keywright:
+    """The license of one program on this device. It may be used from several threads and processes.
+
+    ``public_keys``: those of the server, base64url. ``folder``: where to keep what is kept; the platform's
+    place by default. ``built_at``: an RFC 3339 time, for licenses that cover older versions. ``issuer``: the
+    ``iss`` that answers must have. ``clock`` gives seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        public_keys: list[str],
+        product: str | None = None,
+        app_version: str | None = None,
+        built_at: str | None = None,
+        issuer: str | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        timeout: float = 10.0,
+        ca_file: str | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        for key in public_keys:
+            key_id(key)
+        host = "".join(
+            c if c.isalnum() or c in ".-" else "_" for c in url.rsplit("//", maxsplit=1)[-1].strip("/")
+        )
+        name = "".join(c if c.isalnum() or c in "-_" else "_" for c in product or "license")
+        self._store = Store(default_folder(host) if folder is None else os.fspath(folder), name)
+        self._server = Server(url, timeout, ca_file, f"keywright-client-python/1 {name}/{app_version or '-'}")
+        self._pinned, self._product, self._issuer, self._clock = tuple(public_keys), product, issuer, clock
+        self._build = {"product": product, "app_version": app_version, "built_at": built_at}
+        self._version = f"{app_version}|{built_at}"
+
+    @property
+    def fingerprint(self) -> str:
+        """What names this device to the server."""
+        return self._device(self._store.read()).fingerprint
+
+    def check(self, *, now: bool = False) -> Status:
+        """Whether the program may run. Asks the server when it is time, or ``now``; else uses what is kept.
+
+        It never raises for a license that is not valid, nor for a server that cannot be reached.
+        """
+        kept = self._store.read()
+        status, is_due = self._judge(kept)
+        if not kept.license_key or not (now or is_due):
+            return status
+        if status.valid and not now and self._clock() < kept.retry_at <= self._clock() + 2 * _PAUSE:
+            return self._judge(kept, "The license server could not be reached a moment ago.")[0]
+        if kept.source not in ("", self._device(kept).source):
+            return self.activate(kept.license_key)
+        return self._check_online(kept, status.valid)
+
+    def activate(self, license_key: str, **details: Any) -> Status:
+        """Take a place for this device, and keep the answer. ``details``: ``name``, ``metadata``.
+
+        A refusal changes nothing that is kept. It never raises for a license that cannot be activated.
+        """
+        license_key = license_key.strip()
+        kept = self._store.read()
+        device = self._device(kept)
+        is_same = license_key == kept.license_key
+        if kept.fingerprint and is_same and kept.source != device.source:
+            details["replaces"] = kept.fingerprint
+        try:
+            answer, claims = self._ask("/v3/activate", license_key, platform=sys.platform, **details)
+        except Refused as error:
+            return build_status(state_of_code(error.code), str(error), code=error.code)
+        except Unreachable as error:
+            if is_same and kept.answer:
+                return self._judge(kept, str(error))[0]
+            return build_status("not_activated", str(error), code="unreachable", is_offline=True)
+        except VerificationError as error:
+            return build_status("tampered", str(error), code=error.code)
+        self._keep_answer(answer, claims, license_key, True, license_key=license_key, **device._asdict())
+        return build_status(state_of(claims), str(claims.get("detail") or ""), claims)
+
+    def load_file(self, text: str, license_key: str | None = None) -> Status:
+        """Keep a license file: for a device without a network. A file that is not good changes nothing."""
+        kept = self._store.read()
+        license_key = license_key or kept.license_key
+        try:
+            claims = self._verify(text, license_key, self._trust(kept).keys, now=self._clock())
+        except VerificationError as error:
+            return build_status(_STATE_OF_REASON.get(error.code, "tampered"), str(error), code=error.code)
+        # The same file again must not set the time back.
+        latest = claims["iat"] if claims["iat"] > kept.issued_at else kept.latest
+        fields = {**self._device(kept)._asdict(), "license_key": license_key, "latest": latest}
+        is_other = license_key != kept.license_key
+        return self._judge(self._keep_answer(text, claims, kept.license_key, is_other, **fields))[0]
+
+    def request_text(self, license_key: str, name: str | None = None) -> str:
+        """What the user pastes into the server's page /offline, on another computer, for a license file."""
+        request = {"license_key": license_key.strip(), "fingerprint": self.fingerprint, "name": name}
+        return "keywright-request:" + encode(json.dumps({**request, "product": self._product}).encode())
+
+    def deactivate(self) -> None:
+        """Give the place up, and forget the license. Raises Refused and Unreachable: nothing has changed."""
+        kept = self._store.read()
+        try:
+            self._server.post("/v3/deactivate", self._body(kept, kept.license_key), accept=_JSON)
+        except Refused as error:
+            if error.status != 404:
+                raise
+        self._keep(
+            lambda kept: kept._replace(license_key="", answer="", issued_at=0, fingerprint="", source="")
+        )
+
+    def use(self, meter: str, amount: int = 1) -> dict[str, Any]:
+        """Count usage: ``meter``, ``used``, ``limit``, ``resets_at``. Raises Refused, and Unreachable."""
+        kept = self._store.read()
+        body = {**self._body(kept, kept.license_key), "meter": meter, "amount": amount}
+        counted = json.loads(self._server.post("/v3/usage", body, accept=_JSON))
+        return dict(counted)
+
+    def lease(self, holder: str | None = None, seconds: int | None = None) -> Lease:
+        """A floating license for the length of a ``with``: renewed in the background, released at its end.
+
+        Entering raises Refused (``no_free_lease`` …), Unreachable or VerificationError.
+        """
+        from ._lease import Lease
+
+        def call(path: str, **request: Any) -> Claims:
+            license_key = self._store.read().license_key
+            if path.endswith("/release"):
+                self._server.post(path, {"license_key": license_key, **request}, accept=_JSON, attempts=1)
+                return {}
+            return self._ask(path, license_key, **request)[1]
+
+        return Lease(call, holder, seconds)
+
+    def _check_online(self, kept: Kept, was_valid: bool) -> Status:
+        try:
+            answer, claims = self._validate(kept, attempts=1 if was_valid else 3)
+            if was_valid and not claims["valid"]:
+                # Before it destroys what is kept, a "no" is asked again.
+                answer, claims = self._validate(kept, attempts=3)
+        except (Unreachable, Refused) as error:
+            pause = max(_PAUSE, getattr(error, "retry_after", None) or 0)
+            self._keep(lambda found: found._replace(retry_at=self._clock() + min(pause, 2 * _PAUSE)))
+            return self._judge(kept, str(error))[0]
+        except VerificationError as error:
+            if was_valid:
+                return self._judge(kept, f"The answer cannot be believed. {error}")[0]
+            return build_status("tampered", str(error), code=error.code)
+        now_kept = self._keep_answer(answer, claims, kept.license_key)
+        if now_kept.answer == answer:
+            return build_status(state_of(claims), str(claims.get("detail") or ""), claims)
+        return self._judge(now_kept)[0]
+
+    def _validate(self, kept: Kept, attempts: int) -> tuple[str, Claims]:
+        return self._ask("/v3/validate", kept.license_key, attempts=attempts)
+
+    def _ask(self, path: str, license_key: str, attempts: int = 3, **more: Any) -> tuple[str, Claims]:
+        """A signed answer and its claims. The nonce that it carries proves that it was made just now."""
+        kept, nonce = self._store.read(), os.urandom(16).hex()
+        body = {**self._body(kept, license_key), **more, "nonce": nonce}
+        answer = self._server.post(path, body, accept=_SIGNED, attempts=attempts)
+        if answer.count(".") != 2 or answer.lstrip()[:1] in ("{", "<"):
+            raise Unreachable("What answers is no Keywright server that signs.")
+        trust = self._trust(kept)
+        expected: dict[str, Any] = {"nonce": nonce}
+        if path.startswith("/v3/leases"):
+            # A floating license needs no place: such an answer may name no device, and is never kept.
+            expected["fingerprint"] = None
+        try:
+            return answer, self._verify(answer, license_key, trust.keys, **expected)
+        except VerificationError as error:
+            newer = self._newer_trust(trust) if error.code == "header" else trust
+            if newer == trust:
+                raise
+        claims = self._verify(answer, license_key, newer.keys, **expected)
+        self._keep(lambda kept: kept._replace(key_sets=newer.sets))
+        return answer, claims
+
+    def _verify(self, text: str, license_key: str, keys: tuple[str, ...], **more: Any) -> Claims:
+        """``now`` is left out for an answer to a nonce just sent: it brings the server's time with it."""
+        device = {"fingerprint": self.fingerprint, "license_key": license_key or None}
+        expected = {"product": self._product, "issuer": self._issuer, "now": None, **device, **more}
+        return verify(text, public_keys=keys, **expected)
+
+    def _trust(self, kept: Kept) -> Trust:
+        # A set that was believed once goes on being believed after its end.
+        return follow_key_sets(Trust(self._pinned), kept.key_sets, float("-inf"))
+
+    def _newer_trust(self, trust: Trust) -> Trust:
+        try:
+            sets = json.loads(self._server.get("/v3/signing-keys"))["keys"]
+            return follow_key_sets(trust, [text for text in sets if isinstance(text, str)], self._clock())
+        except (Unreachable, Refused, ValueError, TypeError, KeyError, RecursionError):
+            return trust
+
+    def _judge(self, kept: Kept, outage: str = "") -> tuple[Status, bool]:
+        """What the kept answer says at this moment, and whether it is time to ask the server."""
+        now, offline = self._clock(), bool(outage)
+        if kept.is_damaged:
+            return build_status(
+                "tampered", "What was kept is damaged: activate again.", is_offline=offline
+            ), True
+        if not kept.answer:
+            return build_status("not_activated", "No license was activated.", is_offline=offline), True
+        try:
+            claims = self._verify(kept.answer, kept.license_key, self._trust(kept).keys)
+        except VerificationError as error:
+            state = _STATE_OF_REASON.get(error.code, "tampered")
+            return build_status(state, str(error), code=error.code, is_offline=offline), True
+        state, detail = self._state_at(now, kept, claims, offline)
+        asks_again = parse_time(claims.get("next_check_at"))
+        is_due = state not in ("valid", "grace") or kept.version != self._version
+        is_due = is_due or asks_again is None or now >= asks_again.timestamp()
+        return build_status(state, outage or detail, claims, is_offline=offline), is_due
+
+    def _state_at(self, now: float, kept: Kept, claims: Claims, is_offline: bool) -> tuple[str, str]:
+        if not claims["valid"]:
+            return state_of(claims), str(claims.get("detail") or "")
+        if now < max(claims["iat"], kept.latest) - TOLERANCE:
+            return "clock_moved_back", "This computer's clock is behind a time that was seen before."
+        try:
+            require_in_time(claims, now)
+        except VerificationError as error:
+            view = claims.get("license") or {}
+            end = parse_time(view.get("grace_until") or view.get("expires_at"))
+            is_over = end is not None and now >= end.timestamp()
+            return "expired" if is_over else "unreachable_too_long", str(error)
+        if now > kept.latest + 60:
+            self._keep(lambda found: found._replace(latest=max(found.latest, now)))
+        return ("unreachable_but_valid_until" if is_offline else state_of(claims)), ""
+
+    def _keep(self, decide: Callable[[Kept], Kept]) -> Kept:
+        return self._store.change(decide)
+
+    def _keep_answer(
+        self, answer: str, claims: Claims, asked_for: str, is_chosen: bool = False, **fields: Any
+    ) -> Kept:
+        """Keep an answer, unless a newer one, or another license, was kept meanwhile."""
+
+        def decide(kept: Kept) -> Kept:
+            if not is_chosen and (kept.license_key != asked_for or kept.issued_at > claims["iat"]):
+                return kept
+            new = {"answer": answer, "issued_at": claims["iat"], "latest": claims["iat"], "retry_at": 0}
+            return kept._replace(**{**new, "version": self._version, "is_damaged": False, **fields})
+
+        return self._keep(decide)
+
+    def _body(self, kept: Kept, license_key: str) -> dict[str, Any]:
+        return {"license_key": license_key, "fingerprint": self._device(kept).fingerprint, **self._build}
+
+    def _device(self, kept: Kept) -> _device.Device:
+        device = _device.identify(self._product or "", kept.installation_id)
+        if device.source == _device.INSTALLATION and not kept.installation_id:
+            new = os.urandom(16).hex()
+            kept = self._keep(lambda found: found._replace(installation_id=found.installation_id or new))
+            device = _device.identify(self._product or "", kept.installation_id)
+        return device

@@ -1,0 +1,49 @@
+"""What can go wrong. Every error is a KeywrightError."""
+
+from __future__ import annotations
+
+#: Why a signed answer or a license file is not believed (VerificationError.code).
+REASONS = {
+    "too_large": "It is larger than 64 KiB.",
+    "armour": "The last line of the license file is missing.",
+    "not_three_parts": "It is no signed answer: it does not have three parts.",
+    "header": "No key that this program trusts has signed it, or it is no license.",
+    "base64url": "It is not written as a signed answer is: it was altered or damaged.",
+    "signature": "The signature does not hold: it was altered, or made by another server.",
+    "payload": "It is signed, and is no license.",
+    "issuer": "It comes from another Keywright server.",
+    "audience": "It is for another product.",
+    "not_yet_valid": "It begins in the future: this computer's clock may be behind.",
+    "expired": "It has ended.",
+    "device": "It is for another device.",
+    "license_key": "It is for another license key.",
+    "nonce": "It answers another question.",
+}
+
+
+class KeywrightError(Exception):
+    """The base of all errors of this library."""
+
+
+class VerificationError(KeywrightError, ValueError):
+    """This answer or file must not be believed. ``code`` says why; it is one of ``REASONS``."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(REASONS[code])
+        self.code = code
+
+
+class Unreachable(KeywrightError):
+    """The server gave no answer that can be used. ``retry_after`` is in seconds, where it named a time."""
+
+    def __init__(self, detail: str, retry_after: float | None = None) -> None:
+        super().__init__(detail)
+        self.retry_after = retry_after
+
+
+class Refused(KeywrightError):
+    """The server refused a change. ``code`` is one of its problem codes (``limit_reached`` …)."""
+
+    def __init__(self, code: str, detail: str, status: int, retry_after: float | None = None) -> None:
+        super().__init__(detail)
+        self.code, self.status, self.retry_after = code, status, retry_after
