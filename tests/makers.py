@@ -59,6 +59,7 @@ from keywright.provisioning.policies.commands import (
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.trials.commands import StartTrial
 from keywright.registry import open_executor
+from keywright.signing.commands import MakeFirstKey, MakeLicenseFile, RotateSigningKey, WithdrawSigningKey
 
 NOW = datetime(2026, 1, 15, 12, 30, 45, tzinfo=UTC)
 SECRET_OF_APP = "ORUGS4ZANFZSAYJAORSXG5BAMZXXEIDU"
@@ -289,6 +290,24 @@ def end_lease(lease_id: str, key: str | int = KEY, **fields: Any) -> EndLease:
 
 def record_usage(meter: str, amount: int = 1, key: str = KEY, **fields: Any) -> RecordUsage:
     return RecordUsage(**_with_context(license=key, meter=meter, amount=amount, **_with_device(fields)))
+
+
+def make_first_key(**fields: Any) -> MakeFirstKey:
+    return MakeFirstKey(**_with_context(**fields))
+
+
+def rotate_key(**fields: Any) -> RotateSigningKey:
+    return RotateSigningKey(**_with_context(**fields))
+
+
+def withdraw_key(kid: str, **fields: Any) -> WithdrawSigningKey:
+    return WithdrawSigningKey(**_with_context(kid=kid, **fields))
+
+
+def make_license_file(key: str | int = KEY, **fields: Any) -> MakeLicenseFile:
+    """The public view in it is nothing but the license's number."""
+    defaults: dict[str, Any] = {"show": lambda view, _: {"id": view.license.id}, "alg": "EdDSA"}
+    return MakeLicenseFile(**_with_context(license=key, **_with_device(defaults | fields)))
 
 
 def start_trial(fingerprint: str, product: int | str = 17, **fields: Any) -> StartTrial:

@@ -53,6 +53,8 @@ from keywright.provisioning.products import queries as product_queries
 from keywright.provisioning.trials import handlers as trials
 from keywright.search import feed, projector
 from keywright.search import licenses as license_lists
+from keywright.signing import handlers as license_files
+from keywright.signing import keys as signing_keys
 
 HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     licenses.HANDLERS
@@ -77,6 +79,8 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | import_handlers.HANDLERS
     | personal_data.HANDLERS
     | retention.HANDLERS
+    | license_files.HANDLERS
+    | signing_keys.HANDLERS
     | {PurgeIdempotencyRecords: purge_idempotency_records, RecordEvent: record_event}
 )
 
@@ -100,6 +104,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     ExportCustomer: personal_data.export_customer,
     **product_queries.QUERY_HANDLERS,
     **customer_queries.QUERY_HANDLERS,
+    **signing_keys.QUERY_HANDLERS,
 }
 #: Queries answered by statements each of which sees all that must agree in the answer at one moment: with
 #: ``ValidateLicense``, the license and the device's place; names, usage and leases may be a moment newer.

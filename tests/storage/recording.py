@@ -52,6 +52,7 @@ from keywright.registry import open_executor
 from keywright.search import license_pages, query_parser, statistics
 from keywright.search.commands import ProjectEvents, SaveCounters
 from keywright.search.filters import Search
+from keywright.signing.commands import BuildKeySets, LoadKeys
 from tests.jobs import by_user, cancel, make_orderer, run_job
 from tests.makers import (
     LATER,
@@ -75,6 +76,8 @@ from tests.makers import (
     end_session,
     generate,
     issue_api_key,
+    make_first_key,
+    make_license_file,
     purge_idempotency_records,
     reactivate,
     record_usage,
@@ -83,6 +86,7 @@ from tests.makers import (
     rename,
     renew_lease,
     revoke_api_key,
+    rotate_key,
     save_name,
     see_session,
     show_key,
@@ -91,6 +95,7 @@ from tests.makers import (
     update,
     update_policy,
     validate,
+    withdraw_key,
 )
 
 
@@ -130,6 +135,7 @@ def live(storage: Storage) -> None:
     ):
         executor.query(question)
     _use_devices(storage)
+    _sign(storage)
     _follow(storage)
     _work(storage)
     executor.execute([delete_policy(1)])
@@ -164,6 +170,14 @@ def _use_devices(storage: Storage) -> None:
     executor.execute(trial)
     [started] = executor.execute([StartTrial(**by, product=9, fingerprint="desk", device=Device("desk"))])
     assert not isinstance(started, Exception)
+
+
+def _sign(storage: Storage) -> None:
+    """The signing keys, and a license file."""
+    executor = open_executor(storage)
+    [first] = executor.execute([make_first_key()])
+    executor.execute([make_license_file("v"), rotate_key(), withdraw_key(first.newest.kid)])
+    executor.query([LoadKeys(), BuildKeySets(now=NOW, alg="EdDSA")])
 
 
 def _administer(storage: Storage) -> None:

@@ -19,6 +19,7 @@ from keywright.identity.store import find_session
 from keywright.maintenance.copy import copy
 from keywright.provisioning.catalog.model import NameKind
 from keywright.registry import open_executor
+from keywright.signing.commands import LoadKeys
 from tests.databases import a_postgres_url
 from tests.makers import (
     KEY_RING,
@@ -34,6 +35,8 @@ from tests.makers import (
     enable_second_factor,
     generate,
     issue_api_key,
+    make_first_key,
+    rotate_key,
     save_name,
     start_session,
     url_of,
@@ -61,6 +64,7 @@ def fill(storage: Storage) -> None:
     executor.execute([create_user(), create_user("ada", Role.READER), start_session(1)])
     executor.execute([enable_second_factor(2)])
     executor.execute([save_name(NameKind.PRODUCT, 7, "Writer"), save_name(NameKind.CUSTOMER, 7, "Anna")])
+    executor.execute([make_first_key()])
     run_write(storage, _save_what_is_sealed)
 
 
@@ -122,6 +126,20 @@ def test_every_row_is_copied_and_numbering_continues(urls: dict[str, str], sourc
         assert made.license.id > max(row["id"] for row in before["licenses"])
         assert generator.id == 2
         assert issue_api_key(new, "other", Permissions.READ, NOW).api_key.id == 2
+
+
+def test_the_keys_that_sign_are_copied_over_one_that_a_server_made_on_the_empty_database(
+    urls: dict[str, str],
+) -> None:
+    with (
+        closing(open_storage(urls["sqlite"], KEY_RING)) as old,
+        closing(open_storage(urls["postgresql"], KEY_RING)) as new,
+    ):
+        open_executor(old).execute([make_first_key(), rotate_key()])
+        open_executor(new).execute([make_first_key()])
+        copy(old, new, lambda _table, _rows: None)
+        loaded = [open_executor(one).query([LoadKeys()])[0] for one in (old, new)]
+    assert loaded[0] == loaded[1]
 
 
 def test_a_database_with_rows_is_not_copied_into(urls: dict[str, str]) -> None:

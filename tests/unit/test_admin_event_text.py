@@ -60,6 +60,7 @@ def test_a_text_is_complete_without_details(name: str) -> None:
         ("job.done", {"job_id": 4, "kind": "generate", "done": 9}, "Job 4 done: generating licenses"),
         ("job.done", {"job_id": 5, "kind": "import", "done": 9}, "Job 5 done: importing licenses"),
         ("backup.made", {"file": "keywright-1.tar", "size": 9}, "Backup keywright-1.tar made"),
+        ("signing_key.withdrawn", {"kid": "kPrK_q"}, "Signing key kPrK_q withdrawn"),
         ("of.tomorrow", {"x": 1}, "of.tomorrow"),
     ],
 )

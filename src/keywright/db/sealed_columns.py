@@ -20,6 +20,7 @@ from keywright.db.schema import (
     rotated_keys,
     second_factors,
     sessions,
+    signing_keys,
     trials,
 )
 
@@ -59,6 +60,11 @@ def factor_associated_data(user_id: int) -> bytes:
     return b"user:%d" % user_id
 
 
+def signing_key_associated_data(key_id: int) -> bytes:
+    """The associated data of the sealed private half of a signing key."""
+    return b"signing key:%d" % key_id
+
+
 SEALED_COLUMNS: Final = (
     SealedColumn(
         licenses.c.sealed_key,
@@ -78,6 +84,7 @@ SEALED_COLUMNS: Final = (
     ),
     SealedColumn(idempotency_records.c.sealed_body, lambda row: bytes(row.scope)),
     SealedColumn(second_factors.c.sealed_secret, lambda row: factor_associated_data(row.user_id)),
+    SealedColumn(signing_keys.c.sealed_private_key, lambda row: signing_key_associated_data(row.id)),
     # A chunk may have a megabyte.
     SealedColumn(
         job_file_chunks.c.sealed_content,

@@ -8,7 +8,15 @@ from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, func, s
 
 from keywright.core.errors import StoreError
 from keywright.db.bulk import bulk_insert, is_postgres
-from keywright.db.schema import ID_KINDS, checkpoints, installation, metadata, sequences, sessions
+from keywright.db.schema import (
+    ID_KINDS,
+    checkpoints,
+    installation,
+    metadata,
+    sequences,
+    sessions,
+    signing_keys,
+)
 from keywright.db.secret_ids import find_secret_ids
 from keywright.db.sqlite import SqliteStorage
 from keywright.maintenance.inspection import last_number
@@ -32,8 +40,10 @@ def copy(source: "Storage", target: "Storage", progress: Callable[[str, int], No
     no_writers = source.write_lock() if isinstance(source, SqliteStorage) else nullcontext()
     with no_writers, source.read() as reading, target.write() as writing:
         old, new = reading.connection, writing.connection
-        # A server that ran on the empty database has saved how far it read the events: to none.
+        # A server that ran on the empty database has saved how far it read the events, and made a key: there
+        # was no license about which that could sign anything.
         new.execute(delete(checkpoints))
+        new.execute(delete(signing_keys))
         for table in _TABLES:
             if new.execute(select(table).limit(1)).first() is not None:
                 raise StoreError(

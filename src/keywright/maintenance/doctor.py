@@ -22,6 +22,7 @@ from keywright.maintenance import inspection
 from keywright.maintenance.inspection import OTHERS, Inspected
 from keywright.search.store import list_daily_counts
 from keywright.search.terms_store import FORWARDED_BLINDLY, day_of
+from keywright.signing.keys import list_unsound
 
 _LICENSES_AT_ONCE = 5_000
 _RESTORE = "Restore a backup from before that happened."
@@ -67,12 +68,7 @@ def examine(storage: Storage, progress: Callable[[Examined], None]) -> Iterator[
         if len(step.licenses) < _LICENSES_AT_ONCE:
             break
         after_id = step.last_id
-    for number in run_read(storage, inspection.find_doubled_numbers):
-        what = f"more than one activation has the number {number}"
-        yield Finding("activation.doubled", what, _RESTORE)
-    for kind in run_read(storage, inspection.find_kinds_behind):
-        what = f"the next {kind} would get a number that is given already"
-        yield Finding(f"{kind}.numbers", what, "Restore the table of numbers, or its sequence.")
+    yield from _examine_others(storage)
 
 
 def proxy_warnings(storage: Storage, now: datetime) -> list[str]:
@@ -109,6 +105,20 @@ def repair(storage: Storage, finding: Finding, now: datetime, origin: Origin) ->
         event_store.save_events(tx, [event])
 
     run_write(storage, recount)
+
+
+def _examine_others(storage: Storage) -> Iterator[Finding]:
+    """What is wrong beside the licenses."""
+    for number in run_read(storage, inspection.find_doubled_numbers):
+        what = f"more than one activation has the number {number}"
+        yield Finding("activation.doubled", what, _RESTORE)
+    for kind in run_read(storage, inspection.find_kinds_behind):
+        what = f"the next {kind} would get a number that is given already"
+        yield Finding(f"{kind}.numbers", what, "Restore the table of numbers, or its sequence.")
+    for kid in run_read(storage, list_unsound):
+        yield Finding(
+            "signing_key.unsound", f"the signing key {kid} cannot be read, or is another one", _RESTORE
+        )
 
 
 def _check_license(license: Inspected) -> Iterator[Finding]:

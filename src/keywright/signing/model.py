@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from keywright.licensing.activations.model import Activation
+
 
 class TokenType(StrEnum):
     """The ``typ`` of what is signed: no token of one type can be taken for one of the other."""
@@ -86,3 +88,33 @@ class SigningKey(msgspec.Struct, frozen=True, gc=False):
     created_at: datetime
     signed_until: datetime
     withdrawn_at: datetime | None = None
+
+
+class LoadedKeys(msgspec.Struct, frozen=True, gc=False):
+    """Every key of the installation, the newest first, and the private half of that one: it signs."""
+
+    keys: tuple[SigningKey, ...]
+    private_key: bytes
+
+    def __repr__(self) -> str:
+        """Without the private half."""
+        return f"LoadedKeys({self.keys!r})"
+
+    @property
+    def newest(self) -> SigningKey:
+        """The key that signs."""
+        return self.keys[0]
+
+    @property
+    def oldest(self) -> SigningKey:
+        """The first key, which names the installation."""
+        return self.keys[-1]
+
+
+class LicenseFile(msgspec.Struct, frozen=True, gc=False):
+    """A license file, the moment from which it is good no more, and the device that it is for."""
+
+    content: bytes
+    license_id: int
+    ends_at: datetime
+    activation: Activation | None

@@ -1,20 +1,33 @@
 """What a signed answer says, and until when it is good. Pure."""
 
 import hashlib
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
+from keywright.core.errors import (
+    FingerprintRequired,
+    LicenseDisabled,
+    LicenseExpired,
+    LicenseInactive,
+    NotActivated,
+    VersionNotCovered,
+)
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.leases.model import Lease
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
-from keywright.licensing.validation.model import Findings
+from keywright.licensing.validation.model import Code, Findings
 from keywright.licensing.views.model import LicenseView
 from keywright.signing.jws import encode_base64url
-from keywright.signing.model import Claims, SignedActivation, SignedLease
+from keywright.signing.model import Claims, SignedActivation, SignedLease, SigningKey
 
+#: The life of a signed key set.
+KEY_SET_LIFE = timedelta(days=30)
+#: How much further than needed it is recorded what a key may have signed: this is written once in that time.
+_AHEAD = timedelta(days=7)
 #: The life of an answer that cannot be kept: one that says no, and every one where the terms say so.
 CHECK_SECONDS = 300
 #: An answer counts from so long before it was made: the program's clock may be behind.
@@ -25,6 +38,24 @@ def issuer_of(first_kid: str) -> str:
     """The name of the installation, made from its first key: it stays when keys and addresses change."""
     digest = hashlib.sha256(b"keywright installation:" + first_kid.encode()).digest()
     return f"keywright:{digest[:16].hex()}"
+
+
+def published(keys: Sequence[SigningKey], now: datetime) -> list[SigningKey]:
+    """The keys that verify: the newest, and older ones until what they have signed has ended. ``keys`` has
+    the newest first.
+    """
+    return [one for one in keys if one is keys[0] or (one.withdrawn_at is None and now < one.signed_until)]
+
+
+def signing_sets(keys: Sequence[SigningKey]) -> list[SigningKey]:
+    """The keys that sign a key set; ``keys`` has the newest first."""
+    older = [one for one in keys[1:] if one.withdrawn_at is None]
+    return older if len(older) == len(keys) - 1 else [keys[0], *older]
+
+
+def extended(ends_at: datetime) -> datetime:
+    """The moment to record before a key signs what is good until ``ends_at``."""
+    return ends_at + _AHEAD
 
 
 def hash_key(key: str) -> str:
@@ -94,6 +125,20 @@ def ends_at(said: Said) -> datetime:
     if said.lease is not None:
         ends.append(said.lease.expires_at)
     return min(ends)
+
+
+def require_valid(findings: Findings, license: License) -> None:
+    """Raise the refusal of the first finding that blocks."""
+    if findings.is_valid:
+        return
+    code, expires_at = findings.code, license.expires_at
+    if code is Code.EXPIRED and expires_at is not None:
+        raise (VersionNotCovered if Code.VERSION_NOT_COVERED in findings.codes else LicenseExpired)(
+            expires_at
+        )
+    if code in (Code.DISABLED, Code.INACTIVE):
+        raise (LicenseDisabled if code is Code.DISABLED else LicenseInactive)(license.key)
+    raise NotActivated if code is Code.NOT_ACTIVATED else FingerprintRequired
 
 
 def offline_days(license: License, asked: int | None) -> int:

@@ -10,6 +10,7 @@ refusal is one class in one of these files; v2, the pages, the terminal and the 
 from keywright.core.errors.root import *
 from keywright.core.errors.licensing import *
 from keywright.core.errors.terms import *
+from keywright.core.errors.signing import *
 from keywright.core.errors.provisioning import *
 from keywright.core.errors.commands import *
 from keywright.core.errors.identity import *

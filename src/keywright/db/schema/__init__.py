@@ -10,3 +10,4 @@ from keywright.db.schema.catalog import *
 from keywright.db.schema.identity import *
 from keywright.db.schema.licenses import *
 from keywright.db.schema.records import *
+from keywright.db.schema.signing import *

@@ -34,6 +34,7 @@ EVENTS: dict[str, dict[str, str]] = {
         "license.device_replaced": "Place moved to another device",
         "license.deactivated": "License deactivated",
         "license.key_shown": "License key shown",
+        "license.file_made": "License file made",
         "license.lease_ended": "Lease ended by the vendor",
         "license.recounted": "Activation count of the license repaired",
     },
@@ -83,6 +84,8 @@ EVENTS: dict[str, dict[str, str]] = {
         "backup.deleted": "Backup {file} deleted",
         "backup.kept": "Backup {file} could not be deleted",
         "system.examined": "Database examined: {outcome}",
+        "signing_key.rotated": "Signing key {kid} made; it signs from now on",
+        "signing_key.withdrawn": "Signing key {kid} withdrawn",
     },
 }
 
@@ -97,6 +100,7 @@ _DEFAULTS = {
     "outcome": "",
     "reason": "",
     "file": "",
+    "kid": "",
 }
 _JOBS = {
     "generate": "generating licenses",

@@ -1,0 +1,72 @@
+"""Decide the commands about license files."""
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from keywright.core.command import Command
+from keywright.core.errors import OfflineNotAllowed
+from keywright.licensing.activations.device_handlers import find_activation, get_license
+from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.unit_of_work import LicenseWork
+from keywright.licensing.validation.model import Facts
+from keywright.licensing.validation.rules import next_check_at, validate
+from keywright.signing import keys, rules, store
+from keywright.signing.armor import write_license_file
+from keywright.signing.commands import MakeLicenseFile
+from keywright.signing.jws import Signer
+from keywright.signing.model import LicenseFile
+from keywright.signing.rules import Said
+
+_encode = msgspec.json.Encoder().encode
+
+
+def make_license_file(work: LicenseWork, command: MakeLicenseFile) -> LicenseFile:
+    """Make a license file. Raises what ``get_license`` does, ``OfflineNotAllowed``, and the refusal that
+    belongs to what blocks the license.
+    """
+    license, now = get_license(work, command), command.context.now
+    activation = find_activation(work, license, command)
+    view, terms = work.devices.views.show(license, now), terms_of(license)
+    facts = Facts(
+        license=license,
+        now=now,
+        is_device_named=command.is_device_named,
+        activation=activation,
+        usage=view.usage,
+        built_at=command.built_at,
+    )
+    findings = validate(facts)
+    rules.require_valid(findings, license)
+    if not terms.offline_days:
+        raise OfflineNotAllowed
+    said = Said(
+        findings=findings,
+        now=now,
+        view=view,
+        shown=command.show(view, now),
+        activation=activation,
+        entitlements=terms.entitlements,
+        next_check_at=next_check_at(facts),
+        nonce=command.nonce,
+        built_at=command.built_at,
+        days=command.days,
+    )
+    token = _sign(work, command, said)
+    ends_at = rules.ends_at(said)
+    if command.is_recorded:
+        work.record_license_event("license.file_made", license, command, activation, {"ends_at": ends_at})
+    return LicenseFile(write_license_file(token), license.id, ends_at, activation)
+
+
+def _sign(work: LicenseWork, command: MakeLicenseFile, said: Said) -> bytes:
+    loaded, ends_at = keys.make_first(work, command), rules.ends_at(said)
+    if ends_at > loaded.newest.signed_until:
+        store.extend_key(work.tx, loaded.newest.id, rules.extended(ends_at))
+    claims = rules.build_claims(said, rules.issuer_of(loaded.oldest.kid), secrets.token_urlsafe(16))
+    return Signer(loaded.private_key, command.alg).sign(_encode(claims))
+
+
+HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {MakeLicenseFile: make_license_file}

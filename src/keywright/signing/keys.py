@@ -1,0 +1,124 @@
+"""Decide what happens to signing keys."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from keywright.core.command import Command, Query
+from keywright.core.errors import SigningKeyInUse, UnknownSigningKey
+from keywright.db.transaction import ReadTransaction
+from keywright.events.unit_of_work import UnitOfWork
+from keywright.signing import jws, rules, store
+from keywright.signing.commands import (
+    BuildKeySets,
+    ExtendKey,
+    LoadKeys,
+    MakeFirstKey,
+    RotateSigningKey,
+    WithdrawSigningKey,
+)
+from keywright.signing.jws import Signer
+from keywright.signing.model import KeySetClaims, LoadedKeys, SigningKey, TokenType
+
+_encode = msgspec.json.Encoder().encode
+
+
+def make_first(work: UnitOfWork, command: Command) -> LoadedKeys:
+    """Make the first key unless there is one. Two servers cannot both make it: the later one meets a
+    conflict, is run again, and finds it.
+    """
+    # No event: a server makes it by itself, also on a database into which another one is copied next.
+    return load(work, None) or _add_key(work, command, [])
+
+
+def rotate(work: UnitOfWork, command: RotateSigningKey) -> LoadedKeys:
+    """Make a new key, which signs from now on; an older one is kept for what it has signed."""
+    made = _add_key(work, command, store.list_keys(work.tx))
+    work.record_event("signing_key.rotated", command, {"kid": made.newest.kid})
+    return made
+
+
+def withdraw(work: UnitOfWork, command: WithdrawSigningKey) -> SigningKey:
+    """Withdraw an older key. Raises ``UnknownSigningKey`` or ``SigningKeyInUse``."""
+    known = store.list_keys(work.tx)
+    key = next((one for one in known if one.kid == command.kid), None)
+    if key is None:
+        raise UnknownSigningKey(command.kid)
+    if key.id == known[0].id:
+        raise SigningKeyInUse(command.kid)
+    if key.withdrawn_at is not None:
+        return key
+    now = command.context.now
+    store.withdraw_key(work.tx, key, now)
+    work.record_event("signing_key.withdrawn", command, {"kid": key.kid})
+    return replace(key, withdrawn_at=now)
+
+
+def extend(work: UnitOfWork, command: ExtendKey) -> None:
+    """Record until when the key's signatures are good."""
+    store.extend_key(work.tx, command.key_id, command.until)
+
+
+def load(read: Any, _query: LoadKeys | None) -> LoadedKeys | None:
+    """Every key, and the private half of the newest; None where there is none yet."""
+    keys = store.list_keys(read.tx)
+    if not keys:
+        return None
+    return LoadedKeys(tuple(keys), store.get_private_key(read.tx, keys[0]))
+
+
+def build_key_sets(read: Any, query: BuildKeySets) -> list[bytes]:
+    """A signed set for each older key that was not withdrawn; once any was, the newest key signs one, too:
+    programs that have learned it learn so what they must not trust any more.
+    """
+    keys = store.list_keys(read.tx)
+    if not keys:
+        return []
+    claims = KeySetClaims(
+        iss=rules.issuer_of(keys[-1].kid),
+        iat=int(query.now.timestamp()),
+        exp=int((query.now + rules.KEY_SET_LIFE).timestamp()),
+        keys=tuple(jws.write_jwk(one.public_key) for one in rules.published(keys, query.now)),
+    )
+    payload = _encode(claims)
+    signing = rules.signing_sets(keys)
+    private_keys = (store.get_private_key(read.tx, one) for one in signing)
+    return [Signer(one, query.alg).sign(payload, TokenType.KEYS) for one in private_keys]
+
+
+def list_unsound(tx: ReadTransaction) -> list[str]:
+    """The ``kid`` of each key that is not what its row says."""
+    return [one.kid for one in store.list_keys(tx) if not _is_sound(tx, one)]
+
+
+def _is_sound(tx: ReadTransaction, key: SigningKey) -> bool:
+    try:
+        private_key = store.get_private_key(tx, key)
+        if not private_key and key.withdrawn_at is not None:
+            return jws.thumbprint(key.public_key) == key.kid
+        signer = Signer(private_key, "EdDSA")
+    except ValueError:
+        return False
+    return (signer.kid, signer.public_key) == (key.kid, key.public_key)
+
+
+def _add_key(work: UnitOfWork, command: Command, known: list[SigningKey]) -> LoadedKeys:
+    now, private_key = command.context.now, jws.new_private_key()
+    signer = Signer(private_key, "EdDSA")
+    key = SigningKey(known[0].id + 1 if known else 1, signer.kid, signer.public_key, now, now)
+    store.save_new_key(work.tx, key, private_key)
+    return LoadedKeys((key, *known), private_key)
+
+
+HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
+    MakeFirstKey: make_first,
+    RotateSigningKey: rotate,
+    WithdrawSigningKey: withdraw,
+    ExtendKey: extend,
+}
+QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
+    LoadKeys: load,
+    BuildKeySets: build_key_sets,
+}
