@@ -48,9 +48,12 @@ def by_user(now: datetime = NOW, **fields: Any) -> dict[str, Any]:
 
 
 def make_orderer(storage: Storage, name: str = "alice") -> None:
-    """Make user 7, who works in support."""
-    values = rows.to_columns(a_user(name=name, role=Role.SUPPORT)) | {"id": BY}
-    run_write(storage, lambda tx: tx.connection.execute(insert(users).values(values)))
+    """Make user 7, an administrator, and another one."""
+    values = [
+        rows.to_columns(a_user(name=one, role=Role.ADMINISTRATOR)) | {"id": id}
+        for id, one in ((BY, name), (BY + 90, "another administrator"))
+    ]
+    run_write(storage, lambda tx: tx.connection.execute(insert(users), values))
 
 
 def a_change(what: str, amount: int | None = None, **fields: Any) -> Change:

@@ -18,7 +18,7 @@ from keywright.identity import api_keys, second_factors, users
 from keywright.identity import queries as identity
 from keywright.identity.commands import FindApiKey
 from keywright.jobs import handlers as jobs
-from keywright.jobs import import_handlers
+from keywright.jobs import import_handlers, taking_back
 from keywright.jobs import queries as job_queries
 from keywright.jobs.commands import GetJob
 from keywright.licensing import queries as licensing
@@ -76,6 +76,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | second_factors.HANDLERS
     | projector.HANDLERS
     | jobs.HANDLERS
+    | taking_back.HANDLERS
     | import_handlers.HANDLERS
     | personal_data.HANDLERS
     | retention.HANDLERS

@@ -25,7 +25,7 @@ from tests.jobs import ALL, a_change, a_generation
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
 KEYS = [f"CANARY-{number:04d}" for number in range(600)]
-_MADE = re.compile(r'href="/admin([^"]*)">(?:(?!</a>).)*Show licenses</a>', re.DOTALL)
+_MADE = re.compile(r'href="/admin([^"]*)">(?:(?!</a>).)*Show \d+ licenses?</a>', re.DOTALL)
 HOSTILE = '<script>alert("x")</script>'
 
 
@@ -90,9 +90,46 @@ def test_a_job_that_has_made_licenses_leads_to_them(server: RunningServer, bob: 
     page = bob.get(f"/jobs/{number}").text
     (address,) = _MADE.findall(page)
     assert "3 licenses" in said(bob.get(unescape(address)))
-    without = ended(server, a_generation(1))
-    assert _MADE.findall(bob.get(f"/jobs/{without}").text) == ["/licenses"]
-    assert "Show licenses" not in bob.get(f"/jobs/{ended(server, Export(search=ALL))}").text
+    assert address == f"/licenses?job={number}"
+    # Exactly its own, whatever other licenses have the same product and order.
+    again = ended(server, a_generation(2, product_id=71, order_id=90))
+    assert "2 licenses" in said(bob.get(f"/licenses?job={again}"))
+    assert not _MADE.findall(bob.get(f"/jobs/{ended(server, Export(search=ALL))}").text)
+
+
+def test_the_keys_that_a_job_made_are_downloaded_once_by_who_ordered_it(
+    server: RunningServer, ada: Visitor, bob: Visitor
+) -> None:
+    number = ended(server, a_generation(30, product_id=72))
+    assert "Download 30 keys (CSV)" in said(ada.get(f"/jobs/{number}"))
+    assert "Download" not in said(bob.get(f"/jobs/{number}"))
+    assert bob.post(f"/jobs/{number}/keys", format="txt").status_code == 403
+    answer = ada.post(f"/jobs/{number}/keys", format="txt")
+    made = server.sql("SELECT license_id FROM job_licenses WHERE job_id = ?", number)
+    assert len(set(answer.text.split())) == len(made) == 30
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert f"license-keys-{number}-" in answer.headers["content-disposition"]
+    assert "Download" not in said(ada.get(f"/jobs/{number}"))
+    assert ada.post(f"/jobs/{number}/keys", format="csv").status_code == 409
+
+
+def test_a_job_is_taken_back_with_a_job(server: RunningServer, ada: Visitor, bob: Visitor) -> None:
+    wanted = Search(product_id=73)
+    made = ended(server, a_generation(40, product_id=73))
+    changed = ended(server, a_change("set_limit", 5, search=wanted))
+    assert "Take this back: 40 licenses" in said(bob.get(f"/jobs/{changed}"))
+    back = bob.post(f"/jobs/{changed}/take-back")
+    number = int(str(back.headers["location"]).rpartition("/")[2])
+    wait_until(lambda: job(server, number).finished_at, "the end of the job")
+    assert title(bob.get(f"/jobs/{number}")) == f"Take back job {changed}"
+    assert f'href="/admin/jobs/{number}"' in bob.get(f"/jobs/{changed}").text
+    limits = server.sql("SELECT DISTINCT times_activated_max FROM licenses WHERE product_id = 73")
+    assert limits == [(None,)]
+    bob.post(f"/jobs/{changed}/take-back")
+    assert "was taken back before" in said(bob.get(f"/jobs/{changed}"))
+    # To take back what was made deletes it: that is for administrators.
+    bob.post(f"/jobs/{made}/take-back")
+    assert "only administrators" in said(bob.get(f"/jobs/{made}"))
 
 
 def test_a_running_job_shows_its_progress_until_it_is_canceled(server: RunningServer, bob: Visitor) -> None:

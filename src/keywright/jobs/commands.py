@@ -157,6 +157,12 @@ class FetchFile(Command, frozen=True, kw_only=True):
     job_id: int
 
 
+class FetchKeys(Command, frozen=True, kw_only=True):
+    """Record that the user who ordered a job downloads the license keys that it made."""
+
+    job_id: int
+
+
 class PurgeJobFile(Command, frozen=True, kw_only=True):
     """Delete some chunks of the file of a job."""
 

@@ -11,13 +11,16 @@ from keywright.core.errors import FileGone, UnknownJob
 from keywright.db import ReadTransaction
 from keywright.jobs import orders
 from keywright.jobs.model import Job, JobState
-from keywright.jobs.store import FAILED_LINES, find_chunk, find_job, has_chunks
+from keywright.jobs.store import FAILED_LINES, find_chunk, find_job, has_chunks, list_job_licenses
 from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.provisioning.exporters import rows
 from keywright.provisioning.exporters.pages import Read, license_rows
 from keywright.provisioning.importers.uploads import Format
 from keywright.search.filters import Search
 
+#: The number of licenses that are read at once for a file of keys.
+_KEYS_AT_ONCE = 200
 #: The first columns of a table of licenses.
 COLUMNS = tuple(rows.LICENSE[: rows.LICENSE.index("source")])
 
@@ -58,6 +61,32 @@ def read_file(read: Read, job_id: int) -> Iterator[bytes]:
         last = orders.parameters_of(job).outcomes["last_failed"] + FAILED_LINES
         return chain(mark, _chunks(read, job, FAILED_LINES, last))
     return chain([codecs.BOM_UTF8 + rows.to_csv([COLUMNS])], _chunks(read, job, 0, job.position))
+
+
+def read_keys(read: Read, job: Job, *, is_csv: bool) -> Iterator[bytes]:
+    """The licenses that a job made, as CSV; or their keys alone, one in a line."""
+    after_id = 0
+    if is_csv:
+        yield codecs.BOM_UTF8 + rows.to_csv([COLUMNS])
+    while True:
+        question = partial(_read_made, job_id=job.id, after_id=after_id, is_csv=is_csv)
+        last_id, chunk = read(question)
+        if last_id is None:
+            return
+        after_id = last_id
+        yield chunk
+
+
+def _read_made(tx: ReadTransaction, *, job_id: int, after_id: int, is_csv: bool) -> tuple[int | None, bytes]:
+    ids = [id for id, _ in list_job_licenses(tx, job_id, after_id=after_id, limit=_KEYS_AT_ONCE)]
+    found = list(find_licenses_by_id(tx, ids).values())
+    chunk = rows_of(tx, found) if is_csv else "".join(f"{one.key}\n" for one in found).encode()
+    return (ids[-1] if ids else None), chunk
+
+
+def keys_name(job: Job, *, is_csv: bool) -> str:
+    """The name of the file with the keys that a job made."""
+    return f"license-keys-{job.id}-{job.created_at:%Y-%m-%d}.{'csv' if is_csv else 'txt'}"
 
 
 def file_name(job: Job) -> str:

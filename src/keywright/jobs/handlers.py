@@ -13,13 +13,18 @@ from msgspec.structs import asdict, replace
 
 from keywright.core.command import Command, Context, Origin
 from keywright.core.errors import (
+    CannotUndo,
+    ChangedSince,
     ExpiresLater,
     InvalidParameters,
     JobOver,
+    LicenseKeyTaken,
+    LimitReached,
     NeverExpires,
     NoLimit,
     NothingActive,
     NothingToChange,
+    OrderLineTaken,
     Refusal,
     StepOver,
     TooManyJobs,
@@ -28,9 +33,9 @@ from keywright.core.errors import (
     UnknownLicenseId,
     UnknownPolicy,
 )
-from keywright.identity.rights import Right, may
+from keywright.identity.rights import may
 from keywright.identity.store import share_api_key, share_user
-from keywright.jobs import files, matching, orders
+from keywright.jobs import files, matching, orders, taking_back
 from keywright.jobs import store as job_store
 from keywright.jobs.commands import (
     ApplyPolicy,
@@ -53,6 +58,9 @@ from keywright.licensing.activations import handlers as activation_handlers
 from keywright.licensing.licenses import handlers as license_handlers
 from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
 from keywright.licensing.terms.rules import select_terms
+from keywright.licensing.undo import handlers as undo_handlers
+from keywright.licensing.undo.model import PastChange
+from keywright.licensing.undo.rules import CREATED, changes_of
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.policies import handlers as policy_handlers
 from keywright.provisioning.policies.store import group_by_terms
@@ -63,20 +71,26 @@ from keywright.search.terms_store import newest_license
 MAX_UNFINISHED = 100
 #: The time after which the claim of a worker that no longer extends it is over (see ``Claims``).
 CLAIM = timedelta(seconds=5)
-#: The most reasons for refusals that a job stores.
-_MAX_MESSAGES = 5
+#: The most reasons for refusals that a job stores: what could not be taken back has to be looked at.
+_MAX_MESSAGES, _MAX_MESSAGES_OF_OTHERS = {"take_back": 200}, 5
 #: The most chunks, or jobs, that are deleted at once.
 _MAX_DELETED = 20
+#: The most notes about licenses that are deleted at once.
+_MAX_NOTES_DELETED = 500
 
 #: The handler of each change of one license.
-_CHANGE_HANDLERS = license_handlers.HANDLERS | activation_handlers.HANDLERS
+_CHANGE_HANDLERS = license_handlers.HANDLERS | activation_handlers.HANDLERS | undo_handlers.HANDLERS
 _REASONS: dict[type[Refusal], str] = {
+    CannotUndo: "the history does not hold what there was before",
     ExpiresLater: "it is good for longer already",
     InvalidParameters: "the limit would be too large",
+    LicenseKeyTaken: "another license has its key now",
+    LimitReached: "too few places are free",
     NeverExpires: "it has no expiry that could be put off",
     NoLimit: "it has no limit",
     NothingActive: "no place is taken",
     NothingToChange: "it is like that already",
+    OrderLineTaken: "another license is of its order line now",
     UnknownLicenseId: "it is not there any more",
 }
 _MATCHES_NO_LONGER = "it does not match any more"
@@ -92,6 +106,10 @@ def start_job(work: LicenseWork, command: StartJob) -> Job:
     context = command.context
     if isinstance(order, orders.Generate):
         policy_handlers.get_policy(work.tx, order.policy_id)
+    total = orders.count_licenses(order, command.total)
+    earlier = taking_back.lock_earlier(work, order) if isinstance(order, orders.TakeBack) else None
+    if earlier is not None:
+        total = earlier.done - earlier.refused
     if job_store.count_unfinished_jobs(work.tx) >= MAX_UNFINISHED:
         raise TooManyJobs
     origin, last_id = context.origin, newest_license(work.tx)
@@ -101,7 +119,7 @@ def start_job(work: LicenseWork, command: StartJob) -> Job:
         kind=command.kind,
         state=JobState.WAITING,
         parameters=asdict(parameters),
-        total=orders.count_licenses(order, command.total),
+        total=total,
         done=0,
         refused=0,
         position=0,
@@ -115,6 +133,8 @@ def start_job(work: LicenseWork, command: StartJob) -> Job:
         claimed_until=None,
     )
     job = replace(job, id=job_store.save_new_job(work.tx, job))
+    if earlier is not None:
+        taking_back.mark(work, earlier, job)
     work.record_event("job.started", command, {"job_id": job.id, "kind": job.kind, "total": job.total})
     return job
 
@@ -195,8 +215,9 @@ def purge_job_file(work: LicenseWork, command: PurgeJobFile) -> int:
 
 
 def purge_jobs(work: LicenseWork, command: PurgeJobs) -> int:
-    """Delete some jobs that ended long ago; returns their number."""
-    return job_store.delete_old_jobs(work.tx, command.before, limit=_MAX_DELETED)
+    """Delete some jobs that ended long ago, and before that some of what they noted; returns their number."""
+    notes = job_store.delete_old_job_licenses(work.tx, command.before, limit=_MAX_NOTES_DELETED)
+    return notes or job_store.delete_old_jobs(work.tx, command.before, limit=_MAX_DELETED)
 
 
 # --- steps ----------------------------------------------------------------------------------------
@@ -208,12 +229,14 @@ def generate_step(work: LicenseWork, step: GenerateStep) -> Job:
     if job.finished_at is not None:
         return job
     try:
-        policy_handlers.generate(work, step.generate)
+        made = policy_handlers.generate(work, step.generate)
     except UnknownPolicy:
         return end(work, step, replace(job, messages="The policy has been deleted."), JobState.FAILED)
     except InvalidParameters:
         reason = "The policy cannot make that many new keys: almost all that it can make exist already."
         return end(work, step, replace(job, messages=reason), JobState.FAILED)
+    new = PastChange(CREATED, step.context.now)
+    job_store.save_job_licenses(work.tx, job.id, [(one.license.id, (new,)) for one in made])
     amount = step.generate.amount
     return save_progress(work, step, job, amount=amount, position=job.position + amount)
 
@@ -224,11 +247,15 @@ def change_step(work: LicenseWork, step: ChangeStep) -> Job:
     if job.finished_at is not None:
         return job
     unmatched = _find_unmatched(work, step, job)
-    refusals = []
+    refusals, changed = [], []
     for command in step.changes:
+        seen = len(work.events)
         reason = _MATCHES_NO_LONGER if command.license in unmatched else _try_change(work, command)
-        if reason is not None:
+        if reason is None:
+            changed.append((int(command.license), changes_of(work.events[seen:])))
+        else:
             refusals.append(f"License {command.license}: {reason}.")
+    job_store.save_job_licenses(work.tx, job.id, changed)
     return save_progress(work, step, job, amount=len(step.changes), position=step.last_id, refusals=refusals)
 
 
@@ -284,7 +311,8 @@ def _why_to_stop(work: LicenseWork, job: Job) -> str | None:
         return "The user who ordered it is not there any more."
     if user.disabled_at is not None:
         return f"{user.name} was disabled."
-    return None if may(user.role, Right.CHANGE) else f"{user.name} may not change licenses any more."
+    right = orders.right_for(orders.order_of(job))
+    return None if may(user.role, right) else f"{user.name} may not change licenses any more."
 
 
 def save_progress(
@@ -292,8 +320,9 @@ def save_progress(
 ) -> Job:
     """The job after a step, saved; with the first reasons for refusals."""
     messages = job.messages
-    if refusals and job.refused < _MAX_MESSAGES:
-        messages = _join_lines(messages, *refusals[: _MAX_MESSAGES - job.refused])
+    most = _MAX_MESSAGES.get(job.kind, _MAX_MESSAGES_OF_OTHERS)
+    if refusals and job.refused < most:
+        messages = _join_lines(messages, *refusals[: most - job.refused])
     job = replace(
         job,
         done=job.done + amount,
@@ -339,11 +368,13 @@ def _find_unmatched(work: LicenseWork, step: ChangeStep, job: Job) -> set[int]:
 def _try_change(work: LicenseWork, command: LicenseCommand) -> str | None:
     """Change one license; returns the reason if that is refused."""
     try:
-        license = work.get_license(command)
-        changes = command.changes.items() if isinstance(command, UpdateLicense) else ()
-        if changes and all(getattr(license, name) == value for name, value in changes):
-            raise NothingToChange
+        if isinstance(command, UpdateLicense):
+            license = work.get_license(command)
+            if all(getattr(license, name) == value for name, value in command.changes.items()):
+                raise NothingToChange
         _CHANGE_HANDLERS[type(command)](work, command)
+    except ChangedSince as refusal:
+        return refusal.say("it has been changed since ({fields_in_words})")
     except Refusal as refusal:
         return _REASONS.get(type(refusal), refusal.code)
     return None

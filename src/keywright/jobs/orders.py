@@ -8,6 +8,7 @@ import msgspec
 from keywright.core.command import Origin
 from keywright.core.errors import InvalidParameters
 from keywright.core.parsing import MAX_COUNT, MAX_ID, IpAddresses
+from keywright.identity.rights import Right
 from keywright.jobs.commands import StartJob
 from keywright.jobs.model import Job
 from keywright.licensing.licenses.model import Status
@@ -32,7 +33,7 @@ class What(StrEnum):
     #: By ``amount`` places.
     RAISE_LIMIT = "raise_limit"
     DISABLE = "disable"
-    #: To the status active.
+    #: To the status from before they were disabled.
     ENABLE = "enable"
     #: To the status with the number ``amount``.
     SET_STATUS = "set_status"
@@ -96,7 +97,13 @@ class Apply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     license_ids: None = None
 
 
-Order: TypeAlias = Generate | Change | Export | Import | Apply
+class TakeBack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Undo what another job has done, for each license that is still as that job left it."""
+
+    job_id: _Number
+
+
+Order: TypeAlias = Generate | Change | Export | Import | Apply | TakeBack
 
 #: The order of each kind of job.
 KINDS: dict[str, type[Order]] = {
@@ -105,6 +112,7 @@ KINDS: dict[str, type[Order]] = {
     "export": Export,
     "import": Import,
     "apply": Apply,
+    "take_back": TakeBack,
 }
 _KIND_OF = {order: kind for kind, order in KINDS.items()}
 _NEEDS_AMOUNT = frozenset({What.EXTEND, What.RAISE_LIMIT, What.SET_STATUS})
@@ -122,6 +130,10 @@ class Parameters(msgspec.Struct, frozen=True):
     #: How many licenses met each verdict, how many activations each (``activation.new``), how many oddities
     #: of each code there were (``odd.over_limit``), and the number of the last chunk of lines that failed.
     outcomes: dict[str, int] = {}
+    #: The job that takes back what this one did.
+    taken_back_by: int | None = None
+    #: Whether the keys that it made were downloaded.
+    are_keys_fetched: bool = False
 
 
 def start_command(order: Order, *, total: int | None = None, **command_fields: Any) -> StartJob:
@@ -178,6 +190,18 @@ def count_licenses(order: Order, total: int | None) -> int | None:
     if isinstance(order, Change | Export) and order.license_ids is not None:
         return len(set(order.license_ids))
     return total
+
+
+def right_for(order: Order) -> Right:
+    """The right that ordering this needs: deleting many, and exporting all, is for administrators."""
+    if isinstance(order, Change) and order.what is What.DELETE:
+        return Right.ADMINISTER
+    return Right.ADMINISTER if isinstance(order, Export) and order.license_ids is None else Right.CHANGE
+
+
+def right_to_take_back(order: Order) -> Right:
+    """The right that taking such a job back needs: new licenses are deleted then."""
+    return Right.ADMINISTER if isinstance(order, Generate) else Right.CHANGE
 
 
 def _require_valid(order: Change | Export) -> None:

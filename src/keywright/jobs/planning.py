@@ -9,7 +9,8 @@ from keywright.db import ReadTransaction
 from keywright.jobs import files, matching, orders, tables
 from keywright.jobs.commands import ChangeStep, ExportStep, GenerateStep, JobStep
 from keywright.jobs.model import Job
-from keywright.jobs.orders import Apply, Change, Export, Generate, Import, What
+from keywright.jobs.orders import Apply, Change, Export, Generate, Import, TakeBack, What
+from keywright.jobs.store import list_job_licenses
 from keywright.licensing.activations.commands import DeactivateAll
 from keywright.licensing.licenses.commands import (
     ApplyTerms,
@@ -21,6 +22,7 @@ from keywright.licensing.licenses.commands import (
 )
 from keywright.licensing.licenses.model import Status
 from keywright.licensing.licenses.store import find_licenses_by_id
+from keywright.licensing.undo.commands import EnableLicense, RevertChanges
 from keywright.provisioning.policies.commands import GenerateLicenses
 from keywright.search.license_pages import find_matching_ids
 
@@ -33,7 +35,13 @@ PARTS_PER_STEP = 4
 #: The number of matching licenses that are read ahead, and the time budget for that, in seconds.
 _LOOK_AHEAD, _BUDGET = 1_000, 0.25
 
-_NEW_STATUS = {What.DISABLE: Status.DISABLED, What.ENABLE: Status.ACTIVE}
+_NEW_STATUS = {What.DISABLE: Status.DISABLED}
+#: The changes that have nothing to say but which license.
+_PLAIN: dict[What, type[LicenseCommand]] = {
+    What.DEACTIVATE_ALL: DeactivateAll,
+    What.DELETE: DeleteLicense,
+    What.ENABLE: EnableLicense,
+}
 
 
 class Plan:
@@ -65,6 +73,8 @@ class Plan:
                 return _generate_step(self._order, job, fields, self._size(KEYS_PER_STEP))
             case Change() | Apply():
                 return self._change_step(tx, self._order, fields)
+            case TakeBack():
+                return _take_back_step(tx, self._order, fields, self._size(LICENSES_PER_STEP))
             case Export():
                 return self._export_step(tx, self._order, fields)
             case Import():
@@ -131,6 +141,19 @@ def _generate_step(order: Generate, job: Job, fields: dict[str, Any], size: int)
     return GenerateStep(**fields, generate=generate, is_last=job.done + amount >= order.amount)
 
 
+def _take_back_step(tx: ReadTransaction, order: TakeBack, fields: dict[str, Any], size: int) -> ChangeStep:
+    found = list_job_licenses(tx, order.job_id, after_id=fields["position"], limit=size + 1)
+    common_fields = {"context": fields["context"]}
+    return ChangeStep(
+        **fields,
+        changes=tuple(
+            RevertChanges(**common_fields, license=id, changes=changes) for id, changes in found[:size]
+        ),
+        last_id=found[:size][-1][0] if found else fields["position"],
+        is_last=len(found) <= size,
+    )
+
+
 def _license_command(order: Change | Apply, fields: dict[str, Any]) -> LicenseCommand:
     if isinstance(order, Apply):
         return ApplyTerms(**fields, terms=order.terms)
@@ -144,11 +167,9 @@ def _change_command(order: Change, fields: dict[str, Any]) -> LicenseCommand:
             return ExtendLicense(**fields, days=amount, is_from_now=order.is_from_now)
         case What.RAISE_LIMIT:
             return RaiseLimit(**fields, places=amount)
-        case What.DEACTIVATE_ALL:
-            return DeactivateAll(**fields)
-        case What.DELETE:
-            return DeleteLicense(**fields)
         case What.SET_LIMIT:
             return UpdateLicense(**fields, changes={"times_activated_max": order.amount})
-        case What.SET_STATUS | What.DISABLE | What.ENABLE:
+        case What.SET_STATUS | What.DISABLE:
             return UpdateLicense(**fields, changes={"status": _NEW_STATUS.get(order.what, amount)})
+        case _:
+            return _PLAIN[order.what](**fields)

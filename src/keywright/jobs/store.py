@@ -12,6 +12,7 @@ from sqlalchemy import (
     ColumnElement,
     Row,
     Select,
+    Table,
     and_,
     bindparam,
     case,
@@ -27,11 +28,12 @@ from sqlalchemy import (
 )
 
 from keywright.db import rows
-from keywright.db.bulk import Values
-from keywright.db.schema import job_file_chunks, jobs
+from keywright.db.bulk import Values, bulk_insert
+from keywright.db.schema import job_file_chunks, job_licenses, jobs
 from keywright.db.sealed_columns import chunk_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.jobs.model import Claim, Job, JobState
+from keywright.licensing.undo.model import PastChange
 
 _JOB = [jobs.c[name] for name in Job.__struct_fields__]
 _IS_UNFINISHED = jobs.c.finished_at.is_(None)
@@ -45,6 +47,8 @@ _WITH_PIECES = select(jobs.c.id, jobs.c.state, jobs.c.finished_at).where(
     .where(job_file_chunks.c.job_id > bindparam("after"))
     .scalar_subquery()
 )
+_INSERT_JOB_LICENSES = bulk_insert(job_licenses)
+_decode_changes = msgspec.json.Decoder(tuple[PastChange, ...]).decode
 #: The number of oldest jobs among which old ones are searched: more than can be unfinished.
 _MAX_OLDEST = 250
 
@@ -122,6 +126,45 @@ def lock_free_job(tx: WriteTransaction, over: Collection[Claim], now: datetime) 
     return tx.first(query.with_for_update(skip_locked=True), _job_of)
 
 
+def save_job_licenses(
+    tx: WriteTransaction, job_id: int, changed: Iterable[tuple[int, tuple[PastChange, ...]]]
+) -> None:
+    """Note what a job did to licenses, by their ids."""
+    rows_of_job = [
+        {"job_id": job_id, "license_id": license_id, "changes": msgspec.json.encode(changes).decode()}
+        for license_id, changes in changed
+    ]
+    _INSERT_JOB_LICENSES.execute(tx.connection, rows_of_job)
+
+
+def list_job_licenses(
+    tx: ReadTransaction, job_id: int, *, after_id: int, limit: int
+) -> list[tuple[int, tuple[PastChange, ...]]]:
+    """The next licenses after an id that a job has made or changed, and what it did."""
+    column = job_licenses.c
+    query = select(column.license_id, column.changes).where(column.job_id == job_id)
+    query = query.where(column.license_id > after_id).order_by(column.license_id).limit(limit)
+    return [(row.license_id, _decode_changes(row.changes)) for row in tx.connection.execute(query)]
+
+
+def delete_old_job_licenses(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
+    """Delete at most ``limit`` notes of the oldest job that ended before this moment; returns how many."""
+    oldest = select(jobs.c.id, jobs.c.finished_at).order_by(jobs.c.id).limit(_MAX_OLDEST).subquery()
+    column = job_licenses.c
+    first = (
+        select(oldest.c.id)
+        .where(oldest.c.finished_at < rows.to_seconds(before), exists().where(column.job_id == oldest.c.id))
+        .order_by(oldest.c.id)
+        .limit(1)
+    )
+    job_id = tx.connection.execute(first).scalar()
+    if job_id is None:
+        return 0
+    some = select(column.license_id).where(column.job_id == job_id).order_by(column.license_id).limit(limit)
+    query = delete(job_licenses).where(column.job_id == job_id, column.license_id.in_(some))
+    return tx.connection.execute(query).rowcount
+
+
 def save_chunks(tx: WriteTransaction, job_id: int, chunks: Iterable[tuple[int, bytes]]) -> None:
     """Store chunks of a file by their numbers, sealed, and readable as these chunks of this job only."""
     sealed = [
@@ -187,21 +230,23 @@ def delete_chunks(tx: WriteTransaction, job_id: int, *, limit: int) -> int:
 
 
 def has_old_jobs(tx: ReadTransaction, before: datetime) -> bool:
-    """Whether there is a job that ``delete_old_jobs`` would delete."""
-    return tx.connection.execute(_old_jobs(before, 1)).first() is not None
+    """Whether there is a job that ended before this moment and has no chunks."""
+    return tx.connection.execute(_old_jobs(before, 1, without=(job_file_chunks,))).first() is not None
 
 
 def delete_old_jobs(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
-    """Delete at most ``limit`` jobs that ended before this moment and have no chunks; returns how many."""
+    """Delete at most ``limit`` jobs that ended before this moment and have nothing left; returns how many."""
     query = delete(jobs).where(jobs.c.id.in_(_old_jobs(before, limit)))
     return tx.connection.execute(query).rowcount
 
 
-def _old_jobs(before: datetime, limit: int) -> Select[Any]:
+def _old_jobs(
+    before: datetime, limit: int, *, without: Collection[Table] = (job_file_chunks, job_licenses)
+) -> Select[Any]:
     """No index has the times of the end; but the oldest jobs have the smallest ids."""
     oldest = select(jobs.c.id, jobs.c.finished_at).order_by(jobs.c.id).limit(_MAX_OLDEST).subquery()
     is_old = oldest.c.finished_at < rows.to_seconds(before)
-    has_any = exists().where(job_file_chunks.c.job_id == oldest.c.id)
+    has_any = or_(*(exists().where(one.c.job_id == oldest.c.id) for one in without))
     return select(oldest.c.id).where(is_old, not_(has_any)).order_by(oldest.c.id).limit(limit)
 
 

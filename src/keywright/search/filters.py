@@ -6,11 +6,11 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, SmallInteger, func
+from sqlalchemy import ColumnElement, SmallInteger, exists, func
 
 from keywright.core.parsing import MAX_ID, is_storable
 from keywright.db import rows
-from keywright.db.schema import licenses, search_terms
+from keywright.db.schema import job_licenses, licenses, search_terms
 from keywright.licensing.licenses.rules import expiry_after
 from keywright.search.terms_store import FULL, UNUSED
 
@@ -54,6 +54,7 @@ class Search(msgspec.Struct, frozen=True):
     is_prefix: bool = False
     order: Order = Order.NEWEST
     policy_id: int | None = None
+    job_id: int | None = None
     order_ref: str | None = None
     expires: tuple[datetime | None, datetime | None] | None = None
     created: tuple[datetime | None, datetime | None] | None = None
@@ -96,12 +97,12 @@ def sources_of(search: Search, now: datetime) -> list[Source]:
         "policy_id": search.policy_id,
     }
     found = [with_value(name, value) for name, value in columns.items() if value is not None]
+    if search.job_id is not None:
+        found.append(_of_job(search.job_id))
     if search.order_ref is not None:
         found.append(_with_order_ref(search.order_ref))
-    if search.expires is not None:
-        found.append(_between("expires_at", *search.expires))
-    if search.created is not None:
-        found.append(_between("created_at", *search.created))
+    spans = {"expires_at": search.expires, "created_at": search.created}
+    found += [_between(name, *span) for name, span in spans.items() if span is not None]
     if search.term is not None:
         found.append(with_term(search.term, is_prefix=search.is_prefix))
     if search.is_full:
@@ -145,6 +146,16 @@ def expiring(after: datetime, until: datetime) -> Source:
         return (row.expires_at >= first, row.expires_at <= last)
 
     return Source(licenses.c.id, filter_row(licenses.c), BY_EXPIRY.columns, filter_row)
+
+
+def _of_job(job_id: int) -> Source:
+    """Licenses that a job has made or changed."""
+    is_of_job = job_licenses.c.job_id == (job_id if 0 <= job_id <= MAX_ID else -1)
+
+    def filter_row(row: Any) -> Conditions:
+        return (exists().where(is_of_job, job_licenses.c.license_id == row.id),)
+
+    return Source(job_licenses.c.license_id, (is_of_job,), BY_ID.columns, filter_row)
 
 
 def _with_order_ref(text: str) -> Source:

@@ -27,6 +27,41 @@ class JobOver(Refusal):
     v2 = None
 
 
+class JobRunning(Refusal):
+    """The job has not ended."""
+
+    code = "job.running"
+    sentence = "The job is still at work. Wait for its end, or cancel it."
+    v2 = None
+
+
+class JobTakenBack(Refusal):
+    """The job has been taken back, or has changed nothing that could be."""
+
+    code = "job.taken_back"
+    sentence = "There is nothing to take back: this job has changed nothing, or was taken back before."
+    v2 = None
+
+
+class KeysNotForYou(Refusal):
+    """Another user has ordered the job."""
+
+    code = "job.keys_not_for_you"
+    status = 403
+    sentence = "Only the user who ordered the job can download the keys that it made."
+    v2 = None
+
+
+class KeysFetched(Refusal):
+    """The keys were downloaded before."""
+
+    code = "job.keys_fetched"
+    sentence = (
+        "The keys were downloaded already; that is possible once. Export the licenses of the job instead."
+    )
+    v2 = None
+
+
 class TooManyJobs(Refusal):
     """The most jobs that may wait are waiting."""
 

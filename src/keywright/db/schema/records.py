@@ -118,6 +118,18 @@ jobs = Table(
     sqlite_autoincrement=True,
 )
 
+#: The licenses that a job has made or changed. ``changes`` is a JSON array of what it did to each, the last
+#: change first, so that it can be undone.
+job_licenses = Table(
+    "job_licenses",
+    metadata,
+    Column("job_id", BigInteger, nullable=False),
+    Column("license_id", BigInteger, nullable=False),
+    Column("changes", Text, nullable=False),
+    PrimaryKeyConstraint("job_id", "license_id"),
+    sqlite_with_rowid=False,
+)
+
 #: The file that a job has made, in chunks; sealed, because it holds license keys.
 job_file_chunks = Table(
     "job_file_chunks",

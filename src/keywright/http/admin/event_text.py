@@ -64,6 +64,7 @@ EVENTS: dict[str, dict[str, str]] = {
         "job.canceled": "Job {job_id} canceled: {job}",
         "job.stopped": "Job {job_id} stopped: {reason}",
         "job.file_fetched": "File of job {job_id} fetched",
+        "job.keys_fetched": "New license keys of job {job_id} downloaded",
     },
     "Users": {
         "user.created": "User {user} created: {role}",
@@ -108,6 +109,7 @@ _JOBS = {
     "export": "exporting licenses",
     "import": "importing licenses",
     "apply": "applying terms of a policy",
+    "take_back": "taking a job back",
 }
 _PERMISSIONS = {
     "read": "may read",

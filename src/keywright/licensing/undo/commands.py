@@ -3,8 +3,8 @@
 from datetime import datetime
 
 from keywright.core.command import Cost
-from keywright.events.model import Event
 from keywright.licensing.licenses.commands import LicenseCommand
+from keywright.licensing.undo.model import PastChange
 
 
 class UndoEvent(LicenseCommand, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class EnableLicense(LicenseCommand, frozen=True, kw_only=True):
     """Give a license that is inactive or disabled the status that it had before."""
 
 
-class RevertEvents(LicenseCommand, frozen=True, kw_only=True):
-    """Undo what these events of a license tell of, the newest first."""
+class RevertChanges(LicenseCommand, frozen=True, kw_only=True):
+    """Undo these changes of a license, named by its id, the last one first."""
 
-    events: tuple[Event, ...]
+    changes: tuple[PastChange, ...]

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from keywright.core.command import Command
 from keywright.core.errors import CannotUndo, ChangedSince, NotFound, NothingToChange
-from keywright.events.model import Event
 from keywright.events.store import find_event, list_changes_at, list_events
 from keywright.licensing.activations import rules as activation_rules
 from keywright.licensing.activations.model import Activation, LicenseRecord
@@ -18,8 +17,8 @@ from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.commands import DeleteLicense, LicenseCommand
 from keywright.licensing.licenses.model import License
 from keywright.licensing.undo import rules
-from keywright.licensing.undo.commands import EnableLicense, RevertEvents, UndoChanges, UndoEvent
-from keywright.licensing.undo.model import Undone
+from keywright.licensing.undo.commands import EnableLicense, RevertChanges, UndoChanges, UndoEvent
+from keywright.licensing.undo.model import PastChange, Undone
 from keywright.licensing.unit_of_work import LicenseWork
 
 #: What a change does when all of them are found possible; the license as it is after it.
@@ -37,7 +36,7 @@ def undo_event(work: LicenseWork, command: UndoEvent) -> Undone:
     event = find_event(work.tx, command.event_id)
     if event is None or event.license_id != command.license:
         raise NotFound(f"event {command.event_id}")
-    return _revert(work, command, [event])
+    return _revert(work, command, rules.changes_of([event]))
 
 
 def undo_changes(work: LicenseWork, command: UndoChanges) -> Undone:
@@ -50,12 +49,12 @@ def undo_changes(work: LicenseWork, command: UndoChanges) -> Undone:
         at=command.changed_at,
         limit=_MAX_GIVEN_BACK + 2,
     )
-    return _revert(work, command, rules.condense(found))
+    return _revert(work, command, rules.changes_of(found))
 
 
-def revert_events(work: LicenseWork, command: RevertEvents) -> Undone:
+def revert_changes(work: LicenseWork, command: RevertChanges) -> Undone:
     """Undo these changes. Raises what ``undo_event`` raises."""
-    return _revert(work, command, command.events)
+    return _revert(work, command, command.changes)
 
 
 def enable(work: LicenseWork, command: EnableLicense) -> LicenseRecord:
@@ -68,32 +67,34 @@ def enable(work: LicenseWork, command: EnableLicense) -> LicenseRecord:
     return licenses.apply_changes(work, command, license, {"status": rules.status_before(events)})
 
 
-def _revert(work: LicenseWork, command: LicenseCommand, events: Sequence[Event]) -> Undone:
-    """Undo these events, given newest first: all of them, or none."""
-    todo = [(_PLANNERS[one.name], one) for one in events if one.name in _PLANNERS]
+def _revert(work: LicenseWork, command: LicenseCommand, changes: Sequence[PastChange]) -> Undone:
+    """Undo these changes, given the last first: all of them, or none."""
+    todo = [(_PLANNERS[one.name], one) for one in changes if one.name in _PLANNERS]
     if not todo:
         raise CannotUndo
     license = work.get_license(command)
     steps: list[_Step] = []
-    for plan, event in todo:
-        license, more = plan(work, command, license, event)
+    for plan, change in todo:
+        license, more = plan(work, command, license, change)
         steps += more
     for step in steps:
         step()
     return Undone(license.id, is_deleted=work.find_license(license.id) is None)
 
 
-def _plan_update(work: LicenseWork, command: LicenseCommand, license: License, event: Event) -> _Plan:
-    changes = rules.fields_before(license, event.details)
+def _plan_update(work: LicenseWork, command: LicenseCommand, license: License, change: PastChange) -> _Plan:
+    changes = rules.fields_before(license, change.details)
     step = partial(licenses.apply_changes, work, command, license, changes)
     return replace(license, **changes), [step]
 
 
-def _plan_giving_back(work: LicenseWork, command: LicenseCommand, license: License, event: Event) -> _Plan:
+def _plan_giving_back(
+    work: LicenseWork, command: LicenseCommand, license: License, change: PastChange
+) -> _Plan:
     """Give devices their places back: they keep their tokens and fingerprints, and need free places."""
     steps: list[_Step] = []
-    for activation in _list_of(work, license, event):
-        if activation.deactivated_at != event.occurred_at:
+    for activation in _list_of(work, license, change):
+        if activation.deactivated_at != change.changed_at:
             raise ChangedSince(("activations",))
         license_rules.require_free_place(license)
         license, given = activation_rules.take_back(license, activation, command.context.now)
@@ -101,9 +102,9 @@ def _plan_giving_back(work: LicenseWork, command: LicenseCommand, license: Licen
     return license, steps
 
 
-def _plan_freeing(work: LicenseWork, command: LicenseCommand, license: License, event: Event) -> _Plan:
+def _plan_freeing(work: LicenseWork, command: LicenseCommand, license: License, change: PastChange) -> _Plan:
     steps: list[_Step] = []
-    for activation in _list_of(work, license, event):
+    for activation in _list_of(work, license, change):
         if activation.deactivated_at is not None:
             raise ChangedSince(("activations",))
         license, freed = activation_rules.deactivate(license, activation, command.context.now)
@@ -111,19 +112,21 @@ def _plan_freeing(work: LicenseWork, command: LicenseCommand, license: License, 
     return license, steps
 
 
-def _plan_unmaking(work: LicenseWork, command: LicenseCommand, license: License, _event: Event) -> _Plan:
+def _plan_unmaking(
+    work: LicenseWork, command: LicenseCommand, license: License, _change: PastChange
+) -> _Plan:
     """Delete a license that was made, while it is as it was then."""
     rules.require_untouched(license)
     order = DeleteLicense(context=command.context, license=license.id)
     return license, [partial(licenses.delete, work, order)]
 
 
-def _list_of(work: LicenseWork, license: License, event: Event) -> list[Activation]:
-    """The activations that an event is about. Raises ``CannotUndo`` where they are not kept."""
-    if event.activation_id is not None:
-        found = find_by_id(work.tx, [(license.id, event.activation_id)])
+def _list_of(work: LicenseWork, license: License, change: PastChange) -> list[Activation]:
+    """The activations that a change is about. Raises ``CannotUndo`` where they are not kept."""
+    if change.activation_id is not None:
+        found = find_by_id(work.tx, [(license.id, change.activation_id)])
     else:
-        found = list_ended_at(work.tx, license.id, event.occurred_at, limit=_MAX_GIVEN_BACK + 1)
+        found = list_ended_at(work.tx, license.id, change.changed_at, limit=_MAX_GIVEN_BACK + 1)
     if not 1 <= len(found) <= _MAX_GIVEN_BACK:
         raise CannotUndo
     work.add_activations(found)
@@ -139,7 +142,7 @@ def _save(
     work.record_license_event(event, license, command, activation)
 
 
-_PLANNERS: dict[str, Callable[[LicenseWork, LicenseCommand, License, Event], _Plan]] = {
+_PLANNERS: dict[str, Callable[[LicenseWork, LicenseCommand, License, PastChange], _Plan]] = {
     rules.UPDATED: _plan_update,
     rules.FREED: _plan_giving_back,
     rules.GIVEN_BACK: _plan_freeing,
@@ -149,5 +152,5 @@ HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     EnableLicense: enable,
     UndoEvent: undo_event,
     UndoChanges: undo_changes,
-    RevertEvents: revert_events,
+    RevertChanges: revert_changes,
 }

@@ -1,6 +1,19 @@
-"""What came of an undo."""
+"""What can be undone, and what came of it."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
 
 import msgspec
+
+
+class PastChange(msgspec.Struct, frozen=True, array_like=True):
+    """A change of a license, as its event tells it."""
+
+    name: str
+    changed_at: datetime
+    activation_id: int | None = None
+    details: Mapping[str, Any] | None = None
 
 
 class Undone(msgspec.Struct, frozen=True):

@@ -5,13 +5,13 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from keywright.core.errors import CannotUndo, ChangedSince
 from keywright.events.model import Event
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.terms.rules import copy_terms, to_text
+from keywright.licensing.undo.model import PastChange
 
 UPDATED, FREED, GIVEN_BACK = "license.updated", "license.deactivated", "license.reactivated"
 CREATED, DELETED, RESTORED = "license.created", "license.deleted", "license.restored"
@@ -86,17 +86,22 @@ def status_before(events: Iterable[Event]) -> Status:
     return Status.ACTIVE
 
 
-def condense(events: Iterable[Event]) -> list[Event]:
-    """The events of one change, newest first, for undo: many places that were freed become one event that
-    counts them.
+def changes_of(events: Iterable[Event]) -> tuple[PastChange, ...]:
+    """What these events, oldest first, tell of one license, for undo: the last change first. Many places that
+    were freed become one change that counts them; of a license that was made or deleted, only that.
     """
-    all_events = list(events)
-    freed = [one for one in all_events if one.name == FREED]
-    if len(freed) <= 1:
-        return all_events[::-1]
-    others = [one for one in all_events if one.name != FREED]
-    whole = replace(freed[0], activation_id=None, details={"others": len(freed)})
-    return [*others, whole][::-1]
+    found = [_change_of(one) for one in events]
+    freed = [one for one in found if one.name == FREED]
+    if len(freed) > 1:
+        whole = PastChange(FREED, freed[0].changed_at, None, {"others": len(freed)})
+        found = [*(one for one in found if one.name != FREED), whole]
+    return tuple(found[::-1])
+
+
+def _change_of(event: Event) -> PastChange:
+    has_details = event.name not in (CREATED, DELETED)
+    details = event.details if has_details else None
+    return PastChange(event.name, event.occurred_at, event.activation_id, details)
 
 
 def _are_pairs(details: Mapping[str, Any] | None) -> bool:

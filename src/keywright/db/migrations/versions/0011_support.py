@@ -9,6 +9,7 @@ down_revision = "0010"
 
 def upgrade() -> None:
     _create_refusals()
+    _create_job_licenses()
     _add_languages()
 
 
@@ -30,6 +31,17 @@ def _create_refusals() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index("ix_refusals_refused_at", "refusals", ["refused_at"])
+
+
+def _create_job_licenses() -> None:
+    op.create_table(
+        "job_licenses",
+        sa.Column("job_id", sa.BigInteger, nullable=False),
+        sa.Column("license_id", sa.BigInteger, nullable=False),
+        sa.Column("changes", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("job_id", "license_id", name="pk_job_licenses"),
+        sqlite_with_rowid=False,
+    )
 
 
 def _add_languages() -> None:

@@ -7,11 +7,13 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from keywright.background.job_clean_up import FILES_KEPT, JOBS_KEPT
-from keywright.core.errors import UnknownJob
+from keywright.core.errors import Refusal, UnknownJob
 from keywright.core.parsing import format_count
 from keywright.db import ReadTransaction
+from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import parse_number, require_id
-from keywright.http.pages.languages import N_
+from keywright.http.pages.languages import N_, _
+from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.urls import url
@@ -20,9 +22,10 @@ from keywright.identity.store import find_user_by_id
 from keywright.jobs import files as job_files
 from keywright.jobs import orders
 from keywright.jobs import store as job_store
-from keywright.jobs.commands import CancelJob, FetchFile
+from keywright.jobs.commands import CancelJob, FetchFile, FetchKeys
 from keywright.jobs.model import Job, JobState
-from keywright.jobs.orders import Apply, Change, Export, Generate, Import, Order, What
+from keywright.jobs.orders import Apply, Change, Export, Generate, Import, Order, TakeBack, What
+from keywright.jobs.taking_back import can_be_taken_back, has_keys_for
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
@@ -41,6 +44,9 @@ _TONES = {
     JobState.CANCELED: "warn",
     JobState.STOPPED: "bad",
 }
+_ONLY_ADMINISTRATORS = N_(
+    "Taking this back deletes licenses, which only administrators may do with many at once."
+)
 
 
 class JobView(NamedTuple):
@@ -54,10 +60,20 @@ class JobView(NamedTuple):
     tone: str
     #: Whether it has a file that can be downloaded.
     has_file: bool
-    #: The address of the list of licenses that it has made; empty if it has made none.
+    #: The address of the list of licenses that it has made or changed; empty if there are none.
     licenses_url: str
+    can_be_taken_back: bool
+    #: Whether the user may download the keys that it made.
+    has_keys: bool
+    #: The job that takes it back.
+    taken_back_by: int | None
     #: What an import has done so far, in words.
     outcomes: list[str]
+
+    @property
+    def changed(self) -> int:
+        """The number of licenses that it has made or changed."""
+        return self.job.done - self.job.refused
 
     @property
     def has_ended(self) -> bool:
@@ -111,6 +127,29 @@ class Jobs(Section):
         job: Job = request.change(CancelJob(context=request.context, job_id=number))
         return request.redirect(f"/jobs/{job.id}", "The job is canceled. Its changes so far remain.")
 
+    @page("/{id:number}/take-back", methods=("POST",), right=Right.CHANGE)
+    def take_back(self, request: PageRequest) -> Response:
+        """Start a job that undoes what another one has done."""
+        earlier = _get(request).job
+        if not request.may(orders.right_to_take_back(orders.order_of(earlier))):
+            return request.redirect(f"/jobs/{earlier.id}", _(_ONLY_ADMINISTRATORS), is_error=True)
+        command = orders.start_command(TakeBack(job_id=earlier.id), context=request.context)
+        try:
+            return change_once(request, command, lambda job: Redirect(f"/jobs/{job.id}"))
+        except Refusal as refusal:
+            sentence = message_for(refusal).sentence
+            return request.redirect(f"/jobs/{earlier.id}", sentence, is_error=True)
+
+    @page("/{id:number}/keys", methods=("POST",), right=Right.CHANGE)
+    def fetch_keys(self, request: PageRequest) -> Response:
+        """Download the license keys that a job made: once, and by the user who ordered it."""
+        number = require_id(request.path_params["id"])
+        job: Job = request.change(FetchKeys(context=request.context, job_id=number))
+        is_csv = request.form.get("format", "") != "txt"
+        chunks = job_files.read_keys(request.ask, job, is_csv=is_csv)
+        media_type = f"text/{'csv' if is_csv else 'plain'}; charset=utf-8"
+        return request.download(job_files.keys_name(job, is_csv=is_csv), chunks, media_type=media_type)
+
     @page("/{id:number}/file", methods=("POST",), right=Right.CHANGE)
     def fetch(self, request: PageRequest) -> Response:
         """Download the file of a job. Not by GET, because an event is recorded."""
@@ -147,12 +186,12 @@ def _get(request: PageRequest) -> JobView:
         job = job_store.find_job(tx, number)
         if job is None or job.state is JobState.DRAFT:
             raise UnknownJob(number)
-        return _to_view(tx, job)
+        return _to_view(tx, job, request.user.id)
 
     return request.ask(question)
 
 
-def _to_view(tx: ReadTransaction, job: Job) -> JobView:
+def _to_view(tx: ReadTransaction, job: Job, user_id: int = 0) -> JobView:
     order = orders.order_of(job)
     user = find_user_by_id(tx, job.created_by)
     return JobView(
@@ -162,7 +201,10 @@ def _to_view(tx: ReadTransaction, job: Job) -> JobView:
         user=orders.origin_of(job).actor if user is None else user.name,
         tone="warn" if job.state is JobState.DONE and 0 < job.done == job.refused else _TONES[job.state],
         has_file=job_files.has_file(tx, job),
-        licenses_url=_licenses_url(order) if isinstance(order, Generate) and job.done else "",
+        licenses_url=_licenses_url(job, order),
+        can_be_taken_back=can_be_taken_back(job),
+        has_keys=has_keys_for(job, user_id),
+        taken_back_by=orders.parameters_of(job).taken_back_by,
         outcomes=_describe_outcomes(orders.parameters_of(job).outcomes),
     )
 
@@ -183,9 +225,12 @@ def _describe_outcomes(outcomes: Mapping[str, int]) -> list[str]:
     return [f"{title}: {', '.join(listed)}." for title, listed in lists if listed] + odd
 
 
-def _licenses_url(order: Generate) -> str:
-    """The list of licenses for the same product, order and customer."""
-    return url("/licenses", product=order.product_id, order=order.order_id, customer=order.customer_id)
+def _licenses_url(job: Job, order: Order) -> str:
+    """The list of exactly the licenses that the job has made or changed; "" for none."""
+    is_deletion = isinstance(order, Change) and order.what is What.DELETE
+    if isinstance(order, Export | Import) or is_deletion or job.done <= job.refused:
+        return ""
+    return url("/licenses", job=job.id)
 
 
 def _title(tx: ReadTransaction, order: Order) -> str:
@@ -200,6 +245,8 @@ def _title(tx: ReadTransaction, order: Order) -> str:
             return "Export to a file"
         case Import():
             return f"Import {order.file_name}"
+        case TakeBack():
+            return f"Take back job {order.job_id}"
         case Apply():
             return f"Apply terms of policy {order.policy_id}: {', '.join(order.terms)}"
 
@@ -226,7 +273,7 @@ def _scope_text(tx: ReadTransaction, order: Order) -> str:
     if isinstance(order, Generate):
         words = _describe_numbers(tx, order)
         return f"For {', '.join(words)}" if words else ""
-    if isinstance(order, Import):
+    if isinstance(order, Import | TakeBack):
         return ""
     if order.license_ids is not None:
         return format_count(len(set(order.license_ids)), "selected license")

@@ -6,6 +6,7 @@ the history of a browser or the log of a proxy.
 
 import base64
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,11 +20,24 @@ from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.provisioning.catalog import store as catalog_store
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import find_numbers
+from keywright.provisioning.policies import store as policy_store
 from keywright.search.filters import Order, Search
 from keywright.search.query_parser import Interpretation
 
 #: The names in addresses and forms, in the order of the chips.
-NAMES = ("found", "status", "product", "customer", "order", "expiring", "places", "sort")
+NAMES = (
+    "found",
+    "status",
+    "product",
+    "customer",
+    "order",
+    "expiring",
+    "places",
+    "policy",
+    "job",
+    "made",
+    "sort",
+)
 #: The choices for "expires within", in days.
 EXPIRY_DAYS = (7, 30, 90, 365)
 #: Names by number, for products and customers.
@@ -120,7 +134,9 @@ def find_names(tx: ReadTransaction, licenses: Iterable[License], search: Search 
     shown: list[License | Search] = [*licenses, *([] if search is None else [search])]
     products = {one.product_id for one in shown if one.product_id is not None}
     customers = {one.customer_id for one in shown if one.customer_id is not None}
+    policy = None if search is None else policy_store.find_policy(tx, search.policy_id or 0)
     return {
+        "policy": {} if policy is None else {policy.id: policy.name},
         "product": catalog_store.names_of(tx, NameKind.PRODUCT, products),
         "customer": catalog_store.names_of(tx, NameKind.CUSTOMER, customers),
     }
@@ -171,6 +187,28 @@ def _read_places(_tx: ReadTransaction, text: str) -> dict[str, Any]:
     return {f"is_{text}": True}
 
 
+def _read_policy(tx: ReadTransaction, text: str) -> int | None:
+    """The number of a policy, which may be given by name. Raises ``ValueError``."""
+    if text.isascii() and text.isdigit():
+        return parsing.parse_integer(text)
+    numbers = [one.id for one in policy_store.list_policies(tx) if one.name.casefold() == text.casefold()]
+    if len(numbers) != 1:
+        raise ValueError("is neither the number nor the name of a policy")
+    return numbers[0]
+
+
+def _read_days(text: str) -> tuple[datetime, datetime]:
+    """The moments around a day (UTC), or around the days from one to another: ``2026-11-01..2026-11-30``."""
+    first, _, last = text.partition("..")
+    try:
+        since, until = (
+            datetime.strptime(one, "%Y-%m-%d").replace(tzinfo=UTC) for one in (first, last or first)
+        )
+        return since - timedelta(seconds=1), until + timedelta(days=1)
+    except (ValueError, OverflowError):
+        raise ValueError("must be a day, such as 2026-11-30") from None
+
+
 def _read_order(_tx: ReadTransaction, text: str) -> dict[str, Any]:
     if text not in list(Order):
         raise ValueError(f"must be one of {', '.join(Order)}")
@@ -185,6 +223,9 @@ _PARSERS: dict[str, Callable[[ReadTransaction, str], dict[str, Any]]] = {
     "order": lambda _tx, text: {"order_id": parsing.parse_integer(text)},
     "expiring": lambda _tx, text: {"expiring_within_days": parsing.parse_integer(text, parsing.MAX_COUNT)},
     "places": _read_places,
+    "policy": lambda tx, text: {"policy_id": _read_policy(tx, text)},
+    "job": lambda _tx, text: {"job_id": parsing.parse_integer(text)},
+    "made": lambda _tx, text: {"created": _read_days(text)},
     "sort": _read_order,
 }
 
@@ -198,6 +239,9 @@ def _describe(filter_: Filter, name: str, names: Names) -> tuple[str, str]:
         "customer": lambda: ("Customer", _name(search.customer_id, names["customer"])),
         "order": lambda: ("Order", str(search.order_id)),
         "expiring": lambda: ("Expires within", format_count(search.expiring_within_days or 0, "day")),
+        "policy": lambda: ("Policy", _name(search.policy_id, names["policy"])),
+        "job": lambda: ("Made or changed by job", str(search.job_id)),
+        "made": lambda: ("Made on", filter_.texts["made"].replace("..", " – ")),
         "places": lambda: ("Places", "none is free" if search.is_full else "never activated"),
     }
     return describe[name]()
