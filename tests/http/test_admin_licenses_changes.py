@@ -10,8 +10,10 @@ from keywright.core.parsing import write_time
 from keywright.http.admin.sections.licenses.forms import FIELDS
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import Status
+from keywright.licensing.licenses.rules import terms_of
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.policies.commands import CreatePolicy
 from tests.http.admin_browser import Visitor, asked, decide, look_up, said, title
 from tests.http.admin_licenses import a_key, a_number, activate, events, found, make, where_to
 from tests.http.asking import Client
@@ -77,9 +79,18 @@ def found_by(server: RunningServer, key: str) -> Any:
     return look_up(server, lambda tx: license_store.find_licenses(tx, [key]))[key]
 
 
-def test_empty_fields_mean_no_limit_and_no_end(server: RunningServer, bob: Visitor) -> None:
+def test_a_new_license_is_for_one_device_unless_no_limit_is_chosen(bob: Visitor) -> None:
+    page = bob.get("/licenses/new").text
+    assert re.search(r'value="1"[^>]*name="times_activated_max"', page)
+    assert re.search(r'name="unlimited" value="yes">', page)
+    answer = bob.post("/licenses/new", key=a_key(), status="active")
+    assert answer.status_code == 422
+    assert "Type how many devices, or choose no limit." in said(answer)
+
+
+def test_other_empty_fields_mean_nothing(server: RunningServer, bob: Visitor) -> None:
     key = a_key()
-    bob.post("/licenses/new", key=key, status="active")
+    bob.post("/licenses/new", key=key, status="active", unlimited="yes")
     license = found_by(server, key)
     assert (license.times_activated_max, license.expires_at, license.valid_for_days) == (None, None, None)
     assert (license.product_id, license.customer_id, license.order_id) == (None, None, None)
@@ -88,7 +99,7 @@ def test_empty_fields_mean_no_limit_and_no_end(server: RunningServer, bob: Visit
 def test_a_name_stands_for_a_number_in_the_form(server: RunningServer, bob: Visitor) -> None:
     product, name, key = a_number(), f"Studio {a_number()}", a_key()
     decide(server, SaveName(**asked(kind=NameKind.PRODUCT, number=product, name=name)))
-    where_to(bob.post("/licenses/new", key=key, status="active", product_id=name))
+    where_to(bob.post("/licenses/new", key=key, status="active", product_id=name, unlimited="yes"))
     assert found_by(server, key).product_id == product
 
 
@@ -98,8 +109,8 @@ def test_a_name_stands_for_a_number_in_the_form(server: RunningServer, bob: Visi
         ("key", "", "A license needs a key."),
         ("key", "x" * 256, "This cannot be a license key"),
         ("key", "a\tb", "This cannot be a license key"),
-        ("times_activated_max", "-1", "It must be an integer from 0 to 2147483647."),
-        ("times_activated_max", SCRIPT, "It must be an integer from 0 to 2147483647."),
+        ("times_activated_max", "0", "It must be a whole number from 1 to 2,147,483,647."),
+        ("times_activated_max", SCRIPT, "It must be a whole number from 1 to 2,147,483,647."),
         ("expires_at", "tomorrow", "It must be YYYY-MM-DD HH:MM:SS, YYYY-MM-DD, or ISO 8601"),
         ("valid_for_days", "1.5", "It must be an integer from 0 to 2147483647."),
         ("order_id", "9223372036854775808", "It must be an integer from 0 to 9223372036854775807."),
@@ -112,7 +123,9 @@ def test_what_cannot_be_is_said_beside_its_field_and_the_rest_is_kept(
     server: RunningServer, bob: Visitor, field: str, text: str, sentence: str
 ) -> None:
     before = server.count("licenses")
-    fields = {"key": a_key(), "status": "active", "order_id": "4711"} | {field: text}
+    fields = {"key": a_key(), "status": "active", "order_id": "4711", "times_activated_max": "1"} | {
+        field: text
+    }
     answer = bob.post("/licenses/new", **fields)
     assert answer.status_code == 422
     assert sentence in said(answer)
@@ -123,17 +136,61 @@ def test_what_cannot_be_is_said_beside_its_field_and_the_rest_is_kept(
     assert server.count("licenses") == before
 
 
+def a_policy(server: RunningServer, **fields: Any) -> Any:
+    terms = {"max_activations": 5, "valid_for_days": 30, "starts": "creation", "entitlements": ["pro"]}
+    keys = {"charset": "ABCDEFGHJKLMNPQR", "chunks": 4, "chunk_length": 5}
+    name = f"Yearly {a_number()}"
+    (policy,) = decide(server, CreatePolicy(**asked(name=name, **keys | fields, terms=terms)))
+    return policy
+
+
+def test_a_license_is_made_as_a_policy_says_with_changes_of_its_own(
+    server: RunningServer, bob: Visitor
+) -> None:
+    product, customer, order = a_number(), a_number(), a_number()
+    policy = a_policy(server, product_id=product, prefix="LARCH-")
+    page = bob.get(f"/licenses/new?policy={policy.id}")
+    assert "5 devices" in said(page)
+    key = re.search(r'value="(LARCH-[^"]*)"[^>]*name="key"', page.text)
+    assert key is not None
+    fields = {"policy": str(policy.id), "key": key[1], "status": "active", "times_activated_max": "2"}
+    numbers = {"product_id": str(product), "customer_id": str(customer), "order_id": str(order)}
+    where_to(bob.post("/licenses/new", **fields, **numbers, valid_for_days="30"))
+    license = found_by(server, key[1])
+    assert (license.policy_id, license.times_activated_max, license.valid_for_days) == (policy.id, 2, 30)
+    assert (license.product_id, license.customer_id, license.order_id) == (product, customer, order)
+    assert terms_of(license).entitlements == ("pro",)
+    assert license.expires_at == license.created_at + timedelta(days=30)
+
+
+def test_the_terms_of_a_license_are_changed_and_can_be_those_of_a_policy(
+    server: RunningServer, bob: Visitor
+) -> None:
+    license, policy = make(server, times_activated_max=1), a_policy(server)
+    path = f"/licenses/{license.id}/terms"
+    assert re.search(r'value="1"[^>]*name="max_activations"', bob.get(path).text)
+    assert re.search(r'value="5"[^>]*name="max_activations"', bob.get(f"{path}?policy={policy.id}").text)
+    usual = {"lease_seconds": "900", "next_check_seconds": "86400", "after_expiry": "allow"}
+    where_to(bob.post(path, max_activations="4", **usual, entitlements="pro export"))
+    changed = found(server, license)
+    assert changed is not None
+    terms = terms_of(changed)
+    assert (terms.max_activations, terms.entitlements) == (4, ("pro", "export"))
+    answer = bob.post(path, max_activations="", **usual, grace_days="-1")
+    assert answer.status_code == 422
+    assert "Type how many devices, or choose no limit." in said(answer)
+
+
 def test_a_license_has_one_end(bob: Visitor) -> None:
-    answer = bob.post(
-        "/licenses/new", key=a_key(), status="active", expires_at="2030-01-01", valid_for_days="30"
-    )
+    two = {"expires_at": "2030-01-01", "valid_for_days": "30"}
+    answer = bob.post("/licenses/new", key=a_key(), status="active", unlimited="yes", **two)
     assert answer.status_code == 422
     assert "Leave this empty where there is a date." in said(answer)
 
 
 def test_a_key_is_given_once(server: RunningServer, bob: Visitor) -> None:
     license = make(server)
-    answer = bob.post("/licenses/new", key=license.key, status="active")
+    answer = bob.post("/licenses/new", key=license.key, status="active", unlimited="yes")
     assert answer.status_code == 422
     assert "Another license has this key already." in said(answer)
 
@@ -154,9 +211,7 @@ def edit(bob: Visitor, license: Any, *, shown: dict[str, str] | None = None, **t
 @pytest.mark.smoke
 def test_a_license_is_changed_as_it_was_typed(server: RunningServer, bob: Visitor) -> None:
     license = make(server, times_activated_max=3, order_id=1)
-    answer = edit(
-        bob, license, times_activated_max="", order_id="2", expires_at="2031-05-01", status="inactive"
-    )
+    answer = edit(bob, license, unlimited="yes", order_id="2", expires_at="2031-05-01", status="inactive")
     assert where_to(answer) == f"/licenses/{license.id}"
     assert "The license is changed." in said_next(bob, f"/licenses/{license.id}")
     changed = found(server, license)
@@ -260,11 +315,11 @@ def test_a_limit_below_what_is_taken_leaves_the_places(server: RunningServer, bo
     text = said_next(bob, f"/licenses/{license.id}")
     assert "The limit is 2. The 3 places that are taken stay taken." in text
     assert latest(server, license) == ("license.updated", {"times_activated_max": [3, 2]})
-    where_to(bob.post(f"/licenses/{license.id}/limit", times_activated_max=""))
+    where_to(bob.post(f"/licenses/{license.id}/limit", unlimited="yes"))
     assert "The license has no limit." in said_next(bob, f"/licenses/{license.id}")
     answer = bob.post(f"/licenses/{license.id}/limit", times_activated_max="many")
     assert answer.status_code == 422
-    assert "It must be an integer from 0 to 2147483647." in said(answer)
+    assert "It must be a whole number from 1 to 2,147,483,647." in said(answer)
 
 
 def test_a_disabled_license_can_be_enabled_again(

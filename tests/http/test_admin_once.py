@@ -100,6 +100,7 @@ def test_a_policy_is_made_once_by_a_form_that_is_sent_twice(server: RunningServe
     with Visitor(server) as ada:
         ada.sign_in("ada")
         fields = {"name": "Once", "charset": "ABCDEFGHJKLMNPQR", "chunks": "4", "chunk_length": "5"}
+        fields |= {"max_activations": "1"}
         fields["once"] = value(ada.get("/policies/new"))
         for _ in range(2):
             assert where_to(ada.post("/policies/new", **fields)) == "/policies"
@@ -159,7 +160,7 @@ def test_what_was_refused_is_asked_anew_and_then_done_once(server: RunningServer
 
 
 def test_a_license_is_made_once_by_a_form_that_is_sent_twice(server: RunningServer, bob: Visitor) -> None:
-    fields = {"key": a_key(), "status": "active", "once": value(bob.get("/licenses/new"))}
+    fields = {"key": a_key(), "status": "active", "unlimited": "yes", "once": value(bob.get("/licenses/new"))}
     first, second = [where_to(bob.post("/licenses/new", **fields)) for _ in range(2)]
     assert first == second
     assert "The license is created." in said(bob.get(second))

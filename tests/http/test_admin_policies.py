@@ -14,7 +14,13 @@ from keywright.provisioning.policies.commands import CreatePolicy, GenerateLicen
 from tests.http.admin_browser import Visitor, asked, decide, said, title
 from tests.server import wait_until
 
-GOOD = {"charset": "0123456789ABCDEF", "chunks": "4", "chunk_length": "5", "separator": "-"}
+GOOD = {
+    "charset": "0123456789ABCDEF",
+    "chunks": "4",
+    "chunk_length": "5",
+    "separator": "-",
+    "max_activations": "1",
+}
 WEAK = GOOD | {"chunks": "2", "chunk_length": "4"}
 _KEY = re.compile(r'<code class="key">([^<]*)</code>')
 _SCRIPT = {"X-Requested-With": "keywright"}
@@ -109,7 +115,8 @@ def test_without_a_program_in_the_browser_a_button_shows_the_keys(ada: Visitor) 
         ({"chunks": "many"}, "It must be a whole number from 1"),
         ({"chunk_length": "100"}, "The keys would have 403 characters; 255 is the most."),
         ({"chunk_length": "2147483648"}, "It must be a whole number from 1"),
-        ({"max_activations": "-1"}, "It must be an integer from 0"),
+        ({"max_activations": "-1"}, "It must be a whole number from 1"),
+        ({"max_activations": ""}, "Type how many devices, or choose no limit."),
         ({"valid_for_days": "soon"}, "It must be an integer from 0"),
         ({"grace_days": "99999"}, "It must be an integer from 0 to 36,500."),
         ({"starts": "now", "valid_for_days": "1"}, "It must be creation or first_activation."),
@@ -120,7 +127,7 @@ def test_without_a_program_in_the_browser_a_button_shows_the_keys(ada: Visitor) 
         ({"meters": "exports"}, "It must look like exports=100/month"),
         ({"meters": "a=1/day\na=2/day"}, "a is there twice"),
         ({"meters": "a=1/week"}, "a per must be day or month or year or license."),
-        ({"product_id": "x"}, "It must be an integer from 0"),
+        ({"product_id": "x"}, "It is neither a number nor the name of one."),
         (WEAK, "These keys could be guessed: they have 32 bits, and need at least 64."),
     ],
 )
@@ -200,7 +207,7 @@ def test_a_policy_has_every_term(ada: Visitor) -> None:
     assert "3 devices, 5 at the same time" in said(ada.get(f"/policies/{number}/generate"))
     ada.post(f"/policies/{number}/edit", name="All", **GOOD | {"meters": "minutes=9/license"})
     ((text,),) = ada.server.sql("SELECT terms FROM policies WHERE id = ?", number)
-    assert list(json.loads(text)) == ["meters"]
+    assert list(json.loads(text)) == ["max_activations", "meters"]
     assert list(json.loads(text)["meters"]) == ["minutes"]
 
 
@@ -235,8 +242,9 @@ def test_support_has_licenses_made_by_a_job(bob: Visitor) -> None:
     number = a_policy(bob, "For an order")
     decide(bob.server, SaveName(**asked(kind=NameKind.CUSTOMER, number=88, name="Larch Street Clinic")))
     form = bob.get(f"/policies/{number}/generate")
-    assert '<option value="88">Larch Street Clinic</option>' in form.text
-    fields = {"amount": "60", "status": "sold", "order_id": "881", "product_id": "7", "customer_id": "88"}
+    assert '<option value="Larch Street Clinic">88</option>' in form.text
+    fields = {"amount": "60", "status": "sold", "order_id": "881", "product_id": "7"}
+    fields["customer_id"] = "Larch Street Clinic"
     answer = bob.post(f"/policies/{number}/generate", **fields)
     job = answer.headers["location"].removeprefix("/admin")
     assert re.fullmatch(r"/jobs/\d+", job)

@@ -1,10 +1,12 @@
-"""Names that forms suggest where the number of a product or customer is typed."""
+"""Names in forms: those of products and customers stand for their numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from keywright.core import parsing
 from keywright.db import ReadTransaction
+from keywright.http.pages.request import PageRequest
 from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import list_names
+from keywright.provisioning.catalog.store import find_numbers, list_names, names_of
 
 _MAX_SUGGESTIONS = 200
 
@@ -13,3 +15,29 @@ def suggest_names(tx: ReadTransaction) -> Mapping[str, Mapping[int, str]]:
     """The first names of products and of customers, by number."""
     kinds = {"product": NameKind.PRODUCT, "customer": NameKind.CUSTOMER}
     return {name: list_names(tx, kind, after=-1, limit=_MAX_SUGGESTIONS) for name, kind in kinds.items()}
+
+
+def read_number(tx: ReadTransaction, kind: NameKind, text: str) -> int | None:
+    """The number of a product or customer, which may be given by name. Raises ``ValueError``."""
+    if text.isascii() and text.isdigit():
+        return parsing.parse_integer(text)
+    numbers = find_numbers(tx, kind, text)
+    if not numbers:
+        raise ValueError("is neither a number nor the name of one")
+    if len(numbers) > 1:
+        raise ValueError(f"is the name of {numbers[0]} and of {numbers[1]}: type the number")
+    return numbers[0]
+
+
+def number_parser(request: PageRequest, kind: NameKind) -> Callable[[str], int | None]:
+    """A parser for a field where a name stands for its number."""
+    return lambda text: request.ask(lambda tx: read_number(tx, kind, text))
+
+
+def write_number(tx: ReadTransaction, kind: NameKind, number: int | None) -> str:
+    """The text that ``read_number`` reads as this number: the name, if no other one has it."""
+    if number is None:
+        return ""
+    name = names_of(tx, kind, [number]).get(number, "")
+    is_clear = bool(name) and not name.isdigit() and find_numbers(tx, kind, name) == [number]
+    return name if is_clear else str(number)

@@ -8,7 +8,9 @@ import msgspec
 
 from keywright.core import parsing
 from keywright.core.errors import InvalidTerms
-from keywright.http.pages.inputs import Inputs
+from keywright.http.pages.forms import Form
+from keywright.http.pages.inputs import Inputs, parse_positive
+from keywright.http.pages.languages import _
 from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts, Terms
 from keywright.licensing.terms.rules import merge_terms
 from keywright.licensing.terms.texts import parse_allowance, parse_meter, write_allowance, write_meter
@@ -24,18 +26,21 @@ CHOICES: Mapping[str, list[tuple[str, str]]] = {
     "device": [(DeviceRule.OPTIONAL, "optional"), (DeviceRule.REQUIRED, "required")],
 }
 _NUMBERS = (
-    *("max_activations", "valid_for_days", "grace_days", "max_leases"),
+    *("valid_for_days", "grace_days", "max_leases"),
     *("lease_seconds", "offline_days", "next_check_seconds"),
 )
 _ALLOWANCES = ("new_devices", "portal_releases")
 _SEPARATORS = re.compile(r"[\s,;]+")
 #: Where 0 stands for none, as in other forms.
-_ZERO_IS_NONE = ("max_activations", "valid_for_days", "max_leases")
+_ZERO_IS_NONE = ("valid_for_days", "max_leases")
+#: The field of a number of devices, the checkbox beside it, and the text for no limit.
+_DEVICES, UNLIMITED = "max_activations", "unlimited"
 
 
 def write_terms(terms: Terms) -> dict[str, Any]:
     """The text of each field, by the names of the terms."""
     values = {name: getattr(terms, name) for name in (*_NUMBERS, *CHOICES, "trial")}
+    values[_DEVICES] = UNLIMITED if terms.max_activations is None else str(terms.max_activations)
     values |= {name: write_allowance(getattr(terms, name)) for name in _ALLOWANCES}
     values["entitlements"] = " ".join(terms.entitlements)
     values["meters"] = "\n".join(write_meter(name, one) for name, one in terms.meters.items())
@@ -46,6 +51,7 @@ def read_terms(inputs: Inputs) -> Terms:
     """The terms that a form says; empty fields are defaults. What is wrong is in the errors, by field."""
     patch: dict[str, Any] = {name: inputs.read(name, parsing.parse_integer) for name in _NUMBERS}
     patch |= {name: patch[name] or None for name in _ZERO_IS_NONE}
+    patch[_DEVICES] = _read_devices(inputs)
     patch |= {name: inputs.read(name, parse_allowance) for name in _ALLOWANCES}
     patch |= {name: inputs.read(name, str) for name in CHOICES}
     patch["entitlements"] = inputs.read("entitlements", _parse_words)
@@ -61,6 +67,21 @@ def read_terms(inputs: Inputs) -> Terms:
             subject = " ".join(inner) if name == "meters" else "It"
             inputs.errors.setdefault(name, f"{subject} {one.detail}.")
         return Terms()
+
+
+def texts_from(form: Form) -> dict[str, Any]:
+    """The texts in a form that was sent, as ``write_terms`` writes them."""
+    texts = {name: form.raw(name) for name in write_terms(Terms())}
+    return texts | ({_DEVICES: UNLIMITED} if UNLIMITED in form else {})
+
+
+def _read_devices(inputs: Inputs) -> int | None:
+    if inputs.is_checked(UNLIMITED):
+        return None
+    limit = inputs.read(_DEVICES, parse_positive)
+    if limit is None:
+        inputs.errors.setdefault(_DEVICES, _("Type how many devices, or choose no limit."))
+    return limit
 
 
 def terms_patch(before: Terms, after: Terms) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def _find_of_orders(work: LicenseWork, command: IssueLicenses, orders: list[Orde
 def _find_customer(work: LicenseWork, command: IssueLicenses) -> int | None:
     named = command.customer
     if named is None:
-        return None
+        return command.customer_id
     return find_or_make(work, command, id=named.id, email=named.email, name=named.name).id
 
 

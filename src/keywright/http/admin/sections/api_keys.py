@@ -9,7 +9,7 @@ from keywright.config import Settings
 from keywright.core import parsing
 from keywright.core.errors import UnknownApiKey
 from keywright.core.parsing import write_time
-from keywright.http.admin.name_suggestions import suggest_names
+from keywright.http.admin.name_suggestions import number_parser, suggest_names
 from keywright.http.pages.inputs import Inputs, parse_choice, require_id
 from keywright.http.pages.languages import N_
 from keywright.http.pages.page import Section, page
@@ -70,7 +70,7 @@ class ApiKeys(Section):
         if request.is_post:
             name = inputs.require("name", parsing.parse_name, "")
             permissions = inputs.require("permissions", parse_choice(Permissions), Permissions.READ)
-            product_id = inputs.read("product_id", parsing.parse_integer)
+            product_id = inputs.read("product_id", number_parser(request, NameKind.PRODUCT))
             expires_at = inputs.read("expires_at", parsing.parse_time)
             if not inputs.errors:
                 secrets = access.new_secrets()

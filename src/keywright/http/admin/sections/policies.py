@@ -12,8 +12,8 @@ from starlette.responses import Response
 from keywright.core import parsing
 from keywright.core.errors import InvalidParameters, PolicyArchived, PolicyTooWeak
 from keywright.core.parsing import format_count
-from keywright.http.admin.name_suggestions import suggest_names
-from keywright.http.admin.terms_form import CHOICES, read_terms, terms_patch, write_terms
+from keywright.http.admin.name_suggestions import number_parser, suggest_names, write_number
+from keywright.http.admin.terms_form import CHOICES, read_terms, terms_patch, texts_from, write_terms
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import Inputs, parse_positive, require_id
 from keywright.http.pages.languages import N_
@@ -167,7 +167,7 @@ class Policies(Section):
         if policy.archived_at is not None:
             raise PolicyArchived(policy.id)
         if request.is_post:
-            order = _read_order(inputs, policy)
+            order = _read_order(request, inputs, policy)
             if not inputs.errors:
                 verb = "is" if order.amount == 1 else "are"
                 message = f"{format_count(order.amount, 'license')} {verb} being made."
@@ -237,10 +237,10 @@ class _Form(NamedTuple):
         """Read what was sent, or else what the policy has; None is a new one."""
         inputs = Inputs(request.form)
         if request.is_post:
-            values, terms = _read_values(inputs), read_terms(inputs)
+            values, terms = _read_values(request, inputs), read_terms(inputs)
         else:
             values = _DEFAULTS if policy is None else {name: getattr(policy, name) for name in _DEFAULTS}
-            terms = Terms() if policy is None else policy.terms
+            terms = Terms(max_activations=1) if policy is None else policy.terms
         sample = _try_recipe(inputs, values, request.now)
         return cls(inputs, values, terms, sample, _can_save(request, inputs, sample))
 
@@ -252,8 +252,10 @@ class _Form(NamedTuple):
     def render(self, request: PageRequest, policy: Policy | None) -> Response:
         """The page with the form."""
         values: dict[str, Any] = self.values | write_terms(self.terms)
+        number = self.values["product_id"]
+        values["product_id"] = request.ask(lambda tx: write_number(tx, NameKind.PRODUCT, number))
         if request.is_post:
-            values = {name: request.form.raw(name) for name in values}
+            values = {name: request.form.raw(name) for name in self.values} | texts_from(request.form)
         return request.render(
             "policies/edit.html",
             policy=policy,
@@ -267,7 +269,7 @@ class _Form(NamedTuple):
         )
 
 
-def _read_values(inputs: Inputs) -> dict[str, Any]:
+def _read_values(request: PageRequest, inputs: Inputs) -> dict[str, Any]:
     """The values in the form, by the names of the fields of ``Policy``."""
     return {
         "name": inputs.require("name", _parse_text, ""),
@@ -277,7 +279,7 @@ def _read_values(inputs: Inputs) -> dict[str, Any]:
         "separator": inputs.read("separator", _parse_text, is_trimmed=False),
         "prefix": inputs.read("prefix", _parse_text, is_trimmed=False),
         "suffix": inputs.read("suffix", _parse_text, is_trimmed=False),
-        "product_id": inputs.read("product_id", parsing.parse_integer),
+        "product_id": inputs.read("product_id", number_parser(request, NameKind.PRODUCT)),
     }
 
 
@@ -307,14 +309,14 @@ def _can_save(request: PageRequest, inputs: Inputs, sample: Sample | None) -> bo
     return not inputs.errors
 
 
-def _read_order(inputs: Inputs, policy: Policy) -> Generate:
+def _read_order(request: PageRequest, inputs: Inputs, policy: Policy) -> Generate:
     return Generate(
         policy_id=policy.id,
         amount=inputs.require("amount", _parse_amount, 1),
         status=inputs.require("status", parse_status, Status.ACTIVE),
         order_id=inputs.read("order_id", parsing.parse_integer),
-        product_id=inputs.read("product_id", parsing.parse_integer),
-        customer_id=inputs.read("customer_id", parsing.parse_integer),
+        product_id=inputs.read("product_id", number_parser(request, NameKind.PRODUCT)),
+        customer_id=inputs.read("customer_id", number_parser(request, NameKind.CUSTOMER)),
     )
 
 

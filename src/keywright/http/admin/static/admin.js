@@ -147,6 +147,9 @@
     if (box.type === "checkbox") showSelection();
   });
 
+  // --- forms that lead to another page when a choice is made ---
+  all("form[data-go]").forEach((form) => form.addEventListener("change", () => form.requestSubmit()));
+
   // --- light and dark ---
   function chooseTheme(button) {
     const secure = location.protocol === "https:" ? "; Secure" : "";

@@ -1,4 +1,4 @@
-"""Changes of one license: create, edit, extend, disable, delete, deactivate."""
+"""Changes of one license: edit, extend, disable, delete, deactivate."""
 
 from functools import partial
 from typing import Any
@@ -21,9 +21,7 @@ from keywright.identity.rights import Right
 from keywright.licensing.activations.commands import Deactivate, DeactivateAll
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.leases.commands import EndLease
-from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.commands import (
-    CreateLicense,
     DeleteLicense,
     ExtendLicense,
     RaiseLimit,
@@ -40,37 +38,23 @@ _PLACES_CHANGED = "Its activations have changed meanwhile. Please check again."
 class Changes:
     """Pages that change one license."""
 
-    @page("/new", methods=("GET", "POST"), right=Right.CHANGE)
-    def create(self, request: PageRequest) -> Response:
-        """Create a license by hand."""
-        if not request.is_post:
-            return _render_form(request, forms.new_texts(keys.new_license_key()), {})
-        texts = forms.texts_from(request.form)
-        values, errors = request.ask(lambda tx: forms.parse(tx, texts, required=("key", "status")))
-        if not errors:
-            try:
-                command = CreateLicense(context=request.context, **values)
-                return change_once(request, command, partial(_to_new_license, request))
-            except LicenseKeyTaken as refusal:
-                errors["key"] = message_for(refusal).sentence
-        return _render_form(request, texts, errors)
-
     @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.CHANGE)
     def edit(self, request: PageRequest) -> Response:
         """Change the fields of a license."""
         license = get_license(request)
-        original = forms.texts_of(license)
+        original = request.ask(lambda tx: forms.texts_of(tx, license))
         if not request.is_post:
-            return _render_form(request, original, {}, license=license)
+            return _render_form(request, original, {}, license)
         texts, changed = forms.texts_from(request.form), forms.find_changes(request.form)
-        values, errors = request.ask(lambda tx: forms.parse(tx, texts, required=("status",)))
+        required = ("status", "times_activated_max")
+        values, errors = request.ask(lambda tx: forms.parse(tx, texts, required=required))
         if not errors:
             changes = forms.changes_of(values, changed)
             try:
                 return _update(request, license, changes, "The license is changed.")
             except LicenseKeyTaken as refusal:
                 errors["key"] = message_for(refusal).sentence
-        return _render_form(request, texts, errors, license=license)
+        return _render_form(request, texts, errors, license)
 
     @page("/{id:number}/extend", methods=("GET", "POST"), right=Right.CHANGE)
     def extend(self, request: PageRequest) -> Response:
@@ -94,16 +78,17 @@ class Changes:
     @page("/{id:number}/limit", methods=("GET", "POST"), right=Right.CHANGE)
     def change_limit(self, request: PageRequest) -> Response:
         """Change the limit of a license."""
-        license = get_license(request)
+        license, name = get_license(request), "times_activated_max"
+        texts = {name: forms.write_limit(license.times_activated_max)}
         errors: dict[str, str] = {}
         if request.is_post:
-            texts = {"times_activated_max": request.form.get("times_activated_max", "")}
-            values, errors = request.ask(lambda tx: forms.parse(tx, texts))
+            texts = {name: forms.texts_from(request.form)[name]}
+            values, errors = request.ask(lambda tx: forms.parse(tx, texts, required=texts))
             if not errors:
                 return _update(
                     request, license, values, _limit_message(license, values["times_activated_max"])
                 )
-        return request.render("licenses/limit.html", license=license, errors=errors)
+        return request.render("licenses/limit.html", license=license, text=texts[name], errors=errors)
 
     @page("/{id:number}/allow-one-more", methods=("POST",), right=Right.CHANGE)
     def allow_one_more(self, request: PageRequest) -> Response:
@@ -182,11 +167,6 @@ class Changes:
         )
 
 
-def _to_new_license(request: PageRequest, record: LicenseRecord) -> Redirect:
-    id = record.license.id
-    return Redirect(f"/licenses/{id}", "The license is created.", undo_path(request, id))
-
-
 def _to_extended_license(request: PageRequest, record: LicenseRecord) -> Redirect:
     until = record.license.expires_at
     message = "" if until is None else f"The license is good until {write_time(until)} UTC."
@@ -194,17 +174,17 @@ def _to_extended_license(request: PageRequest, record: LicenseRecord) -> Redirec
 
 
 def _render_form(
-    request: PageRequest, texts: dict[str, str], errors: dict[str, str], license: License | None = None
+    request: PageRequest, texts: dict[str, str], errors: dict[str, str], license: License
 ) -> Response:
     before = {name: request.form.get(f"before_{name}", text) for name, text in texts.items()}
     return request.render(
-        "licenses/new.html" if license is None else "licenses/edit.html",
+        "licenses/edit.html",
         license=license,
         texts=texts,
         before=before,
         errors=errors,
         suggestions=request.ask(suggest_names),
-        statuses=[(one.name.lower(), one.name.capitalize()) for one in Status],
+        statuses=forms.STATUSES,
     )
 
 

@@ -15,11 +15,11 @@ from keywright.core import parsing
 from keywright.core.errors import InvalidStatus
 from keywright.core.parsing import format_count
 from keywright.db import ReadTransaction
+from keywright.http.admin.name_suggestions import read_number
 from keywright.http.pages.urls import BASE, url
 from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.provisioning.catalog import store as catalog_store
 from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import find_numbers
 from keywright.provisioning.policies import store as policy_store
 from keywright.search.filters import Order, Search
 from keywright.search.query_parser import Interpretation
@@ -140,18 +140,6 @@ def find_names(tx: ReadTransaction, licenses: Iterable[License], search: Search 
         "product": catalog_store.names_of(tx, NameKind.PRODUCT, products),
         "customer": catalog_store.names_of(tx, NameKind.CUSTOMER, customers),
     }
-
-
-def read_number(tx: ReadTransaction, kind: NameKind, text: str) -> int | None:
-    """The number of a product or customer, which may be given by name. Raises ``ValueError``."""
-    if text.isascii() and text.isdigit():
-        return parsing.parse_integer(text)
-    numbers = find_numbers(tx, kind, text)
-    if not numbers:
-        raise ValueError("is neither a number nor the name of one")
-    if len(numbers) > 1:
-        raise ValueError(f"is the name of {numbers[0]} and of {numbers[1]}: type the number")
-    return numbers[0]
 
 
 def _seal(tx: ReadTransaction, meaning: Interpretation) -> str:

@@ -6,9 +6,11 @@ from typing import Any, Final
 from keywright.core import parsing
 from keywright.core.errors import Refusal, UnknownLicense
 from keywright.db import ReadTransaction
-from keywright.http.admin.sections.licenses.filter import read_number
+from keywright.http.admin.name_suggestions import read_number, write_number
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.forms import Form
+from keywright.http.pages.inputs import parse_positive
+from keywright.http.pages.languages import N_, _
 from keywright.http.pages.request import PageRequest
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import License, Status, parse_status
@@ -28,13 +30,21 @@ FIELDS = (
     "order_id",
 )
 _BEFORE: Final = "before_"
-_REQUIRED = {"key": "A license needs a key.", "status": "A license needs a status."}
+#: The text for no limit.
+UNLIMITED: Final = "unlimited"
+#: The choices of a status, each with its label.
+STATUSES: Final = [(one.name.lower(), one.name.capitalize()) for one in Status]
+_REQUIRED = {
+    "key": N_("A license needs a key."),
+    "status": N_("A license needs a status."),
+    "times_activated_max": N_("Type how many devices, or choose no limit."),
+}
 _TWO_EXPIRIES = "Leave this empty where there is a date."
 
 _PARSERS: dict[str, Callable[[ReadTransaction, str], Any]] = {
     "key": lambda _tx, text: keys.normalize_key(text),
     "status": lambda _tx, text: parse_status(text),
-    "times_activated_max": lambda _tx, text: parsing.parse_limit(text),
+    "times_activated_max": lambda _tx, text: parse_limit(text),
     "expires_at": lambda _tx, text: parsing.parse_time(text),
     "valid_for_days": lambda _tx, text: parsing.parse_days(text),
     "product_id": lambda tx, text: read_number(tx, NameKind.PRODUCT, text),
@@ -68,13 +78,16 @@ def undo_path(request: PageRequest, license_id: int) -> str:
 
 def new_texts(key: str) -> dict[str, str]:
     """The texts in the form for a new license."""
-    return {name: "" for name in FIELDS} | {"key": key, "status": "active"}
+    return {name: "" for name in FIELDS} | {"key": key, "status": "active", "times_activated_max": "1"}
 
 
-def texts_of(license: License) -> dict[str, str]:
+def texts_of(tx: ReadTransaction, license: License) -> dict[str, str]:
     """The texts in the form for a license; its key is not shown."""
-    texts = {name: _to_text(getattr(license, name)) for name in FIELDS}
+    texts = {name: write(getattr(license, name)) for name in FIELDS}
     texts |= {"key": "", "status": Status(license.status).name.lower()}
+    texts["times_activated_max"] = write_limit(license.times_activated_max)
+    texts["product_id"] = write_number(tx, NameKind.PRODUCT, license.product_id)
+    texts["customer_id"] = write_number(tx, NameKind.CUSTOMER, license.customer_id)
     if license.expires_at is not None:
         # Once the expiry is known, days from the first activation have no meaning.
         texts["valid_for_days"] = ""
@@ -83,14 +96,15 @@ def texts_of(license: License) -> dict[str, str]:
 
 def texts_from(form: Form) -> dict[str, str]:
     """The texts in a form that was sent."""
-    return {name: form.get(name, "") for name in FIELDS}
+    texts = {name: form.get(name, "") for name in FIELDS}
+    return texts | ({"times_activated_max": UNLIMITED} if UNLIMITED in form else {})
 
 
 def find_changes(form: Form) -> set[str]:
     """The names of the fields that differ from what the form showed. Only these are changed: another user may
     have changed the others meanwhile.
     """
-    return {name for name in FIELDS if form.get(name, "") != form.get(_BEFORE + name, "")}
+    return {name for name, text in texts_from(form).items() if text != form.get(_BEFORE + name, "")}
 
 
 def parse(
@@ -100,7 +114,7 @@ def parse(
     empty.
     """
     values: dict[str, Any] = {}
-    errors = {name: _REQUIRED[name] for name in required if not texts[name]}
+    errors = {name: _(_REQUIRED[name]) for name in required if not texts[name]}
     for name, text in texts.items():
         try:
             values[name] = _PARSERS[name](tx, text) if text else None
@@ -123,7 +137,16 @@ def changes_of(values: Mapping[str, Any], changed: set[str]) -> dict[str, Any]:
     return changes
 
 
-def _to_text(value: object) -> str:
-    if value is None:
-        return ""
-    return str(value)[:19]
+def parse_limit(text: str) -> int | None:
+    """A number of devices from 1; None is no limit. Raises ``ValueError``."""
+    return None if text == UNLIMITED else parse_positive(text)
+
+
+def write_limit(limit: int | None) -> str:
+    """The text for a number of devices."""
+    return UNLIMITED if limit is None else str(limit)
+
+
+def write(value: object) -> str:
+    """The text for another value of a license."""
+    return "" if value is None else str(value)[:19]

@@ -13,9 +13,11 @@ from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.admin.sections.licenses import standing
 from keywright.http.admin.sections.licenses.bulk import OPERATIONS, Bulk
 from keywright.http.admin.sections.licenses.changes import Changes
+from keywright.http.admin.sections.licenses.creation import Creation
 from keywright.http.admin.sections.licenses.filter import EXPIRY_DAYS, Filter, Names
 from keywright.http.admin.sections.licenses.forms import get_license, read_details
 from keywright.http.admin.sections.licenses.imports import Imports
+from keywright.http.admin.sections.licenses.terms import LicenseTerms
 from keywright.http.admin.sections.licenses.undo import Undo
 from keywright.http.admin.site import AdminSite
 from keywright.http.pages.inputs import Inputs, parse_number
@@ -67,7 +69,7 @@ class Matches(NamedTuple):
     texts: Mapping[str, str]
 
 
-class Licenses(Bulk, Changes, Imports, Undo, Section):
+class Licenses(Bulk, Changes, Creation, Imports, LicenseTerms, Undo, Section):
     """The licenses, and everything that can be done with them."""
 
     label = N_("Licenses")

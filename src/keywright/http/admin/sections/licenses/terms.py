@@ -1,0 +1,50 @@
+"""The terms of one license: all of them in one form, which can take those of a policy."""
+
+from starlette.responses import Response
+
+from keywright.http.admin.sections.licenses.forms import get_license, undo_path
+from keywright.http.admin.terms_form import CHOICES, read_terms, terms_patch, texts_from, write_terms
+from keywright.http.pages.inputs import Inputs, parse_number
+from keywright.http.pages.languages import _
+from keywright.http.pages.page import page
+from keywright.http.pages.request import PageRequest
+from keywright.identity.rights import Right
+from keywright.licensing.licenses.commands import UpdateLicense
+from keywright.licensing.licenses.rules import terms_of
+from keywright.provisioning.policies import store as policy_store
+
+
+class LicenseTerms:
+    """The page that changes the terms of a license."""
+
+    @page("/{id:number}/terms", methods=("GET", "POST"), right=Right.CHANGE)
+    def change_terms(self, request: PageRequest) -> Response:
+        """Change the terms; ``policy`` in the address fills the form with those of a policy."""
+        license, inputs = get_license(request), Inputs(request.form)
+        before = terms = terms_of(license)
+        policies = request.ask(policy_store.list_policies)
+        number = parse_number(request.query.get("policy", ""))
+        policy = next((one for one in policies if one.id == number), None)
+        if policy is not None:
+            terms = policy.terms
+        if request.is_post:
+            terms = read_terms(inputs)
+            back = f"/licenses/{license.id}"
+            if not inputs.errors:
+                patch = terms_patch(before, terms)
+                if not patch:
+                    return request.redirect(back, _("Nothing was changed."))
+                request.change(UpdateLicense(context=request.context, license=license.id, terms=patch))
+                return request.redirect(back, _("The terms are changed."), undo_path(request, license.id))
+        values = write_terms(terms)
+        if inputs.errors:
+            values = texts_from(request.form)
+        return request.render(
+            "licenses/terms.html",
+            license=license,
+            policies=policies,
+            policy=policy,
+            values=values,
+            choices=CHOICES,
+            errors=inputs.errors,
+        )
