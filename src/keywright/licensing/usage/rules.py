@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import MAXYEAR, UTC, datetime, timedelta
+from functools import lru_cache
 
 from keywright.core.errors import InvalidParameters, UsageExceeded
 from keywright.licensing.licenses.model import License
@@ -15,6 +16,8 @@ _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _DAYS = {Period.DAY: 1, Period.MONTH: 31, Period.YEAR: 366}
 
 
+# Calls of the same second ask for the same ones, for each of their meters.
+@lru_cache(maxsize=64)
 def period_start(per: Period, now: datetime) -> datetime:
     """The first second of the period that ``now`` is in."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)

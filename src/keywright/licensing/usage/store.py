@@ -1,9 +1,9 @@
 """Usage of meters in the database: functions over a transaction that has locked the licenses."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import select
 
 from keywright.db.bulk import Lookup, bulk_insert, bulk_update
 from keywright.db.rows import to_datetime, to_seconds
@@ -17,14 +17,15 @@ MeterName = tuple[int, str]
 
 def find_usage(tx: ReadTransaction, meters: Iterable[MeterName]) -> dict[MeterName, MeterUsage]:
     """The usage of these meters, by meter; of those that were ever used."""
-    return {(row.license_id, row.meter): _usage_of(row) for row in _OF_METER.find_rows(tx.connection, meters)}
+    found = map(_usage_of, _OF_METER.find_rows(tx.connection, meters))
+    return {(one.license_id, one.meter): one for one in found}
 
 
 def list_usage(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, list[MeterUsage]]:
     """The usage of all meters of these licenses, by license."""
     found: dict[int, list[MeterUsage]] = {}
-    for row in _OF_LICENSE.find_rows(tx.connection, license_ids):
-        found.setdefault(row.license_id, []).append(_usage_of(row))
+    for one in map(_usage_of, _OF_LICENSE.find_rows(tx.connection, license_ids)):
+        found.setdefault(one.license_id, []).append(one)
     return found
 
 
@@ -56,11 +57,13 @@ def save_usage(tx: WriteTransaction, changed: Iterable[MeterUsage]) -> None:
     _UPDATE.execute(tx.connection, rows)
 
 
-def _usage_of(row: Row[Any]) -> MeterUsage:
-    return MeterUsage(row.license_id, row.meter, to_datetime(row.period_start), row.used)
+def _usage_of(row: Sequence[Any]) -> MeterUsage:
+    license_id, meter, period_start, used = row
+    return MeterUsage(license_id, meter, to_datetime(period_start), used)
 
 
-_OF_METER = Lookup(select(meter_usage), meter_usage.c.license_id, meter_usage.c.meter)
-_OF_LICENSE = Lookup(select(meter_usage), meter_usage.c.license_id)
+_USAGE = select(*(meter_usage.c[name] for name in MeterUsage.__struct_fields__))
+_OF_METER = Lookup(_USAGE, meter_usage.c.license_id, meter_usage.c.meter)
+_OF_LICENSE = Lookup(_USAGE, meter_usage.c.license_id)
 _INSERT = bulk_insert(meter_usage)
 _UPDATE = bulk_update(meter_usage, ["license_id", "meter"], ["period_start", "used"])

@@ -45,6 +45,7 @@ class LoadedValidations:
             return Validated(rules.validate(facts), None, None, None)
         is_device_named = query.is_device_named
         activation = self._find_activation(query, license) if is_device_named else None
+        view = self._views.show(license, query.now)
         facts = Facts(
             license=license,
             now=query.now,
@@ -54,14 +55,14 @@ class LoadedValidations:
             activation=activation,
             lease=None if license.terms is None else self._find_lease(query, license, activation),
             entitlements=query.entitlements,
-            usage=self._views.usage_of(license, query.now),
+            usage=view.usage,
             built_at=query.built_at,
         )
         findings = rules.validate(facts)
         next_check_at = rules.next_check_at(facts)
         if not findings.shows_license:
             return Validated(findings, None, None, next_check_at)
-        return Validated(findings, self._views.show(license, query.now), activation, next_check_at)
+        return Validated(findings, view, activation, next_check_at)
 
     def _product_id(self, product: int | str, license: License) -> int | None:
         is_own = self._views.is_product(license, product)

@@ -91,9 +91,9 @@ class Views:
     def show(self, license: License, now: datetime) -> LicenseView:
         """The license as it is given, with what was read."""
         product, policy = self.product_of(license), self.policy_of(license)
-        return LicenseView(license, product, policy, self.usage_of(license, now))
+        return LicenseView(license, product, policy, self._usage_of(license, now))
 
-    def usage_of(self, license: License, now: datetime) -> dict[str, int]:
+    def _usage_of(self, license: License, now: datetime) -> dict[str, int]:
         """The use of the license's meters now, by meter."""
         if license.terms is None:
             return {}
