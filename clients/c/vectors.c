@@ -1,0 +1,61 @@
+/*
+ * Runs one vector, given as lines in a file: public keys (with spaces between them), key sets, issuer, product, license
+ * key, fingerprint, nonce ("-" for none), now; the rest is the text. Prints the rule, or ok and whether it is valid.
+ * With a second argument, each bit of a good text is altered, too, and a line says how many of these are accepted.
+ */
+#include "keywright.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 1 << 20, WORDS = 64 };
+
+static char *next_line(char **rest) {
+    char *line = *rest, *end = strchr(line, '\n');
+    *end = 0;
+    *rest = end + 1;
+    return line;
+}
+
+static const char *or_null(const char *line) {
+    return strcmp(line, "-") ? line : NULL;
+}
+
+static void split(char *line, const char **words) {
+    size_t count = 0;
+    for (char *word = strtok(line, " "); word && count < WORDS - 1; word = strtok(NULL, " ")) words[count++] = word;
+    words[count] = NULL;
+}
+
+int main(int argc, char **argv) {
+    char *all = calloc(1, MOST), *rest = all;
+    FILE *file = argc > 1 ? fopen(argv[1], "rb") : NULL;
+    if (!all || !file) return 2;
+    size_t length = fread(all, 1, MOST - 1, file);
+    const char *pinned[WORDS], *sets[WORDS];
+    struct keywright_expected expected = {0};
+    split(next_line(&rest), pinned);
+    split(next_line(&rest), sets);
+    expected.issuer = or_null(next_line(&rest));
+    expected.product = or_null(next_line(&rest));
+    expected.license_key = or_null(next_line(&rest));
+    expected.fingerprint = or_null(next_line(&rest));
+    expected.nonce = or_null(next_line(&rest));
+    expected.now = strtoll(next_line(&rest), NULL, 10);
+    char **keys = keywright_follow_key_sets(pinned, sets, expected.now), *claims = NULL;
+    if (!keys) return 2;
+    expected.public_keys = (const char *const *)keys;
+    int valid;
+    size_t size = length - (size_t)(rest - all), accepted = 0;
+    const char *rule = keywright_verify(rest, size, &expected, &valid, &claims);
+    printf("%s\n", rule ? rule : valid ? "ok true" : "ok false");
+    for (size_t bit = 0; argc > 2 && !rule && bit < size * 8; bit++) {
+        rest[bit / 8] ^= (char)(1 << bit % 8);
+        accepted += !keywright_verify(rest, size, &expected, NULL, NULL);
+        rest[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    if (argc > 2) printf("%zu altered, %zu accepted\n", size * 8, accepted);
+    fclose(file), free(claims), free(keys), free(all);
+    return 0;
+}

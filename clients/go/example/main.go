@@ -1,0 +1,26 @@
+// Activates, and checks: example URL LICENSE_KEY PUBLIC_KEY FILE; prints a line of JSON for each.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"keywright"
+)
+
+func main() {
+	client := &keywright.Client{URL: os.Args[1], Path: os.Args[4], HTTP: http.Client{Timeout: 10 * time.Second}}
+	client.Expected = keywright.Expected{PublicKeys: []string{os.Args[3]}, Fingerprint: "example-device"}
+	for _, status := range []func() keywright.Status{
+		client.Check,
+		func() keywright.Status { return client.Activate(os.Args[2], "Example") },
+		client.Check,
+	} {
+		told := status()
+		line, _ := json.Marshal(map[string]any{"valid": told.Valid, "state": told.State})
+		fmt.Println(string(line))
+	}
+}

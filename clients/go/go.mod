@@ -1,0 +1,3 @@
+module keywright
+
+go 1.19

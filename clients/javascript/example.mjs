@@ -1,0 +1,9 @@
+// Activates, and checks: node example.mjs URL LICENSE_KEY PUBLIC_KEY FILE; prints a line of JSON for each.
+import { fileStore, Keywright } from "./keywright.js";
+
+const [url, licenseKey, publicKey, path] = process.argv.slice(2);
+const keywright = new Keywright({ url, publicKeys: [publicKey], store: await fileStore(path), fingerprint: "example-device" });
+const show = ({ valid, state }) => console.log(JSON.stringify({ valid, state }));
+show(await keywright.check());
+show(await keywright.activate(licenseKey, { name: "Example" }));
+show(await keywright.check());

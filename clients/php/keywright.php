@@ -1,0 +1,298 @@
+<?php
+// Keywright's client for PHP 8.1: activate, validate with signed answers, verify, and keep.
+// One file without dependencies but PHP's own sodium and json. MIT license.
+
+declare(strict_types=1);
+
+namespace Keywright;
+
+/** A signed answer or a license file that must not be believed; $rule says which rule it breaks. */
+final class VerificationError extends \RuntimeException {
+    public function __construct(public readonly string $rule) {
+        parent::__construct("The signed answer is refused: $rule.");
+    }
+}
+
+/** The server gave no good answer; $problem is its problem code, or null where it cannot be reached. */
+final class Refused extends \RuntimeException {
+    public function __construct(string $detail, public readonly ?string $problem = null) {
+        parent::__construct($detail);
+    }
+}
+
+/** The rules for signed answers and license files. */
+final class Verifier {
+    public const MAX_BYTES = 65_536;
+    /** In seconds: how far a server's clock may be ahead of ours, and ours may move back. */
+    public const TOLERANCE = 300;
+    private const LICENSE = 'keywright-license+jwt', KEYS = 'keywright-keys+jwt';
+    private const BEGIN = '-----BEGIN KEYWRIGHT LICENSE-----', END = '-----END KEYWRIGHT LICENSE-----';
+
+    /**
+     * The claims of a signed answer or a license file. What is null is not compared. Throws VerificationError.
+     * $publicKeys are base64url of 32 bytes each; $now is in seconds since 1970.
+     */
+    public static function verify(string $text, array $publicKeys, ?int $now, ?string $product = null,
+        ?string $licenseKey = null, ?string $fingerprint = null, ?string $nonce = null, ?string $issuer = null): object {
+        self::require(strlen($text) <= self::MAX_BYTES, 'too_large');
+        $claims = self::open(self::unarmour($text), self::LICENSE, $publicKeys);
+        foreach (['iat', 'nbf', 'exp'] as $name) {
+            self::require(is_int($claims->$name ?? null), 'payload');
+        }
+        self::require(is_bool($claims->valid ?? null), 'payload');
+        self::require($issuer === null || ($claims->iss ?? null) === $issuer, 'issuer');
+        self::require($product === null || ($claims->aud ?? null) === $product, 'audience');
+        self::require($now === null || $claims->nbf <= $now + self::TOLERANCE, 'not_yet_valid');
+        self::require($now === null || $now < $claims->exp, 'expired');
+        self::require($fingerprint === null || self::fits($claims, 'activation', 'fingerprint', $fingerprint), 'device');
+        $hash = self::encode(hash('sha256', "keywright-license-key:$licenseKey", true));
+        self::require($licenseKey === null || self::fits($claims, 'license', 'key_hash', $hash), 'license_key');
+        self::require($nonce === null || ($claims->nonce ?? null) === $nonce, 'nonce');
+        return $claims;
+    }
+
+    /**
+     * [the keys to believe, the sets that led to them]: the newest set that a trusted key has signed takes the place
+     * of the trusted keys, again and again. A set that does not verify changes nothing.
+     */
+    public static function followKeySets(array $publicKeys, array $keySets, int $now): array {
+        [$trusted, $sets, $since] = [$publicKeys, [], PHP_INT_MIN];
+        while (true) {
+            $next = null;
+            foreach (array_diff($keySets, $sets) as $text) {
+                $found = self::openKeySet($text, $trusted, $now, $since);
+                if ($found !== null && ($next === null || $found[2] > $next[2])) {
+                    $next = $found;
+                }
+            }
+            if ($next === null) {
+                return [$trusted, $sets];
+            }
+            [$trusted, $sets[], $since] = $next;
+        }
+    }
+
+    private static function openKeySet(string $text, array $trusted, int $now, int $since): ?array {
+        try {
+            self::require(strlen($text) <= self::MAX_BYTES, 'too_large');
+            $claims = self::open($text, self::KEYS, $trusted);
+        } catch (VerificationError) {
+            return null;
+        }
+        [$iat, $exp, $jwks] = [$claims->iat ?? null, $claims->exp ?? null, $claims->keys ?? null];
+        if (!is_int($iat) || !is_int($exp) || !is_array($jwks) || $exp <= $now || $iat < $since) {
+            return null;
+        }
+        $isKey = fn($jwk) => ($jwk->kty ?? null) === 'OKP' && ($jwk->crv ?? null) === 'Ed25519' && self::isKey($jwk->x ?? null);
+        $keys = array_map(fn($jwk) => $jwk->x, array_filter($jwks, $isKey));
+        return $keys ? [array_values($keys), $text, $iat] : null;
+    }
+
+    /** The payload of a JWS, once its signature holds. The token brings no key; it only chooses one. */
+    private static function open(string $token, string $type, array $publicKeys): object {
+        $parts = explode('.', $token);
+        self::require(count($parts) === 3, 'not_three_parts');
+        $key = null;
+        foreach ($publicKeys as $x) {
+            $kid = self::encode(hash('sha256', "{\"crv\":\"Ed25519\",\"kty\":\"OKP\",\"x\":\"$x\"}", true));
+            foreach (['EdDSA', 'Ed25519'] as $alg) {
+                $header = "{\"alg\":\"$alg\",\"kid\":\"$kid\",\"typ\":\"$type\"}";
+                $key = $parts[0] === self::encode($header) && self::isKey($x) ? $x : $key;
+            }
+        }
+        self::require($key !== null, 'header');
+        [$payload, $signature] = [self::decode($parts[1]), self::decode($parts[2])];
+        self::require($payload !== null && $signature !== null, 'base64url');
+        $isSigned = strlen($signature) === SODIUM_CRYPTO_SIGN_BYTES
+            && sodium_crypto_sign_verify_detached($signature, "$parts[0].$parts[1]", self::decode($key));
+        self::require($isSigned, 'signature');
+        $claims = json_decode($payload);
+        self::require(is_object($claims), 'payload');
+        return $claims;
+    }
+
+    /** Whether it is for this device or key. Only an answer that says no may leave open for which it is. */
+    private static function fits(object $claims, string $claim, string $member, string $expected): bool {
+        $found = $claims->$claim ?? null;
+        return $found === null ? !$claims->valid : is_object($found) && ($found->$member ?? null) === $expected;
+    }
+
+    private static function unarmour(string $text): string {
+        $lines = array_map(fn($line) => rtrim($line, " \t\r"), explode("\n", preg_replace('/^\xEF\xBB\xBF/', '', $text)));
+        $begin = array_search(self::BEGIN, $lines, true);
+        if ($begin === false) {
+            return trim($text, " \t\r\n");
+        }
+        $body = array_slice($lines, $begin + 1);
+        $end = array_search(self::END, $body, true);
+        self::require($end !== false, 'armour');
+        return implode('', array_slice($body, 0, $end));
+    }
+
+    private static function require(bool $condition, string $rule): void {
+        $condition || throw new VerificationError($rule);
+    }
+
+    public static function encode(string $bytes): string {
+        return sodium_bin2base64($bytes, SODIUM_BASE64_VARIANT_URLSAFE_NO_PADDING);
+    }
+
+    /** The bytes of base64url in its one form, without padding and with unused bits 0; null for another text. */
+    private static function decode(string $text): ?string {
+        try {
+            $bytes = sodium_base642bin($text, SODIUM_BASE64_VARIANT_URLSAFE_NO_PADDING);
+        } catch (\SodiumException) {
+            return null;
+        }
+        return self::encode($bytes) === $text ? $bytes : null;
+    }
+
+    private static function isKey(mixed $text): bool {
+        return is_string($text) && strlen(self::decode($text) ?? '') === SODIUM_CRYPTO_SIGN_PUBLICKEYBYTES;
+    }
+}
+
+/** A program's license: on this device, kept between starts, and asked about when it is time. */
+final class Keywright {
+    private const STATES = [
+        'disabled' => 'disabled', 'inactive' => 'disabled', 'expired' => 'expired', 'version_not_covered' => 'expired',
+        'limit_reached' => 'limit_reached', 'too_many_new_devices' => 'limit_reached', 'lease_lost' => 'limit_reached',
+    ];
+
+    /**
+     * $publicKeys are those that the program pins; $path is the file where the license is kept; $fingerprint names
+     * the device: 8 to 256 characters, no serial number.
+     */
+    public function __construct(private string $url, private array $publicKeys, private string $path,
+        private string $fingerprint, private ?string $product = null, private ?string $appVersion = null,
+        private ?string $issuer = null, private float $timeout = 10) {}
+
+    /**
+     * Whether the license is good now: asks the server when it is time, else uses what is kept. An object with valid,
+     * state (one of those in the README), claims (or null), detail and is_offline.
+     */
+    public function check(): object {
+        [$kept, $claims, $state] = $this->look();
+        $isEarly = time() < strtotime($claims->next_check_at ?? '1970-01-01');
+        if ($kept->license_key === '' || ($claims?->valid && $isEarly)) {
+            return self::status($state, $claims);
+        }
+        try {
+            $answer = $this->ask('validate', $kept);
+            if ($claims?->valid && !$answer->claims->valid) {
+                // A "no" is asked for again before it takes the place of what is kept.
+                $answer = $this->ask('validate', $kept);
+            }
+            return $this->keep($answer);
+        } catch (Refused $problem) {
+            $state = $claims?->valid ? 'unreachable_but_valid_until' : $state;
+            return self::status($state, $claims, $problem->getMessage(), true);
+        }
+    }
+
+    /** Take a place for this device. A refusal changes nothing that is kept. */
+    public function activate(string $licenseKey, ?string $name = null): object {
+        [$kept] = $this->look();
+        try {
+            $kept->license_key = $licenseKey;
+            return $this->keep($this->ask('activate', $kept, ['name' => $name]));
+        } catch (Refused $problem) {
+            $state = self::STATES[$problem->problem] ?? 'not_activated';
+            $isOffline = $problem->problem === null;
+            return self::status($isOffline ? 'unreachable_too_long' : $state, null, $problem->getMessage(), $isOffline);
+        }
+    }
+
+    /** Give the place up, and forget the license. Throws Refused. */
+    public function deactivate(): void {
+        [$kept] = $this->look();
+        $this->send('POST', 'deactivate', ['license_key' => $kept->license_key, 'fingerprint' => $this->fingerprint]);
+        unlink($this->path);
+    }
+
+    /** [what is kept, its claims where they can be believed, the state that it leads to by itself] */
+    private function look(): array {
+        $text = is_file($this->path) ? file_get_contents($this->path) : '{}';
+        $kept = json_decode($text) ?? (object) ['license_key' => '', 'is_damaged' => true];
+        $kept = (object) ((array) $kept + ['license_key' => '', 'answer' => '', 'key_sets' => []]);
+        if ($kept->license_key === '') {
+            return [$kept, null, isset($kept->is_damaged) ? 'tampered' : 'not_activated'];
+        }
+        try {
+            $claims = $this->verify($kept, null);
+        } catch (VerificationError) {
+            return [$kept, null, 'tampered'];
+        }
+        if (time() < $claims->iat - Verifier::TOLERANCE) {
+            return [$kept, null, 'clock_moved_back'];
+        }
+        return time() < $claims->exp ? [$kept, $claims, self::stateOf($claims)] : [$kept, null, 'unreachable_too_long'];
+    }
+
+    private function verify(object $kept, ?string $nonce): object {
+        [$keys] = Verifier::followKeySets($this->publicKeys, $kept->key_sets, PHP_INT_MIN);
+        return Verifier::verify($kept->answer, $keys, null, $this->product, $kept->license_key, $this->fingerprint,
+            $nonce, $this->issuer);
+    }
+
+    /** What is to be kept, with its claims. Throws Refused for every answer that is not a good one. */
+    private function ask(string $call, object $kept, array $members = []): object {
+        $nonce = Verifier::encode(random_bytes(18));
+        $body = ['license_key' => $kept->license_key, 'fingerprint' => $this->fingerprint, 'nonce' => $nonce]
+            + ['product' => $this->product, 'app_version' => $this->appVersion] + $members;
+        $kept->answer = $this->send('POST', $call, array_filter($body, fn($value) => $value !== null));
+        try {
+            try {
+                $kept->claims = $this->verify($kept, $nonce);
+            } catch (VerificationError $error) {
+                $error->rule === 'header' || throw $error;
+                $learnt = json_decode($this->send('GET', 'signing-keys', []))->keys ?? [];
+                $all = array_merge($kept->key_sets, $learnt);
+                [, $kept->key_sets] = Verifier::followKeySets($this->publicKeys, $all, time());
+                $kept->claims = $this->verify($kept, $nonce);
+            }
+        } catch (VerificationError $error) {
+            throw new Refused($error->getMessage());
+        }
+        return $kept;
+    }
+
+    private function keep(object $answer): object {
+        $beside = $this->path . '.' . bin2hex(random_bytes(6));
+        $known = ['license_key' => $answer->license_key, 'answer' => $answer->answer, 'key_sets' => $answer->key_sets];
+        $file = fopen($beside, 'x');
+        chmod($beside, 0600);
+        fwrite($file, json_encode($known));
+        fclose($file);
+        rename($beside, $this->path);
+        return self::status(self::stateOf($answer->claims), $answer->claims);
+    }
+
+    private function send(string $method, string $path, array $body): string {
+        $headers = ['Content-Type: application/json', 'Accept: application/jwt, application/problem+json, */*;q=0.1'];
+        $http = ['method' => $method, 'header' => $headers, 'timeout' => $this->timeout, 'ignore_errors' => true];
+        $context = stream_context_create(['http' => $http + ($method === 'POST' ? ['content' => json_encode($body)] : [])]);
+        $text = @file_get_contents(rtrim($this->url, '/') . "/v3/$path", false, $context);
+        if ($text === false) {
+            throw new Refused('The license server cannot be reached.');
+        }
+        $status = (int) explode(' ', $http_response_header[0])[1];
+        if ($status < 400) {
+            return $text;
+        }
+        $problem = json_decode($text);
+        $isRefusal = $status < 500 && $status !== 429 && isset($problem->code);
+        throw new Refused($problem->detail ?? "The license server answered $status.", $isRefusal ? $problem->code : null);
+    }
+
+    private static function stateOf(object $claims): string {
+        $isGrace = in_array('grace', $claims->codes ?? [], true);
+        return $claims->valid ? ($isGrace ? 'grace' : 'valid') : self::STATES[$claims->code ?? ''] ?? 'not_activated';
+    }
+
+    private static function status(string $state, ?object $claims, string $detail = '', bool $isOffline = false): object {
+        $valid = in_array($state, ['valid', 'grace', 'unreachable_but_valid_until'], true);
+        return (object) ['valid' => $valid, 'state' => $state, 'claims' => $claims, 'detail' => $detail,
+            'is_offline' => $isOffline];
+    }
+}

@@ -1,0 +1,82 @@
+"""The clients in other languages pass every shared vector."""
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.deploy.programs import program
+from tests.vectors import CASES, FOLDER
+
+CLIENTS = FOLDER.parent
+DATABASES = ("sqlite",)
+
+
+def run(folder: Path, *command: str) -> str:
+    """What a command prints. Fails for another exit status than 0."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("node", "javascript", "vectors.mjs", str(FOLDER)),
+        ("php", "php", "vectors.php", str(FOLDER)),
+        ("go", "go", "test", "-count=1", "-v", "."),
+    ],
+    ids=["javascript", "php", "go"],
+)
+def test_a_client_passes_every_vector(command: Sequence[str]) -> None:
+    name, folder, *arguments = command
+    printed = run(CLIENTS / folder, program(name), *arguments)
+    assert f"{len(CASES)} cases" in printed
+    assert " altered" in printed
+
+
+@pytest.fixture(scope="session")
+def verifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The verifier in C, with the checks of the compiler for memory and undefined behavior."""
+    built = tmp_path_factory.mktemp("c") / "vectors"
+    warnings = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g")
+    checks = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    sources = ("keywright.c", "vectors.c")
+    run(CLIENTS / "c", program("gcc"), *warnings, *checks, *sources, "-lcrypto", "-o", str(built))
+    return built
+
+
+def test_the_verifier_in_c_passes_every_vector(verifier: Path, tmp_path: Path) -> None:
+    wrong = [(one["name"], found) for one in CASES if (found := ask(verifier, one, tmp_path)) != wanted(one)]
+    assert wrong == []
+
+
+def test_the_verifier_in_c_refuses_an_answer_with_any_bit_altered(verifier: Path, tmp_path: Path) -> None:
+    good = next(one for one in CASES if one["name"] == "a good answer")
+    ok, altered = ask(verifier, good, tmp_path, "altered").splitlines()
+    assert ok == "ok true"
+    assert altered == f"{len(good['text']) * 8} altered, 0 accepted"
+
+
+def wanted(case: dict[str, Any]) -> str:
+    return f"ok {json.dumps(case['valid'])}" if case["result"] == "ok" else str(case["result"])
+
+
+def ask(verifier: Path, case: dict[str, Any], folder: Path, *arguments: str) -> str:
+    text = case["text"].encode("utf-8", "surrogatepass")
+    if case["pad_to"] is not None:
+        text = text.ljust(case["pad_to"])
+    names = ("issuer", "product", "license_key", "fingerprint", "nonce")
+    expected = ["-" if case[name] is None else case[name] for name in names]
+    lines = [" ".join(case["public_keys"]), " ".join(case["key_sets"]), *expected, str(case["now"]), ""]
+    file = folder / "case"
+    file.write_bytes("\n".join(lines).encode() + text)
+    leaks = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}
+    done = subprocess.run(
+        [verifier, file, *arguments], capture_output=True, text=True, check=False, env=leaks
+    )
+    return done.stdout.strip() or done.stderr
