@@ -55,7 +55,11 @@ class Key:
         """A JWS; a payload of bytes is taken as it is."""
         body = payload if isinstance(payload, bytes) else to_json(payload)
         signed = f"{encode(self.header() if header is None else header)}.{encode(body)}"
-        return f"{signed}.{encode(self._private.sign(signed.encode()))}"
+        return f"{signed}.{encode(self.sign_bytes(signed.encode()))}"
+
+    def sign_bytes(self, message: bytes) -> bytes:
+        """An Ed25519 signature."""
+        return self._private.sign(message)
 
     def key_set(self, *keys: "Key", iat: int = NOW - DAY, **others: Any) -> str:
         """A key set that this key signs."""

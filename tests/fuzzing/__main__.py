@@ -6,10 +6,18 @@ that it finds; the options are libFuzzer's (https://llvm.org/docs/LibFuzzer.html
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[2] / "clients" / "python"))
 #: What is watched; the harnesses themselves are not.
-WATCHED = ["keywright", "starlette.formparsers", "python_multipart", "tests.fuzzing.planted"]
+WATCHED = [
+    "keywright",
+    "keywright_client",
+    "starlette.formparsers",
+    "python_multipart",
+    "tests.fuzzing.planted",
+]
 
 
 def main(name: str, *arguments: str) -> None:

@@ -5,7 +5,7 @@ keep its promise. The seeds are good inputs, and those that were bad once.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.fuzzing import of_backups, of_connections, of_fields, of_requests, of_settings
+from tests.fuzzing import of_backups, of_connections, of_fields, of_requests, of_settings, of_signed_answers
 from tests.fuzzing.pieces import joined
 
 
@@ -208,5 +208,6 @@ ALL = (
             b"\x16\x03\x01\x02\x00\x01\x00",
         ),
     ),
+    Harness(of_signed_answers.signed_answers, 1_000_000, of_signed_answers.SEEDS),
 )
 BY_NAME = {one.name: one for one in ALL}

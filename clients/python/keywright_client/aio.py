@@ -2,51 +2,49 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from .client import Keywright
 from .status import Status
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from ._lease import Lease
+T = TypeVar("T")
 
 
 class AsyncKeywright:
-    """Takes what Keywright takes; its methods are Keywright's, to be awaited."""
+    """Takes what Keywright takes, and has its methods, to be awaited; ``lease`` is for ``async with``."""
 
     def __init__(self, url: str, **options: Any) -> None:
         self._keywright = Keywright(url, **options)
 
     async def check(self, *, now: bool = False) -> Status:
-        """See Keywright.check."""
-        return await asyncio.to_thread(self._keywright.check, now=now)
+        return await _in_thread(self._keywright.check, now=now)
 
     async def activate(self, license_key: str, **details: Any) -> Status:
-        """See Keywright.activate."""
-        return await asyncio.to_thread(self._keywright.activate, license_key, **details)
+        return await _in_thread(self._keywright.activate, license_key, **details)
 
     async def load_file(self, text: str, license_key: str | None = None) -> Status:
-        """See Keywright.load_file."""
-        return await asyncio.to_thread(self._keywright.load_file, text, license_key)
+        return await _in_thread(self._keywright.load_file, text, license_key)
 
     async def deactivate(self) -> None:
-        """See Keywright.deactivate."""
-        await asyncio.to_thread(self._keywright.deactivate)
+        await _in_thread(self._keywright.deactivate)
 
     async def use(self, meter: str, amount: int = 1) -> dict[str, Any]:
-        """See Keywright.use."""
-        return await asyncio.to_thread(self._keywright.use, meter, amount)
+        return await _in_thread(self._keywright.use, meter, amount)
 
     @asynccontextmanager
-    async def lease(self, holder: str | None = None, seconds: int | None = None) -> AsyncIterator[Lease]:
-        """See Keywright.lease."""
+    async def lease(self, holder: str | None = None, seconds: int | None = None) -> AsyncIterator[Any]:
         lease = self._keywright.lease(holder, seconds)
-        await asyncio.to_thread(lease.__enter__)
+        await _in_thread(lease.__enter__)
         try:
             yield lease
         finally:
-            await asyncio.to_thread(lease.__exit__)
+            await _in_thread(lease.__exit__)
+
+
+async def _in_thread(call: Callable[..., T], *arguments: Any, **options: Any) -> T:
+    # Imported late: it is slow, and most programs never come here.
+    import asyncio
+
+    return await asyncio.to_thread(call, *arguments, **options)
