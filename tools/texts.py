@@ -47,7 +47,8 @@ class Domain(NamedTuple):
     catalogs: Path
 
 
-DOMAINS = {"admin": Domain((HTTP / "pages", HTTP / "admin"), HTTP / "admin" / "locale")}
+TERMS = HTTP.parent / "licensing" / "terms"
+DOMAINS = {"admin": Domain((HTTP / "pages", HTTP / "admin", TERMS), HTTP / "admin" / "locale")}
 
 
 def collect(domain: Domain) -> Catalog:
@@ -56,7 +57,7 @@ def collect(domain: Domain) -> Catalog:
     for folder in domain.folders:
         found = extract_from_dir(folder, _METHODS, _OPTIONS, _KEYWORDS)
         for name, _line, text, _comments, context in found:
-            place = (folder / name).relative_to(HTTP).as_posix()
+            place = (folder / name).relative_to(HTTP.parent).as_posix()
             catalog.add(text, locations=[(place, 0)], context=context)
     for text in sorted(set(_texts_of_errors(KeywrightError))):
         catalog.add(text, locations=[("core/errors", 0)])

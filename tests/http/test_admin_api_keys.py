@@ -6,6 +6,7 @@ from html import unescape
 import httpx
 import pytest
 
+from keywright.http.pages.formats import write_day
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.search.commands import SaveCounters
@@ -133,7 +134,7 @@ def test_it_is_said_when_an_api_key_was_used_last(ada: Visitor) -> None:
     number = id_of(ada, "shop of use")
     used = SaveCounters(**asked(used_api_keys={number: asked()["context"].now}))
     decide(ada.server, used)
-    moment = asked()["context"].now.strftime("%Y-%m-%d")
+    moment = write_day(asked()["context"].now.date())
     assert f"It was last used on {moment}" in said(ada.get(f"/api-keys/{number}/revoke"))
 
 

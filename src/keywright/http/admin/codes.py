@@ -1,12 +1,13 @@
 """Codes of second factors, as users type them."""
 
+from keywright.http.pages.languages import N_, _
 from keywright.http.pages.request import PageRequest
 from keywright.identity import second_factor_store
 from keywright.identity.model import User
 from keywright.identity.second_factors import MAX_FAILURES
 
-WRONG_CODE = "This code is wrong, or was used before. Wait for the next one."
-_ONLY_RECOVERY = (
+WRONG_CODE = N_("This code is wrong, or was used before. Wait for the next one.")
+_ONLY_RECOVERY = N_(
     "Too many codes were wrong. Use a recovery code, or ask an administrator to turn your second factor off."
 )
 
@@ -19,4 +20,5 @@ def is_recovery_code(code: str) -> bool:
 def wrong_code_message(request: PageRequest, user: User) -> str:
     """The message about a wrong code."""
     factor = request.ask(lambda tx: second_factor_store.find_factor(tx, user.id))
-    return _ONLY_RECOVERY if factor is not None and factor.failed_attempts >= MAX_FAILURES else WRONG_CODE
+    is_locked = factor is not None and factor.failed_attempts >= MAX_FAILURES
+    return _(_ONLY_RECOVERY if is_locked else WRONG_CODE)

@@ -8,6 +8,9 @@ import msgspec
 
 from keywright.core.parsing import parse_time
 from keywright.events.model import Event
+from keywright.http.pages import languages
+from keywright.http.pages.formats import write_number
+from keywright.http.pages.languages import N_, _
 from keywright.licensing.licenses.model import Status
 from keywright.licensing.terms.model import Allowance, Meter
 from keywright.licensing.terms.words import describe_allowance, describe_meter
@@ -26,33 +29,41 @@ class FieldChange(NamedTuple):
 
 #: The label of each field, and the text for no value.
 _FIELDS: dict[str, tuple[str, str]] = {
-    "key": ("Key", "none"),
-    "order_id": ("Order", "none"),
-    "product_id": ("Product", "none"),
-    "customer_id": ("Customer", "none"),
-    "expires_at": ("Expires", "never"),
-    "valid_for_days": ("Valid for days", "none"),
-    "status": ("Status", "none"),
-    "times_activated": ("Active places", "none"),
-    "times_activated_max": ("Limit", "no limit"),
-    "expires_in_days": ("Days from the first activation", "none"),
-    "name": ("Name", "no name"),
-    "charset": ("Characters", "none"),
-    "chunks": ("Groups", "none"),
-    "chunk_length": ("Characters each", "none"),
-    "separator": ("Separator", "nothing"),
-    "prefix": ("Prefix", "nothing"),
-    "suffix": ("Suffix", "nothing"),
-    "code": ("Code", "none"),
-    "url": ("Address", "none"),
-    "max_activations": ("Limit", "no limit"),
-    "max_leases": ("Leases", "none"),
-    "starts": ("Days counted from", "none"),
-    "new_devices": ("New devices", "any number"),
-    "portal_releases": ("Releases by the customer", "any number"),
-    "archived_at": ("Archived", "no"),
-    "role": ("Role", "none"),
-    "is_disabled": ("Disabled", "no"),
+    "key": (N_("Key"), N_("none")),
+    "order_id": (N_("Order"), N_("none")),
+    "product_id": (N_("Product"), N_("none")),
+    "customer_id": (N_("Customer"), N_("none")),
+    "expires_at": (N_("Expires"), N_("never")),
+    "valid_for_days": (N_("Valid for days"), N_("none")),
+    "status": (N_("Status"), N_("none")),
+    "times_activated": (N_("Active places"), N_("none")),
+    "times_activated_max": (N_("Limit"), N_("no limit")),
+    "expires_in_days": (N_("Days from the first activation"), N_("none")),
+    "name": (N_("Name"), N_("no name")),
+    "charset": (N_("Characters"), N_("none")),
+    "chunks": (N_("Groups"), N_("none")),
+    "chunk_length": (N_("Characters each"), N_("none")),
+    "separator": (N_("Separator"), N_("nothing")),
+    "prefix": (N_("Prefix"), N_("nothing")),
+    "suffix": (N_("Suffix"), N_("nothing")),
+    "code": (N_("Code"), N_("none")),
+    "url": (N_("Address"), N_("none")),
+    "max_activations": (N_("Limit"), N_("no limit")),
+    "max_leases": (N_("Leases"), N_("none")),
+    "starts": (N_("Days counted from"), N_("none")),
+    "new_devices": (N_("New devices"), N_("any number")),
+    "portal_releases": (N_("Releases by the customer"), N_("any number")),
+    "archived_at": (N_("Archived"), N_("no")),
+    "role": (N_("Role"), N_("none")),
+    "is_disabled": (N_("Disabled"), N_("no")),
+    "language": (N_("Language"), N_("that of the browser")),
+}
+
+#: The words of enumerations.
+_WORDS = {
+    *(N_("reader"), N_("support"), N_("administrator")),
+    *(N_("creation"), N_("first activation"), N_("refuse"), N_("allow"), N_("older versions")),
+    *(N_("optional"), N_("required")),
 }
 
 
@@ -67,14 +78,14 @@ def list_changes(
         if isinstance(pair, list) and len(pair) == 2
     ]
     if (event.details or {}).get("is_password_new"):
-        found.append(FieldChange("Password", "the old one", "a new one"))
+        found.append(FieldChange(_("Password"), _("the old one"), _("a new one")))
     return tuple(found)
 
 
 def _describe_change(name: str, pair: list[Any], write: Callable[[Any], Shown]) -> FieldChange:
     label, missing = _FIELDS.get(name, (name.replace("_", " ").capitalize(), "none"))
-    before, after = (missing if value is None else write(value) for value in pair)
-    return FieldChange(label, before, after)
+    before, after = (_(missing) if value is None else write(value) for value in pair)
+    return FieldChange(_(label), before, after)
 
 
 def _name_writer(names: Mapping[int, str]) -> Callable[[Any], str]:
@@ -82,7 +93,7 @@ def _name_writer(names: Mapping[int, str]) -> Callable[[Any], str]:
 
 
 def _status_text(number: Any) -> str:
-    return Status(number).name.lower() if number in list(Status) else str(number)
+    return _(Status(number).name.lower()) if number in list(Status) else str(number)
 
 
 def _time(text: Any) -> Shown:
@@ -94,29 +105,37 @@ def _time(text: Any) -> Shown:
 
 def _words(value: Any) -> str:
     """An enumeration's value, or codes."""
-    return (", ".join(map(str, value)) or "none") if isinstance(value, list) else str(value).replace("_", " ")
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or _("none")
+    word = str(value).replace("_", " ")
+    return _(word) if word in _WORDS else word
 
 
 def _allowance(value: Any) -> str:
-    return describe_allowance(msgspec.convert(value, Allowance))
+    return describe_allowance(msgspec.convert(value, Allowance), languages)
 
 
 def _meters(value: Any) -> str:
     meters = msgspec.convert(value, dict[str, Meter])
-    return ", ".join(f"{name}: {describe_meter(one)}" for name, one in meters.items()) or "none"
+    return ", ".join(f"{name}: {describe_meter(one, languages)}" for name, one in meters.items()) or _("none")
+
+
+def _yes_or_no(value: Any) -> str:
+    return _("yes") if value else _("no")
 
 
 _TEXTS: dict[str, Callable[[Any], Shown]] = {
     "archived_at": _time,
+    "role": _words,
     "starts": _words,
     "after_expiry": _words,
     "entitlements": _words,
     "meters": _meters,
     "new_devices": _allowance,
     "portal_releases": _allowance,
-    "trial": lambda value: "yes" if value else "no",
+    "trial": _yes_or_no,
     "status": _status_text,
     "expires_at": _time,
-    "is_disabled": lambda value: "yes" if value else "no",
-    "times_activated_max": lambda value: f"{value:,}" if isinstance(value, int) else str(value),
+    "is_disabled": _yes_or_no,
+    "times_activated_max": lambda value: write_number(value) if isinstance(value, int) else str(value),
 }

@@ -10,20 +10,21 @@ from keywright.core import parsing
 from keywright.core.errors import InvalidTerms
 from keywright.http.pages.forms import Form
 from keywright.http.pages.inputs import Inputs, parse_positive
-from keywright.http.pages.languages import _
+from keywright.http.pages.languages import N_, _
+from keywright.http.pages.reasons import explain
 from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts, Terms
 from keywright.licensing.terms.rules import merge_terms
 from keywright.licensing.terms.texts import parse_allowance, parse_meter, write_allowance, write_meter
 
 #: The choices of the form's lists.
 CHOICES: Mapping[str, list[tuple[str, str]]] = {
-    "starts": [(Starts.CREATION, "creation"), (Starts.FIRST_ACTIVATION, "first activation")],
+    "starts": [(Starts.CREATION, N_("creation")), (Starts.FIRST_ACTIVATION, N_("first activation"))],
     "after_expiry": [
-        (AfterExpiry.REFUSE, "refused"),
-        (AfterExpiry.ALLOW, "still valid"),
-        (AfterExpiry.OLDER_VERSIONS, "valid for versions from before"),
+        (AfterExpiry.REFUSE, N_("refused")),
+        (AfterExpiry.ALLOW, N_("still valid")),
+        (AfterExpiry.OLDER_VERSIONS, N_("valid for versions from before")),
     ],
-    "device": [(DeviceRule.OPTIONAL, "optional"), (DeviceRule.REQUIRED, "required")],
+    "device": [(DeviceRule.OPTIONAL, N_("optional")), (DeviceRule.REQUIRED, N_("required"))],
 }
 _NUMBERS = (
     *("valid_for_days", "grace_days", "max_leases"),
@@ -47,6 +48,11 @@ def write_terms(terms: Terms) -> dict[str, Any]:
     return values
 
 
+def translate_choices() -> dict[str, list[tuple[str, str]]]:
+    """The choices of the form's lists, in the reader's language."""
+    return {name: [(value, _(text)) for value, text in choices] for name, choices in CHOICES.items()}
+
+
 def read_terms(inputs: Inputs) -> Terms:
     """The terms that a form says; empty fields are defaults. What is wrong is in the errors, by field."""
     patch: dict[str, Any] = {name: inputs.read(name, parsing.parse_integer) for name in _NUMBERS}
@@ -65,7 +71,7 @@ def read_terms(inputs: Inputs) -> Terms:
         for one in problem.errors:
             _, _, name, *inner = one.pointer.split("/")
             subject = " ".join(inner) if name == "meters" else "It"
-            inputs.errors.setdefault(name, f"{subject} {one.detail}.")
+            inputs.errors.setdefault(name, explain(one.detail, subject))
         return Terms()
 
 

@@ -10,6 +10,7 @@ from keywright.core.parsing import MAX_COUNT, MAX_ID, parse_integer
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.forms import Form
 from keywright.http.pages.languages import _
+from keywright.http.pages.reasons import explain
 
 Value = TypeVar("Value")
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -30,7 +31,7 @@ class Inputs:
         try:
             return parse(text)
         except ValueError as reason:
-            self.errors[name] = f"It {reason}."
+            self.errors[name] = explain(reason)
         except KeywrightError as error:
             self.errors[name] = message_for(error).sentence
         return None

@@ -1,77 +1,160 @@
-"""Terms in words, for people. Pure."""
+"""Terms in words, for people: in English, or in the language of ``texts``. Pure."""
 
 from collections.abc import Iterator
+from typing import Any, Protocol
 
-from keywright.core.parsing import format_count
-from keywright.licensing.terms.model import AfterExpiry, Allowance, DeviceRule, Meter, Overage, Starts, Terms
+from keywright.licensing.terms.model import (
+    AfterExpiry,
+    Allowance,
+    DeviceRule,
+    Meter,
+    Overage,
+    Period,
+    Starts,
+    Terms,
+)
 
-_UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+
+class Texts(Protocol):
+    """Says texts in a language. In a plural, ``num`` is the number as the language writes it."""
+
+    def gettext(self, text: str, /, **values: Any) -> str:
+        """The text with these values in it."""
+
+    def ngettext(self, singular: str, plural: str, number: int, /, **values: Any) -> str:
+        """The text for this number."""
 
 
-def describe_terms(terms: Terms) -> list[str]:
+class _English:
+    """Says texts as they are written here."""
+
+    def gettext(self, text: str, /, **values: Any) -> str:
+        return text % values
+
+    def ngettext(self, singular: str, plural: str, number: int, /, **values: Any) -> str:
+        return (singular if number == 1 else plural) % ({"num": f"{number:,}"} | values)
+
+
+ENGLISH: Texts = _English()
+
+
+def describe_terms(terms: Terms, texts: Texts = ENGLISH) -> list[str]:
     """What the terms allow, one part each: ``3 devices``, ``365 days from the first activation`` …"""
-    return [*_describe_places(terms), *_describe_life(terms), *_describe_device(terms), *_describe_use(terms)]
+    return [
+        *_describe_places(terms, texts),
+        *_describe_life(terms, texts),
+        *_describe_device(terms, texts),
+        *_describe_use(terms, texts),
+    ]
 
 
-def _describe_places(terms: Terms) -> Iterator[str]:
+def _describe_places(terms: Terms, texts: Texts) -> Iterator[str]:
     limit = terms.max_activations
-    yield "any number of devices" if limit is None else format_count(limit, "device")
+    if limit is None:
+        yield texts.gettext("any number of devices")
+    else:
+        yield texts.ngettext("%(num)s device", "%(num)s devices", limit)
     if terms.max_leases is not None:
-        yield f"{terms.max_leases:,} at the same time, for {format_seconds(terms.lease_seconds)} each"
+        duration = format_seconds(terms.lease_seconds, texts)
+        yield texts.ngettext(
+            "%(num)s at the same time, for %(duration)s each",
+            "%(num)s at the same time, for %(duration)s each",
+            terms.max_leases,
+            duration=duration,
+        )
 
 
-def _describe_life(terms: Terms) -> Iterator[str]:
+def _describe_life(terms: Terms, texts: Texts) -> Iterator[str]:
     days = terms.valid_for_days
     if days is None:
-        yield "no end of its own"
+        yield texts.gettext("no end of its own")
+    elif terms.starts is Starts.FIRST_ACTIVATION:
+        yield texts.ngettext(
+            "%(num)s day from the first activation", "%(num)s days from the first activation", days
+        )
     else:
-        start = "first activation" if terms.starts is Starts.FIRST_ACTIVATION else "creation"
-        yield f"{format_count(days, 'day')} from the {start}"
+        yield texts.ngettext("%(num)s day from the creation", "%(num)s days from the creation", days)
     if terms.grace_days:
-        yield f"{format_count(terms.grace_days, 'day')} of grace"
+        yield texts.ngettext("%(num)s day of grace", "%(num)s days of grace", terms.grace_days)
     if terms.after_expiry is AfterExpiry.ALLOW:
-        yield "stays valid after the expiry"
+        yield texts.gettext("stays valid after the expiry")
     elif terms.after_expiry is AfterExpiry.OLDER_VERSIONS:
-        yield "valid for versions from before the expiry"
+        yield texts.gettext("valid for versions from before the expiry")
 
 
-def _describe_device(terms: Terms) -> Iterator[str]:
+def _describe_device(terms: Terms, texts: Texts) -> Iterator[str]:
     if terms.device is DeviceRule.REQUIRED:
-        yield "a fingerprint is required"
+        yield texts.gettext("a fingerprint is required")
     defaults = Terms()
     if terms.offline_days != defaults.offline_days:
-        yield f"{format_count(terms.offline_days, 'day')} offline" if terms.offline_days else "never offline"
+        yield _describe_offline(terms.offline_days, texts)
     if terms.next_check_seconds != defaults.next_check_seconds:
-        yield f"next check after {format_seconds(terms.next_check_seconds)}"
+        duration = format_seconds(terms.next_check_seconds, texts)
+        yield texts.gettext("next check after %(duration)s", duration=duration)
     if terms.new_devices is not None:
-        yield f"new devices: {describe_allowance(terms.new_devices)}"
-    if terms.portal_releases is not None:
-        allowed = describe_allowance(terms.portal_releases) if terms.portal_releases.count else "none"
-        yield f"releases in the portal: {allowed}"
+        allowed = describe_allowance(terms.new_devices, texts)
+        yield texts.gettext("new devices: %(allowed)s", allowed=allowed)
+    if terms.portal_releases is not None and terms.portal_releases.count:
+        allowed = describe_allowance(terms.portal_releases, texts)
+        yield texts.gettext("releases in the portal: %(allowed)s", allowed=allowed)
+    elif terms.portal_releases is not None:
+        yield texts.gettext("releases in the portal: none")
 
 
-def _describe_use(terms: Terms) -> Iterator[str]:
+def _describe_offline(days: int, texts: Texts) -> str:
+    if not days:
+        return texts.gettext("never offline")
+    return texts.ngettext("%(num)s day offline", "%(num)s days offline", days)
+
+
+def _describe_use(terms: Terms, texts: Texts) -> Iterator[str]:
     if terms.entitlements:
-        yield f"entitlements: {', '.join(terms.entitlements)}"
+        yield texts.gettext("entitlements: %(codes)s", codes=", ".join(terms.entitlements))
     for name, meter in terms.meters.items():
-        yield f"{name}: {describe_meter(meter)}"
+        yield f"{name}: {describe_meter(meter, texts)}"
     if terms.trial:
-        yield "a trial: one per device"
+        yield texts.gettext("a trial: one per device")
 
 
-def describe_allowance(allowance: Allowance) -> str:
+def describe_allowance(allowance: Allowance, texts: Texts = ENGLISH) -> str:
     """``3 in 30 days``."""
-    return f"{allowance.count:,} in {format_count(allowance.per_days, 'day')}"
-
-
-def describe_meter(meter: Meter) -> str:
-    """``100 per month``, and that more is allowed where it is."""
-    return f"{meter.limit:,} per {meter.per}" + (
-        ", more is allowed" if meter.overage is Overage.ALLOW else ""
+    return texts.ngettext(
+        "%(count)s in %(num)s day",
+        "%(count)s in %(num)s days",
+        allowance.per_days,
+        count=f"{allowance.count:,}",
     )
 
 
-def format_seconds(seconds: int) -> str:
+def describe_meter(meter: Meter, texts: Texts = ENGLISH) -> str:
+    """``100 per month``, and that more is allowed where it is."""
+    period = _describe_period(meter.per, texts)
+    if meter.overage is Overage.ALLOW:
+        return texts.ngettext(
+            "%(num)s per %(period)s, more is allowed",
+            "%(num)s per %(period)s, more is allowed",
+            meter.limit,
+            period=period,
+        )
+    return texts.ngettext("%(num)s per %(period)s", "%(num)s per %(period)s", meter.limit, period=period)
+
+
+def _describe_period(period: Period, texts: Texts) -> str:
+    words = {
+        Period.DAY: texts.gettext("day"),
+        Period.MONTH: texts.gettext("month"),
+        Period.YEAR: texts.gettext("year"),
+        Period.LICENSE: texts.gettext("license"),
+    }
+    return words[period]
+
+
+def format_seconds(seconds: int, texts: Texts = ENGLISH) -> str:
     """``10 minutes``: in the largest unit that divides it."""
-    size, unit = next((size, unit) for size, unit in _UNITS if seconds % size == 0)
-    return format_count(seconds // size, unit)
+    if seconds % 86_400 == 0:
+        return texts.ngettext("%(num)s day", "%(num)s days", seconds // 86_400)
+    if seconds % 3_600 == 0:
+        return texts.ngettext("%(num)s hour", "%(num)s hours", seconds // 3_600)
+    if seconds % 60 == 0:
+        return texts.ngettext("%(num)s minute", "%(num)s minutes", seconds // 60)
+    return texts.ngettext("%(num)s second", "%(num)s seconds", seconds)

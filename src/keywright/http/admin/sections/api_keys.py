@@ -8,10 +8,10 @@ from starlette.responses import Response
 from keywright.config import Settings
 from keywright.core import parsing
 from keywright.core.errors import UnknownApiKey
-from keywright.core.parsing import write_time
 from keywright.http.admin.name_suggestions import number_parser, suggest_names
+from keywright.http.pages.formats import write_moment
 from keywright.http.pages.inputs import Inputs, parse_choice, require_id
-from keywright.http.pages.languages import N_
+from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity import api_keys as access
@@ -25,14 +25,14 @@ from keywright.provisioning.catalog.store import names_of
 #: Each permission in a few words, and in a sentence.
 PERMISSIONS: dict[Permissions, tuple[str, str]] = {
     Permissions.READ_WRITE: (
-        "Read and change",
-        "Read and change licenses and policies: this is what a shop needs.",
+        N_("Read and change"),
+        N_("Read and change licenses and policies: this is what a shop needs."),
     ),
-    Permissions.READ: ("Read", "Read licenses and policies, and change nothing."),
-    Permissions.WRITE: ("Change", "Change licenses and policies, and read none."),
+    Permissions.READ: (N_("Read"), N_("Read licenses and policies, and change nothing.")),
+    Permissions.WRITE: (N_("Change"), N_("Change licenses and policies, and read none.")),
     Permissions.CLIENT: (
-        "Customers' programs",
-        "Activate, deactivate and validate only: this key may be part of a program that you ship.",
+        N_("Customers' programs"),
+        N_("Activate, deactivate and validate only: this key may be part of a program that you ship."),
     ),
 }
 
@@ -96,14 +96,14 @@ class ApiKeys(Section):
         api_key = _get(request, require_id(request.path_params["id"]))
         if request.is_post:
             request.change(RevokeApiKey(context=request.context, api_key_id=api_key.id))
-            return request.redirect("/api-keys", f"The API key {api_key.name} is revoked.")
+            return request.redirect("/api-keys", _("The API key %(name)s is revoked.", name=api_key.name))
         return request.confirm(
-            f"Revoke the API key {api_key.name}?",
+            _("Revoke the API key %(name)s?", name=api_key.name),
             [
                 _last_use_text(api_key),
-                "Callers that use it are refused from then on. This cannot be undone; its licenses stay.",
+                _("Callers that use it are refused from then on. This cannot be undone; its licenses stay."),
             ],
-            button="Revoke it",
+            button=_("Revoke it"),
             back="/api-keys",
         )
 
@@ -129,8 +129,8 @@ def _get(request: PageRequest, number: int) -> ApiKey:
 
 def _last_use_text(api_key: ApiKey) -> str:
     if api_key.last_used_at is None:
-        return "It was never used."
-    return f"It was last used on {write_time(api_key.last_used_at)} (UTC)."
+        return _("It was never used.")
+    return _("It was last used on %(time)s.", time=write_moment(api_key.last_used_at))
 
 
 def _curl_command(

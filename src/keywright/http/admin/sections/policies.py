@@ -11,14 +11,21 @@ from starlette.responses import Response
 
 from keywright.core import parsing
 from keywright.core.errors import InvalidParameters, PolicyArchived, PolicyTooWeak
-from keywright.core.parsing import format_count
 from keywright.http.admin.name_suggestions import number_parser, suggest_names, write_number
-from keywright.http.admin.terms_form import CHOICES, read_terms, terms_patch, texts_from, write_terms
+from keywright.http.admin.terms_form import (
+    read_terms,
+    terms_patch,
+    texts_from,
+    translate_choices,
+    write_terms,
+)
+from keywright.http.pages import languages
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import Inputs, parse_positive, require_id
-from keywright.http.pages.languages import N_
+from keywright.http.pages.languages import N_, _, ngettext
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
+from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.jobs import orders
@@ -54,10 +61,10 @@ _DEFAULTS: dict[str, Any] = {
 _KEY_FORMAT = frozenset(_DEFAULTS) - {"name", "product_id"}
 #: Sets of characters that the form suggests.
 CHARSETS = {
-    keys.UNAMBIGUOUS: "letters and digits that do not look alike",
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789": "all capital letters and digits",
-    "0123456789ABCDEF": "hexadecimal digits",
-    "0123456789": "digits",
+    keys.UNAMBIGUOUS: N_("letters and digits that do not look alike"),
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789": N_("all capital letters and digits"),
+    "0123456789ABCDEF": N_("hexadecimal digits"),
+    "0123456789": N_("digits"),
 }
 
 
@@ -107,8 +114,8 @@ class Policies(Section):
             is_weak_allowed=form.is_weak_allowed,
             **form.values,
         )
-        redirect = Redirect("/policies", f"The policy {command.name} is created.")
-        return change_once(request, command, lambda _: redirect)
+        redirect = Redirect("/policies", _("The policy %(name)s is created.", name=command.name))
+        return change_once(request, command, lambda _policy: redirect)
 
     @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.ADMINISTER)
     def edit(self, request: PageRequest) -> Response:
@@ -120,7 +127,7 @@ class Policies(Section):
         changes = {name: value for name, value in form.values.items() if value != getattr(policy, name)}
         terms = terms_patch(policy.terms, form.terms)
         if not changes and not terms:
-            return request.redirect("/policies", f"The policy {policy.name} is unchanged.")
+            return request.redirect("/policies", _("The policy %(name)s is unchanged.", name=policy.name))
         change = UpdatePolicy(
             context=request.context,
             policy_id=policy.id,
@@ -129,7 +136,7 @@ class Policies(Section):
             is_weak_allowed=form.is_weak_allowed,
         )
         request.change(change)
-        return request.redirect("/policies", f"The policy {form.values['name']} is changed.")
+        return request.redirect("/policies", _("The policy %(name)s is changed.", name=form.values["name"]))
 
     @page("/preview", methods=("POST",), right=Right.ADMINISTER)
     def preview(self, request: PageRequest) -> Response:
@@ -142,11 +149,11 @@ class Policies(Section):
         policy = _get(request)
         if request.is_post:
             request.change(DeletePolicy(context=request.context, policy_id=policy.id))
-            return request.redirect("/policies", f"The policy {policy.name} is deleted.")
+            return request.redirect("/policies", _("The policy %(name)s is deleted.", name=policy.name))
         return request.confirm(
-            f"Delete the policy {policy.name}?",
-            ["Licenses that it has made stay valid.", "A job that still uses it will fail."],
-            button="Delete",
+            _("Delete the policy %(name)s?", name=policy.name),
+            [_("Licenses that it has made stay valid."), _("A job that still uses it will fail.")],
+            button=_("Delete"),
             back="/policies",
         )
 
@@ -169,8 +176,9 @@ class Policies(Section):
         if request.is_post:
             order = _read_order(request, inputs, policy)
             if not inputs.errors:
-                verb = "is" if order.amount == 1 else "are"
-                message = f"{format_count(order.amount, 'license')} {verb} being made."
+                message = ngettext(
+                    "%(num)s license is being made.", "%(num)s licenses are being made.", order.amount
+                )
                 command = orders.start_command(order, context=request.context)
                 return change_once(request, command, lambda job: Redirect(f"/jobs/{job.id}", message))
         return request.render(
@@ -178,9 +186,9 @@ class Policies(Section):
             policy=policy,
             sample=make_sample(policy, amount=1),
             errors=inputs.errors,
-            statuses=[(one.name.lower(), one.name.capitalize()) for one in Status],
+            statuses=[(one.name.lower(), _(one.name.lower()).capitalize()) for one in Status],
             max_amount=MAX_GENERATED,
-            terms=describe_terms(policy.terms),
+            terms=describe_terms(policy.terms, languages),
             suggestions=request.ask(suggest_names),
         )
 
@@ -192,13 +200,16 @@ def _set_archived(request: PageRequest, *, is_archived: bool) -> Response:
         context=request.context, policy_id=policy.id, is_archived=is_archived, is_weak_allowed=True
     )
     request.change(change)
-    words = "archived: it makes no more licenses" if is_archived else "in use again"
-    return request.redirect("/policies", f"The policy {policy.name} is {words}.")
+    if is_archived:
+        message = _("The policy %(name)s is archived: it makes no more licenses.", name=policy.name)
+    else:
+        message = _("The policy %(name)s is in use again.", name=policy.name)
+    return request.redirect("/policies", message)
 
 
 def make_sample(policy: Policy, *, amount: int) -> Sample:
     """Example keys of a policy, and their strength."""
-    keys = tuple(rules.generate_key(policy) for _ in range(amount))
+    keys = tuple(rules.generate_key(policy) for _one in range(amount))
     return Sample(keys, measure_strength(policy))
 
 
@@ -206,10 +217,10 @@ def measure_strength(policy: Policy) -> Strength:
     """The strength of a policy's keys against guessing."""
     bits = rules.entropy_bits(policy.charset, policy.chunks, policy.chunk_length)
     if bits < rules.MIN_ENTROPY_BITS:
-        return Strength(bits, "weak", "bad")
+        return Strength(bits, N_("weak"), "bad")
     if bits < _VERY_GOOD_BITS:
-        return Strength(bits, "good", "good")
-    return Strength(bits, "very good", "good")
+        return Strength(bits, N_("good"), "good")
+    return Strength(bits, N_("very good"), "good")
 
 
 def _get(request: PageRequest) -> Policy:
@@ -264,7 +275,7 @@ class _Form(NamedTuple):
             errors=self.inputs.errors,
             sample=self.sample,
             charsets=CHARSETS,
-            choices=CHOICES,
+            choices=translate_choices(),
             suggestions=request.ask(suggest_names),
         )
 
@@ -291,7 +302,7 @@ def _try_recipe(inputs: Inputs, values: dict[str, Any], now: datetime) -> Sample
     try:
         generating.require_sound(recipe, is_weak_allowed=True)
     except InvalidParameters as error:
-        inputs.errors |= {name: f"The {reason}." for name, reason in error.reasons.items()}
+        inputs.errors |= {name: explain(reason, "The") for name, reason in error.reasons.items()}
         return None
     return make_sample(recipe, amount=_EXAMPLES)
 

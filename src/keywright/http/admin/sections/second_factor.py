@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from keywright.http.admin.codes import WRONG_CODE, wrong_code_message
 from keywright.http.pages.attempts import Attempts
-from keywright.http.pages.languages import N_
+from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import check_password
 from keywright.http.pages.request import PageRequest
@@ -54,10 +54,10 @@ class SecondFactors(Section):
             **_session_fields(request, token := sessions.new_session_token()),
         )
         if not request.change(command):
-            return _render(request, {"code": WRONG_CODE}, secret)
+            return _render(request, {"code": _(WRONG_CODE)}, secret)
         self._end_change(request)
         _replace_token(request, token)
-        return _render_codes(request, codes, "Your second factor is set up")
+        return _render_codes(request, codes, _("Your second factor is set up"))
 
     @page("/codes", methods=("POST",))
     def renew_codes(self, request: PageRequest) -> Response:
@@ -67,21 +67,21 @@ class SecondFactors(Section):
         if not request.change(command):
             return _render(request, {"renewing_code": wrong_code_message(request, request.user)})
         self._end_change(request)
-        return _render_codes(request, codes, "Your new recovery codes")
+        return _render_codes(request, codes, _("Your new recovery codes"))
 
     @page("/disable", methods=("POST",))
     def disable(self, request: PageRequest) -> Response:
         """Turn the second factor off."""
         fields = self._begin_change(request)
         if not check_password(request, request.user, request.form.raw("password")):
-            return _render(request, {"password": "This is not your password."})
+            return _render(request, {"password": _("This is not your password.")})
         token = sessions.new_session_token()
         if not request.change(DisableSecondFactor(**fields, **_session_fields(request, token))):
             return _render(request, {"disabling_code": wrong_code_message(request, request.user)})
         self._end_change(request)
         _replace_token(request, token)
         return request.redirect(
-            "/account", "Your second factor is turned off. You are signed out everywhere else."
+            "/account", _("Your second factor is turned off. You are signed out everywhere else.")
         )
 
     def _begin_change(self, request: PageRequest) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class SecondFactors(Section):
 def redirect_to_enrollment(request: PageRequest) -> Response:
     """Send a user who must have a second factor to the page that sets it up."""
     if request.is_from_script:
-        return request.text("Set up your second factor first.", status=403)
+        return request.text(_("Set up your second factor first."), status=403)
     return request.redirect(_PATH)
 
 

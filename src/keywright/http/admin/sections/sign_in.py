@@ -9,13 +9,14 @@ from starlette.responses import Response
 
 from keywright.core.command import Context
 from keywright.core.errors import SetupOver, UnknownUser
-from keywright.core.parsing import MAX_NAME_LENGTH, format_count, parse_name
+from keywright.core.parsing import MAX_NAME_LENGTH, parse_name
 from keywright.db import ReadTransaction
 from keywright.http.admin.codes import is_recovery_code, wrong_code_message
 from keywright.http.pages.attempts import SIGN_IN_LIMITS, Attempts, sources_of
-from keywright.http.pages.languages import N_
+from keywright.http.pages.languages import N_, _, ngettext
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import check_password, hash_password, read_new_password
+from keywright.http.pages.reasons import explain
 from keywright.http.pages.render import save_theme
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.rights import PUBLIC
@@ -33,17 +34,17 @@ from keywright.identity.store import find_user, has_users
 _PAUSE = 0.1
 #: The addresses that a sign-in may lead to: pages below /admin. Dots could lead elsewhere.
 _OWN_PAGE = re.compile(rf"{BASE}(/[A-Za-z0-9_~-]+)*/?(\?[A-Za-z0-9_.~%&=+:,-]*)?")
-_WRONG = "The name or the password is wrong."
-_TOO_LATE = "That took too long, or your password was changed meanwhile. Sign in again."
-_SESSION_OVER = "Your session has expired, so nothing was changed. Sign in, and send the form again."
+_WRONG = N_("The name or the password is wrong.")
+_TOO_LATE = N_("That took too long, or your password was changed meanwhile. Sign in again.")
+_SESSION_OVER = N_("Your session has expired, so nothing was changed. Sign in, and send the form again.")
 
 
 def redirect_to_sign_in(request: PageRequest) -> Response:
     """Redirect to the sign-in, which leads back afterwards."""
     if request.is_from_script:
-        return request.text("You are not signed in any more.", status=401)
+        return request.text(_("You are not signed in any more."), status=401)
     if request.is_post:
-        return request.redirect("/sign-in", _SESSION_OVER, is_error=True)
+        return request.redirect("/sign-in", _(_SESSION_OVER), is_error=True)
     address = request.http.url.path
     if request.http.url.query:
         address += f"?{request.http.url.query}"
@@ -87,7 +88,7 @@ class SignIn(Section):
             request.change(RefuseSignIn(context=Context(request.now, request.browser.origin), name=name))
             with request.release_lock():
                 sleep(_PAUSE)
-            return _render_form(request, target, name=name, error=_WRONG, status=403)
+            return _render_form(request, target, name=name, error=_(_WRONG), status=403)
         self._attempts.undo(sources)
         return request.redirect(_path_after_sign_in(target))
 
@@ -98,7 +99,7 @@ class SignIn(Section):
         ticket, browser = request.form.get("ticket", ""), request.browser.form_token
         user = request.ask(lambda tx: second_factors.find_ticket_user(tx, ticket, browser, request.now))
         if user is None:
-            return request.redirect("/sign-in", _TOO_LATE, is_error=True)
+            return request.redirect("/sign-in", _(_TOO_LATE), is_error=True)
         # This user knows the password, so other attempts from the same address do not count.
         sources = {"code": str(user.id)}
         self._attempts.begin(sources)
@@ -117,7 +118,7 @@ class SignIn(Section):
         if request.browser.signed_in is not None:
             request.change(EndSession(context=request.context, token_hash=request.session.token_hash))
         request.browser.set_token()
-        return request.redirect("/sign-in", "You are signed out.")
+        return request.redirect("/sign-in", _("You are signed out."))
 
     @page("/setup", methods=("GET", "POST"), right=PUBLIC)
     def setup(self, request: PageRequest) -> Response:
@@ -132,7 +133,7 @@ class SignIn(Section):
             try:
                 name = parse_name(name)
             except ValueError as reason:
-                errors["name"] = f"It {reason}."
+                errors["name"] = explain(reason)
             if not errors:
                 return _create_first_user(request, name, password)
         request.browser.ensure_token()
@@ -154,7 +155,7 @@ class SignIn(Section):
     def _refuse_setup(self, request: PageRequest) -> Response:
         if request.ask(has_users):
             return request.redirect(
-                "/sign-in", "Keywright is set up already. Sign in instead.", is_error=True
+                "/sign-in", _("Keywright is set up already. Sign in instead."), is_error=True
             )
         return request.render("no_setup.html", status=403)
 
@@ -203,7 +204,11 @@ def _render_code_form(request: PageRequest, user: User, target: str, *, is_wrong
 
 def _codes_left_message(request: PageRequest, user: User) -> str:
     count = request.ask(lambda tx: count_codes(tx, user.id))
-    return f"You have signed in with a recovery code. {format_count(count, 'code')} left: see “My account”."
+    return ngettext(
+        "You have signed in with a recovery code. %(num)s code left: see “My account”.",
+        "You have signed in with a recovery code. %(num)s codes left: see “My account”.",
+        count,
+    )
 
 
 def _start_session(request: PageRequest, user: User | None, code: str | None = None) -> bool:
@@ -242,10 +247,10 @@ def _create_first_user(request: PageRequest, name: str, password: str) -> Respon
         user = request.change(create)
     except SetupOver:
         return request.redirect(
-            "/sign-in", "Another user has just set Keywright up. Sign in instead.", is_error=True
+            "/sign-in", _("Another user has just set Keywright up. Sign in instead."), is_error=True
         )
     _start_session(request, user)
-    return request.redirect("/", f"Welcome, {name}. You are the first administrator.")
+    return request.redirect("/", _("Welcome, %(name)s. You are the first administrator.", name=name))
 
 
 def _path_after_sign_in(target: str) -> str:

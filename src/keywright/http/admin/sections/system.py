@@ -22,7 +22,7 @@ from keywright.core.parsing import format_size
 from keywright.db import ReadTransaction, database_path, without_password
 from keywright.events.commands import RecordEvent
 from keywright.http.admin.site import AdminSite
-from keywright.http.pages.languages import N_
+from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.runner import Runner
@@ -36,7 +36,7 @@ from keywright.search import projector
 _BACKUP, _EXAMINATION = "backup", "examination"
 #: The rate of calls is measured over this many seconds, if the page was shown before.
 _RATE_PERIOD = 60.0
-_BUSY = "A backup or an examination is running already. Wait until it ends, then try again."
+_BUSY = N_("A backup or an examination is running already. Wait until it ends, then try again.")
 
 log = logging.getLogger(__name__)
 
@@ -106,15 +106,27 @@ class System(Section):
         try:
             file = self._backups().prepare(request.now)
         except OSError as problem:
-            return _refuse(request, "The folder for backups cannot be created", problem)
+            return _refuse(request, _("The folder for backups cannot be created"), problem)
         on_end = partial(_record_backup, request.site.runner, request.browser.origin, request.user.id, file)
-        return self._start(request, _BACKUP, ("backup", str(file)), on_end, "A backup is being made.")
+        return self._start(
+            request,
+            _BACKUP,
+            ("backup", str(file)),
+            on_end,
+            _("A backup is being made. You may leave this page meanwhile."),
+        )
 
     @page("/examine", methods=("POST",))
     def examine(self, request: PageRequest) -> Response:
         """Start an examination of the database."""
         on_end = partial(_record_examination, request.site.runner, request.browser.origin, request.user.id)
-        return self._start(request, _EXAMINATION, ("doctor",), on_end, "The database is being examined.")
+        return self._start(
+            request,
+            _EXAMINATION,
+            ("doctor",),
+            on_end,
+            _("The database is being examined. You may leave this page meanwhile."),
+        )
 
     @page("/backups/{name:str}/fetch", methods=("POST",))
     def fetch(self, request: PageRequest) -> Response:
@@ -123,7 +135,7 @@ class System(Section):
         try:
             length = require_readable(path)
         except OSError as problem:
-            return _refuse(request, f"The backup {path.name} cannot be read", problem)
+            return _refuse(request, _("The backup %(name)s cannot be read", name=path.name), problem)
         request.change(
             RecordEvent(context=request.context, name="backup.fetched", details={"file": path.name})
         )
@@ -140,12 +152,12 @@ class System(Section):
                 path.unlink(missing_ok=True)
             except OSError as problem:
                 request.change(RecordEvent(context=request.context, name="backup.kept", details=details))
-                return _refuse(request, f"The backup {path.name} cannot be deleted", problem)
-            return request.redirect("/system", f"The backup {path.name} is deleted.")
+                return _refuse(request, _("The backup %(name)s cannot be deleted", name=path.name), problem)
+            return request.redirect("/system", _("The backup %(name)s is deleted.", name=path.name))
         return request.confirm(
-            f"Delete the backup {path.name}?",
-            ["This cannot be undone. Copies elsewhere are not affected."],
-            button="Delete",
+            _("Delete the backup %(name)s?", name=path.name),
+            [_("This cannot be undone. Copies elsewhere are not affected.")],
+            button=_("Delete"),
             back="/system",
         )
 
@@ -156,10 +168,10 @@ class System(Section):
         try:
             is_started = self._tasks().start(kind, (*PROGRAM, *arguments), environment, on_end)
         except OSError as problem:
-            return _refuse(request, "The task cannot be started", problem)
+            return _refuse(request, _("The task cannot be started"), problem)
         if not is_started:
-            return request.redirect("/system", _BUSY, is_error=True)
-        return request.redirect("/system", f"{message} You may leave this page meanwhile.")
+            return request.redirect("/system", _(_BUSY), is_error=True)
+        return request.redirect("/system", message)
 
     def _backups(self) -> Backups:
         settings = self.site.settings
@@ -234,8 +246,8 @@ _OUTCOMES = {
 
 def _without_file_name(line: str) -> str:
     """A line of `keywright backup`, without the name of the file, which the page shows already."""
-    _, found, rest = line.partition(" as it was at ")
-    return f"It holds everything as it was at {rest}" if found else line
+    _file, found, rest = line.partition(" as it was at ")
+    return _("It holds everything as it was at %(time)s", time=rest) if found else line
 
 
 def _record(runner: Runner, origin: Origin, by: int, name: str, details: dict[str, Any] | None) -> None:

@@ -7,7 +7,7 @@ from keywright.core.errors import UnknownUser, UserExists
 from keywright.http.admin.texts import ROLE_TEXTS
 from keywright.http.pages.error_messages import Message, message_for
 from keywright.http.pages.inputs import Inputs, parse_choice, require_id
-from keywright.http.pages.languages import N_
+from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import hash_password, read_new_password
 from keywright.http.pages.request import PageRequest
@@ -17,18 +17,6 @@ from keywright.identity.model import Role, User
 from keywright.identity.passwords import MIN_PASSWORD_LENGTH
 from keywright.identity.rights import Right
 from keywright.identity.store import find_user_by_id, list_users
-
-#: A person who finds an administrator's browser open must not be able to take over the account.
-_OWN_PASSWORD = Message(
-    403,
-    "This is your own password",
-    "Change it under “My account”, where you must type the current one.",
-)
-_OWN_FACTOR = Message(
-    403,
-    "This is your own second factor",
-    "Turn it off under “My account”: that takes the password and a code.",
-)
 
 
 class Users(Section):
@@ -56,9 +44,8 @@ class Users(Section):
             role = inputs.require("role", parse_choice(Role), Role.READER)
             password = read_new_password(request.form, inputs.errors)
             if not inputs.errors and (user := _create(request, inputs, name, role, password)) is not None:
-                return request.redirect(
-                    f"/users/{user.id}", f"The user {name} is created. Tell them the password yourself."
-                )
+                message = _("The user %(name)s is created. Tell them the password yourself.", name=name)
+                return request.redirect(f"/users/{user.id}", message)
         return request.render(
             "users/new.html",
             errors=inputs.errors,
@@ -79,14 +66,17 @@ class Users(Section):
         if inputs.errors:
             return _render(request, user, inputs.errors)
         request.change(ChangeUser(context=request.context, user_id=user.id, role=role))
-        return _redirect(request, user, f"{user.name} now has the role {role.value}.")
+        message = _("%(name)s now has the role %(role)s.", name=user.name, role=_(role.value))
+        return _redirect(request, user, message)
 
     @page("/{id:number}/password", methods=("POST",))
     def set_password(self, request: PageRequest) -> Response:
         """Set the password of another user, and end all of their sessions."""
         user, errors = _get(request), dict[str, str]()
         if user.id == request.user.id:
-            return request.message_page(_OWN_PASSWORD)
+            # A person who finds an administrator's browser open must not be able to take over the account.
+            sentence = _("Change it under “My account”, where you must type the current one.")
+            return request.message_page(Message(403, _("This is your own password"), sentence))
         password = read_new_password(request.form, errors)
         if errors:
             return _render(request, user, errors)
@@ -95,24 +85,29 @@ class Users(Section):
                 context=request.context, user_id=user.id, password_hash=hash_password(request, password)
             )
         )
-        return _redirect(request, user, f"{user.name} has a new password, and is signed out everywhere.")
+        message = _("%(name)s has a new password, and is signed out everywhere.", name=user.name)
+        return _redirect(request, user, message)
 
     @page("/{id:number}/second-factor/off", methods=("GET", "POST"))
     def turn_factor_off(self, request: PageRequest) -> Response:
         """Turn off the second factor of a user who has lost the app."""
         user = _get(request)
         if user.id == request.user.id:
-            return request.message_page(_OWN_FACTOR)
+            sentence = _("Turn it off under “My account”: that takes the password and a code.")
+            return request.message_page(Message(403, _("This is your own second factor"), sentence))
         if request.is_post:
             request.change(DisableSecondFactor(context=request.context, user_id=user.id))
-            return _redirect(request, user, f"The second factor of {user.name} is turned off.")
+            message = _("The second factor of %(name)s is turned off.", name=user.name)
+            return _redirect(request, user, message)
         sentences = [
-            "The password alone is enough then, until another second factor is set up. "
-            "Every session of this user ends at once.",
-            "Make sure that the user asks for this: a person who has learned the password could ask, too.",
+            _(
+                "The password alone is enough then, until another second factor is set up. "
+                "Every session of this user ends at once."
+            ),
+            _("Make sure that the user asks for this: a person who has learned the password could ask, too."),
         ]
-        title = f"Turn off the second factor of {user.name}?"
-        return request.confirm(title, sentences, button="Turn it off", back=f"/users/{user.id}")
+        title = _("Turn off the second factor of %(name)s?", name=user.name)
+        return request.confirm(title, sentences, button=_("Turn it off"), back=f"/users/{user.id}")
 
     @page("/{id:number}/disable", methods=("GET", "POST"))
     def disable(self, request: PageRequest) -> Response:
@@ -120,20 +115,22 @@ class Users(Section):
         user = _get(request)
         if request.is_post:
             request.change(ChangeUser(context=request.context, user_id=user.id, is_disabled=True))
-            return _redirect(request, user, f"{user.name} is disabled, and signed out everywhere.")
-        sentences = ["Every session ends at once. The events of this user are kept."]
+            message = _("%(name)s is disabled, and signed out everywhere.", name=user.name)
+            return _redirect(request, user, message)
+        sentences = [_("Every session ends at once. The events of this user are kept.")]
         if user.id == request.user.id:
             sentences.append(
-                "This is you: you will be signed out, and only another administrator can enable you again."
+                _("This is you: you will be signed out, and only another administrator can enable you again.")
             )
-        return request.confirm(f"Disable {user.name}?", sentences, button="Disable", back=f"/users/{user.id}")
+        title = _("Disable %(name)s?", name=user.name)
+        return request.confirm(title, sentences, button=_("Disable"), back=f"/users/{user.id}")
 
     @page("/{id:number}/enable", methods=("POST",))
     def enable(self, request: PageRequest) -> Response:
         """Enable a disabled user, with the same password as before."""
         user = _get(request)
         request.change(ChangeUser(context=request.context, user_id=user.id, is_disabled=False))
-        return _redirect(request, user, f"{user.name} may sign in again.")
+        return _redirect(request, user, _("%(name)s may sign in again.", name=user.name))
 
     @page("/{id:number}/sessions/end", methods=("POST",))
     def end_sessions(self, request: PageRequest) -> Response:
@@ -142,8 +139,11 @@ class Users(Section):
         for session in request.ask(lambda tx: sessions.list_sessions(tx, user.id, request.now)):
             if session.token_hash != request.session.token_hash:
                 request.change(EndSession(context=request.context, token_hash=session.token_hash))
-        where = "everywhere else" if user.id == request.user.id else "everywhere"
-        return _redirect(request, user, f"{user.name} is signed out {where}.")
+        if user.id == request.user.id:
+            message = _("%(name)s is signed out everywhere else.", name=user.name)
+        else:
+            message = _("%(name)s is signed out everywhere.", name=user.name)
+        return _redirect(request, user, message)
 
 
 def _get(request: PageRequest) -> User:

@@ -3,7 +3,13 @@
 from starlette.responses import Response
 
 from keywright.http.admin.sections.licenses.forms import get_license, undo_path
-from keywright.http.admin.terms_form import CHOICES, read_terms, terms_patch, texts_from, write_terms
+from keywright.http.admin.terms_form import (
+    read_terms,
+    terms_patch,
+    texts_from,
+    translate_choices,
+    write_terms,
+)
 from keywright.http.pages.inputs import Inputs, parse_number
 from keywright.http.pages.languages import _
 from keywright.http.pages.page import page
@@ -45,6 +51,6 @@ class LicenseTerms:
             policies=policies,
             policy=policy,
             values=values,
-            choices=CHOICES,
+            choices=translate_choices(),
             errors=inputs.errors,
         )

@@ -1,0 +1,51 @@
+"""Why a value is wrong, in the reader's language."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import keywright
+from keywright.http.pages.languages import Language, speaking
+from keywright.http.pages.reasons import explain, find_sentence
+
+SOURCES = Path(keywright.__file__).parent
+#: The modules whose parsers forms use.
+PARSERS = (
+    "core/parsing.py",
+    "http/admin/terms_form.py",
+    "http/admin/name_suggestions.py",
+    "http/pages/inputs.py",
+    "licensing/terms/texts.py",
+    "provisioning/customers/rules.py",
+    "provisioning/products/rules.py",
+)
+
+
+def reasons_in(path: Path) -> Iterator[str]:
+    """The texts of each ``ValueError``, with a number in the place of each value."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ValueError":
+            (text,) = node.args
+            parts = text.values if isinstance(text, ast.JoinedStr) else [text]
+            yield "".join(str(one.value) if isinstance(one, ast.Constant) else "1,234" for one in parts)
+
+
+@pytest.mark.parametrize("path", PARSERS)
+def test_what_a_parser_says_has_a_sentence_that_is_translated(path: str) -> None:
+    reasons = list(reasons_in(SOURCES / path))
+    assert reasons
+    assert [one for one in reasons if find_sentence(f"It {one}.") is None] == []
+
+
+def test_its_numbers_are_written_as_the_language_does() -> None:
+    with speaking(Language("de")):
+        assert "1.000" in explain("must be an integer from 0 to 1,000")
+
+
+def test_a_reason_that_has_no_sentence_is_said_as_it_is() -> None:
+    assert explain("was never heard of") == "It was never heard of."
+    assert explain("keys would have 300 characters; 255 is the most", "The").startswith(
+        "The keys would have 300"
+    )
