@@ -5,7 +5,7 @@ large installation.
 import random
 import statistics
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
@@ -13,14 +13,16 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.browsed import FREQUENT_LABEL, OFFICE, RARE_LABEL, RESELLER, Browsed, fill
+from benchmarks.browsed import FREQUENT_LABEL, OFFICE, PRODUCTS, RARE_LABEL, RESELLER, Browsed, fill
 from benchmarks.databases import Database
 from benchmarks.installations import key_of, opened
 from keywright.db import ReadTransaction, Storage, run_read
+from keywright.http.admin import event_views
 from keywright.licensing.licenses.model import Status
 from keywright.search import event_pages, license_details, license_pages, query_parser
 from keywright.search.filters import Order, Search
 from keywright.search.statistics import RecentFigures, overview
+from keywright.search.store import EventFilter
 from keywright.search.terms_store import address_term, label_term
 
 _TIMES = 40
@@ -157,12 +159,39 @@ def _others(filled: Browsed, chance: random.Random) -> dict[str, Looked]:
         "its events": partial(_events, license_id=filled.busy_id),
         "all events": _events,
         "the events of somebody rare": partial(_events, actor="user:1"),
+        "the events of a customer": lambda tx: _events(
+            tx, customer_id=chance.randrange(1, filled.licenses // 3)
+        ),
+        "the events of a reseller": partial(_events, customer_id=RESELLER),
+        "the events of the best-selling product": partial(_events, product_id=1),
+        "the events of a product that hardly sells": partial(_events, product_id=PRODUCTS),
+        "a customer's events of yesterday": lambda tx: _events(
+            tx,
+            customer_id=_a_customer(filled, chance),
+            since=_now() - timedelta(days=2),
+            until=_now() - timedelta(days=1),
+        ),
+        "a reseller's deleted licenses": partial(_events, customer_id=RESELLER, name="license.deleted"),
+        "a product's events of a day long ago": _events_of(2, 1),
+        "a product's events of a year long ago": _events_of(2, 365),
         "a thousand numbers for an export": lambda tx: _export(tx, chance.randrange(filled.licenses // 2)),
     }
 
 
 def _events(tx: ReadTransaction, **asked: Any) -> bool:
-    return event_pages.list_events(tx, limit=_ON_A_PAGE, **asked).is_incomplete
+    found = event_pages.list_events(tx, EventFilter(**asked), limit=_ON_A_PAGE)
+    event_views.find_names(tx, found.events)
+    return found.is_incomplete
+
+
+def _a_customer(filled: Browsed, chance: random.Random) -> int:
+    return chance.randrange(1, filled.licenses // 3)
+
+
+def _events_of(product_id: int, days: int) -> Looked:
+    """The events of a product on so many days, two years ago."""
+    until = _now() - timedelta(days=730)
+    return partial(_events, product_id=product_id, since=until - timedelta(days=days), until=until)
 
 
 def _export(tx: ReadTransaction, after_id: int) -> bool:

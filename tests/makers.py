@@ -1,7 +1,7 @@
 """Nouns, commands and storages for tests: each maker has defaults for all that a test does not care for."""
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -59,6 +59,7 @@ from keywright.provisioning.policies.commands import (
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.trials.commands import StartTrial
 from keywright.registry import open_executor
+from keywright.search.store import EventFilter
 from keywright.signing.commands import MakeFirstKey, MakeLicenseFile, RotateSigningKey, WithdrawSigningKey
 
 NOW = datetime(2026, 1, 15, 12, 30, 45, tzinfo=UTC)
@@ -201,6 +202,14 @@ def a_session(**fields: Any) -> Session:
         "user_agent": "browser/1.0",
     }
     return Session(**defaults | fields)
+
+
+def an_event_filter(*, day: date | None = None, **conditions: Any) -> EventFilter:
+    """These conditions for events, and a day of UTC."""
+    if day is not None:
+        midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
+        conditions |= {"since": midnight, "until": midnight + timedelta(days=1)}
+    return EventFilter(**conditions)
 
 
 def an_event(**fields: Any) -> Event:

@@ -1,5 +1,6 @@
 """The page of events and its filters."""
 
+import csv
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,7 @@ from keywright.licensing.licenses.model import Status
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
+from tests.http.admin_licenses import a_number, activate, make
 from tests.server import RunningServer, running
 
 #: What the tests of this module write down happened on these days.
@@ -45,9 +47,9 @@ def _past() -> Iterator[Command]:
 
 
 def rows_of(visitor: Visitor, query: str = "") -> list[str]:
-    """The rows of the table, as texts."""
+    """The rows of the table, as texts, without the time."""
     text = visitor.get(f"/events{query}").text
-    return [_text(row) for row in re.findall(r"<tr>\s*<td.*?</tr>", text, re.DOTALL)]
+    return [_text(row) for row in re.findall(r"<tr>\s*(<td.*?)<td[^>]* when\b.*?</tr>", text, re.DOTALL)]
 
 
 def _text(html: str) -> str:
@@ -70,17 +72,17 @@ def test_the_newest_is_said_first_and_in_words(ada: Visitor) -> None:
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("?what=license.activated", ["License activated"]),
+        ("?what=license.activated", ["activated (1)"]),
         ("?what=license.created", ["License created", "License created"]),
-        ("?what=license.&license=1", ["License changed", "License activated", "License created"]),
+        ("?what=license.&license=1", ["License changed", "activated (1)", "License created"]),
         ("?license=2", ["License …0002 deleted", "License created"]),
-        ("?who=program", ["License activated"]),
+        ("?who=program", ["activated (1)"]),
         ("?who=cli:root", ["License …0002 deleted", "License created"]),
         ("?who=cli:root&what=license.created", ["License created"]),
         ("?who=api_key:77", ["License created"]),
         ("?who=user:1&day=2024-02-29", ["License changed"]),
         ("?day=2024-02-29", ["License …0002 deleted", "License created", "License changed"]),
-        ("?day=2024-02-28", ["License activated", "License created", "Product 7 named"]),
+        ("?day=2024-02-28", ["activated (1)", "License created", "Product 7 named"]),
         ("?day=2024-02-28&what=name.", ["Product 7 named"]),
         ("?day=2024-03-01", []),
         ("?day=1970-01-01", []),
@@ -100,6 +102,7 @@ def test_what_can_be_asked_for_is_called_as_it_is_in_the_list(ada: Visitor) -> N
     page = ada.get("/events").text
     offered = dict(re.findall(r'<option value="([a-z_]+[.][a-z_]+)"[^>]*>([^<]+)<', page))
     assert offered["license.updated"] == "License changed"
+    assert offered["license.activated"] == "Device activated"
     assert offered["license.deleted"] == "License deleted"
     assert offered["api_key.created"] == "API key created"
     assert offered["name.saved"] == "Product or customer named"
@@ -212,6 +215,57 @@ def test_older_events_are_a_page_away_each_once(carol: Visitor) -> None:
             break
         path = unescape(older[1])
     assert seen == [f"Customer {number} named" for number in reversed(range(120))]
+
+
+def test_events_of_a_customer_or_a_product_are_found_by_number_or_name(
+    server: RunningServer, carol: Visitor
+) -> None:
+    customer, product = a_number(), a_number()
+    decide(
+        server,
+        SaveName(**asked(kind=NameKind.CUSTOMER, number=customer, name="Larch Street Clinic")),
+        SaveName(**asked(kind=NameKind.PRODUCT, number=product, name="Lumen Server")),
+    )
+    both = make(server, customer_id=customer, product_id=product, times_activated_max=2)
+    one = make(server, product_id=product)
+    activate(server, both, label="laptop-olga")
+    told = "Larch Street Clinic · Lumen Server · "
+    of_customer = [f"{told}laptop-olga activated (1 of 2)", f"{told}License created"]
+    for query in (
+        f"customer={customer}",
+        "customer=Larch+Street+Clinic",
+        f"customer={customer}&period=today",
+    ):
+        rows = rows_of(carol, f"?{query}")
+        assert [row.partition(" a program")[0].partition(" tests")[0] for row in rows] == of_customer
+    assert len(rows_of(carol, "?product=Lumen+Server")) == 3
+    assert len(rows_of(carol, f"?product={product}&license={one.id}")) == 1
+    assert rows_of(carol, f"?customer={customer}&period=yesterday") == []
+    page = carol.get(f"/events?customer={customer}").text
+    assert f'href="/admin/licenses/{both.id}"' in page
+    for preset in ("today", "yesterday", "7d"):
+        assert f'href="/admin/events?customer={customer}&amp;period={preset}"' in page
+    unknown = carol.get("/events?customer=Nobody")
+    assert unknown.status_code == 422
+    assert "It is neither a number nor the name of one." in said(unknown)
+
+
+def test_what_is_filtered_can_be_had_as_a_file(server: RunningServer, carol: Visitor, ada: Visitor) -> None:
+    customer = a_number()
+    license = make(server, customer_id=customer)
+    activate(server, license, label="=cmd|'/c calc'!A1")
+    answer = carol.get(f"/events/export?customer={customer}&what=license.activated")
+    assert "events-" in answer.headers["content-disposition"]
+    (row,) = csv.DictReader(answer.content.decode("utf-8-sig").splitlines())
+    assert row["name"] == "license.activated"
+    assert row["license_id"] == str(license.id)
+    assert row["customer_id"] == str(customer)
+    assert row["device"].startswith("'=cmd")
+    assert license.key not in answer.text
+    everything = carol.get("/events/export").content.decode("utf-8-sig")
+    assert len(list(csv.DictReader(everything.splitlines()))) > 4
+    assert "user.signed_in" not in everything
+    assert "user.signed_in" in ada.get("/events/export").text
 
 
 def test_texts_of_others_are_shown_as_the_texts_that_they_are(carol: Visitor) -> None:

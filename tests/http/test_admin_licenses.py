@@ -336,7 +336,7 @@ def test_the_history_says_who_changed_what(server: RunningServer, bob: Visitor) 
     ):
         assert part in text, part
     assert "License created" in text
-    assert "License activated desk of Kim" in text
+    assert "desk of Kim activated (1 of 2)" in text
     assert "192.0.2.77" in text
     assert license.key not in answer.text
 

@@ -128,9 +128,9 @@ def test_what_happened_last_is_told_in_plain_words(
     assert f'href="/admin/licenses/{license.id}"' in visitors["carol"].get("/overview").text
     visitors["bob"].post(f"/licenses/{license.id}/delete")
     text = said(visitors["carol"].get("/overview"))
-    assert f"License changed license {license.id}, by bob Status: active → , now disabled" in text
-    assert f"deleted license {license.id}, by bob" in text
-    assert f"License created license {license.id}, by tests at the terminal" in text
+    assert f"License changed license {license.id} by bob Status: active → , now disabled" in text
+    assert f"deleted license {license.id} by bob" in text
+    assert f"License created license {license.id} by tests at the terminal" in text
     answer = visitors["carol"].get("/overview")
     assert license.key not in answer.text
     assert f'href="/admin/licenses/{license.id}"' not in answer.text

@@ -43,7 +43,7 @@ def test_events_are_shown_whole_and_oldest_first(app: App) -> None:
         "ip_address": "127.0.0.1",
         "subject": {"type": "license", "id": 1},
         "license_id": 1,
-        "details": {"activation_id": 1},
+        "details": {"activation_id": 1, "activation_count": 1},
     }
     assert made["actor"].startswith("api_key:")
     assert page.json["next_cursor"]

@@ -352,7 +352,8 @@ def test_each_change_leaves_an_event_and_a_refusal_leaves_none(executor: Executo
         "license.deleted",
     ]
     assert [one.activation_id for one in happened] == [None, 1, 1, 1, 1, None, None, None]
-    assert happened[2] == Event(LATER, "license.deactivated", 1, 1, "api_key:7", "198.51.100.7")
+    counted = {"activation_count": 0}
+    assert happened[2] == Event(LATER, "license.deactivated", 1, 1, "api_key:7", "198.51.100.7", counted)
     assert happened[5].details == {"status": [Status.ACTIVE, Status.SOLD]}
     assert happened[6].details == {"key": ["… key", "… key"]}
     assert happened[7].details == {"key": "… key", "times_activated": 0}
@@ -369,7 +370,7 @@ def test_deactivating_all_names_as_many_records_as_an_answer_lists_and_counts_th
 ) -> None:
     executor = open_executor(storage, RecordLimits(listed=2))
     *_, outcome = executor.execute([create(), *[activate()] * 3, deactivate_all()])
-    listed = [(one.id, None) for one in outcome.activations]
+    listed = [(one.id, {"activation_count": 0}) for one in outcome.activations]
     assert len(listed) == 2
     told = [one for one in events_of(storage) if one.name == "license.deactivated"]
     assert [(one.activation_id, one.details) for one in told] == [*listed, (None, {"others": 1})]

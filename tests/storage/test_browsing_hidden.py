@@ -12,7 +12,7 @@ from keywright.search import event_pages
 from keywright.search.event_pages import EventPage, list_events
 from keywright.search.statistics import overview
 from keywright.search.store import EventRecord
-from tests.makers import NOW, an_event
+from tests.makers import NOW, an_event, an_event_filter
 
 NAMES = ("user.signed_in", "license.created", "user.created", "users.no", "user_created", "user")
 HIDDEN = ("user.signed_in", "user.created")
@@ -33,11 +33,13 @@ def happened(storage: Storage) -> list[EventRecord]:
     return list(found)
 
 
-def all_pages(storage: Storage, limit: int, **asked: Any) -> Iterator[EventPage]:
+def all_pages(storage: Storage, limit: int, budget: float, **where: Any) -> Iterator[EventPage]:
     before_id = None
     with storage.read() as tx:
         while True:
-            page = list_events(tx, without="user.", before_id=before_id, limit=limit, **asked)
+            page = list_events(
+                tx, an_event_filter(without="user.", **where), before_id=before_id, limit=limit, budget=budget
+            )
             yield page
             before_id = page.before_id
             if before_id is None:

@@ -14,7 +14,8 @@ from keywright.licensing.licenses import store as license_store
 from keywright.search import event_pages as records
 from keywright.search.event_pages import EventPage, list_events
 from keywright.search.license_details import LicenseDetails, get_license
-from tests.makers import NOW, a_license, an_activation, an_event
+from keywright.search.store import EventFilter
+from tests.makers import NOW, a_license, an_activation, an_event, an_event_filter
 
 # --- a license ------------------------------------------------------------------------------------
 
@@ -71,6 +72,8 @@ def test_a_license_that_is_not_there_is_none(storage: Storage, license_id: int) 
 NAMES = ("license.created", "license.activated", "user.created", "licensed", "license%created")
 ACTORS = ("program", "cli:root", "cli:ada", "user:1", "user:12", "cli_x")
 START = datetime(2026, 1, 10, tzinfo=UTC)
+#: The customers and products of licenses.
+OWNERS = {1: (31, 7), 2: (31, None), 3: (None, 7)}
 
 
 @pytest.fixture
@@ -88,6 +91,13 @@ def happened(storage: Storage) -> list[tuple[int, Event]]:
         for number in range(300)
     ]
     with storage.write() as tx:
+        license_store.save_new_licenses(
+            tx,
+            [
+                a_license(id=number, key=f"KEY-{number}", customer_id=customer, product_id=product)
+                for number, (customer, product) in OWNERS.items()
+            ],
+        )
         event_store.save_events(tx, events)
     with storage.read() as tx:
         found = list_events(tx, limit=1_000).events
@@ -99,17 +109,21 @@ def is_asked_for(event: Event, asked: dict[str, Any]) -> bool:
     name, actor, day = asked.get("name"), asked.get("actor"), asked.get("day")
     return (
         asked.get("license_id") in (None, event.license_id)
+        and asked.get("customer_id") in (None, OWNERS.get(event.license_id, (None, None))[0])
+        and asked.get("product_id") in (None, OWNERS.get(event.license_id, (None, None))[1])
         and (name in (None, event.name) or (name.endswith(".") and event.name.startswith(name)))
         and (actor in (None, event.actor) or (actor.endswith(":") and event.actor.startswith(actor)))
         and day in (None, event.occurred_at.date())
     )
 
 
-def all_pages(storage: Storage, **asked: Any) -> list[EventPage]:
+def all_pages(storage: Storage, limit: int, budget: float, **asked: Any) -> list[EventPage]:
     found, before_id = [], None
     with storage.read() as tx:
         while True:
-            found.append(list_events(tx, before_id=before_id, **asked))
+            found.append(
+                list_events(tx, an_event_filter(**asked), before_id=before_id, limit=limit, budget=budget)
+            )
             before_id = found[-1].before_id
             if before_id is None:
                 return found
@@ -132,10 +146,16 @@ def all_pages(storage: Storage, **asked: Any) -> list[EventPage]:
         {"day": date(2026, 1, 10)},
         {"day": date(2026, 1, 14), "license_id": 1},
         {"day": date(2026, 1, 19), "name": "license."},
+        {"customer_id": 31},
+        {"product_id": 7, "name": "license."},
+        {"customer_id": 31, "product_id": 7},
+        {"customer_id": 31, "license_id": 3},
+        {"customer_id": 31, "day": date(2026, 1, 14)},
+        {"customer_id": 32},
         {"day": date(2026, 1, 9)},
         {"day": date(2026, 1, 20)},
-        {"day": date.min},
-        {"day": date.max},
+        {"day": date(1970, 1, 2)},
+        {"day": date(9998, 12, 30)},
     ],
 )
 def test_all_pages_of_events_together_are_what_is_asked_for(
@@ -146,8 +166,11 @@ def test_all_pages_of_events_together_are_what_is_asked_for(
     budget: float,
 ) -> None:
     expected = [pair for pair in happened[::-1] if is_asked_for(pair[1], asked)]
-    for limit, step in ((7, 10), (40, 1_000), (1, 3)):
+    for limit, step, gathered in ((7, 10, 0), (40, 1_000, 1_000), (1, 3, 2), (9, 5, 50)):
         monkeypatch.setattr(records, "_STEP", step)
+        # With 0, the events of a customer are found among all; with 1,000, by the licenses.
+        monkeypatch.setattr(records, "_MAX_GATHERED", gathered)
+        monkeypatch.setattr(records, "_AT_ONCE", step)
         found = all_pages(storage, limit=limit, budget=budget, **asked)
         assert [(one.id, one.event) for page in found for one in page.events] == expected
         assert [page.is_incomplete for page in found[:-1]] == [
@@ -168,12 +191,16 @@ def test_all_pages_of_events_together_are_what_is_asked_for(
         {"license_id": 2**63},
         {"name": "a\x00b"},
         {"actor": "\ud800"},
+        {"customer_id": -1},
+        {"product_id": 2**63},
         {"before_id": 0},
         {"before_id": -(10**30)},
     ],
 )
 def test_what_cannot_be_is_not_found(storage: Storage, asked: dict[str, Any]) -> None:
-    found = run_read(storage, lambda tx: list_events(tx, limit=5, **asked))
+    before_id = asked.get("before_id")
+    where = EventFilter(**{name: value for name, value in asked.items() if name != "before_id"})
+    found = run_read(storage, lambda tx: list_events(tx, where, before_id=before_id, limit=5))
     assert found == EventPage((), None, is_incomplete=False)
 
 

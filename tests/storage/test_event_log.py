@@ -11,8 +11,8 @@ from keywright.events import store as event_store
 from keywright.maintenance import measuring
 from keywright.search import event_pages
 from keywright.search.event_pages import EventPage
-from keywright.search.store import find_first_event_id
-from tests.makers import NOW, TOKEN, an_event, create_user, start_session
+from keywright.search.store import EventFilter, find_first_event_id
+from tests.makers import NOW, TOKEN, an_event, an_event_filter, create_user, start_session
 
 MIDNIGHT = datetime(2026, 1, 15, tzinfo=UTC)
 
@@ -30,7 +30,7 @@ def of_day(storage: Storage, day: date, **asked: Any) -> list[datetime]:
     while True:
 
         def question(tx: ReadTransaction, before: int | None = before) -> EventPage:
-            return event_pages.list_events(tx, day=day, before_id=before, limit=3, **asked)
+            return event_pages.list_events(tx, an_event_filter(day=day, **asked), before_id=before, limit=3)
 
         page = run_read(storage, question)
         found += [one.event.occurred_at for one in page.events]
@@ -75,7 +75,7 @@ def test_kinds_and_people_can_be_asked_for_by_their_beginning(storage: Storage) 
     happened(storage, NOW, name="name.saved", actor="client")
 
     def names(**asked: Any) -> list[str]:
-        page = run_read(storage, lambda tx: event_pages.list_events(tx, **asked, limit=9))
+        page = run_read(storage, lambda tx: event_pages.list_events(tx, EventFilter(**asked), limit=9))
         return sorted(one.event.name for one in page.events)
 
     assert names(name="license.") == ["license.created"]

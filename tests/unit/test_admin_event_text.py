@@ -8,10 +8,13 @@ import pytest
 
 import keywright
 from keywright.http.admin.event_changes import FieldChange
-from keywright.http.admin.event_text import EVENTS, EventNames, _numbers_of, describe, describe_actor, to_view
+from keywright.http.admin.event_text import EVENTS, EventNames, describe, describe_actor
+from keywright.http.admin.event_views import Named, _numbers_of, to_view
+from keywright.http.admin.periods import read_period
+from keywright.http.pages.zones import zone_of
 from keywright.identity.model import Role
 from keywright.jobs.model import JobState
-from keywright.search.store import EventRecord
+from keywright.search.store import EventRecord, Owner
 from tests.makers import a_user, an_event
 
 NAMES = EventNames(
@@ -42,8 +45,8 @@ def test_a_text_is_complete_without_details(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "details", "words"),
     [
-        ("license.activated", None, "License activated"),
-        ("license.deactivated", {"others": 1500}, "License deactivated: 1,500 more places"),
+        ("license.activated", None, "A device activated"),
+        ("license.deactivated", {"others": 1500}, "1,500 more devices deactivated"),
         ("license.deleted", {"key": "…WXYZ", "times_activated": 2}, "License …WXYZ deleted"),
         ("user.created", {"user_id": 2, "user": "bob", "role": "support"}, "User bob created: support"),
         ("user.sign_in_refused", None, "Sign-in refused: an unknown name"),
@@ -169,3 +172,49 @@ def test_a_password_change_shows_no_password() -> None:
         FieldChange("Password", "the old one", "a new one"),
     )
     assert view.license_id is None
+
+
+def test_an_event_says_what_happened_to_whom() -> None:
+    details = {"activation_count": 1, "max_activations": 2}
+    event = an_event(name="license.activated", license_id=5, activation_id=9, details=details)
+    names = NAMES._replace(owners={5: Owner(8, 7)}, devices={(5, 9): "<laptop-olga>"})
+    view = to_view(EventRecord(4, event), names, a_user())
+    assert (view.customer, view.product) == (Named(8, "Larch Street"), Named(7, "Lumen"))
+    assert view.text == "<em>&lt;laptop-olga&gt;</em> activated"
+    assert (view.taken, view.limit, view.path) == (1, 2, "/licenses/5")
+    assert describe(event, names) == "<laptop-olga> activated"
+    gone = to_view(EventRecord(4, event), NAMES, a_user())
+    assert (gone.customer, gone.text, gone.path) == (None, "<em>A device</em> activated", "")
+
+
+@pytest.mark.parametrize(
+    ("query", "since", "until"),
+    [
+        ({}, None, None),
+        ({"period": "today"}, "2026-01-15T23:00Z", "2026-01-16T23:00Z"),
+        ({"period": "yesterday"}, "2026-01-14T23:00Z", "2026-01-15T23:00Z"),
+        ({"period": "7d"}, "2026-01-09T23:00Z", "2026-01-16T23:00Z"),
+        ({"period": "today", "zone": "UTC"}, "2026-01-15T00:00Z", "2026-01-16T00:00Z"),
+        ({"from": "2026-03-29", "to": "2026-03-29"}, "2026-03-28T23:00Z", "2026-03-29T22:00Z"),
+        ({"day": "2026-07-01"}, "2026-06-30T22:00Z", "2026-07-01T22:00Z"),
+        ({"from": "2026-01-15"}, "2026-01-14T23:00Z", None),
+        ({"to": "2026-01-15"}, None, "2026-01-15T23:00Z"),
+        ({"from": "yesterday", "to": "9999-12-31", "day": "0001-01-01", "period": "x"}, None, None),
+    ],
+)
+def test_a_period_is_of_days_of_the_reader(
+    query: dict[str, str], since: str | None, until: str | None
+) -> None:
+    """In Berlin, it is the sixteenth already."""
+    now = datetime(2026, 1, 15, 23, 30, tzinfo=UTC)
+    zone = zone_of({"keywright_zone": "Europe/Berlin"}, "UTC")
+    period = read_period(query, now, zone)
+    assert (period.since, period.until) == tuple(
+        None if one is None else datetime.fromisoformat(one) for one in (since, until)
+    )
+
+
+@pytest.mark.parametrize("named", ["", "Mars/Olympus", "../../etc/passwd", "x" * 65, "Europe"])
+def test_a_time_zone_that_is_unknown_is_the_one_of_the_settings(named: str) -> None:
+    assert zone_of({"keywright_zone": named}, "Asia/Tokyo").key == "Asia/Tokyo"
+    assert zone_of({"keywright_zone": named}, "No/Where").key == "UTC"

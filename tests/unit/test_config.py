@@ -63,6 +63,8 @@ BAD_VALUES = {
     "address_change_limit": "none",
     "trial_limit": "few",
     "backup_daily_at": "24:00",
+    "time_zone": "Mars/Olympus",
+    "customer_link": "https://shop.example/customers",
     "backup_keep": "0",
     "log_level": "loud",
     "log_format": "xml",
@@ -97,6 +99,8 @@ def test_nothing_needs_to_be_set() -> None:
     assert settings.bad_request_limit == 120
     assert (settings.license_change_limit, settings.address_change_limit) == (120, 600)
     assert settings.trial_limit == 10
+    assert settings.time_zone == "UTC"
+    assert settings.customer_link is None
     assert not settings.require_api_key
     assert settings.trusted_proxies == settings.allowed_origins == ()
 

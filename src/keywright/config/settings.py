@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from keywright.config.addresses import split_address
+from keywright.config.page_settings import PageSettings
 from keywright.config.values import (
     Network,
     UrlPath,
@@ -31,8 +32,7 @@ MIN_SECRET_LENGTH = 32
 _DATABASE_NAME = "keywright.db"
 
 
-# Each ``allowed`` completes the sentence "it must be …"; numbers and choices have it in their types.
-class Settings(BaseSettings):
+class Settings(PageSettings):
     """The settings of an installation. ``read_settings`` reads them; the class itself reads nothing."""
 
     model_config = SettingsConfigDict(
@@ -90,18 +90,6 @@ class Settings(BaseSettings):
             "address that the server listens on, or that the browser asked for."
         ),
         json_schema_extra={"allowed": "an address such as https://licenses.example.com, without a path"},
-    )
-    admin: bool = Field(
-        default=True,
-        description="Whether the administration pages are served; if not, /admin does not exist.",
-    )
-    admin_address: Annotated[str | None, BeforeValidator(parse_address)] = Field(
-        default=None,
-        description=(
-            "An address of its own for the administration pages, a private one for example. They are served "
-            "there only: at every other address, /admin does not exist."
-        ),
-        json_schema_extra={"allowed": "a host and a port such as 127.0.0.1:8001 or [::1]:8001"},
     )
     metrics_address: Annotated[str | None, BeforeValidator(parse_address)] = Field(
         default=None,
@@ -299,15 +287,6 @@ class Settings(BaseSettings):
         ),
         json_schema_extra={"allowed": "a text"},
         min_length=1,
-    )
-    require_second_factor: Annotated[Literal["none", "administrators", "all"], BeforeValidator(lower)] = (
-        Field(
-            default="none",
-            description=(
-                "Which users of the pages must have a second factor: a user who has none must set it up "
-                "after the password, before anything else. Every user may have one."
-            ),
-        )
     )
     ip_addresses: Annotated[IpAddresses, BeforeValidator(lower)] = Field(
         default="full",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 from pydantic import BeforeValidator, SecretStr
 
@@ -117,6 +118,25 @@ def parse_time_of_day(value: object) -> str | None:
     if not isinstance(value, str) or not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", value.strip(), re.ASCII):
         raise ValueError
     return value.strip()
+
+
+def parse_time_zone(value: object) -> str:
+    """Parse the name of a time zone of the IANA database."""
+    name = value.strip() if isinstance(value, str) else ""
+    try:
+        return ZoneInfo(name).key
+    except (KeyError, OSError):
+        raise ValueError from None
+
+
+def parse_link_template(value: object) -> str | None:
+    """Parse the address of a web page in which ``{id}`` stands for a number, or None."""
+    if value is None:
+        return None
+    text = value.strip() if isinstance(value, str) else ""
+    if not re.fullmatch(r"https?://[^\s{}]+\{id\}[^\s{}]*", text, re.ASCII):
+        raise ValueError
+    return text
 
 
 Whole = Annotated[int, BeforeValidator(parse_whole)]

@@ -230,8 +230,11 @@ class LicenseWork(UnitOfWork):
         activation: Activation | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record an event about a license."""
-        activation_id = None if activation is None else activation.id
+        """Record an event about a license; one about a device says how many places are taken after it."""
+        activation_id = None
+        if activation is not None:
+            activation_id = activation.id
+            details = _count_places(license) | dict(details or {})
         self.record_event(name, command, details, license_id=license.id, activation_id=activation_id)
 
     # --- saving -----------------------------------------------------------------------------------
@@ -301,6 +304,13 @@ class LicenseWork(UnitOfWork):
                     grown.append(license)
         if grown:
             records.prune(self.tx, grown, self.limits.kept)
+
+
+def _count_places(license: License) -> dict[str, int]:
+    """The activation count of a license and, if it has one, its limit, as the details of events have them."""
+    count, limit = license.times_activated, license.times_activated_max
+    counted = {"activation_count": count}
+    return counted if limit is None else counted | {"max_activations": limit}
 
 
 def _find_renames(commands: Iterable[Command]) -> _Renames:

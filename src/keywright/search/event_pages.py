@@ -1,6 +1,6 @@
 """Pages of events, newest first."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import timedelta
 from time import monotonic
 
 import msgspec
@@ -16,11 +16,13 @@ from keywright.search.store import EventFilter, EventRecord
 BUDGET = 0.08
 _STEP = 5_000
 _FIRST_STEP = 200
-_DAY = timedelta(days=1)
-#: No event is before or after these days. The days next to them are valid dates, too.
-_FIRST_DAY, _LAST_DAY = date(1970, 1, 1), date(9999, 12, 30)
+#: The most events, and licenses, of a customer or a product that are looked up in the index on licenses.
+_MAX_GATHERED = 10_000
+#: The number of events that are read by their ids at once.
+_AT_ONCE = 500
 #: The largest difference between the clocks of servers with one database.
 _CLOCKS_APART = timedelta(hours=1)
+EVERY_EVENT = EventFilter()
 
 
 class EventPage(msgspec.Struct, frozen=True):
@@ -35,31 +37,32 @@ class EventPage(msgspec.Struct, frozen=True):
 
 def list_events(
     tx: ReadTransaction,
+    where: EventFilter = EVERY_EVENT,
     *,
-    license_id: int | None = None,
-    name: str | None = None,
-    actor: str | None = None,
-    day: date | None = None,
-    without: str | None = None,
     before_id: int | None = None,
     limit: int,
     budget: float = BUDGET,
 ) -> EventPage:
-    """The newest events of a license, a name, an actor or a day (UTC), before the event with this id. A name
-    that ends with a dot, or an actor that ends with a colon, is a prefix. ``without`` is a prefix of names to
-    leave out.
+    """The newest matching events before the event with this id.
 
     ``budget`` is in seconds; it may be exceeded by one step.
     """
     end = monotonic() + budget
     scan_store.set_planner_options(tx)
-    where = EventFilter(license_id, name, actor, without=without)
     if not _can_be(where):
         return EventPage((), None, is_incomplete=False)
     before_id = None if before_id is None else min(max(before_id, 0), MAX_ID)
-    if day is not None:
-        where, last = _of_day(tx, where, min(max(day, _FIRST_DAY), _LAST_DAY))
-        before_id = last if before_id is None else min(before_id, last)
+    where, before_id = _with_ids(tx, where, before_id)
+    ids = _gather(tx, where, before_id)
+    if ids is not None:
+        return _page_of(tx, where, ids, limit)
+    return _scan(tx, where, before_id, limit, end)
+
+
+def _scan(
+    tx: ReadTransaction, where: EventFilter, before_id: int | None, limit: int, end: float
+) -> EventPage:
+    """Look at one event after the other, until there are enough or the time is up."""
     found: list[EventRecord] = []
     size, looked = _FIRST_STEP, 0
     while True:
@@ -76,18 +79,45 @@ def list_events(
     return EventPage(tuple(found[:limit]), before_id, before_id is not None and len(found) < limit)
 
 
+def _gather(tx: ReadTransaction, where: EventFilter, before_id: int | None) -> list[int] | None:
+    """The ids of the events of a customer or a product, if these are few and the index on licenses finds them
+    sooner than a look at every event does.
+    """
+    if where.license_id is not None or (where.customer_id is None and where.product_id is None):
+        return None
+    if where.from_id is not None and before_id is not None and before_id - where.from_id <= _MAX_GATHERED:
+        return None
+    return browsing.gather_event_ids(tx, where, before_id=before_id, most=_MAX_GATHERED)
+
+
+def _page_of(tx: ReadTransaction, where: EventFilter, ids: list[int], limit: int) -> EventPage:
+    """The first matching events among those with these ids."""
+    found: list[EventRecord] = []
+    for start in range(0, len(ids), _AT_ONCE):
+        some = ids[start : start + _AT_ONCE]
+        found += browsing.list_events_by_id(tx, some, where, limit=limit + 1 - len(found))
+        if len(found) > limit:
+            return EventPage(tuple(found[:limit]), found[limit - 1].id, is_incomplete=False)
+    return EventPage(tuple(found), None, is_incomplete=False)
+
+
 def _can_be(where: EventFilter) -> bool:
+    numbers = (where.license_id, where.customer_id, where.product_id)
     return (
         is_storable(where.name or "")
         and is_storable(where.actor or "")
-        and 0 <= (where.license_id or 0) <= MAX_ID
+        and all(0 <= (number or 0) <= MAX_ID for number in numbers)
     )
 
 
-def _of_day(tx: ReadTransaction, where: EventFilter, day: date) -> tuple[EventFilter, int]:
-    """The filter for this day, and the id before which the day's events are."""
-    since = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    until = since + _DAY
-    first = browsing.find_first_event_id(tx, since - _CLOCKS_APART)
-    last = browsing.find_first_event_id(tx, until + _CLOCKS_APART)
-    return msgspec.structs.replace(where, since=since, until=until, from_id=first), last
+def _with_ids(
+    tx: ReadTransaction, where: EventFilter, before_id: int | None
+) -> tuple[EventFilter, int | None]:
+    """The filter with the first id that its moments allow, and the id before which the last one is."""
+    if where.since is not None:
+        first = browsing.find_first_event_id(tx, where.since - _CLOCKS_APART)
+        where = msgspec.structs.replace(where, from_id=first)
+    if where.until is not None:
+        last = browsing.find_first_event_id(tx, where.until + _CLOCKS_APART)
+        before_id = last if before_id is None else min(before_id, last)
+    return where, before_id

@@ -10,7 +10,7 @@ import msgspec
 from keywright.db import ReadTransaction
 from keywright.search import store as browsing
 from keywright.search.event_pages import list_events
-from keywright.search.store import EventRecord, Refused
+from keywright.search.store import EventFilter, EventRecord, Refused
 from keywright.search.terms_store import FULL, UNUSED
 
 _DAYS = 30
@@ -145,5 +145,5 @@ def overview(
         activations_per_day=per_day(_ACTIVATED),
         validations_per_day=per_day(_VALIDATED),
         refused_lately=tuple(browsing.list_refused(tx, limit=_MAX_SHOWN)),
-        latest_events=list_events(tx, without=without, limit=_MAX_SHOWN).events,
+        latest_events=list_events(tx, EventFilter(without=without), limit=_MAX_SHOWN).events,
     )

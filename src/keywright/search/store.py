@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import ColumnElement, func, select
@@ -34,19 +34,30 @@ class EventRecord(msgspec.Struct, frozen=True):
     event: Event
 
 
+class Owner(NamedTuple):
+    """The customer and the product of a license."""
+
+    customer_id: int | None
+    product_id: int | None
+
+
 class EventFilter(msgspec.Struct, frozen=True):
-    """Conditions for events; None is none. A name ending with a dot, an actor with a colon, is a prefix."""
+    """Conditions for events; None is none. A name ending with a dot, an actor with a colon, is a prefix. The
+    events of a customer or a product are those of the licenses that they have now.
+    """
 
     license_id: int | None = None
     name: str | None = None
     actor: str | None = None
+    customer_id: int | None = None
+    product_id: int | None = None
     #: From the first moment on, before the second.
     since: datetime | None = None
     until: datetime | None = None
-    #: The smallest id to read.
-    from_id: int | None = None
     #: A prefix of names to leave out.
     without: str | None = None
+    #: The smallest id to read.
+    from_id: int | None = None
 
 
 def count_by_status(tx: ReadTransaction) -> dict[int, int]:
@@ -103,13 +114,53 @@ def list_events(
         span.append(events.c.license_id == where.license_id)
     order = _sort_key(tx, where).desc()
     some = select(events.c.id, *EVENT).where(*span).order_by(order).limit(size).subquery()
-    query = select(some).where(*_conditions(some.c, where))
+    query = select(some).where(*_conditions(some.c, where), *_of_licenses(some.c.license_id, where))
     latest = tx.connection.execute(query.order_by(some.c.id.desc()).limit(limit))
     found = [EventRecord(row.id, event_of(row[1:])) for row in latest]
     if len(found) == limit:
         return found, found[-1].id
     last = select(events.c.id).where(*span).order_by(order).offset(size - 1).limit(1)
     return found, tx.connection.execute(last).scalar_one_or_none()
+
+
+def gather_event_ids(
+    tx: ReadTransaction, where: EventFilter, *, before_id: int | None, most: int
+) -> list[int] | None:
+    """The ids of all events of the licenses of a customer or a product, newest first, without regard to the
+    other conditions but the ids; None where there are more than ``most`` licenses or events.
+    """
+    of_them = select(licenses.c.id).where(*_has_owner(where)).limit(most + 1)
+    if int(tx.connection.execute(select(func.count()).select_from(of_them.subquery())).scalar_one()) > most:
+        return None
+    some = of_them.subquery()
+    # By the index on licenses, whatever the planner thinks of the ids.
+    number = events.c.id + 0
+    bounds = [] if before_id is None else [number < before_id]
+    bounds += [] if where.from_id is None else [number >= where.from_id]
+    query = select(events.c.id).join(some, some.c.id == events.c.license_id).where(*bounds).limit(most + 1)
+    found = tx.connection.execute(query).scalars().all()
+    return None if len(found) > most else sorted(found, reverse=True)
+
+
+def list_events_by_id(
+    tx: ReadTransaction, ids: Collection[int], where: EventFilter, *, limit: int
+) -> list[EventRecord]:
+    """The newest of the events with these ids that match, but for the owner of their licenses."""
+    query = select(events.c.id, *EVENT).where(events.c.id.in_(ids), *_conditions(events.c, where))
+    latest = tx.connection.execute(query.order_by(events.c.id.desc()).limit(limit))
+    return [EventRecord(row.id, event_of(row[1:])) for row in latest]
+
+
+def _has_owner(where: EventFilter) -> Iterator[ColumnElement[bool]]:
+    if where.customer_id is not None:
+        yield licenses.c.customer_id == where.customer_id
+    if where.product_id is not None:
+        yield licenses.c.product_id == where.product_id
+
+
+def _of_licenses(license_id: ColumnElement[int], where: EventFilter) -> Iterator[ColumnElement[bool]]:
+    if conditions := [*_has_owner(where)]:
+        yield select(licenses.c.id).where(licenses.c.id == license_id, *conditions).exists()
 
 
 def _sort_key(tx: ReadTransaction, where: EventFilter) -> ColumnElement[int]:
@@ -120,18 +171,18 @@ def _sort_key(tx: ReadTransaction, where: EventFilter) -> ColumnElement[int]:
     return events.c.id if is_sorted else events.c.id + 0
 
 
-def find_existing_ids(tx: ReadTransaction, numbers: Collection[int]) -> set[int]:
-    """Those of these ids that a license has."""
-    found = tx.connection.execute(select(licenses.c.id).where(licenses.c.id.in_(numbers)))
-    return {int(number) for number in found.scalars()}
+def find_owners(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, Owner]:
+    """The customers and products of those of these licenses that exist."""
+    found = _OWNERS_OF.find_rows(tx.connection, license_ids)
+    return {row.id: Owner(row.customer_id, row.product_id) for row in found}
 
 
 def list_products_of(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, int | None]:
     """The products of those of these licenses that exist."""
-    return {row.id: row.product_id for row in _PRODUCTS_OF.find_rows(tx.connection, license_ids)}
+    return {number: owner.product_id for number, owner in find_owners(tx, license_ids).items()}
 
 
-_PRODUCTS_OF = Lookup(select(licenses.c.id, licenses.c.product_id), licenses.c.id)
+_OWNERS_OF = Lookup(select(licenses.c.id, licenses.c.customer_id, licenses.c.product_id), licenses.c.id)
 
 
 def find_first_event_id(tx: ReadTransaction, moment: datetime) -> int:

@@ -1,26 +1,18 @@
 """Events in plain words: the texts for every page that shows events.
 
-A page reads events from ``keywright.search``, finds the names that they refer to, and describes them:
-
-    names = request.ask(lambda tx: event_text.find_names(tx, [one.event for one in page.events]))
-    views = [event_text.to_view(one, names, request.user) for one in page.events]
+``event_views`` finds the names that events refer to, and makes of them what pages show.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from keywright.db import ReadTransaction
+from markupsafe import Markup, escape
+
 from keywright.events.model import Event
-from keywright.http.admin.event_changes import FieldChange, list_changes
 from keywright.identity import rights
 from keywright.identity.model import User
 from keywright.identity.rights import Right
-from keywright.identity.store import list_api_keys, list_users
-from keywright.licensing.undo.rules import can_undo
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import names_of
-from keywright.search.store import EventRecord
+from keywright.search.store import Owner
 
 #: The text of each event, with its details in braces, by the noun that it is about.
 EVENTS: dict[str, dict[str, str]] = {
@@ -29,10 +21,10 @@ EVENTS: dict[str, dict[str, str]] = {
         "license.imported": "License imported",
         "license.updated": "License changed",
         "license.deleted": "License {key} deleted",
-        "license.activated": "License activated",
-        "license.reactivated": "License reactivated",
-        "license.device_replaced": "Place moved to another device",
-        "license.deactivated": "License deactivated",
+        "license.activated": "{device} activated",
+        "license.reactivated": "{device} activated again",
+        "license.device_replaced": "{device} took the place of another device",
+        "license.deactivated": "{device} deactivated",
         "license.key_shown": "License key shown",
         "license.file_made": "License file made",
         "license.lease_ended": "Lease ended by the vendor",
@@ -93,6 +85,7 @@ EVENTS: dict[str, dict[str, str]] = {
 _WORDS = {name: words for texts in EVENTS.values() for name, words in texts.items()}
 #: The text for a detail that an event does not have.
 _DEFAULTS = {
+    "device": "A device",
     "user": "an unknown name",
     "kind": "Number",
     "key": "",
@@ -103,6 +96,7 @@ _DEFAULTS = {
     "file": "",
     "kid": "",
 }
+_OTHERS = "{others} more devices deactivated"
 _JOBS = {
     "generate": "generating licenses",
     "change": "changing licenses",
@@ -118,7 +112,7 @@ _PERMISSIONS = {
     "client": "for programs of customers",
 }
 #: The prefix of events about users, and the prefixes of actors that are people who use the pages.
-_ABOUT_USERS, _PEOPLE = "user.", ("user:", "visitor")
+_ABOUT_USERS, PEOPLE = "user.", ("user:", "visitor")
 #: Texts for the values of some details.
 _VALUE_TEXTS: dict[str, Callable[[Any], str]] = {
     "permissions": lambda value: _PERMISSIONS.get(value, str(value)),
@@ -141,53 +135,57 @@ class EventNames(NamedTuple):
     users: Mapping[int, str] = {}
     api_keys: Mapping[int, str] = {}
     products: Mapping[int, str] = {}
+    #: The names of customers, or their e-mail addresses.
     customers: Mapping[int, str] = {}
+    #: The customers and products of the licenses that exist.
+    owners: Mapping[int, Owner] = {}
+    #: What devices are called, by license and activation.
+    devices: Mapping[tuple[int, int | None], str] = {}
 
 
-_NO_NAMES = EventNames()
+NO_NAMES = EventNames()
 
 
-class EventView(NamedTuple):
-    """An event as a page shows it; ``license_id`` is None if it is not about a license."""
-
-    id: int
-    occurred_at: datetime
-    name: str
-    text: str
-    changes: tuple[FieldChange, ...]
-    actor: str
-    address: str
-    license_id: int | None
-    details: Mapping[str, Any]
-    #: Whether the history of its license offers to undo it.
-    can_undo: bool = False
+def describe(event: Event, names: EventNames = NO_NAMES) -> str:
+    """An event in a few words: ``laptop-olga activated``; an unknown event by its name."""
+    words, details = _find_words(event, names)
+    return words.format_map(details).rstrip(": ").replace("  ", " ")
 
 
-def describe(event: Event, names: EventNames = _NO_NAMES) -> str:
-    """An event in a few words: ``License activated``; an unknown event by its name."""
-    words = _WORDS.get(event.name)
-    if words is None:
-        return event.name
+def describe_in_html(event: Event, names: EventNames = NO_NAMES) -> Markup:
+    """The same with the device in italics."""
+    words, details = _find_words(event, names)
+    details["device"] = Markup("<em>{}</em>").format(details["device"])
+    # Of Markup, every method gives Markup.
+    return escape(words).format_map(details).rstrip(": ").replace("  ", " ")
+
+
+def _find_words(event: Event, names: EventNames) -> tuple[str, dict[str, Any]]:
+    """The text of an event, and its details as texts."""
     details = dict(event.details or {})
     if "others" in details:
-        return f"{words}: {details['others']:,} more places"
+        return _OTHERS, _Details(others=f"{details['others']:,}")
     if "api_key_id" in details:
         details.setdefault("api_key", names.api_keys.get(details["api_key_id"], details["api_key_id"]))
     if "job_id" in details:
         details["job"] = _JOBS.get(str(details.pop("kind", "")), "long work")
-    written = {
-        name: _VALUE_TEXTS[name](value) if name in _VALUE_TEXTS else value for name, value in details.items()
-    }
-    return words.format_map(_Details(written)).rstrip(": ").replace("  ", " ")
+    if (place := (event.license_id, event.activation_id)) in names.devices:
+        details["device"] = names.devices[place]
+    written = _Details(
+        (name, _VALUE_TEXTS[name](value) if name in _VALUE_TEXTS else value)
+        for name, value in details.items()
+    )
+    unknown = event.name.replace("{", "{{").replace("}", "}}")
+    return _WORDS.get(event.name, unknown), written
 
 
 def describe_kind(name: str) -> str:
-    """Events of this name in a few words, without details: ``License activated``."""
-    words = _WORDS[name].format_map(_OrEmpty(kind="Product or customer"))
+    """Events of this name in a few words, without details: ``Device activated``."""
+    words = _WORDS[name].format_map(_OrEmpty(kind="Product or customer", device="Device"))
     return " ".join(words.split()).rstrip(": ")
 
 
-def describe_actor(actor: str, names: EventNames = _NO_NAMES) -> str:
+def describe_actor(actor: str, names: EventNames = NO_NAMES) -> str:
     """An actor in words: ``ada``, ``API key shop``, ``root at the terminal``, ``a program``."""
     kind, _, who = actor.partition(":")
     number = int(who) if who.isascii() and who.isdigit() else None
@@ -205,52 +203,6 @@ def hidden_prefix(reader: User) -> str | None:
     None if the user may see all events.
     """
     return None if rights.may(reader.role, Right.ADMINISTER) else _ABOUT_USERS
-
-
-def to_view(record: EventRecord, names: EventNames = _NO_NAMES, reader: User | None = None) -> EventView:
-    """An event as a page shows it; for a ``reader``, without the addresses of colleagues."""
-    event = record.event
-    is_hidden = reader is not None and hidden_prefix(reader) is not None and event.actor.startswith(_PEOPLE)
-    return EventView(
-        id=record.id,
-        occurred_at=event.occurred_at,
-        name=event.name,
-        text=describe(event, names),
-        changes=list_changes(event, names.products, names.customers),
-        actor=describe_actor(event.actor, names),
-        address="" if is_hidden else event.ip_address,
-        license_id=event.license_id or None,
-        details=event.details or {},
-        can_undo=can_undo(event),
-    )
-
-
-def find_names(tx: ReadTransaction, events: Iterable[Event]) -> EventNames:
-    """The names that the descriptions of these events need."""
-    events = list(events)
-    numbers = {kind: _numbers_of(events, field) for kind, field in _FIELDS.items()}
-    has_api_keys = any(one.actor.startswith("api_key:") or one.name.startswith("api_key.") for one in events)
-    has_users = any(one.actor.startswith("user:") for one in events)
-    return EventNames(
-        users={one.id: one.name for one in list_users(tx)} if has_users else {},
-        api_keys={one.id: one.name for one in list_api_keys(tx)} if has_api_keys else {},
-        products=names_of(tx, NameKind.PRODUCT, numbers[NameKind.PRODUCT]),
-        customers=names_of(tx, NameKind.CUSTOMER, numbers[NameKind.CUSTOMER]),
-    )
-
-
-_FIELDS = {NameKind.PRODUCT: "product_id", NameKind.CUSTOMER: "customer_id"}
-
-
-def _numbers_of(events: Iterable[Event], field: str) -> set[int]:
-    """The numbers of products, or of customers, in the details."""
-    found: set[int] = set()
-    for one in events:
-        if one.name.startswith(("license.", "api_key.")) and one.details is not None:
-            value = one.details.get(field)
-            pair = value if isinstance(value, list) else [value]
-            found.update(number for number in pair if number is not None)
-    return found
 
 
 class _OrEmpty(dict[str, str]):

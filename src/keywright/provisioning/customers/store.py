@@ -1,11 +1,12 @@
 """Statements about customers."""
 
+from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Row, delete, exists, insert, select, update
+from sqlalchemy import Row, delete, exists, func, insert, select, update
 
 from keywright.core.paging import ItemPage
-from keywright.db.bulk import Values
+from keywright.db.bulk import Lookup, Values
 from keywright.db.keyset import read_page
 from keywright.db.rows import to_columns, to_seconds, with_datetimes
 from keywright.db.schema import customers, licenses
@@ -14,6 +15,9 @@ from keywright.provisioning.customers.commands import ListCustomers
 from keywright.provisioning.customers.model import Customer
 from keywright.provisioning.customers.rules import fold_email
 
+_TITLES = Lookup(
+    select(customers.c.id, func.coalesce(customers.c.name, customers.c.email).label("title")), customers.c.id
+)
 _CUSTOMER = [customers.c[name] for name in Customer.__struct_fields__]
 
 
@@ -26,6 +30,12 @@ def find_customer_by_email(tx: ReadTransaction, email: str) -> Customer | None:
     """The customer with this e-mail address, in any case."""
     query = select(*_CUSTOMER).where(customers.c.email_folded == fold_email(email))
     return tx.first(query, _customer_of)
+
+
+def find_titles(tx: ReadTransaction, customer_ids: Collection[int]) -> dict[int, str]:
+    """What those of these customers that are known are called: the name, else the e-mail address."""
+    found = _TITLES.find_rows(tx.connection, customer_ids)
+    return {row.id: row.title for row in found if row.title is not None}
 
 
 def lock_customer(tx: WriteTransaction, customer_id: int) -> Customer | None:

@@ -1,12 +1,11 @@
 """The overview: figures about licenses, the latest events, and the first steps of a new installation."""
 
-from collections.abc import Collection
 from typing import NamedTuple
 
 from starlette.responses import Response
 
 from keywright.db import ReadTransaction
-from keywright.http.admin import event_text
+from keywright.http.admin import event_text, event_views
 from keywright.http.admin.site import AdminSite
 from keywright.http.pages.languages import N_
 from keywright.http.pages.page import Section, page
@@ -16,7 +15,6 @@ from keywright.identity.store import list_api_keys
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.policies import store as policy_store
 from keywright.search import projector, statistics
-from keywright.search import store as search_store
 from keywright.search.projector import Lag
 
 
@@ -32,8 +30,6 @@ class OverviewData(NamedTuple):
 
     overview: statistics.Overview
     names: event_text.EventNames
-    #: The licenses in the latest events that still exist.
-    existing_ids: Collection[int]
     lag: Lag
     first_steps: FirstSteps | None
 
@@ -74,8 +70,7 @@ class Overview(Section):
             overview=overview,
             lag=data.lag,
             first_steps=data.first_steps,
-            existing_ids=data.existing_ids,
-            events=[event_text.to_view(one, data.names, request.user) for one in overview.latest_events],
+            events=event_views.to_views(overview.latest_events, data.names, request.user),
             by_status=[(one.name.lower(), overview.by_status.get(one, 0)) for one in Status],
             is_old=is_old,
             is_counting=is_old and not self._figures.are_recent(request.now),
@@ -90,11 +85,9 @@ class Overview(Section):
 def _read(tx: ReadTransaction, request: PageRequest, figures: statistics.RecentFigures) -> OverviewData:
     hidden = event_text.hidden_prefix(request.user)
     overview = statistics.overview(tx, request.now, figures, without=hidden)
-    events = [one.event for one in overview.latest_events]
-    names = event_text.find_names(tx, events)
-    existing_ids = search_store.find_existing_ids(tx, {one.license_id for one in events} - {0})
+    names = event_views.find_names(tx, overview.latest_events)
     first_steps = None if overview.total else _first_steps(tx)
-    return OverviewData(overview, names, existing_ids, projector.lag(tx), first_steps)
+    return OverviewData(overview, names, projector.lag(tx), first_steps)
 
 
 def _first_steps(tx: ReadTransaction) -> FirstSteps:

@@ -19,6 +19,13 @@
     });
   }
 
+  // The server counts days in this time zone.
+  function tellZone() {
+    const zone = `keywright_zone=${Intl.DateTimeFormat().resolvedOptions().timeZone || ""}`;
+    const secure = location.protocol === "https:" ? "; Secure" : "";
+    if (!document.cookie.split("; ").includes(zone)) document.cookie = `${zone}; Path=/admin; Max-Age=31536000; SameSite=Lax${secure}`;
+  }
+
   // --- copying ---
   async function copy(text) {
     try {
@@ -177,6 +184,7 @@
     showSelection();
   });
 
+  tellZone();
   showTimes();
   showSelection();
   all("form[data-preview]").forEach(followPreview);

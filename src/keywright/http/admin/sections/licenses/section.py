@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from keywright.core.parsing import format_count, parse_text
 from keywright.db import ReadTransaction
-from keywright.http.admin import event_text
+from keywright.http.admin import event_views
 from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.admin.sections.licenses import standing
@@ -40,6 +40,7 @@ from keywright.search.license_pages import Page
 from keywright.search.projector import Lag
 from keywright.search.query_parser import Interpretation
 from keywright.search.statistics import RecentFigures
+from keywright.search.store import EventFilter
 
 _PAGE_SIZE = 50
 #: How many licenses are shown for each interpretation of a search text.
@@ -174,17 +175,12 @@ def _read_history(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
     details, _ = _get_details(tx, request.path_params["id"])
     before_id = parse_number(request.query.get("before", ""))
     records = event_pages.list_events(
-        tx, license_id=details.license.id, before_id=before_id, limit=_PAGE_SIZE
+        tx, EventFilter(license_id=details.license.id), before_id=before_id, limit=_PAGE_SIZE
     )
-    names = event_text.find_names(tx, [one.event for one in records.events])
-    labels = {one.id: one.label or f"{one.token[:8]}…" for one in details.activations}
-    events = [
-        (event_text.to_view(one, names, request.user), labels.get(one.event.activation_id or 0, ""))
-        for one in records.events
-    ]
+    names = event_views.find_names(tx, records.events)
     return {
         "license": details.license,
-        "events": events,
+        "events": event_views.to_views(records.events, names, request.user),
         "is_first": before_id is None,
         "before_id": records.before_id,
     }

@@ -1,0 +1,185 @@
+"""Events as pages show them.
+
+A page reads events from ``keywright.search``, finds the names that they refer to, and makes views of them:
+
+    names = request.ask(lambda tx: event_views.find_names(tx, page.events))
+    views = event_views.to_views(page.events, names, request.user)
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from keywright.db import ReadTransaction
+from keywright.events.model import Event
+from keywright.http.admin.event_changes import FieldChange, list_changes
+from keywright.http.admin.event_text import (
+    NO_NAMES,
+    PEOPLE,
+    EventNames,
+    describe_actor,
+    describe_in_html,
+    hidden_prefix,
+)
+from keywright.http.pages.render import has_right
+from keywright.identity.model import User
+from keywright.identity.rights import Right
+from keywright.identity.store import list_api_keys, list_users
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.undo.rules import can_undo
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import names_of
+from keywright.provisioning.customers.store import find_titles
+from keywright.search import store as search_store
+from keywright.search.store import EventRecord
+
+#: The pages of numbers in the details of events, and the rights that these pages need.
+_DETAIL_PAGES = {"job_id": ("/jobs", Right.LOOK), "user_id": ("/users", Right.ADMINISTER)}
+_MAX_SHOWN_OF_TOKEN, _MAX_SHOWN_OF_FINGERPRINT = 8, 16
+
+
+class Named(NamedTuple):
+    """A customer or a product, and what it is called."""
+
+    id: int
+    name: str
+
+
+class EventView(NamedTuple):
+    """An event as a page shows it; ``license_id`` is None if it is not about a license."""
+
+    id: int
+    occurred_at: datetime
+    name: str
+    text: Markup
+    changes: tuple[FieldChange, ...]
+    actor: str
+    address: str
+    license_id: int | None
+    #: The customer and the product of the license.
+    customer: Named | None
+    product: Named | None
+    #: How many devices the license had afterwards, and its limit.
+    taken: int | None
+    limit: int | None
+    #: The page that it leads to, below /admin; empty if there is none.
+    path: str
+    #: Whether the history of its license offers to undo it.
+    can_undo: bool
+
+
+def to_views(
+    records: Iterable[EventRecord], names: EventNames = NO_NAMES, reader: User | None = None
+) -> list[EventView]:
+    """Events as a page shows them; for a ``reader``, without the addresses of colleagues."""
+    return [to_view(one, names, reader) for one in records]
+
+
+def to_view(record: EventRecord, names: EventNames = NO_NAMES, reader: User | None = None) -> EventView:
+    """An event as a page shows it; for a ``reader``, without the addresses of colleagues."""
+    event, owner = record.event, names.owners.get(record.event.license_id)
+    details = event.details or {}
+    return EventView(
+        id=record.id,
+        occurred_at=event.occurred_at,
+        name=event.name,
+        text=describe_in_html(event, names),
+        changes=list_changes(event, names.products, names.customers),
+        actor=describe_actor(event.actor, names),
+        address="" if is_address_hidden(event, reader) else event.ip_address,
+        license_id=event.license_id or None,
+        customer=None if owner is None else _name(owner.customer_id, names.customers),
+        product=None if owner is None else _name(owner.product_id, names.products),
+        taken=details.get("activation_count"),
+        limit=details.get("max_activations"),
+        path=_find_path(event, names, reader),
+        can_undo=can_undo(event),
+    )
+
+
+def is_address_hidden(event: Event, reader: User | None) -> bool:
+    """Whether the address is one of a colleague, which this reader may not see."""
+    return reader is not None and hidden_prefix(reader) is not None and event.actor.startswith(PEOPLE)
+
+
+def find_names(tx: ReadTransaction, records: Iterable[EventRecord]) -> EventNames:
+    """The names that views of these events need."""
+    events = [one.event for one in records]
+    owners = search_store.find_owners(tx, {one.license_id for one in events} - {0})
+    products = _numbers_of(events, "product_id") | {one.product_id for one in owners.values()}
+    customers = _numbers_of(events, "customer_id") | {one.customer_id for one in owners.values()}
+    has_api_keys = any(one.actor.startswith("api_key:") or one.name.startswith("api_key.") for one in events)
+    has_users = any(one.actor.startswith("user:") for one in events)
+    places = {
+        (one.license_id, one.activation_id)
+        for one in events
+        if one.activation_id is not None and one.license_id in owners
+    }
+    return EventNames(
+        users={one.id: one.name for one in list_users(tx)} if has_users else {},
+        api_keys={one.id: one.name for one in list_api_keys(tx)} if has_api_keys else {},
+        products=names_of(tx, NameKind.PRODUCT, _without_none(products)),
+        customers=find_titles(tx, _without_none(customers)),
+        owners=owners,
+        devices=_find_devices(tx, places),
+    )
+
+
+def device_name(activation: Activation) -> str:
+    """What a device is called: its label, or the beginning of its fingerprint or token."""
+    if activation.label:
+        return activation.label
+    if activation.fingerprint:
+        return _shorten(activation.fingerprint, _MAX_SHOWN_OF_FINGERPRINT)
+    return _shorten(activation.token, _MAX_SHOWN_OF_TOKEN)
+
+
+def _find_devices(
+    tx: ReadTransaction, places: Collection[tuple[int, int]]
+) -> dict[tuple[int, int | None], str]:
+    found = activation_store.find_by_id(tx, places) if places else []
+    return {(one.license_id, one.id): device_name(one) for one in found}
+
+
+def _shorten(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}…"
+
+
+def _without_none(numbers: Iterable[int | None]) -> set[int]:
+    return {number for number in numbers if number is not None}
+
+
+def _name(number: int | None, names: Mapping[int, str]) -> Named | None:
+    return None if number is None else Named(number, names.get(number) or str(number))
+
+
+def _find_path(event: Event, names: EventNames, reader: User | None) -> str:
+    """The page of the license, the job or the user that an event is about, if it exists and may be seen."""
+    if event.license_id:
+        return f"/licenses/{event.license_id}" if event.license_id in names.owners else ""
+    kind, field = event.name.partition(".")[0], event.details or {}
+    if kind == "customer":
+        return f"/customers/{field['number']}" if field.get("number") in names.customers else ""
+    if kind == "product":
+        return f"/products/{field['product_id']}" if field.get("product_id") in names.products else ""
+    for name, number in field.items():
+        path, right = _DETAIL_PAGES.get(name, ("", None))
+        if right is not None and has_right(reader, right):
+            return f"{path}/{number}"
+    return ""
+
+
+def _numbers_of(events: Iterable[Event], field: str) -> set[int | None]:
+    """The numbers of products, or of customers, in the details."""
+    found: set[int | None] = set()
+    for one in events:
+        details = one.details or {}
+        if one.name.startswith(("license.", "api_key.", "product.")):
+            value = details.get(field)
+            found.update(value if isinstance(value, list) else [value])
+        elif field == "customer_id" and one.name.startswith("customer."):
+            found.add(details.get("number"))
+    return found - {None}

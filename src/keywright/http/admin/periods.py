@@ -1,0 +1,80 @@
+"""Periods of days that pages are filtered by: a preset such as yesterday, or from one day to another, each
+counted in the reader's time zone.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from keywright.http.pages.zones import UTC_NAME, find_zone
+
+_DAY = timedelta(days=1)
+#: Each preset: its name in addresses, its label, its first and its last day, counted back from today.
+PRESETS = (
+    ("today", "Today", 0, 0),
+    ("yesterday", "Yesterday", 1, 1),
+    ("7d", "Last 7 days", 6, 0),
+    ("30d", "Last 30 days", 29, 0),
+    ("90d", "Last 90 days", 89, 0),
+)
+
+
+class Period(NamedTuple):
+    """Days, the first and the last of which belong to it; None is no bound."""
+
+    zone: ZoneInfo
+    #: The name of the preset; empty where days were named, or none.
+    preset: str = ""
+    first: date | None = None
+    last: date | None = None
+
+    @property
+    def since(self) -> datetime | None:
+        """The moment at which it begins."""
+        return None if self.first is None else _midnight(self.first, self.zone)
+
+    @property
+    def until(self) -> datetime | None:
+        """The moment at which it has ended."""
+        return None if self.last is None else _midnight(self.last + _DAY, self.zone)
+
+    @property
+    def query(self) -> dict[str, str | None]:
+        """Its parameters in an address."""
+        if self.preset:
+            return {"period": self.preset, "from": None, "to": None}
+        return {"period": None, "from": _write_day(self.first), "to": _write_day(self.last)}
+
+
+def read_period(query: Mapping[str, str], now: datetime, zone: ZoneInfo) -> Period:
+    """The period in a query: ``period=yesterday``, ``from=2026-01-15&to=2026-01-20``, or ``day=2026-01-15``.
+    What cannot be read is ignored. ``zone=UTC`` counts days of UTC, as the charts do.
+    """
+    if query.get("zone", "") == UTC_NAME:
+        zone = find_zone(UTC_NAME) or zone
+    name = query.get("period", "")
+    for preset, _, first, last in PRESETS:
+        if preset == name:
+            today = now.astimezone(zone).date()
+            return Period(zone, preset, today - first * _DAY, today - last * _DAY)
+    if (day := _parse_day(query.get("day", ""))) is not None:
+        return Period(zone, "", day, day)
+    return Period(zone, "", _parse_day(query.get("from", "")), _parse_day(query.get("to", "")))
+
+
+def _write_day(day: date | None) -> str | None:
+    return None if day is None else day.isoformat()
+
+
+def _parse_day(text: str) -> date | None:
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        return None
+    # Days at the ends of the calendar would overflow.
+    return day if 1970 <= day.year < 9999 else None
+
+
+def _midnight(day: date, zone: ZoneInfo) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC)
