@@ -110,7 +110,7 @@ def test_old_figures_say_of_when_they_are_until_others_are_counted(tmp_path: Pat
         make(server)
         wait_until(lambda: "a new count is running" in said(carol.get("/overview")), "the figures to be old")
         answer = carol.get("/overview")
-        assert re.search(r"Licenses counted at [\d-]+ [\d:]+ UTC ; a new count is running\.", said(answer))
+        assert re.search(r"Licenses counted at .+? UTC ; a new count is running\.", said(answer))
         assert "All licenses 1" in said(answer)
         assert 'data-refresh="/admin/overview/counted"' in answer.text
         # It is asked again and again, and says nothing to whoever listens.

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup, escape
 
 from keywright.events.model import Event
+from keywright.http.pages.languages import N_, _
 from keywright.identity import rights
 from keywright.identity.model import User
 from keywright.identity.rights import Right
@@ -16,78 +17,78 @@ from keywright.search.store import Owner
 
 #: The text of each event, with its details in braces, by the noun that it is about.
 EVENTS: dict[str, dict[str, str]] = {
-    "Licenses": {
-        "license.created": "License created",
-        "license.imported": "License imported",
-        "license.updated": "License changed",
-        "license.deleted": "License {key} deleted",
-        "license.activated": "{device} activated",
-        "license.reactivated": "{device} activated again",
-        "license.device_replaced": "{device} took the place of another device",
-        "license.deactivated": "{device} deactivated",
-        "license.key_shown": "License key shown",
-        "license.file_made": "License file made",
-        "license.lease_ended": "Lease ended by the vendor",
-        "license.recounted": "Activation count of the license repaired",
+    N_("Licenses"): {
+        "license.created": N_("License created"),
+        "license.imported": N_("License imported"),
+        "license.updated": N_("License changed"),
+        "license.deleted": N_("License {key} deleted"),
+        "license.activated": N_("{device} activated"),
+        "license.reactivated": N_("{device} activated again"),
+        "license.device_replaced": N_("{device} took the place of another device"),
+        "license.deactivated": N_("{device} deactivated"),
+        "license.key_shown": N_("License key shown"),
+        "license.file_made": N_("License file made"),
+        "license.lease_ended": N_("Lease ended by the vendor"),
+        "license.recounted": N_("Activation count of the license repaired"),
     },
-    "Policies": {
-        "policy.created": "Policy {policy} created",
-        "policy.updated": "Policy {policy} changed",
-        "policy.deleted": "Policy {policy} deleted",
+    N_("Policies"): {
+        "policy.created": N_("Policy {policy} created"),
+        "policy.updated": N_("Policy {policy} changed"),
+        "policy.deleted": N_("Policy {policy} deleted"),
     },
-    "API keys": {
-        "api_key.created": "API key {api_key} created: {permissions}",
-        "api_key.revoked": "API key {api_key} revoked",
+    N_("API keys"): {
+        "api_key.created": N_("API key {api_key} created: {permissions}"),
+        "api_key.revoked": N_("API key {api_key} revoked"),
     },
-    "Products and customers": {
-        "product.created": "Product {product} created",
-        "product.updated": "Product {product} changed",
-        "product.deleted": "Product {product} deleted",
-        "customer.created": "Customer {number} created",
-        "customer.updated": "Customer {number} changed",
-        "customer.deleted": "Customer {number} deleted",
-        "name.saved": "{kind} {number} named",
-        "customer.erased": "Personal data of customer {number} erased",
+    N_("Products and customers"): {
+        "product.created": N_("Product {product} created"),
+        "product.updated": N_("Product {product} changed"),
+        "product.deleted": N_("Product {product} deleted"),
+        "customer.created": N_("Customer {number} created"),
+        "customer.updated": N_("Customer {number} changed"),
+        "customer.deleted": N_("Customer {number} deleted"),
+        "name.saved": N_("{kind} {number} named"),
+        "customer.erased": N_("Personal data of customer {number} erased"),
     },
-    "Jobs": {
-        "job.started": "Job {job_id} started: {job}",
-        "job.done": "Job {job_id} done: {job}",
-        "job.failed": "Job {job_id} failed: {job}",
-        "job.canceled": "Job {job_id} canceled: {job}",
-        "job.stopped": "Job {job_id} stopped: {reason}",
-        "job.file_fetched": "File of job {job_id} fetched",
-        "job.keys_fetched": "New license keys of job {job_id} downloaded",
+    N_("Jobs"): {
+        "job.started": N_("Job {job_id} started: {job}"),
+        "job.done": N_("Job {job_id} done: {job}"),
+        "job.failed": N_("Job {job_id} failed: {job}"),
+        "job.canceled": N_("Job {job_id} canceled: {job}"),
+        "job.stopped": N_("Job {job_id} stopped: {reason}"),
+        "job.file_fetched": N_("File of job {job_id} fetched"),
+        "job.keys_fetched": N_("New license keys of job {job_id} downloaded"),
     },
-    "Users": {
-        "user.created": "User {user} created: {role}",
-        "user.changed": "User {user} changed",
-        "user.signed_in": "User {user} signed in",
-        "user.signed_out": "User {user} signed out",
-        "user.sign_in_refused": "Sign-in refused: {user}",
-        "user.code_refused": "Code of user {user} refused",
-        "user.recovery_code_used": "Recovery code of user {user} used",
-        "user.recovery_codes_renewed": "Recovery codes of user {user} renewed",
-        "user.second_factor_enabled": "Second factor of user {user} turned on",
-        "user.second_factor_disabled": "Second factor of user {user} turned off",
+    N_("Users"): {
+        "user.created": N_("User {user} created: {role}"),
+        "user.changed": N_("User {user} changed"),
+        "user.signed_in": N_("User {user} signed in"),
+        "user.signed_out": N_("User {user} signed out"),
+        "user.sign_in_refused": N_("Sign-in refused: {user}"),
+        "user.code_refused": N_("Code of user {user} refused"),
+        "user.recovery_code_used": N_("Recovery code of user {user} used"),
+        "user.recovery_codes_renewed": N_("Recovery codes of user {user} renewed"),
+        "user.second_factor_enabled": N_("Second factor of user {user} turned on"),
+        "user.second_factor_disabled": N_("Second factor of user {user} turned off"),
     },
-    "System": {
-        "backup.made": "Backup {file} made",
-        "backup.failed": "Backup failed",
-        "backup.fetched": "Backup {file} fetched",
-        "backup.deleted": "Backup {file} deleted",
-        "backup.kept": "Backup {file} could not be deleted",
-        "system.examined": "Database examined: {outcome}",
-        "signing_key.rotated": "Signing key {kid} made; it signs from now on",
-        "signing_key.withdrawn": "Signing key {kid} withdrawn",
+    N_("System"): {
+        "backup.made": N_("Backup {file} made"),
+        "backup.failed": N_("Backup failed"),
+        "backup.fetched": N_("Backup {file} fetched"),
+        "backup.deleted": N_("Backup {file} deleted"),
+        "backup.kept": N_("Backup {file} could not be deleted"),
+        "system.examined": N_("Database examined: {outcome}"),
+        "signing_key.rotated": N_("Signing key {kid} made; it signs from now on"),
+        "signing_key.withdrawn": N_("Signing key {kid} withdrawn"),
     },
 }
 
 _WORDS = {name: words for texts in EVENTS.values() for name, words in texts.items()}
 #: The text for a detail that an event does not have.
 _DEFAULTS = {
-    "device": "A device",
-    "user": "an unknown name",
-    "kind": "Number",
+    "device": N_("A device"),
+    "user": N_("an unknown name"),
+    "kind": N_("Number"),
     "key": "",
     "role": "",
     "permissions": "",
@@ -96,26 +97,25 @@ _DEFAULTS = {
     "file": "",
     "kid": "",
 }
-_OTHERS = "{others} more devices deactivated"
+_OTHERS = N_("{others} more devices deactivated")
 _JOBS = {
-    "generate": "generating licenses",
-    "change": "changing licenses",
-    "export": "exporting licenses",
-    "import": "importing licenses",
-    "apply": "applying terms of a policy",
-    "take_back": "taking a job back",
+    "generate": N_("generating licenses"),
+    "change": N_("changing licenses"),
+    "export": N_("exporting licenses"),
+    "import": N_("importing licenses"),
+    "apply": N_("applying terms of a policy"),
 }
 _PERMISSIONS = {
-    "read": "may read",
-    "write": "may write",
-    "read_write": "may read and write",
-    "client": "for programs of customers",
+    "read": N_("may read"),
+    "write": N_("may write"),
+    "read_write": N_("may read and write"),
+    "client": N_("for programs of customers"),
 }
 #: The prefix of events about users, and the prefixes of actors that are people who use the pages.
 _ABOUT_USERS, PEOPLE = "user.", ("user:", "visitor")
 #: Texts for the values of some details.
 _VALUE_TEXTS: dict[str, Callable[[Any], str]] = {
-    "permissions": lambda value: _PERMISSIONS.get(value, str(value)),
+    "permissions": lambda value: _(_PERMISSIONS.get(value, str(value))),
     # Events of older versions say "user".
     "kind": lambda value: {"product": "Product", "customer": "Customer", "user": "Customer"}.get(
         value, str(value)
@@ -123,9 +123,9 @@ _VALUE_TEXTS: dict[str, Callable[[Any], str]] = {
 }
 #: Actors that are neither users nor API keys.
 _ACTORS = {
-    "program": "a program",
-    "keywright": "Keywright itself",
-    "visitor": "a visitor not signed in",
+    "program": N_("a program"),
+    "keywright": N_("Keywright itself"),
+    "visitor": N_("a visitor not signed in"),
 }
 
 
@@ -164,38 +164,39 @@ def _find_words(event: Event, names: EventNames) -> tuple[str, dict[str, Any]]:
     """The text of an event, and its details as texts."""
     details = dict(event.details or {})
     if "others" in details:
-        return _OTHERS, _Details(others=f"{details['others']:,}")
+        return _(_OTHERS), _Details(others=f"{details['others']:,}")
     if "api_key_id" in details:
         details.setdefault("api_key", names.api_keys.get(details["api_key_id"], details["api_key_id"]))
     if "job_id" in details:
-        details["job"] = _JOBS.get(str(details.pop("kind", "")), "long work")
+        details["job"] = _(_JOBS.get(str(details.pop("kind", "")), N_("long work")))
     if (place := (event.license_id, event.activation_id)) in names.devices:
         details["device"] = names.devices[place]
     written = _Details(
         (name, _VALUE_TEXTS[name](value) if name in _VALUE_TEXTS else value)
         for name, value in details.items()
     )
-    unknown = event.name.replace("{", "{{").replace("}", "}}")
-    return _WORDS.get(event.name, unknown), written
+    if event.name not in _WORDS:
+        return event.name.replace("{", "{{").replace("}", "}}"), written
+    return _(_WORDS[event.name]), written
 
 
 def describe_kind(name: str) -> str:
     """Events of this name in a few words, without details: ``Device activated``."""
-    words = _WORDS[name].format_map(_OrEmpty(kind="Product or customer", device="Device"))
+    words = _(_WORDS[name]).format_map(_OrEmpty(kind=_("Product or customer"), device=_("Device")))
     return " ".join(words.split()).rstrip(": ")
 
 
 def describe_actor(actor: str, names: EventNames = NO_NAMES) -> str:
     """An actor in words: ``ada``, ``API key shop``, ``root at the terminal``, ``a program``."""
-    kind, _, who = actor.partition(":")
+    kind, who = (*actor.split(":", 1), "")[:2]
     number = int(who) if who.isascii() and who.isdigit() else None
     if kind == "user" and number is not None:
-        return names.users.get(number, f"user {number}")
+        return names.users.get(number) or _("user %(number)s", number=number)
     if kind == "api_key" and number is not None:
-        return f"API key {names.api_keys.get(number, number)}"
+        return _("API key %(name)s", name=names.api_keys.get(number, number))
     if kind == "cli" and who:
-        return f"{who} at the terminal"
-    return _ACTORS.get(actor, actor)
+        return _("%(name)s at the terminal", name=who)
+    return _(_ACTORS[actor]) if actor in _ACTORS else actor
 
 
 def hidden_prefix(reader: User) -> str | None:
@@ -216,4 +217,4 @@ class _Details(dict[str, Any]):
     """The details of an event, with defaults for those that are missing."""
 
     def __missing__(self, name: str) -> str:
-        return _DEFAULTS.get(name, "?")
+        return _(text) if (text := _DEFAULTS.get(name, "?")) else ""

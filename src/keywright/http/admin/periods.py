@@ -7,16 +7,17 @@ from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from keywright.http.pages.languages import N_
 from keywright.http.pages.zones import UTC_NAME, find_zone
 
 _DAY = timedelta(days=1)
 #: Each preset: its name in addresses, its label, its first and its last day, counted back from today.
 PRESETS = (
-    ("today", "Today", 0, 0),
-    ("yesterday", "Yesterday", 1, 1),
-    ("7d", "Last 7 days", 6, 0),
-    ("30d", "Last 30 days", 29, 0),
-    ("90d", "Last 90 days", 89, 0),
+    ("today", N_("Today"), 0, 0),
+    ("yesterday", N_("Yesterday"), 1, 1),
+    ("7d", N_("Last 7 days"), 6, 0),
+    ("30d", N_("Last 30 days"), 29, 0),
+    ("90d", N_("Last 90 days"), 89, 0),
 )
 
 

@@ -11,7 +11,7 @@ from keywright.http.admin.event_filter import list_filtered, read_filter
 from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.periods import PRESETS
 from keywright.http.pages.inputs import parse_number
-from keywright.http.pages.languages import N_
+from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import ApiKey, User
@@ -21,12 +21,12 @@ from keywright.identity.store import list_api_keys, list_users
 _PAGE_SIZE = 50
 #: Actors that are neither users nor API keys.
 _OTHER_ACTORS = [
-    ("program", "Programs without an API key"),
-    ("cli:", "The terminal"),
-    ("keywright", "Keywright itself"),
+    ("program", N_("Programs without an API key")),
+    ("cli:", N_("The terminal")),
+    ("keywright", N_("Keywright itself")),
 ]
 #: Visitors appear only in events that administrators alone may see.
-_VISITOR = ("visitor", "Visitors not signed in")
+_VISITOR = ("visitor", N_("Visitors not signed in"))
 
 
 class Events(Section):
@@ -74,9 +74,9 @@ def _event_options(hidden: str | None) -> list[tuple[str, list[tuple[str, str]]]
     """The choices of events, by noun: all of its events, or one kind."""
     return [
         (
-            noun,
+            _(noun),
             [
-                (_prefix(texts), f"{noun}: all"),
+                (_prefix(texts), _("%(noun)s: all", noun=_(noun))),
                 *((name, event_text.describe_kind(name)) for name in texts),
             ],
         )
@@ -94,14 +94,15 @@ def _actor_options(
     tx: ReadTransaction, chosen: str | None, *, is_all_shown: bool
 ) -> list[tuple[str, list[tuple[str, str]]]]:
     """The choices of actors, with the chosen one."""
+    others = [*_OTHER_ACTORS, _VISITOR] if is_all_shown else _OTHER_ACTORS
     users: Sequence[User] = list_users(tx)
     api_keys: Sequence[ApiKey] = list_api_keys(tx)
     groups = [
-        ("Users", [(f"user:{one.id}", one.name) for one in users]),
-        ("API keys", [(f"api_key:{one.id}", one.name) for one in api_keys]),
-        ("Others", [*_OTHER_ACTORS, _VISITOR] if is_all_shown else _OTHER_ACTORS),
+        (_("Users"), [(f"user:{one.id}", one.name) for one in users]),
+        (_("API keys"), [(f"api_key:{one.id}", one.name) for one in api_keys]),
+        (_("Others"), [(value, _(text)) for value, text in others]),
     ]
-    known = {value for _, options in groups for value, _ in options}
+    known = {value for __, options in groups for value, __ in options}
     if chosen is not None and chosen not in known:
-        groups.append(("Another actor", [(chosen, event_text.describe_actor(chosen))]))
+        groups.append((_("Another actor"), [(chosen, event_text.describe_actor(chosen))]))
     return groups

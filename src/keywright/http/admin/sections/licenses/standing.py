@@ -7,7 +7,7 @@ from typing import NamedTuple
 from keywright.core.errors import Refusal, TooManyNewDevices
 from keywright.db import ReadTransaction
 from keywright.events.model import Event
-from keywright.http.admin import event_text
+from keywright.http.admin import event_text, event_views
 from keywright.licensing.activations.device_checks import check_device
 from keywright.licensing.activations.model import PlaceChange
 from keywright.licensing.licenses.model import License, Status
@@ -15,6 +15,7 @@ from keywright.licensing.refusals.model import RefusedCall
 from keywright.licensing.refusals.store import list_refusals
 from keywright.search import event_pages
 from keywright.search.license_details import LicenseDetails
+from keywright.search.store import EventFilter
 
 #: The states that a change of the status explains.
 _DECIDED = frozenset({"disabled", "inactive"})
@@ -90,10 +91,12 @@ def _device(call: RefusedCall, details: LicenseDetails) -> str:
 
 def _find_decision(tx: ReadTransaction, license: License) -> Decision | None:
     """The last change that gave the license its status, if it is among the last changes."""
-    some = event_pages.list_events(tx, license_id=license.id, name="license.updated", limit=_MAX_CHANGES)
+    some = event_pages.list_events(
+        tx, EventFilter(license_id=license.id, name="license.updated"), limit=_MAX_CHANGES
+    )
     for one in some.events:
         if _sets_status(one.event, Status(license.status)):
-            names = event_text.find_names(tx, [one.event])
+            names = event_views.find_names(tx, [one])
             return Decision(event_text.describe_actor(one.event.actor, names), one.event.occurred_at)
     return None
 
