@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_text
+from keywright.http.admin.name_suggestions import read_number
 from keywright.http.admin.periods import Period, read_period
-from keywright.http.admin.sections.licenses.filter import read_number
 from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.zones import UTC_NAME, zone_of
