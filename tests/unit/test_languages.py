@@ -83,6 +83,7 @@ def test_a_value_cannot_bring_html_and_nor_can_a_catalog(languages: Languages) -
     with speaking(languages.choose("de", "")):
         assert _("<b>%(name)s</b> is here", name="<i>") == "<b>&lt;i&gt;</b> ist da"
         assert not isinstance(gettext("plain"), Markup)
+        assert not isinstance(gettext("<script> is no tag of a text"), Markup)
         assert _("Hello %(name)s", name=Markup("<a>")) == Markup("Hallo <a>")
 
 

@@ -5,6 +5,7 @@ at once, ``N_()``; ``python -m tools.texts`` collects them. A site has a folder 
 language. The language of a request is known to everything that is called for it.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The language of the texts in code and templates.
 ENGLISH = "en"
+#: The tags that a text may have; one with others is no HTML.
+_TAG = re.compile(r"</?(b|code|em|kbd|a|span)( (class|href)='[^'<>]*')*>")
 #: More languages than this in a header are not looked at.
 _MAX_ACCEPTED = 20
 
@@ -123,7 +126,7 @@ def N_(text: str) -> str:
 def gettext(text: str, /, **values: Any) -> str:
     """The text in the reader's language, with values in the place of ``%(name)s``; ``%`` is written ``%%``.
 
-    A text with tags, or with a value that is HTML, is HTML; all other values are escaped in it.
+    A text with simple tags, or with a value that is HTML, is HTML; all other values are escaped in it.
     """
     return _fill(text, current_language().translations.gettext(text), values)
 
@@ -147,7 +150,7 @@ _ = gettext
 
 def _fill(original: str, text: str, values: dict[str, Any]) -> str:
     """``original`` decides what is HTML: a catalog cannot."""
-    if "<" in original:
+    if "<" in original and "<" not in _TAG.sub("", original):
         return Markup(text) % values  # noqa: S704
     if any(hasattr(one, "__html__") for one in values.values()):
         return escape(text) % values
