@@ -2,6 +2,7 @@
 
 import pytest
 
+from keywright.signing import jws
 from tests.http.asking import Client, assert_common_headers
 
 
@@ -24,3 +25,18 @@ def test_nothing_else_is_needed_or_done(program: Client, path: str) -> None:
         assert (reply.status, reply.json["code"]) == (405, "rest_no_route")
         assert "GET" in (reply.header("allow") or "")
         assert_common_headers(reply)
+
+
+def test_the_public_keys_are_for_everyone_and_can_be_kept_for_an_hour(program: Client) -> None:
+    reply = program.get("/.well-known/jwks.json")
+    assert (reply.status, reply.header("content-type")) == (200, "application/jwk-set+json")
+    assert reply.header("cache-control") == "public, max-age=3600"
+    assert reply.header("access-control-allow-origin") == "*"
+    [key] = reply.json["keys"]
+    assert key == {
+        "kty": "OKP",
+        "crv": "Ed25519",
+        "x": key["x"],
+        "kid": jws.thumbprint(key["x"]),
+        "use": "sig",
+    }

@@ -26,6 +26,7 @@ from keywright.http.middleware.api_key_cache import ApiKeyCache
 from keywright.http.middleware.body import BodyReader
 from keywright.http.middleware.pipeline import Middlewares, Pipeline
 from keywright.http.middleware.routing import Right
+from keywright.http.signatures import Signatures
 from keywright.http.v2.interface import V2
 from keywright.http.v3 import lists
 from keywright.http.v3.answers import created, etag_of, no_content, ok
@@ -277,7 +278,8 @@ class App:
         steps = Middlewares(
             self.settings, counters, ApiKeyCache(), body_reader, AccessLog(is_json=True), count_call=None
         )
-        interfaces = (V3(self.settings, desk, (*ROUTES, *OWN_ROUTES)), V2(self.settings, desk))
+        signatures = Signatures(desk, self.settings.signature_alg)
+        interfaces = (V3(self.settings, desk, signatures, (*ROUTES, *OWN_ROUTES)), V2(self.settings, desk))
         transport = httpx.ASGITransport(Pipeline(interfaces, steps, _answer_page))
         try:
             async with httpx.AsyncClient(transport=transport, base_url="http://keywright") as client:

@@ -61,6 +61,7 @@ BAD_VALUES = {
     "relay_consumer_key": " ",
     "relay_consumer_secret": " ",
     "address_change_limit": "none",
+    "signature_alg": "RS256",
     "trial_limit": "few",
     "backup_daily_at": "24:00",
     "time_zone": "Mars/Olympus",

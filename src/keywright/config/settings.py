@@ -122,6 +122,13 @@ class Settings(PageSettings):
         description="The first part of the path of every call of the v3 interface.",
         json_schema_extra={"allowed": "a path of letters, digits, '-', '.', '_' and '~', such as v3"},
     )
+    signature_alg: Literal["EdDSA", "Ed25519"] = Field(
+        default="EdDSA",
+        description=(
+            "The name of the algorithm in signed answers: EdDSA, which most libraries know, or Ed25519, its "
+            "name in RFC 9864. Keys and signatures are the same."
+        ),
+    )
     require_api_key: bool = Field(
         default=False,
         description=(

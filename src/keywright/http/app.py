@@ -34,8 +34,10 @@ from keywright.http.middleware.pipeline import Middlewares, Pipeline
 from keywright.http.openapi.routes import Documents
 from keywright.http.pages.runner import Runner
 from keywright.http.pages.urls import BASE
+from keywright.http.public.jwks import Jwks
 from keywright.http.server.listening import Address
 from keywright.http.server.run import Application
+from keywright.http.signatures import Signatures
 from keywright.http.v2.interface import V2
 from keywright.http.v2.messages import write_error
 from keywright.http.v2.relay import open_relay
@@ -90,13 +92,15 @@ async def _open(
         with closing(BodyReader()) as body_reader, _serving_metrics(settings, storage, desk, metrics):
             log = AccessLog(is_json=logs.uses_json(settings, is_terminal=sys.stderr.isatty()))
             admin = LazyApp(settings, runner, body_reader, counters)
-            pages = AdminPages(admin_host, BASE, admin, _build_site(settings, desk, admin_host))
+            signatures = Signatures(desk, settings.signature_alg)
+            site = _build_site(settings, desk, admin_host, signatures)
+            pages = AdminPages(admin_host, BASE, admin, site)
             count_call = None if metrics is None else metrics.count_call
             middlewares = Middlewares(
                 settings, counters, api_key_cache, body_reader, log, count_call=count_call
             )
             # The check of v3 is the cheaper one for calls of the other.
-            interfaces = (V3(settings, desk), V2(settings, desk, relay))
+            interfaces = (V3(settings, desk, signatures), V2(settings, desk, relay))
             app = Pipeline(interfaces, middlewares, LoggedApp(pages, log, write_error))
             yield {_APP: app}
 
@@ -145,9 +149,13 @@ async def _open_runner(
         await runner.close()
 
 
-def _build_site(settings: Settings, desk: Desk, admin_host: AdminHost) -> ASGIApp:
-    """The pages for everyone: health and documents."""
-    routes = [*Health(desk, write_error).routes, *Documents(settings, admin_host.is_here).routes]
+def _build_site(settings: Settings, desk: Desk, admin_host: AdminHost, signatures: Signatures) -> ASGIApp:
+    """The pages for everyone: health, public keys and documents."""
+    routes = [
+        *Health(desk, write_error).routes,
+        *Jwks(signatures, write_error).routes,
+        *Documents(settings, admin_host.is_here).routes,
+    ]
     site = Starlette(routes=routes, exception_handlers=exception_handlers(write_error))
     site.router.redirect_slashes = False
     return site

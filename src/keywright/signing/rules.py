@@ -67,7 +67,8 @@ def hash_key(key: str) -> str:
 class Said(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What an answer says. ``view`` is None where it may not show the license, and ``shown`` is the public
     view of it; ``activation`` is the record of the device that was named, ``lease`` the lease that it holds.
-    ``days`` is the life that was asked for; None is all that the terms give.
+    ``days`` is the life that was asked for; None is all that the terms give. ``asked_product`` is the product
+    that the program named, by number or code.
     """
 
     findings: Findings
@@ -81,12 +82,16 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     nonce: str | None = None
     built_at: datetime | None = None
     days: int | None = None
+    asked_product: int | str | None = None
 
 
 def build_claims(said: Said, issuer: str, token_id: str) -> Claims:
     """The claims of an answer; ``token_id`` are 128 random bits as text."""
     now, view, activation, lease = int(said.now.timestamp()), said.view, said.activation, said.lease
     optional: dict[str, Any] = {}
+    if view is None and isinstance(said.asked_product, str):
+        # The answer is for the program that asked; nothing is told of the license.
+        optional["aud"] = said.asked_product
     if view is not None:
         optional["sub"] = f"license:{view.license.id}"
         if view.product is not None and view.product.code is not None:

@@ -149,11 +149,14 @@ class _Builder:
 
     def _success(self, route: Route, status: int) -> Schema:
         response: Schema = {"description": HTTPStatus(status).phrase}
+        content: Schema = {}
         if route.gives is not None:
-            schema = self._schemas[route.gives]
-            content: Schema = {JSON_TYPE: {"schema": schema, "example": example_of(route.gives)}}
-            others = [one for one in route.produces if one != JSON_TYPE]
-            response["content"] = content | {one: {"schema": {"type": "string"}} for one in others}
+            content[JSON_TYPE] = {"schema": self._schemas[route.gives], "example": example_of(route.gives)}
+            content |= {one: {"schema": {"type": "string"}} for one in route.produces if one != JSON_TYPE}
+        elif route.produces != (JSON_TYPE,):
+            content |= {one: {"schema": {"type": "string"}} for one in route.produces}
+        if content:
+            response["content"] = content
         if status == HTTPStatus.CREATED:
             described = {"description": "The path of what was made.", "schema": {"type": "string"}}
             response["headers"] = {"Location": described}

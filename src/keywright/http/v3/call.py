@@ -13,9 +13,10 @@ from keywright.engine.idempotency import IdempotencyRecord
 from keywright.http.answer import Answer
 from keywright.http.middleware.call import REPLAYED, Interface
 from keywright.http.middleware.call import Call as AnyCall
+from keywright.http.signatures import Signatures
 from keywright.http.v3 import kept_answers
 from keywright.http.v3.idempotency_keys import parse_idempotency_key
-from keywright.http.v3.route import Address, Route
+from keywright.http.v3.route import JWT_TYPE, Address, Route
 from keywright.identity.model import Permissions
 
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -28,7 +29,7 @@ class Call(AnyCall):
     query, which the handler gets as arguments.
     """
 
-    __slots__ = ("asked", "body", "idempotency_subject", "path", "root")
+    __slots__ = ("asked", "body", "idempotency_subject", "is_signed", "path", "root", "signatures")
 
     def __init__(
         self,
@@ -39,11 +40,15 @@ class Call(AnyCall):
         path: dict[str, Any],
         *,
         root: str,
+        signatures: Signatures,
     ) -> None:
         """``root`` is the path of the interface, ``path`` has the parameters of the call's own."""
         super().__init__(interface, scope, receive, address)
         self.path = path
         self.root = root
+        self.signatures = signatures
+        #: Whether the answer is to be signed.
+        self.is_signed = False
         self.body: Any = None
         self.asked: Any = None
         #: The subject to which an idempotency key belongs beside the route; None is the caller.
@@ -102,7 +107,8 @@ class Call(AnyCall):
             # What such a caller is told of a license, others may not be told.
             subject = [*subject, self.has_secret_key, self.only_product_id]
         scope = hashlib.sha256(_encode(["v3", route.operation, subject, key])).digest()
-        digest = hashlib.sha256(_encode([self.path, self.body, self.asked])).digest()
+        asked = [self.path, self.body, self.asked]
+        digest = hashlib.sha256(_encode([*asked, JWT_TYPE] if self.is_signed else asked)).digest()
         # The refusals of other callers would fill the disk.
         keeps_refusals = caller is not None and caller.permissions is Permissions.READ_WRITE
 

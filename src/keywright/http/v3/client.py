@@ -4,17 +4,20 @@ from typing import Any
 
 from keywright.core.errors import FieldError, InvalidBody
 from keywright.http.answer import Answer
+from keywright.http.client_license import show_license, show_signed_license
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import client_schemas as schemas
 from keywright.http.v3.answers import encode
 from keywright.http.v3.call import Call
-from keywright.http.v3.client_views import entitlements_of, show_activation, show_license
-from keywright.http.v3.route import Route
+from keywright.http.v3.client_views import entitlements_of, show_activation
+from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
+from keywright.http.v3.signed import change, say_granted, sign
 from keywright.identity.model import Permissions
 from keywright.licensing.activations.commands import ActivateDevice, DeactivateDevice
 from keywright.licensing.activations.model import Device, DevicePlace, PlaceChange, ReleasedPlace
 from keywright.licensing.validation.commands import ValidateLicense
 from keywright.licensing.validation.model import Code, Validated
+from keywright.signing.rules import Said
 
 _READING = (Permissions.READ, Permissions.READ_WRITE)
 
@@ -25,6 +28,9 @@ async def validate(call: Call, body: schemas.Validate) -> Answer:
     Says whether the program may run, and everything that was found: `codes` has all findings in rank order,
     `code` is the first, and `valid` says that none of them blocks. The answer is always 200: an unknown
     license is a finding, too. Nothing is changed.
+
+    With `Accept: application/jwt`, the answer is signed, whatever it says, and can be kept until its `exp`:
+    for `days`, at most for `offline_days` of the terms.
 
     Name the device by `fingerprint` or `token`: without one, only the license is judged. `license` and
     `activation` are null for keys that are unknown, replaced, or of another product.
@@ -44,7 +50,27 @@ async def validate(call: Call, body: schemas.Validate) -> Answer:
     call.is_key_unknown = found.findings.code is Code.UNKNOWN_LICENSE
     if query.is_device_named and not (found.findings.is_valid or call.is_key_unknown):
         call.finding = found.findings.code
-    return _write_validation(call, found)
+    answer = _write_validation(call, found)
+    return await sign(call, answer, _say(call, found)) if call.is_signed else answer
+
+
+def _say(call: Call, found: Validated) -> Said:
+    """What the signed answer to a validation says."""
+    view, body, now = found.view, call.body, call.now
+    return Said(
+        findings=found.findings,
+        now=now,
+        view=view,
+        shown=None if view is None else show_signed_license(view, now),
+        activation=found.activation,
+        lease=found.lease,
+        entitlements=() if view is None else entitlements_of(view),
+        next_check_at=found.next_check_at,
+        nonce=body.nonce,
+        built_at=body.built_at,
+        days=body.days,
+        asked_product=body.product,
+    )
 
 
 def _write_validation(call: Call, found: Validated) -> Answer:
@@ -76,6 +102,8 @@ async def activate(call: Call, body: schemas.Activate) -> Answer:
     that gave it up takes it back: 200, with `is_new: false`. A device is known by its `fingerprint`; without
     one, every call takes a new place, unless it names one by `token`. What is not sent again is kept.
 
+    With `Accept: application/jwt`, a success is a signed answer, as that to `validate`.
+
     With `replaces`, the place of the device with that fingerprint moves to this one.
     """
     caller = call.caller
@@ -105,7 +133,11 @@ async def activate(call: Call, body: schemas.Activate) -> Answer:
         answer.is_unchanged = place.change is PlaceChange.KEPT
         return answer
 
-    answer = await call.change(command, write)
+    def say(place: DevicePlace) -> Said:
+        shown = show_signed_license(place.view, now)
+        return say_granted(call, place.view, shown, activation=place.activation, now=now)
+
+    answer = await change(call, command, write, say)
     call.is_unchanged = answer.is_unchanged
     return answer
 
@@ -153,6 +185,7 @@ ROUTES = (
         gives=schemas.Validation,
         example=_DEVICE,
         is_read=True,
+        produces=(JSON_TYPE, JWT_TYPE),
     ),
     Route(
         "POST",
@@ -176,6 +209,7 @@ ROUTES = (
             "too_many_new_devices",
             "unknown_device",
         ),
+        produces=(JSON_TYPE, JWT_TYPE),
         example=_DEVICE | {"name": "Anna's laptop", "platform": "macOS 26"},
     ),
     Route(

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import Meta, Struct, field
 
 from keywright.core.examples import EXAMPLE_KEY, EXAMPLE_TOKEN
 from keywright.core.parsing import MAX_ID, parse_metadata
+from keywright.http.client_license import ClientLicense
 from keywright.http.v3.fields import ClientBody, Id, LicenseKey, Parse, Time
 from keywright.http.v3.schemas import about
-from keywright.licensing.licenses.model import State
-from keywright.licensing.terms.rules import MAX_ENTITLEMENTS
+from keywright.licensing.terms.rules import MAX_DAYS, MAX_ENTITLEMENTS
 from keywright.licensing.validation.model import Code
 
 MAX_TEXT, _MAX_TOKEN, _MAX_CODE, _MAX_LEASE_ID = 255, 64, 64, 32
@@ -28,6 +28,7 @@ Fingerprint = Annotated[str, Meta(min_length=8, max_length=256)]
 Text = Annotated[str, Meta(max_length=MAX_TEXT)]
 Token = Annotated[str, Meta(min_length=1, max_length=_MAX_TOKEN)]
 ProductName = Annotated[int, Meta(ge=1, le=MAX_ID)] | Annotated[str, Meta(min_length=1, max_length=64)]
+Days = Annotated[int, Meta(ge=1, le=MAX_DAYS)]
 Entitlement = Annotated[str, Meta(min_length=1, max_length=_MAX_CODE)]
 
 
@@ -56,6 +57,13 @@ class Validate(ProgramCall):
     lease_id: Annotated[
         Annotated[str, Meta(max_length=_MAX_LEASE_ID)] | None, about("The lease that the program holds.")
     ] = None
+    days: Annotated[Days | None, about("The life of a signed answer, at most `offline_days`.", None)] = None
+
+
+class MakeFile(ProgramCall, kw_only=True):
+    """The body of a call that makes a license file."""
+
+    days: Annotated[Days | None, about("The life of the file, at most `offline_days`.", 14)] = None
 
 
 class Activate(ProgramCall):
@@ -74,38 +82,6 @@ class Activate(ProgramCall):
 
 class Deactivate(ProgramCall):
     """The body of `deactivate`."""
-
-
-class NamedProduct(Struct):
-    """A product."""
-
-    id: Annotated[Id, about("The product's number.", 17)]
-    code: Annotated[str | None, about("Its code, if it has one.", "photo-editor")]
-    name: Annotated[str | None, about("Its name, if it has one.", "Photo Editor")]
-
-
-class NamedPolicy(Struct):
-    """A policy."""
-
-    id: Annotated[Id, about("The policy's number.", 3)]
-    name: Annotated[str | None, about("Its name.", "Yearly")]
-
-
-class ClientLicense(Struct):
-    """A license as programs see it: no customer, no order."""
-
-    id: Annotated[Id, about("The license's number.", 4711)]
-    product: Annotated[NamedProduct | None, about("What it is for.")]
-    policy: Annotated[NamedPolicy | None, about("What it was made by.")]
-    state: Annotated[State, about("Whether it can be used now.", "valid")]
-    expires_at: Annotated[datetime | None, about("When it expires; null is never.", _EXAMPLE_TIME)]
-    grace_until: Annotated[datetime | None, about("The expiry with the days of grace.", _EXAMPLE_TIME)]
-    max_activations: Annotated[int | None, about("How many places it has; null is no limit.", 3)]
-    activations: Annotated[int, about("How many are taken.", 1)]
-    max_leases: Annotated[int | None, about("How many may hold it at once; null: it is not floating.", None)]
-    usage: Annotated[Mapping[str, int], about("What is used of each meter.", {"exports": 12})]
-    metadata: Annotated[Any, about("The member `public` of its metadata.", {})]
-    leases: Annotated[int | UnsetType, about("How many hold it now; only in answers about leases.")] = UNSET
 
 
 class ClientActivation(Struct):

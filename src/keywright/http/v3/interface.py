@@ -13,6 +13,7 @@ from keywright.engine.desk import Desk
 from keywright.http.answer import Answer
 from keywright.http.middleware.call import Call as AnyCall
 from keywright.http.middleware.cors import CorsNames
+from keywright.http.signatures import Signatures
 from keywright.http.v3 import media_types
 from keywright.http.v3.answers import encode
 from keywright.http.v3.call import Call
@@ -50,8 +51,11 @@ class V3:
         b"Authorization, Content-Type, Idempotency-Key, If-Match", _SEEN, _SEEN, is_always_told=False
     )
 
-    def __init__(self, settings: Settings, desk: Desk, routes: Sequence[Route] = ROUTES) -> None:
+    def __init__(
+        self, settings: Settings, desk: Desk, signatures: Signatures, routes: Sequence[Route] = ROUTES
+    ) -> None:
         self.desk = desk
+        self._signatures = signatures
         self.root = f"/{settings.v3_root}"
         self._root = self.root.encode()
         by_words = defaultdict(list)
@@ -75,12 +79,12 @@ class V3:
             return None
         address = self._fixed.get(path)
         if address is not None:
-            return Call(self, scope, receive, address, {}, root=self.root)
+            return Call(self, scope, receive, address, {}, root=self.root, signatures=self._signatures)
         below = path[len(self._root) :]
         if below and not below.startswith(b"/"):
             return None
         address, parameters = self._find_address(below.decode("latin-1").split("/")[1:])
-        return Call(self, scope, receive, address, parameters, root=self.root)
+        return Call(self, scope, receive, address, parameters, root=self.root, signatures=self._signatures)
 
     def parse_query(self, _query: bytes) -> dict[str, Any]:
         """Nothing: ``prepare`` reads the query, when the caller is known."""
@@ -109,6 +113,7 @@ class V3:
         accept = call.headers.get(b"accept")
         if accept is not None:
             media_types.require_acceptable(accept, route.produces)
+            call.is_signed = route.can_be_signed and media_types.is_signed(accept)
         query: bytes = call.scope["query_string"]
         if route.query is not None:
             call.asked = route.query.decode_query(query, is_closed=not route.is_client)

@@ -6,7 +6,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from keywright.core.parsing import parse_text
-from keywright.http.v3.client_schemas import MAX_TEXT, ClientLicense, ProgramCall
+from keywright.http.client_license import ClientLicense
+from keywright.http.v3.client_schemas import MAX_TEXT, ProgramCall
 from keywright.http.v3.fields import Id, Parse
 from keywright.http.v3.schemas import about
 from keywright.licensing.terms.rules import MAX_SECONDS, MIN_LEASE_SECONDS

@@ -1,26 +1,29 @@
 """Leases of floating licenses: programs take, renew and release them; the vendor lists and ends them."""
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 from msgspec import Meta
 
 from keywright.http.answer import Answer
+from keywright.http.client_license import ClientLicense, show_license
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import lease_schemas as schemas
 from keywright.http.v3 import lists
 from keywright.http.v3.answers import encode, no_content
 from keywright.http.v3.call import Call
-from keywright.http.v3.client_schemas import ClientLicense, ProgramCall
-from keywright.http.v3.client_views import show_license
+from keywright.http.v3.client_schemas import ProgramCall
 from keywright.http.v3.lists import ListQuery
-from keywright.http.v3.route import Route
+from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
 from keywright.http.v3.schemas import Page
+from keywright.http.v3.signed import change, say_granted
 from keywright.licensing.activations.model import Device
 from keywright.licensing.leases import rules
 from keywright.licensing.leases.commands import EndLease, ListLeases, ReleaseLease, RenewLease, TakeLease
 from keywright.licensing.leases.model import GrantedLease, Lease, ReleasedLease
 from keywright.licensing.views.model import LicenseView
+from keywright.signing.rules import Said, hash_key
 
 _Second = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -53,7 +56,7 @@ async def take_lease(call: Call, body: schemas.TakeLease) -> Answer:
         shown = schemas.TakenLease(_show(granted), _show_license(call, granted), body.nonce)
         return _answer(shown, granted, status=201 if granted.leased.is_new else 200)
 
-    return await call.change(command, write)
+    return await change(call, command, write, partial(_say, call))
 
 
 async def renew_lease(call: Call, body: schemas.RenewLease) -> Answer:
@@ -68,7 +71,7 @@ async def renew_lease(call: Call, body: schemas.RenewLease) -> Answer:
         license, was_lost = _show_license(call, granted), granted.leased.was_lost
         return _answer(schemas.RenewedLease(_show(granted), was_lost, license, body.nonce), granted)
 
-    return await call.change(command, write)
+    return await change(call, command, write, partial(_say, call))
 
 
 async def release_lease(call: Call, body: schemas.ReleaseLease) -> Answer:
@@ -143,6 +146,14 @@ def _show(granted: GrantedLease) -> schemas.ClientLease:
     return schemas.ClientLease(lease.lease_id, lease.expires_at, rules.renew_at(lease))
 
 
+def _say(call: Call, granted: GrantedLease) -> Said:
+    """What the signed answer about a lease says."""
+    shown = _show_license(call, granted)
+    shown.key_hash = hash_key(granted.view.license.key)
+    lease, activation = granted.leased.lease, granted.activation
+    return say_granted(call, granted.view, shown, activation=activation, now=call.now, lease=lease)
+
+
 def _show_license(call: Call, granted: GrantedLease) -> ClientLicense:
     return _show_counted(call, granted.view, granted.leased.count)
 
@@ -158,7 +169,7 @@ def _answer(shown: Any, granted: GrantedLease, *, status: int = 200) -> Answer:
         status,
         encode(shown),
         license_id=granted.view.license.id,
-        activation_id=granted.activation_id,
+        activation_id=None if granted.activation is None else granted.activation.id,
     )
 
 
@@ -187,6 +198,7 @@ ROUTES = (
         also=(200,),
         refusals=_NOT_LEASABLE,
         example={"license_key": "KEY-1", "fingerprint": "device-7f3a9c0e12b4", "holder": "anna@studio-3"},
+        produces=(JSON_TYPE, JWT_TYPE),
     ),
     Route(
         "POST",
@@ -198,6 +210,7 @@ ROUTES = (
         gives=schemas.RenewedLease,
         refusals=(*_NOT_LEASABLE, "not_found"),
         example=_HELD,
+        produces=(JSON_TYPE, JWT_TYPE),
     ),
     Route(
         "POST",

@@ -1,13 +1,14 @@
 """Media types: that of a body, and those that a caller admits."""
 
 from keywright.core.errors import NotAcceptable, UnsupportedMediaType
-from keywright.http.v3.route import JSON_TYPE, Route
+from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
 
 JSON, _FORM, _MERGE_PATCH = (
     JSON_TYPE.encode(),
     b"application/x-www-form-urlencoded",
     b"application/merge-patch+json",
 )
+_JWT = JWT_TYPE.encode()
 _UTF_8 = (b"", b"utf-8", b"utf8")
 #: What most programs send.
 _ANY = frozenset({b"*/*", JSON})
@@ -34,6 +35,15 @@ def require_acceptable(header: bytes, produces: tuple[str, ...]) -> None:
         return
     if not any(is_admitted(header, one) for one in produces):
         raise NotAcceptable(produces)
+
+
+def is_signed(header: bytes) -> bool:
+    """Whether ``Accept`` names the media type of signed answers, and does not prefer JSON."""
+    if header == _JWT:
+        return True
+    ranges = dict(map(_parse_range, header.decode("latin-1").split(",")))
+    wanted = ranges.get(JWT_TYPE, 0.0)
+    return wanted > 0 and wanted >= ranges.get(JSON_TYPE, 0.0)
 
 
 def is_admitted(header: bytes, media_type: str) -> bool:

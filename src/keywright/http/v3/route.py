@@ -17,7 +17,7 @@ _PARAMETER = re.compile(r"\{(\w+)(:text)?\}")
 _NO_EXAMPLE: Mapping[str, Any] = MappingProxyType({})
 #: The methods that change nothing by themselves.
 _READING = ("GET", "HEAD")
-JSON_TYPE, JWT_TYPE = "application/json", "application/jwt"
+JSON_TYPE, JWT_TYPE, TEXT_TYPE = "application/json", "application/jwt", "text/plain"
 
 
 class Route:
@@ -61,6 +61,7 @@ class Route:
         self.example, self.example_path = example, example_path
         self.changes = method not in _READING and not is_read
         self.produces = produces
+        self.can_be_signed = JWT_TYPE in produces
         self.needs_all_products = needs_all_products
         self.is_client = right is Right.CORE
         #: Whether the body has the license key of a client call.

@@ -16,6 +16,7 @@ from keywright.http.v3 import (
     policies,
     products,
     schemas,
+    signing,
     trials,
     usage,
 )
@@ -48,6 +49,7 @@ ROUTES: tuple[Route, ...] = (
     *leases.ROUTES,
     *usage.ROUTES,
     *trials.ROUTES,
+    *signing.ROUTES,
     *meta.ROUTES,
     *products.ROUTES,
     *policies.ROUTES,

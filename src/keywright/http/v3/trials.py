@@ -6,11 +6,12 @@ from msgspec import Meta, Struct
 
 from keywright.core.parsing import parse_text
 from keywright.http.answer import Answer
+from keywright.http.client_license import ClientLicense, show_license
 from keywright.http.middleware.routing import Right
 from keywright.http.v3.answers import encode
 from keywright.http.v3.call import Call
-from keywright.http.v3.client_schemas import ClientActivation, ClientLicense, ProductName, Text
-from keywright.http.v3.client_views import entitlements_of, show_activation, show_license
+from keywright.http.v3.client_schemas import ClientActivation, ProductName, Text
+from keywright.http.v3.client_views import entitlements_of, show_activation
 from keywright.http.v3.customers import Email
 from keywright.http.v3.fields import ClientBody, Id, Parse, Time
 from keywright.http.v3.route import Route

@@ -93,8 +93,7 @@ def _save(
     leased: Leased,
 ) -> GrantedLease:
     work.leases.set_leased(leased)
-    activation_id = None if activation is None else activation.id
-    return GrantedLease(work.devices.views.show(license, command.context.now), leased, activation_id)
+    return GrantedLease(work.devices.views.show(license, command.context.now), leased, activation)
 
 
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {

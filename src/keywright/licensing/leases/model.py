@@ -4,6 +4,7 @@ from datetime import datetime
 
 import msgspec
 
+from keywright.licensing.activations.model import Activation
 from keywright.licensing.views.model import LicenseView
 
 
@@ -55,11 +56,11 @@ class Leased(msgspec.Struct, frozen=True, gc=False):
 
 
 class GrantedLease(msgspec.Struct, frozen=True, gc=False):
-    """The license with a lease that was taken or renewed; ``activation_id`` is the device's activation."""
+    """The license with a lease that was taken or renewed; ``activation`` is the record of the device."""
 
     view: LicenseView
     leased: Leased
-    activation_id: int | None
+    activation: Activation | None
 
 
 class ReleasedLease(msgspec.Struct, frozen=True, gc=False):

@@ -82,9 +82,12 @@ class Findings(msgspec.Struct, frozen=True, gc=False):
 
 
 class Validated(msgspec.Struct, frozen=True, gc=False):
-    """The outcome of a validation; ``view`` and ``activation`` are None where an answer may not show them."""
+    """The outcome of a validation; ``view`` and ``activation`` are None where an answer may not show them.
+    ``lease`` is the one that was named, or the device's latest, if it is held.
+    """
 
     findings: Findings
     view: LicenseView | None
     activation: Activation | None
     next_check_at: datetime | None
+    lease: Lease | None = None

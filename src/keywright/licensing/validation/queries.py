@@ -7,7 +7,7 @@ from keywright.licensing.activations import devices, records
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.leases import store as lease_store
 from keywright.licensing.leases.model import Lease
-from keywright.licensing.leases.rules import device_number
+from keywright.licensing.leases.rules import device_number, is_over
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License
@@ -62,7 +62,8 @@ class LoadedValidations:
         next_check_at = rules.next_check_at(facts)
         if not findings.shows_license:
             return Validated(findings, None, None, next_check_at)
-        return Validated(findings, view, activation, next_check_at)
+        lease = None if facts.lease is None or is_over(facts.lease, query.now) else facts.lease
+        return Validated(findings, view, activation, next_check_at, lease)
 
     def _product_id(self, product: int | str, license: License) -> int | None:
         is_own = self._views.is_product(license, product)

@@ -1,0 +1,92 @@
+"""Signed answers: the claims of an answer, and its signature."""
+
+import secrets
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from keywright.core.command import Command
+from keywright.http.answer import Answer
+from keywright.http.v3.answers import encode
+from keywright.http.v3.call import Call
+from keywright.http.v3.route import JWT_TYPE
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.leases.model import Lease
+from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.validation.model import Facts
+from keywright.licensing.validation.rules import next_check_at, validate
+from keywright.licensing.views.model import LicenseView
+from keywright.signing.rules import Said, build_claims
+
+_JWT = (b"content-type", JWT_TYPE.encode())
+_ID_BYTES = 16
+
+
+async def sign(call: Call, answer: Answer, said: Said) -> Answer:
+    """The answer with a signed body, which says this."""
+    context = call.context
+    issuer = await call.signatures.find_issuer(context)
+    answer.body = encode(build_claims(said, issuer, secrets.token_urlsafe(_ID_BYTES)))
+    answer.body = await call.signatures.sign(answer.body, context)
+    answer.content_type = _JWT
+    return answer
+
+
+async def change(
+    call: Call, command: Command, write: Callable[[Any], Answer], say: Callable[[Any], Said]
+) -> Answer:
+    """Submit the command. ``write`` makes the answer from its outcome; one that is to be signed says what
+    ``say`` returns instead.
+
+    What is kept for a repeated call are the claims: the answer to it has the same end.
+    """
+    if not call.is_signed:
+        return await call.change(command, write)
+    context, token_id = call.context, secrets.token_urlsafe(_ID_BYTES)
+    issuer = await call.signatures.find_issuer(context)
+
+    def write_claims(outcome: Any) -> Answer:
+        answer = write(outcome)
+        answer.body = encode(build_claims(say(outcome), issuer, token_id))
+        answer.content_type = _JWT
+        return answer
+
+    answer = await call.change(command, write_claims)
+    if answer.content_type == _JWT:
+        answer.body = await call.signatures.sign(answer.body, context)
+    return answer
+
+
+def say_granted(
+    call: Call,
+    view: LicenseView,
+    shown: Any,
+    *,
+    activation: Activation | None,
+    now: datetime,
+    lease: Lease | None = None,
+) -> Said:
+    """What an answer says when the device got what it asked for. ``shown`` is the public view."""
+    body = call.body
+    has_place = activation is not None and activation.deactivated_at is None
+    facts = Facts(
+        license=view.license,
+        now=now,
+        is_device_named=has_place,
+        activation=activation,
+        lease=lease,
+        usage=view.usage,
+        built_at=body.built_at,
+    )
+    return Said(
+        findings=validate(facts),
+        now=now,
+        view=view,
+        shown=shown,
+        activation=activation,
+        lease=lease,
+        entitlements=terms_of(view.license).entitlements,
+        next_check_at=next_check_at(facts),
+        nonce=body.nonce,
+        built_at=body.built_at,
+    )

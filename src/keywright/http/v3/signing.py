@@ -1,0 +1,92 @@
+"""License files, and the keys by which programs that know an older key find the newest."""
+
+from typing import Annotated
+
+from msgspec import Struct
+
+from keywright.http.answer import Answer
+from keywright.http.client_license import show_signed_license
+from keywright.http.middleware.routing import Right
+from keywright.http.v3 import client_schemas as schemas
+from keywright.http.v3.answers import ok
+from keywright.http.v3.call import Call
+from keywright.http.v3.route import TEXT_TYPE, Route
+from keywright.http.v3.schemas import about
+from keywright.licensing.activations.model import Device
+from keywright.signing.commands import MakeLicenseFile
+from keywright.signing.model import LicenseFile
+
+_TEXT = (b"content-type", f"{TEXT_TYPE}; charset=UTF-8".encode())
+
+
+class KeySets(Struct):
+    """Signed sets of public keys."""
+
+    keys: Annotated[list[str], about("One token for each older key, which has signed it.", ["eyJhbGci…"])]
+
+
+async def make_license_file(call: Call, body: schemas.MakeFile) -> Answer:
+    """Make a license file.
+
+    The signed answer to `validate` as a text file, for machines without a network. It fits only this license
+    key, and only the device that is named, which must hold a place. It is good for `days`, at most for
+    `offline_days` of the terms, and no longer than the license.
+    """
+    command = MakeLicenseFile(
+        context=call.context,
+        license=body.license_key,
+        only_product_id=call.only_product_id,
+        device=Device(body.fingerprint),
+        token=body.token,
+        product=body.product,
+        built_at=body.built_at,
+        show=show_signed_license,
+        alg=call.signatures.alg,
+        days=body.days,
+        nonce=body.nonce,
+    )
+
+    def write(file: LicenseFile) -> Answer:
+        activation_id = None if file.activation is None else file.activation.id
+        return Answer(
+            200, file.content, license_id=file.license_id, activation_id=activation_id, content_type=_TEXT
+        )
+
+    return await call.change(command, write)
+
+
+async def list_key_sets(call: Call) -> Answer:
+    """List the signed key sets.
+
+    A program trusts the public keys that it was shipped with. When the key was changed since, it finds here a
+    set of the present keys that was signed by the one that it knows: a token of the type
+    `keywright-keys+jwt`, with `iss`, `iat`, `exp` and `keys`. There is one for each older key that was not
+    withdrawn; once a key was, there is also one of the newest key.
+    """
+    return ok(KeySets(await call.signatures.list_key_sets(call.context)))
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/license-file",
+        "make_license_file",
+        Right.CORE,
+        make_license_file,
+        body=schemas.MakeFile,
+        produces=(TEXT_TYPE,),
+        refusals=(
+            "unknown_license",
+            "offline_not_allowed",
+            "expired",
+            "inactive",
+            "disabled",
+            "product_mismatch",
+            "fingerprint_required",
+            "not_activated",
+            "key_rotated",
+        ),
+        example={"license_key": "KEY-1", "fingerprint": "device-7f3a9c0e12b4", "days": 14},
+    ),
+    Route("GET", "/signing-keys", "list_key_sets", Right.NONE, list_key_sets, gives=KeySets),
+)

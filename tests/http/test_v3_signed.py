@@ -1,0 +1,402 @@
+"""Signed answers: what each of them says, whole, and that nothing but the vendor's key can have said it."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from joserfc import jws
+from joserfc.jwk import OKPKey
+
+from keywright.core.command import Context
+from keywright.licensing.licenses.model import Status
+from keywright.provisioning.products.commands import CreateProduct
+from keywright.registry import open_executor
+from keywright.signing import rules
+from keywright.signing.armor import read_license_file
+from keywright.signing.commands import LoadKeys
+from keywright.signing.jws import decode_base64url, read_signed
+from keywright.signing.model import LoadedKeys, TokenType
+from keywright.signing.rules import hash_key
+from tests.http.v3_app import App, Reply, open_app
+from tests.makers import (
+    KEY,
+    NOW,
+    activate_device,
+    an_origin,
+    create,
+    rename,
+    rotate_key,
+    set_terms,
+    update,
+    withdraw_key,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
+
+DAY, LAPTOP = 86_400, "laptop-of-anna"
+JWT = {"Accept": "application/jwt"}
+LICENSE: dict[str, Any] = {
+    "id": 1,
+    "product": {"id": 17, "code": "editor", "name": "Editor"},
+    "policy": None,
+    "state": "valid",
+    "expires_at": None,
+    "grace_until": None,
+    "max_activations": None,
+    "activations": 1,
+    "max_leases": None,
+    "usage": {},
+    "metadata": {"edition": "pro"},
+    "key_hash": hash_key(KEY),
+}
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    """License 1, of a product with a code, has one device."""
+    with open_app(tmp_path) as app:
+        do(app, CreateProduct(context=Context(NOW, an_origin()), id=17, code="editor", name="Editor"))
+        do(app, create(product_id=17, customer_id=5), activate_device(LAPTOP))
+        do(app, update(KEY, metadata='{"public":{"edition":"pro"},"secret":1}'))
+        yield app
+
+
+def do(app: App, *commands: Any) -> list[Any]:
+    """The outcomes of commands; none may be refused."""
+    outcomes = app.do(*commands)
+    assert not [one for one in outcomes if isinstance(one, Exception)]
+    return outcomes
+
+
+def ask(app: App, call: str, **body: Any) -> Reply:
+    """A call of a program about the license, without an API key; the answer is to be signed."""
+    headers = JWT | body.pop("headers", {})
+    return app.ask("POST", f"/{call}", {"license_key": KEY} | body, token=None, headers=headers)
+
+
+def keys_of(app: App) -> LoadedKeys:
+    with closing(open_executor(app.storage.clone())) as executor:
+        loaded: LoadedKeys = executor.query([LoadKeys()])[0]
+    return loaded
+
+
+def read(app: App, reply: Reply) -> dict[str, Any]:
+    """The claims, which another library has verified."""
+    assert (reply.status in (200, 201), reply.headers["content-type"]) == (True, "application/jwt")
+    assert reply.headers["cache-control"] == "no-store"
+    return read_token(app, reply.body)
+
+
+def read_token(app: App, token: bytes) -> dict[str, Any]:
+    """The claims, without those that are different each time."""
+    newest = keys_of(app).newest
+    key = OKPKey.import_key({"kty": "OKP", "crv": "Ed25519", "x": newest.public_key})
+    verified = jws.deserialize_compact(token, key, algorithms=["EdDSA"])
+    assert verified.headers() == {
+        "alg": "EdDSA",
+        "kid": newest.kid,
+        "typ": "keywright-license+jwt",
+    }
+    claims: dict[str, Any] = json.loads(verified.payload)
+    now = datetime.now(UTC).timestamp()
+    assert claims.pop("iss") == rules.issuer_of(keys_of(app).oldest.kid)
+    assert len(claims.pop("jti")) == 22
+    issued = claims.pop("iat")
+    assert now - 60 < issued <= now
+    assert claims.pop("nbf") == issued - 300
+    claims["exp"] -= issued
+    next_check_at = claims.pop("next_check_at")
+    assert (next_check_at is None) == (claims["code"] == "unknown_license")
+    return claims
+
+
+def valid(**members: Any) -> dict[str, Any]:
+    """The claims of a good answer."""
+    return {
+        "aud": "editor",
+        "sub": "license:1",
+        "exp": 14 * DAY,
+        "valid": True,
+        "code": "valid",
+        "codes": ["valid"],
+        "license": LICENSE,
+        "entitlements": [],
+        "nonce": None,
+    } | members
+
+
+def with_device(**members: Any) -> dict[str, Any]:
+    return valid(activation={"id": 1, "fingerprint": LAPTOP}, **members)
+
+
+# --- validate -----------------------------------------------------------------------------------------
+
+
+def test_a_yes_says_what_the_license_is_and_nothing_of_its_customer(app: App) -> None:
+    do(app, set_terms({"entitlements": ["export"]}))
+    claims = read(app, ask(app, "validate", fingerprint=LAPTOP, nonce="n-1", product="editor"))
+    assert claims == with_device(nonce="n-1", entitlements=["export"])
+    # Without a device, there is no activation.
+    assert read(app, ask(app, "validate")) == valid(entitlements=["export"])
+
+
+@pytest.mark.parametrize(
+    ("terms", "fields", "asked", "exp"),
+    [
+        ({}, {}, {"days": 3}, 3 * DAY),
+        ({}, {}, {"days": 99}, 14 * DAY),
+        ({"offline_days": 30}, {}, {}, 30 * DAY),
+        ({"offline_days": 0}, {}, {"days": 3}, 300),
+    ],
+)
+def test_a_yes_lives_as_long_as_asked_and_allowed(
+    app: App, terms: dict[str, Any], fields: dict[str, Any], asked: dict[str, Any], exp: int
+) -> None:
+    do(app, set_terms(terms))
+    assert read(app, ask(app, "validate", fingerprint=LAPTOP, **asked)) == with_device(exp=exp)
+
+
+def test_a_yes_ends_with_the_grace_of_the_license(app: App) -> None:
+    moment = datetime.now(UTC).replace(microsecond=0)
+    expires_at = moment - timedelta(hours=1)
+    do(app, set_terms({"grace_days": 1}), update(KEY, expires_at=expires_at))
+    claims = read(app, ask(app, "validate", fingerprint=LAPTOP))
+    assert (claims["valid"], claims["code"], claims["codes"]) == (True, "grace", ["grace"])
+    assert 23 * 3600 - 60 < claims["exp"] <= 23 * 3600
+    assert claims["license"]["grace_until"] == (expires_at + timedelta(days=1)).isoformat()[:19] + "Z"
+
+
+@pytest.mark.parametrize(
+    ("change", "asked", "code"),
+    [
+        (update(KEY, status=Status.DISABLED), {}, "disabled"),
+        (update(KEY, status=Status.INACTIVE), {}, "inactive"),
+        (update(KEY, expires_at=datetime(2020, 1, 1, tzinfo=UTC)), {}, "expired"),
+        (None, {"entitlements": ["export"]}, "entitlement_missing"),
+    ],
+)
+def test_a_no_is_signed_too_and_lives_for_five_minutes(
+    app: App, change: Any, asked: dict[str, Any], code: str
+) -> None:
+    if change is not None:
+        do(app, change)
+    claims = read(app, ask(app, "validate", fingerprint=LAPTOP, nonce="n", **asked))
+    license = claims.pop("license")
+    expected = with_device(valid=False, code=code, codes=[code], exp=300, nonce="n")
+    assert claims == {name: value for name, value in expected.items() if name != "license"}
+    assert license["key_hash"] == hash_key(KEY)
+
+
+def test_a_device_without_a_place_is_no_activation(app: App) -> None:
+    claims = read(app, ask(app, "validate", fingerprint="another-one"))
+    assert claims == valid(valid=False, code="not_activated", codes=["not_activated"], exp=300)
+    do(app, set_terms({"device": "required"}))
+    claims = read(app, ask(app, "validate"))
+    assert claims == valid(valid=False, code="fingerprint_required", codes=["fingerprint_required"], exp=300)
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "aud"),
+    [
+        ({"license_key": "NO-KEY"}, "unknown_license", None),
+        ({"license_key": "NO-KEY", "product": "editor"}, "unknown_license", "editor"),
+        ({"product": "viewer"}, "product_mismatch", "viewer"),
+        ({"product": 18}, "product_mismatch", None),
+        ({"license_key": "OLD"}, "key_rotated", None),
+    ],
+)
+def test_a_no_about_a_foreign_key_tells_nothing_of_the_license(
+    app: App, asked: dict[str, Any], code: str, aud: str | None
+) -> None:
+    do(app, create("OLD"), rename("OLD", "NEW"))
+    claims = read(app, ask(app, "validate", fingerprint=LAPTOP, **asked))
+    expected = valid(valid=False, code=code, codes=[code], exp=300, license=None)
+    del expected["sub"], expected["aud"]
+    assert claims == expected | ({} if aud is None else {"aud": aud})
+
+
+# --- activate, leases ---------------------------------------------------------------------------------
+
+
+def test_an_activation_is_a_signed_answer_that_can_be_kept(app: App) -> None:
+    reply = ask(app, "activate", fingerprint="desktop-of-anna", nonce="n")
+    assert reply.status == 201
+    expected = valid(
+        license=LICENSE | {"activations": 2},
+        activation={"id": 2, "fingerprint": "desktop-of-anna"},
+        nonce="n",
+    )
+    assert read(app, reply) == expected
+    again = ask(app, "activate", fingerprint="desktop-of-anna")
+    assert again.status == 200
+    assert read(app, again) == expected | {"nonce": None}
+
+
+def test_a_lease_ends_its_signed_answer(app: App) -> None:
+    do(app, set_terms({"max_leases": 2, "lease_seconds": 60}))
+    taken = ask(app, "leases", holder="alice", fingerprint=LAPTOP, nonce="n")
+    assert taken.status == 201
+    claims = read(app, taken)
+    lease = claims.pop("lease")
+    license = LICENSE | {"max_leases": 2}
+    assert claims == with_device(exp=60, license=license | {"leases": 1}, nonce="n")
+    renewed = read(app, ask(app, "leases/renew", lease_id=lease["id"]))
+    assert renewed.pop("lease")["id"] == lease["id"]
+    assert renewed == valid(exp=60, license=license | {"leases": 1})
+    asked = read(app, ask(app, "validate", fingerprint=LAPTOP))
+    assert asked.pop("lease")["id"] == lease["id"]
+    assert 0 < asked.pop("exp") <= 60
+    assert asked == {name: one for name, one in with_device(license=license).items() if name != "exp"}
+    # A device that holds no place may take a lease, and the answer names none.
+    other = read(app, ask(app, "leases", holder="bob", fingerprint="another-one"))
+    assert "activation" not in other
+
+
+def test_a_refusal_is_a_problem_not_a_token(app: App) -> None:
+    do(app, update(KEY, status=Status.DISABLED))
+    assert ask(app, "activate", fingerprint=LAPTOP).code == "disabled"
+    assert ask(app, "leases", holder="alice").code == "disabled"
+
+
+# --- who asks for it ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("application/jwt", "application/jwt"),
+        ("application/jwt, application/json", "application/jwt"),
+        ("application/jwt, */*;q=0.1", "application/jwt"),
+        ("application/jwt;q=0.5, application/json", "application/json; charset=UTF-8"),
+        ("*/*", "application/json; charset=UTF-8"),
+        ("application/*", "application/json; charset=UTF-8"),
+        ("application/jwt;q=0, */*", "application/json; charset=UTF-8"),
+        ("text/html", "application/problem+json"),
+    ],
+)
+def test_an_answer_is_signed_where_that_is_asked_for(app: App, accept: str, kind: str) -> None:
+    assert ask(app, "validate", headers={"Accept": accept}).headers["content-type"] == kind
+
+
+@pytest.mark.parametrize("call", ["deactivate", "usage", "leases/release"])
+def test_other_calls_have_no_signed_answer(app: App, call: str) -> None:
+    body = {"fingerprint": LAPTOP, "meter": "x", "lease_id": "a" * 32}
+    assert ask(app, call, **body).code == "not_acceptable"
+
+
+def test_a_repeated_call_has_the_same_token(app: App) -> None:
+    once = {"headers": {"Idempotency-Key": "once"}, "fingerprint": "desktop-of-anna"}
+    first, again = ask(app, "activate", **once), ask(app, "activate", **once)
+    assert (first.body, first.status) == (again.body, again.status)
+    assert again.headers["idempotency-replayed"] == "true"
+    read(app, again)
+    as_json = {"Accept": "application/json", "Idempotency-Key": "once"}
+    other = ask(app, "activate", fingerprint="desktop-of-anna", headers=as_json)
+    assert other.code == "idempotency_key_reused"
+
+
+def test_the_name_of_the_algorithm_is_a_setting(tmp_path: Path) -> None:
+    with open_app(tmp_path, signature_alg="Ed25519") as app:
+        do(app, create())
+        token = ask(app, "validate").body
+        assert json.loads(decode_base64url(token.split(b".")[0]))["alg"] == "Ed25519"
+        assert read_signed(token, keys_of(app).newest.public_key)
+
+
+# --- license files ------------------------------------------------------------------------------------
+
+
+def make_file(app: App, **body: Any) -> Reply:
+    return ask(app, "license-file", **body | {"headers": {"Accept": "*/*"}})
+
+
+def test_a_license_file_is_a_signed_answer_as_text(app: App) -> None:
+    reply = make_file(app, fingerprint=LAPTOP, days=7, nonce="n")
+    assert (reply.status, reply.headers["content-type"]) == (200, "text/plain; charset=UTF-8")
+    begin, *lines, end, last = reply.body.decode().split("\n")
+    assert (begin, end, last) == ("-----BEGIN KEYWRIGHT LICENSE-----", "-----END KEYWRIGHT LICENSE-----", "")
+    assert {len(one) for one in lines[:-1]} == {64}
+    assert read_token(app, read_license_file(reply.body)) == with_device(exp=7 * DAY, nonce="n")
+    # Without a device, it is for every one.
+    assert read_token(app, read_license_file(make_file(app).body)) == valid()
+
+
+@pytest.mark.parametrize(
+    ("change", "asked", "status", "code"),
+    [
+        (set_terms({"offline_days": 0}), {}, 409, "offline_not_allowed"),
+        (set_terms({"device": "required"}), {}, 409, "fingerprint_required"),
+        (update(KEY, status=Status.DISABLED), {}, 409, "disabled"),
+        (update(KEY, status=Status.INACTIVE), {}, 409, "inactive"),
+        (update(KEY, expires_at=datetime(2020, 1, 1, tzinfo=UTC)), {}, 409, "expired"),
+        (None, {"product": "viewer"}, 409, "product_mismatch"),
+        (None, {"fingerprint": "another-one"}, 409, "not_activated"),
+        (None, {"license_key": "NO-KEY"}, 404, "unknown_license"),
+        (rename(KEY, "NEW"), {}, 409, "key_rotated"),
+        (None, {"days": 0}, 422, "invalid"),
+    ],
+)
+def test_a_license_that_cannot_be_kept_has_no_file(
+    app: App, change: Any, asked: dict[str, Any], status: int, code: str
+) -> None:
+    if change is not None:
+        do(app, change)
+    reply = make_file(app, **asked)
+    assert (reply.code, reply.status) == (code, status)
+
+
+# --- keys ---------------------------------------------------------------------------------------------
+
+
+def learn(app: App, pinned: list[str]) -> list[str]:
+    """The public keys that a program trusts which was shipped with these, as it finds them from there."""
+    reply = app.ask("GET", "/signing-keys", token=None)
+    for token in reply.json["keys"]:
+        for key in pinned:
+            try:
+                claims = json.loads(read_signed(token.encode(), key, TokenType.KEYS))
+            except ValueError:
+                continue
+            assert claims["iss"] == rules.issuer_of(keys_of(app).oldest.kid)
+            assert claims["exp"] - claims["iat"] == 30 * DAY
+            return [one["x"] for one in claims["keys"]]
+    return pinned
+
+
+def test_a_program_with_the_first_key_finds_its_way_after_two_rotations(app: App) -> None:
+    ask(app, "validate", fingerprint=LAPTOP)
+    first = [keys_of(app).newest.public_key]
+    assert app.ask("GET", "/signing-keys", token=None).json == {"keys": []}
+    long_ago = datetime(2020, 1, 1, tzinfo=UTC)
+    do(app, rotate_key(), rotate_key())
+    with app.storage.write() as tx:
+        # Everything that the first key signed has ended.
+        tx.connection.exec_driver_sql(
+            f"UPDATE signing_keys SET signed_until = {int(long_ago.timestamp())} WHERE id < 3"  # noqa: S608
+        )
+    trusted = learn(app, first)
+    assert trusted == [keys_of(app).newest.public_key]
+    token = ask(app, "validate", fingerprint=LAPTOP).body
+    assert json.loads(read_signed(token, trusted[0]))["valid"] is True
+
+
+def test_a_withdrawn_key_leads_nowhere(app: App) -> None:
+    ask(app, "validate", fingerprint=LAPTOP)
+    old = keys_of(app).newest
+    do(app, rotate_key())
+    new = keys_of(app).newest
+    assert learn(app, [old.public_key]) == [new.public_key, old.public_key]
+    do(app, withdraw_key(old.kid))
+    assert learn(app, [old.public_key]) == [old.public_key]
+    # A program that has learned both refuses the old one from now on.
+    assert learn(app, [new.public_key, old.public_key]) == [new.public_key]
+
+
+def test_a_key_is_recorded_to_sign_before_it_does(app: App) -> None:
+    for days in (1, 14):
+        claims = json.loads(read_signed(ask(app, "validate", days=days).body, keys_of(app).newest.public_key))
+        assert keys_of(app).newest.signed_until.timestamp() >= claims["exp"]
