@@ -197,6 +197,7 @@ def a_session(**fields: Any) -> Session:
         "token_hash": hash_session_token(TOKEN),
         "user_id": 1,
         "created_at": NOW,
+        "ends_at": NOW + timedelta(hours=10),
         "last_seen_at": NOW,
         "ip_address": "192.0.2.1",
         "user_agent": "browser/1.0",

@@ -55,7 +55,9 @@ def ada(keywright: Keywright, monkeypatch: pytest.MonkeyPatch) -> User:
 def sign_in(data_dir: Path, user: User) -> str:
     """The token of a session of theirs."""
     token, now = sessions.new_session_token(), datetime.now(UTC).replace(microsecond=0)
-    session = Session(sessions.hash_session_token(token), user.id, now, now, "127.0.0.1", "")
+    session = Session(
+        sessions.hash_session_token(token), user.id, now, now + timedelta(hours=1), now, "127.0.0.1", ""
+    )
     with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage:
         run_write(storage, lambda tx: save_new_session(tx, session))
     return token

@@ -1,17 +1,20 @@
 """Signing in and out, sessions, and the first administrator."""
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
 
 from keywright.db import run_write
 from keywright.identity import sessions
 from keywright.identity.commands import ChangeUser, StartSession
 from keywright.identity.model import Role
-from keywright.identity.store import find_user, save_seen
+from keywright.identity.store import delete_session, find_user, save_seen
 from tests.http.admin_browser import (
     PASSWORD,
     ROLES,
@@ -169,38 +172,84 @@ def test_signing_out_ends_the_session_for_whoever_has_the_token(visitor: Visitor
     assert visitor.get("/sign-out").status_code == 405
 
 
-def test_a_session_ends_when_nothing_happens(visitor: Visitor) -> None:
-    visitor.sign_in("bob")
-    session = sessions.hash_session_token(visitor.token)
-    # As if somebody had come by for the last time half an hour ago.
-    see_long_ago(visitor.server, session, sessions.SESSION_IDLE)
-    assert not visitor.is_signed_in()
-    answer = visitor.post("/account/password", password="x")
-    assert answer.headers["location"] == "/admin/sign-in"
-    assert "Your session has expired" in said(visitor.get("/sign-in"))
-
-
-def test_a_session_ends_after_half_a_day_however_busy_it_is(visitor: Visitor) -> None:
+def start(visitor: Visitor, age: timedelta) -> str:
+    """Bob signed in so long ago; returns the token."""
     make_users(visitor.server)
     bob = look_up(visitor.server, lambda tx: find_user(tx, "bob"))
-    for age, is_over in ((sessions.SESSION_LONGEST, True), (timedelta(hours=11), False)):
-        token = sessions.new_session_token()
-        fields = {"user_id": bob.id, "token_hash": sessions.hash_session_token(token)}
-        decide(
-            visitor.server,
-            StartSession(**asked(now=datetime.now(UTC).replace(microsecond=0) - age, **fields)),
-        )
-        see_long_ago(visitor.server, fields["token_hash"], timedelta())
-        visitor.http.cookies.set("keywright", token, domain="127.0.0.1", path="/admin")
+    token = sessions.new_session_token()
+    fields = {"user_id": bob.id, "token_hash": sessions.hash_session_token(token)}
+    now = datetime.now(UTC).replace(microsecond=0)
+    decide(visitor.server, StartSession(**asked(now=now - age, **fields)))
+    visitor.http.cookies.set("keywright", token, domain="127.0.0.1", path="/admin")
+    return token
+
+
+def test_a_session_lasts_a_working_day(visitor: Visitor) -> None:
+    for age, is_over in ((timedelta(hours=9, minutes=55), False), (timedelta(hours=10), True)):
+        start(visitor, age)
         assert visitor.is_signed_in() is not is_over
 
 
-def test_whoever_goes_on_stays_signed_in(visitor: Visitor) -> None:
+def end_session_of(visitor: Visitor) -> None:
+    """As if the session had ended by itself."""
+    with opened(visitor.server) as storage:
+        session = sessions.hash_session_token(visitor.token)
+        run_write(storage, lambda tx: delete_session(tx, session))
+
+
+def hidden(answer: httpx.Response, name: str) -> str:
+    found = re.search(rf'name="{name}" value="([^"]*)"', answer.text)
+    return "" if found is None else unescape(found[1])
+
+
+def test_a_form_that_was_sent_too_late_is_kept_for_after_the_sign_in(visitor: Visitor) -> None:
+    visitor.sign_in("bob")
+    form = {"key": "A-KEY-TYPED-LATE", "status": "active", "times_activated_max": "2"}
+    visitor.get("/licenses/new")
+    end_session_of(visitor)
+    refused = visitor.post("/licenses/new", **form)
+    assert refused.status_code == 403
+    assert "Sign in; what you have typed is kept." in said(refused)
+    again = {"name": "bob", "kept": hidden(refused, "kept")}
+    assert visitor.post("/sign-in", **again, password="wrong").status_code == 403
+    offered = visitor.post("/sign-in", **again, password=PASSWORD)
+    assert "was not sent yet" in said(offered)
+    assert 'action="/admin/licenses/new"' in offered.text
+    sent = {name: hidden(offered, name) for name in (*form, "csrf_token")}
+    answer = visitor.http.post("/admin/licenses/new", data=sent)
+    assert answer.status_code == 303
+    assert visitor.server.sql("SELECT count(*) FROM licenses WHERE times_activated_max = 2") == [(1,)]
+
+
+def test_a_form_of_another_site_or_with_a_password_is_not_kept(visitor: Visitor) -> None:
+    visitor.sign_in("bob")
+    visitor.get("/licenses/new")
+    end_session_of(visitor)
+    for path, fields in (
+        ("/licenses/new", {"csrf_token": "x"}),
+        ("/account/password", {"password": "x"}),
+        ("/users/new", {"password": "x"}),
+        ("/licenses/new", {"key": "x" * 9_000}),
+    ):
+        answer = visitor.post(path, **fields)
+        assert answer.headers["location"] == "/admin/sign-in", path
+    assert "Your session has expired" in said(visitor.get("/sign-in"))
+
+
+def test_what_is_kept_leads_nowhere_else(visitor: Visitor) -> None:
+    for path in ("https://evil.example/admin/x", "/admin/../x", "/admin/sign-out", "//evil.example/x"):
+        kept = json.dumps({"path": path, "fields": [["a", "b"]]})
+        answer = visitor.post("/sign-in", name="bob", password=PASSWORD, kept=kept)
+        assert answer.status_code == 303, path
+        visitor.post("/sign-out")
+
+
+def test_it_is_noted_when_a_session_was_used(visitor: Visitor) -> None:
     visitor.sign_in("bob")
     session = sessions.hash_session_token(visitor.token)
-    see_long_ago(visitor.server, session, sessions.SESSION_IDLE - timedelta(minutes=2))
+    see_long_ago(visitor.server, session, timedelta(minutes=5))
     assert visitor.is_signed_in()
-    # That was noted, so that it counts from now on.
+    # That is noted.
     end_in = look_up(
         visitor.server, lambda tx: sessions.find_signed_in(tx, visitor.token, asked()["context"].now)
     )

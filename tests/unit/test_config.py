@@ -65,6 +65,7 @@ BAD_VALUES = {
     "trial_limit": "few",
     "backup_daily_at": "24:00",
     "time_zone": "Mars/Olympus",
+    "session_hours": "169",
     "customer_link": "https://shop.example/customers",
     "backup_keep": "0",
     "log_level": "loud",

@@ -33,6 +33,12 @@ class PageSettings(BaseSettings):
             ),
         )
     )
+    session_hours: int = Field(
+        default=10,
+        ge=1,
+        le=168,
+        description="How many hours after the sign-in a session of the pages ends, also one that is used.",
+    )
     time_zone: Annotated[str, BeforeValidator(parse_time_zone)] = Field(
         default="UTC",
         description=(

@@ -5,6 +5,9 @@ from datetime import datetime
 from keywright.core.command import Command, Query
 from keywright.identity.model import Permissions, Role
 
+#: How long a session lasts where nothing else is set: a working day.
+DEFAULT_SESSION_HOURS = 10
+
 
 class CreateUser(Command, frozen=True, kw_only=True):
     """Make a user; with ``only_first``, only as long as there is none."""
@@ -29,12 +32,13 @@ class ChangeUser(Command, frozen=True, kw_only=True):
 
 
 class StartSession(Command, frozen=True, kw_only=True):
-    """Sign a user in. With ``password_hash``, only if that is the user's still. Users who have a second
-    factor need a ``code`` of their app, or a recovery code.
+    """Sign a user in for some hours. With ``password_hash``, only if that is the user's still. Users who have
+    a second factor need a ``code`` of their app, or a recovery code.
     """
 
     user_id: int
     token_hash: bytes
+    hours: int = DEFAULT_SESSION_HOURS
     password_hash: str | None = None
     code: str | None = None
 

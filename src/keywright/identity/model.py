@@ -68,11 +68,12 @@ class SecondFactor(msgspec.Struct, frozen=True):
 
 
 class Session(msgspec.Struct, frozen=True):
-    """A user's session; the browser has its token, the database only the token's SHA-256."""
+    """A user's session, until ``ends_at``; the browser has its token, the database only its SHA-256."""
 
     token_hash: bytes
     user_id: int
     created_at: datetime
+    ends_at: datetime
     last_seen_at: datetime
     ip_address: str
     user_agent: str

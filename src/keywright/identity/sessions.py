@@ -15,9 +15,8 @@ from keywright.identity import store as identity_store
 from keywright.identity.model import Session, User
 from keywright.identity.store import find_session, find_user_by_id, has_users
 
-#: A session is good for less than these times after its last request, and after it began.
-SESSION_IDLE = timedelta(minutes=30)
-SESSION_LONGEST = timedelta(hours=12)
+#: The clock of the server that began a session may be ahead by less than this.
+_MAX_AHEAD = timedelta(minutes=30)
 #: How long the link for the first administrator is good.
 SETUP_TIME = timedelta(minutes=30)
 #: A session's last-seen time is updated at most this often.
@@ -96,5 +95,5 @@ def is_to_be_seen(session: Session, now: datetime) -> bool:
 
 def is_over(session: Session, now: datetime) -> bool:
     """Whether the session has ended by itself."""
-    # One that was seen far in the future is of a clock that was wrong.
-    return abs(now - session.last_seen_at) >= SESSION_IDLE or now - session.created_at >= SESSION_LONGEST
+    # One that begins far in the future is of a clock that was wrong.
+    return now >= session.ends_at or session.created_at - now >= _MAX_AHEAD

@@ -162,13 +162,9 @@ def renew_session(tx: WriteTransaction, user_id: int, session: bytes | None, new
         tx.connection.execute(update(sessions).where(own).values(token_hash=new))
 
 
-def delete_old_sessions(tx: WriteTransaction, *, seen_before: datetime, created_before: datetime) -> None:
-    """Delete the sessions seen last, or created, at these moments or earlier."""
-    is_old = or_(
-        sessions.c.last_seen_at <= rows.to_seconds(seen_before),
-        sessions.c.created_at <= rows.to_seconds(created_before),
-    )
-    tx.connection.execute(delete(sessions).where(is_old))
+def delete_old_sessions(tx: WriteTransaction, now: datetime) -> None:
+    """Delete the sessions that have ended."""
+    tx.connection.execute(delete(sessions).where(sessions.c.ends_at <= rows.to_seconds(now)))
 
 
 def _session_of(row: Row[Any]) -> Session:

@@ -4,6 +4,7 @@ The database holds argon2id hashes of passwords, and the SHA-256 of session toke
 """
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,7 +22,7 @@ from keywright.identity.commands import (
     StartSession,
 )
 from keywright.identity.model import Role, Session, User
-from keywright.identity.sessions import SESSION_IDLE, SESSION_LONGEST, is_over
+from keywright.identity.sessions import is_over
 from keywright.identity.store import (
     delete_old_sessions,
     delete_session,
@@ -87,8 +88,9 @@ def start_session(work: UnitOfWork, command: StartSession) -> Session | None:
         if (taken := second_factors.take(work, attempt, user, command.code or "")) is None:
             return None
         details["second_factor"] = taken
-    delete_old_sessions(tx, seen_before=now - SESSION_IDLE, created_before=now - SESSION_LONGEST)
-    session = Session(command.token_hash, user.id, now, now, origin.ip_address, origin.user_agent)
+    delete_old_sessions(tx, now)
+    ends_at = now + timedelta(hours=command.hours)
+    session = Session(command.token_hash, user.id, now, ends_at, now, origin.ip_address, origin.user_agent)
     save_new_session(tx, session)
     save_user(tx, replace(user, last_signed_in_at=now))
     work.record_event("user.signed_in", command, details)
@@ -96,7 +98,7 @@ def start_session(work: UnitOfWork, command: StartSession) -> Session | None:
 
 
 def see_session(work: UnitOfWork, command: SeeSession) -> Session | None:
-    """Let the session go on; None when there is none any more."""
+    """Note that a session was used; None when there is none any more."""
     session = find_session(work.tx, command.token_hash)
     if session is None or is_over(session, command.context.now):
         return None

@@ -38,10 +38,7 @@ def measure(tx: ReadTransaction) -> Measured:
     return Measured(kind, str(version), str(revision), int(size))
 
 
-def count_sessions(tx: ReadTransaction, *, seen_after: datetime, created_after: datetime) -> int:
-    """The number of sessions that were last used, and begun, after these moments."""
-    query = select(func.count()).where(
-        sessions.c.last_seen_at > rows.to_seconds(seen_after),
-        sessions.c.created_at > rows.to_seconds(created_after),
-    )
+def count_sessions(tx: ReadTransaction, now: datetime) -> int:
+    """The number of sessions that have not ended."""
+    query = select(func.count()).where(sessions.c.ends_at > rows.to_seconds(now))
     return int(tx.connection.execute(query).scalar_one())

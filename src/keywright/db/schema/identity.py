@@ -1,6 +1,6 @@
 """The tables of users and API keys."""
 
-from sqlalchemy import BigInteger, Column, Index, LargeBinary, PrimaryKeyConstraint, String, Table
+from sqlalchemy import BigInteger, Column, Index, LargeBinary, PrimaryKeyConstraint, String, Table, text
 
 from keywright.db.schema.base import Id, metadata
 
@@ -45,6 +45,7 @@ sessions = Table(
     Column("last_seen_at", BigInteger, nullable=False),
     Column("ip_address", String(45), nullable=False),
     Column("user_agent", String(512), nullable=False),
+    Column("ends_at", BigInteger, nullable=False, server_default=text("0")),
     PrimaryKeyConstraint("token_hash"),
     Index(None, "user_id"),
     sqlite_with_rowid=False,

@@ -32,12 +32,14 @@ from keywright.http.admin.site import AdminSite
 from keywright.http.admin.texts import ROLE_TEXTS, license_state, refusal_text
 from keywright.http.middleware.body import BodyReader
 from keywright.http.pages.error_messages import NOT_ALLOWED, Message
+from keywright.http.pages.kept_form import KeptForm, read_unsent
 from keywright.http.pages.languages import Languages, _
 from keywright.http.pages.middleware import SessionMiddleware
 from keywright.http.pages.page import Section
 from keywright.http.pages.render import build_environment
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.runner import Runner
+from keywright.http.pages.session import BrowserSession
 from keywright.http.pages.site import Site
 from keywright.http.pages.static_files import StaticFiles
 from keywright.http.pages.urls import BASE
@@ -101,23 +103,26 @@ def build_app(
 
 async def _handle_http_exception(site: Site, request: Request, problem: Exception) -> Response:
     """The page for a request that no page answers."""
-    return await site.runner.run(partial(_refuse, PageRequest(site, request), problem))
+    browser: BrowserSession = request.state.browser
+    is_signed_out = isinstance(problem, HTTPException) and problem.status_code == 403 and browser.role is None
+    unsent = await read_unsent(request, site, browser) if is_signed_out else None
+    return await site.runner.run(partial(_refuse, PageRequest(site, request), problem, unsent))
 
 
-def _refuse(request: PageRequest, problem: Exception) -> Response:
+def _refuse(request: PageRequest, problem: Exception, unsent: KeptForm | None) -> Response:
     assert isinstance(problem, HTTPException)  # noqa: S101
     if problem.status_code == 403:
-        return _refuse_right(request)
+        return _refuse_right(request, unsent)
     if problem.status_code == 405:
         allowed = (problem.headers or {}).get("Allow", "")
         return request.error_page(MethodNotAllowed(tuple(sorted(allowed.split(", ")))))
     return request.error_page(NoSuchAddress())
 
 
-def _refuse_right(request: PageRequest) -> Response:
+def _refuse_right(request: PageRequest, unsent: KeptForm | None) -> Response:
     role = request.browser.role
     if role is None:
-        return redirect_to_sign_in(request)
+        return redirect_to_sign_in(request, unsent)
     if request.browser.must_enroll:
         return redirect_to_enrollment(request)
     return request.message_page(Message(403, _(NOT_ALLOWED), _(ROLE_TEXTS[role])))

@@ -9,8 +9,17 @@ down_revision = "0010"
 
 def upgrade() -> None:
     _create_refusals()
+    _end_sessions()
     _create_job_licenses()
     _add_languages()
+
+
+def _end_sessions() -> None:
+    """Sessions know their end from now on; users sign in again."""
+    op.execute("DELETE FROM sessions")
+    op.add_column(
+        "sessions", sa.Column("ends_at", sa.BigInteger, nullable=False, server_default=sa.text("0"))
+    )
 
 
 def _create_refusals() -> None:

@@ -13,6 +13,7 @@ from keywright.core.parsing import MAX_NAME_LENGTH, parse_name
 from keywright.db import ReadTransaction
 from keywright.http.admin.codes import is_recovery_code, wrong_code_message
 from keywright.http.pages.attempts import SIGN_IN_LIMITS, Attempts, sources_of
+from keywright.http.pages.kept_form import KeptForm, parse_kept, write_kept
 from keywright.http.pages.languages import N_, _, ngettext
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import check_password, hash_password, read_new_password
@@ -37,12 +38,15 @@ _OWN_PAGE = re.compile(rf"{BASE}(/[A-Za-z0-9_~-]+)*/?(\?[A-Za-z0-9_.~%&=+:,-]*)?
 _WRONG = N_("The name or the password is wrong.")
 _TOO_LATE = N_("That took too long, or your password was changed meanwhile. Sign in again.")
 _SESSION_OVER = N_("Your session has expired, so nothing was changed. Sign in, and send the form again.")
+_KEPT = N_("Your session has ended. Sign in; what you have typed is kept.")
 
 
-def redirect_to_sign_in(request: PageRequest) -> Response:
-    """Redirect to the sign-in, which leads back afterwards."""
+def redirect_to_sign_in(request: PageRequest, unsent: KeptForm | None) -> Response:
+    """Redirect to the sign-in, which leads back afterwards, or offers to send the form again."""
     if request.is_from_script:
         return request.text(_("You are not signed in any more."), status=401)
+    if unsent is not None:
+        return _render_form(request, "", kept=unsent, error=_(_KEPT), status=403)
     if request.is_post:
         return request.redirect("/sign-in", _(_SESSION_OVER), is_error=True)
     address = request.http.url.path
@@ -90,7 +94,7 @@ class SignIn(Section):
                 sleep(_PAUSE)
             return _render_form(request, target, name=name, error=_(_WRONG), status=403)
         self._attempts.undo(sources)
-        return request.redirect(_path_after_sign_in(target))
+        return _go_on(request, target)
 
     @page("/sign-in/code", methods=("POST",), right=PUBLIC)
     def enter_code(self, request: PageRequest) -> Response:
@@ -108,9 +112,7 @@ class SignIn(Section):
                 sleep(_PAUSE)
             return _render_code_form(request, user, target, is_wrong=True)
         self._attempts.undo(sources)
-        return request.redirect(
-            _path_after_sign_in(target), _codes_left_message(request, user) if is_recovery_code(code) else ""
-        )
+        return _go_on(request, target, _codes_left_message(request, user) if is_recovery_code(code) else "")
 
     @page("/sign-out", methods=("POST",), right=PUBLIC)
     def sign_out(self, request: PageRequest) -> Response:
@@ -176,13 +178,20 @@ def _is_known(request: PageRequest, mark: str) -> bool:
 
 
 def _render_form(
-    request: PageRequest, target: str, *, name: str = "", error: str = "", status: int = 200
+    request: PageRequest,
+    target: str,
+    *,
+    name: str = "",
+    error: str = "",
+    kept: KeptForm | None = None,
+    status: int = 200,
 ) -> Response:
     request.browser.ensure_token()
     return request.render(
         "sign_in.html",
         status=status,
         target=target,
+        kept=write_kept(kept or parse_kept(request.form)),
         name=name,
         error=error,
         has_users=request.ask(has_users),
@@ -197,6 +206,7 @@ def _render_code_form(request: PageRequest, user: User, target: str, *, is_wrong
         "code.html",
         status=403 if is_wrong else 200,
         target=target,
+        kept=write_kept(parse_kept(request.form)),
         ticket=request.ask(lambda tx: second_factors.new_ticket(tx, user, browser, request.now)),
         error=wrong_code_message(request, user) if is_wrong else "",
     )
@@ -222,6 +232,7 @@ def _start_session(request: PageRequest, user: User | None, code: str | None = N
         context=Context(request.now, request.browser.origin_of(user), user.id),
         user_id=user.id,
         token_hash=sessions.hash_session_token(token),
+        hours=request.site.settings.session_hours,
         password_hash=user.password_hash,
         code=code,
     )
@@ -251,6 +262,14 @@ def _create_first_user(request: PageRequest, name: str, password: str) -> Respon
         )
     _start_session(request, user)
     return request.redirect("/", _("Welcome, %(name)s. You are the first administrator.", name=name))
+
+
+def _go_on(request: PageRequest, target: str, message: str = "") -> Response:
+    """After the sign-in: offer the form that was not sent before, or open the target."""
+    kept = parse_kept(request.form)
+    if kept is None:
+        return request.redirect(_path_after_sign_in(target), message)
+    return request.render("send_again.html", kept=kept)
 
 
 def _path_after_sign_in(target: str) -> str:

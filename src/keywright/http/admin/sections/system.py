@@ -27,7 +27,6 @@ from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.runner import Runner
 from keywright.identity.rights import Right
-from keywright.identity.sessions import SESSION_IDLE, SESSION_LONGEST
 from keywright.maintenance import measuring
 from keywright.maintenance.backup.folder import Backups, media_type_of, read_chunks, require_readable
 from keywright.maintenance.tasks import PROGRAM, OnEnd, State, Task, TaskRunner
@@ -213,9 +212,7 @@ def _refuse(request: PageRequest, sentence: str, problem: OSError) -> Response:
 
 
 def _measure(tx: ReadTransaction, now: datetime) -> tuple[measuring.Measured, projector.Lag, int]:
-    sessions = measuring.count_sessions(
-        tx, seen_after=now - SESSION_IDLE, created_after=now - SESSION_LONGEST
-    )
+    sessions = measuring.count_sessions(tx, now)
     return measuring.measure(tx), projector.lag(tx), sessions
 
 
