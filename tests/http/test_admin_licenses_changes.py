@@ -58,7 +58,7 @@ def test_a_license_is_made_as_it_was_typed(server: RunningServer, bob: Visitor) 
         "/licenses/new",
         key=f" {key} ",
         times_activated_max="3",
-        expires_at="2030-12-31 18:00:00",
+        expires_at="2030-12-31",
         product_id=str(product),
         customer_id=str(customer),
         order_id=str(order),
@@ -71,7 +71,7 @@ def test_a_license_is_made_as_it_was_typed(server: RunningServer, bob: Visitor) 
     assert path == f"/licenses/{license.id}"
     assert (license.product_id, license.customer_id, license.order_id) == (product, customer, order)
     assert (license.status, license.times_activated_max) == (Status.SOLD, 3)
-    assert license.expires_at == datetime(2030, 12, 31, 18, tzinfo=UTC)
+    assert license.expires_at == datetime(2031, 1, 1, tzinfo=UTC)
     assert latest(server, license)[0] == "license.created"
 
 
@@ -217,7 +217,7 @@ def test_a_license_is_changed_as_it_was_typed(server: RunningServer, bob: Visito
     changed = found(server, license)
     assert changed is not None
     assert (changed.times_activated_max, changed.order_id, changed.status) == (None, 2, Status.INACTIVE)
-    assert changed.expires_at == datetime(2031, 5, 1, tzinfo=UTC)
+    assert changed.expires_at == datetime(2031, 5, 2, tzinfo=UTC)
     assert changed.key == license.key
     name, details = latest(server, license)
     assert name == "license.updated"
@@ -242,6 +242,20 @@ def test_nothing_typed_changes_nothing(server: RunningServer, bob: Visitor) -> N
     assert found(server, license) == license
 
 
+def test_the_last_day_is_a_whole_day_in_the_time_zone_of_the_reader(
+    server: RunningServer, bob: Visitor
+) -> None:
+    license = make(server)
+    bob.http.cookies.set("keywright_zone", "America/New_York", domain="127.0.0.1", path="/admin")
+    assert "The whole day in America/New_York." in said(bob.get(f"/licenses/{license.id}/edit"))
+    edit(bob, license, expires_at="2031-05-01")
+    changed = found(server, license)
+    assert changed is not None
+    assert changed.expires_at == datetime(2031, 5, 2, 4, tzinfo=UTC)
+    page = bob.get(f"/licenses/{license.id}/edit").text
+    assert re.search(r'type="date" value="2031-05-01"[^>]*name="expires_at"', page)
+
+
 def test_days_from_the_first_activation_and_a_date_replace_one_another(
     server: RunningServer, bob: Visitor
 ) -> None:
@@ -249,7 +263,7 @@ def test_days_from_the_first_activation_and_a_date_replace_one_another(
     edit(bob, license, expires_at="2031-05-01", valid_for_days="")
     changed = found(server, license)
     assert changed is not None
-    assert (changed.expires_at, changed.valid_for_days) == (datetime(2031, 5, 1, tzinfo=UTC), None)
+    assert (changed.expires_at, changed.valid_for_days) == (datetime(2031, 5, 2, tzinfo=UTC), None)
     edit(bob, license, expires_at="", valid_for_days="60")
     changed = found(server, license)
     assert changed is not None

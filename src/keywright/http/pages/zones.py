@@ -3,8 +3,11 @@ setting's.
 """
 
 from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
+
+from keywright.core.parsing import parse_time
 
 #: The cookie with the name of the browser's time zone.
 _COOKIE = "keywright_zone"
@@ -16,6 +19,25 @@ def zone_of(cookies: Mapping[str, str], default: str) -> ZoneInfo:
     """The reader's time zone: the one that the browser named, else the one of this name, else UTC."""
     names = (cookies.get(_COOKIE, ""), default, UTC_NAME)
     return next(zone for name in names if (zone := find_zone(name)) is not None)
+
+
+def parse_last_day(text: str, zone: ZoneInfo) -> datetime | None:
+    """The end of this day (``2030-12-31``) in the time zone; a text with a time is that moment, as
+    ``parse_time`` reads it. Raises ``ValueError``.
+    """
+    moment = parse_time(text)
+    if moment is None or len(text) != len("2030-12-31"):
+        return moment
+    try:
+        following = moment.date() + timedelta(days=1)
+        return datetime(following.year, following.month, following.day, tzinfo=zone).astimezone(UTC)
+    except OverflowError:
+        raise ValueError("must be YYYY-MM-DD HH:MM:SS, YYYY-MM-DD, or ISO 8601") from None
+
+
+def last_day(end: datetime, zone: ZoneInfo) -> date:
+    """The last day in the time zone of what ends at this moment."""
+    return (end - timedelta(seconds=1)).astimezone(zone).date()
 
 
 @lru_cache(maxsize=100)

@@ -1,5 +1,6 @@
 """API keys. The secrets of a new key are shown once, in the answer that creates it."""
 
+from functools import partial
 from shlex import quote
 
 from starlette.requests import Request
@@ -8,12 +9,14 @@ from starlette.responses import Response
 from keywright.config import Settings
 from keywright.core import parsing
 from keywright.core.errors import UnknownApiKey
+from keywright.http.admin.event_filter import reader_zone
 from keywright.http.admin.name_suggestions import number_parser, suggest_names
 from keywright.http.pages.formats import write_moment
 from keywright.http.pages.inputs import Inputs, parse_choice, require_id
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
+from keywright.http.pages.zones import parse_last_day
 from keywright.identity import api_keys as access
 from keywright.identity.commands import IssueApiKey, RevokeApiKey
 from keywright.identity.model import ApiKey, Permissions
@@ -66,12 +69,12 @@ class ApiKeys(Section):
     @page("/new", methods=("GET", "POST"))
     def create(self, request: PageRequest) -> Response:
         """Create an API key, and show its secrets."""
-        inputs = Inputs(request.form)
+        inputs, zone = Inputs(request.form), reader_zone(request)
         if request.is_post:
             name = inputs.require("name", parsing.parse_name, "")
             permissions = inputs.require("permissions", parse_choice(Permissions), Permissions.READ)
             product_id = inputs.read("product_id", number_parser(request, NameKind.PRODUCT))
-            expires_at = inputs.read("expires_at", parsing.parse_time)
+            expires_at = inputs.read("expires_at", partial(parse_last_day, zone=zone))
             if not inputs.errors:
                 secrets = access.new_secrets()
                 issue = IssueApiKey(
@@ -87,6 +90,7 @@ class ApiKeys(Section):
             "api_keys/new.html",
             errors=inputs.errors,
             permissions=PERMISSIONS,
+            zone=zone,
             suggestions=request.ask(suggest_names),
         )
 

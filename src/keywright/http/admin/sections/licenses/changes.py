@@ -9,6 +9,7 @@ from keywright.core import crypto
 from keywright.core.command import Command
 from keywright.core.errors import LicenseKeyTaken, NothingToChange, Refusal, UnknownLicense
 from keywright.core.parsing import format_count, write_time
+from keywright.http.admin.event_filter import reader_zone
 from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.sections.licenses import forms
 from keywright.http.admin.sections.licenses.forms import get_details, get_license, undo_path
@@ -41,13 +42,13 @@ class Changes:
     @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.CHANGE)
     def edit(self, request: PageRequest) -> Response:
         """Change the fields of a license."""
-        license = get_license(request)
-        original = request.ask(lambda tx: forms.texts_of(tx, license))
+        license, zone = get_license(request), reader_zone(request)
+        original = request.ask(lambda tx: forms.texts_of(tx, license, zone))
         if not request.is_post:
             return _render_form(request, original, {}, license)
         texts, changed = forms.texts_from(request.form), forms.find_changes(request.form)
         required = ("status", "times_activated_max")
-        values, errors = request.ask(lambda tx: forms.parse(tx, texts, required=required))
+        values, errors = request.ask(lambda tx: forms.parse(tx, texts, zone, required=required))
         if not errors:
             changes = forms.changes_of(values, changed)
             try:
@@ -78,12 +79,12 @@ class Changes:
     @page("/{id:number}/limit", methods=("GET", "POST"), right=Right.CHANGE)
     def change_limit(self, request: PageRequest) -> Response:
         """Change the limit of a license."""
-        license, name = get_license(request), "times_activated_max"
+        license, zone, name = get_license(request), reader_zone(request), "times_activated_max"
         texts = {name: forms.write_limit(license.times_activated_max)}
         errors: dict[str, str] = {}
         if request.is_post:
             texts = {name: forms.texts_from(request.form)[name]}
-            values, errors = request.ask(lambda tx: forms.parse(tx, texts, required=texts))
+            values, errors = request.ask(lambda tx: forms.parse(tx, texts, zone, required=texts))
             if not errors:
                 return _update(
                     request, license, values, _limit_message(license, values["times_activated_max"])
@@ -183,6 +184,7 @@ def _render_form(
         texts=texts,
         before=before,
         errors=errors,
+        zone=reader_zone(request),
         suggestions=request.ask(suggest_names),
         statuses=forms.STATUSES,
     )

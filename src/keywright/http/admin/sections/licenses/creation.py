@@ -8,6 +8,7 @@ from starlette.responses import Response
 from keywright.core.command import Command
 from keywright.core.errors import LicenseKeyTaken
 from keywright.db import ReadTransaction
+from keywright.http.admin.event_filter import reader_zone
 from keywright.http.admin.name_suggestions import suggest_names, write_number
 from keywright.http.admin.sections.licenses import forms
 from keywright.http.admin.sections.licenses.forms import STATUSES, undo_path
@@ -44,7 +45,8 @@ class Creation:
             return _render(request, policies, policy, request.ask(partial(_first_texts, policy)), {})
         texts = forms.texts_from(request.form)
         required = ("key", "status", "times_activated_max")
-        values, errors = request.ask(lambda tx: forms.parse(tx, texts, required=required))
+        zone = reader_zone(request)
+        values, errors = request.ask(lambda tx: forms.parse(tx, texts, zone, required=required))
         if not errors:
             command = _to_command(request, policy, values)
             try:
@@ -108,6 +110,7 @@ def _render(
         terms_in_words=[] if policy is None else describe_terms(policy.terms),
         texts=texts,
         errors=errors,
+        zone=reader_zone(request),
         suggestions=request.ask(suggest_names),
         statuses=STATUSES,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from keywright.core import parsing
 from keywright.core.errors import Refusal, UnknownLicense
@@ -12,6 +13,7 @@ from keywright.http.pages.forms import Form
 from keywright.http.pages.inputs import parse_positive
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.request import PageRequest
+from keywright.http.pages.zones import last_day, parse_last_day
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.provisioning.catalog.model import NameKind
@@ -45,7 +47,6 @@ _PARSERS: dict[str, Callable[[ReadTransaction, str], Any]] = {
     "key": lambda _tx, text: keys.normalize_key(text),
     "status": lambda _tx, text: parse_status(text),
     "times_activated_max": lambda _tx, text: parse_limit(text),
-    "expires_at": lambda _tx, text: parsing.parse_time(text),
     "valid_for_days": lambda _tx, text: parsing.parse_days(text),
     "product_id": lambda tx, text: read_number(tx, NameKind.PRODUCT, text),
     "customer_id": lambda tx, text: read_number(tx, NameKind.CUSTOMER, text),
@@ -81,7 +82,7 @@ def new_texts(key: str) -> dict[str, str]:
     return {name: "" for name in FIELDS} | {"key": key, "status": "active", "times_activated_max": "1"}
 
 
-def texts_of(tx: ReadTransaction, license: License) -> dict[str, str]:
+def texts_of(tx: ReadTransaction, license: License, zone: ZoneInfo) -> dict[str, str]:
     """The texts in the form for a license; its key is not shown."""
     texts = {name: write(getattr(license, name)) for name in FIELDS}
     texts |= {"key": "", "status": Status(license.status).name.lower()}
@@ -89,6 +90,7 @@ def texts_of(tx: ReadTransaction, license: License) -> dict[str, str]:
     texts["product_id"] = write_number(tx, NameKind.PRODUCT, license.product_id)
     texts["customer_id"] = write_number(tx, NameKind.CUSTOMER, license.customer_id)
     if license.expires_at is not None:
+        texts["expires_at"] = last_day(license.expires_at, zone).isoformat()
         # Once the expiry is known, days from the first activation have no meaning.
         texts["valid_for_days"] = ""
     return texts
@@ -108,16 +110,17 @@ def find_changes(form: Form) -> set[str]:
 
 
 def parse(
-    tx: ReadTransaction, texts: Mapping[str, str], *, required: Collection[str] = ()
+    tx: ReadTransaction, texts: Mapping[str, str], zone: ZoneInfo, *, required: Collection[str] = ()
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The values of the fields, and messages about wrong ones, by name; fields in ``required`` must not be
-    empty.
+    empty. An expiry is the end of a day in this time zone.
     """
+    parsers = _PARSERS | {"expires_at": lambda _tx, text: parse_last_day(text, zone)}
     values: dict[str, Any] = {}
     errors = {name: _(_REQUIRED[name]) for name in required if not texts[name]}
     for name, text in texts.items():
         try:
-            values[name] = _PARSERS[name](tx, text) if text else None
+            values[name] = parsers[name](tx, text) if text else None
         except Refusal as refusal:
             errors[name] = message_for(refusal).sentence
         except ValueError as reason:
